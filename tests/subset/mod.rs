@@ -14,6 +14,7 @@ pub(crate) mod model;
 pub(crate) mod naive;
 pub(crate) mod reads;
 pub(crate) mod repair;
+pub(crate) mod shared_refresh;
 pub(crate) mod support;
 pub(crate) mod tampered_tokens;
 pub(crate) mod total;

@@ -52,6 +52,16 @@ impl KeyLocks {
         }
     }
 
+    /// Locks several keys for single commands, each lock once. Every task takes the locks in the same order.
+    pub async fn shared_all(&self, keys: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<RwLockReadGuard<'_, ()>> {
+        let stripes = stripes(keys);
+        let mut locked = Vec::with_capacity(stripes.len());
+        for stripe in stripes {
+            locked.push(self.0[stripe].read().await);
+        }
+        locked
+    }
+
     /// Locks a key for a transaction.
     pub async fn exclusive(&self, key: &str) -> LockedKeys {
         self.exclusive_all([key]).await
@@ -71,13 +81,18 @@ impl KeyLocks {
     /// Locks several keys for a transaction. Every task takes the locks in the same order, so that none waits in a
     /// circle.
     pub async fn exclusive_all(&self, keys: impl IntoIterator<Item = impl AsRef<str>>) -> LockedKeys {
-        let stripes: BTreeSet<usize> = keys.into_iter().map(|key| stripe(key.as_ref())).collect();
+        let stripes = stripes(keys);
         let mut locked = Vec::with_capacity(stripes.len());
         for stripe in stripes {
             locked.push(Arc::new(Arc::clone(&self.0[stripe]).write_owned().await));
         }
         LockedKeys(locked)
     }
+}
+
+/// Returns the locks of keys, each once and in one order.
+fn stripes(keys: impl IntoIterator<Item = impl AsRef<str>>) -> BTreeSet<usize> {
+    keys.into_iter().map(|key| stripe(key.as_ref())).collect()
 }
 
 fn stripe(key: &str) -> usize {
@@ -150,5 +165,9 @@ mod tests {
         let locks = KeyLocks::default();
         let many: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
         assert!(locks.exclusive_all(&many).now_or_never().is_some());
+        let shared = locks.shared_all(&many).now_or_never().unwrap();
+        assert_eq!(shared.len(), LOCKS);
+        assert!(locks.shared_all(&many).now_or_never().is_some());
+        assert!(locks.exclusive("1").now_or_never().is_none());
     }
 }

@@ -16,6 +16,7 @@
 //! | [`outlier`] | `push`, `push_many`, `push_unique`, `remove`, `rebalance` |
 //! | [`subset`] | `insert`, `update`, `delete`, `rebuild`, `delete_parent` |
 //! | [`in_process`] | the locks of the outlier pattern within one process, and calls whose future is dropped |
+//! | [`shared_refresh`] | the refreshes that calls of one process share in the subset pattern, and dropped futures |
 //! | [`migration`] | `migrate_from_embedded`, with the writes of [`subset`] |
 //!
 //! A model is only as good as its likeness to the code. Each names the modules that it mirrors: a change of the order
@@ -33,6 +34,7 @@ pub mod check;
 pub mod in_process;
 pub mod migration;
 pub mod outlier;
+pub mod shared_refresh;
 pub mod subset;
 pub mod transactions;
 pub mod world;

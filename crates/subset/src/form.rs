@@ -3,4 +3,5 @@
 pub(crate) mod bound;
 pub(crate) mod child;
 pub(crate) mod parent;
+pub(crate) mod rank;
 pub(crate) mod token;

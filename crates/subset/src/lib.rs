@@ -89,8 +89,9 @@
 //!   delete always writes the parent. An insert writes it only if the child belongs to its subset, or the subset is stale.
 //! - With [`Consistency::Transactional`], one transaction increments the version, writes the child, and writes the subset.
 //!
-//! Clients with either consistency can write to the same collections concurrently. Writes of one process to one parent
-//! wait for each other, because they would only conflict.
+//! Clients with either consistency can write to the same collections concurrently. Concurrent eventual writes of one
+//! process to one parent share refreshes: one refresh runs at a time, and all writes that wait for it share the next one.
+//! Its transactions on one parent wait for each other, because they would only conflict.
 //!
 //! The parent can also store the [number of all children](SubsetRepositoryBuilder::total_field).
 //!

@@ -167,6 +167,28 @@ pub(crate) fn embedded(settings: &Settings) -> Document {
     projection
 }
 
+/// The field of a row with a child.
+pub(crate) const CHILD: &str = "child";
+/// The field of a row with the state of a parent.
+pub(crate) const PARENT: &str = "parent";
+
+/// Returns the first children of a parent, and then the state of the parent if it exists: a row each.
+pub(crate) fn first_children_and_state(settings: &Settings, parents: &str, parent: &Bson) -> Vec<Document> {
+    let state = [
+        doc! { "$match": by_id(parent) },
+        doc! { "$project": state(settings) },
+        doc! { "$replaceWith": { PARENT: "$$ROOT" } },
+    ];
+    vec![
+        doc! { "$match": children_of(settings, parent) },
+        doc! { "$sort": settings.sort() },
+        doc! { "$limit": i64::from(settings.size) },
+        doc! { "$project": embedded(settings) },
+        doc! { "$replaceWith": { CHILD: "$$ROOT" } },
+        doc! { "$unionWith": { "coll": parents, "pipeline": state.to_vec() } },
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,6 +256,28 @@ mod tests {
             doc! { "_id": { "$eq": 1 }, "$expr": { "$not": [
                 { "$and": [{ "$not": [is_version] }, { "$ne": [ids, []] }] },
             ] } }
+        );
+    }
+
+    #[test]
+    fn one_command_reads_the_first_children_and_then_the_parent() {
+        let settings = Settings::example();
+        let id = Bson::Document(doc! { "$gt": 1 });
+        let state = [
+            doc! { "$match": { "_id": { "$eq": &id } } },
+            doc! { "$project": { "_id": 0, "reviews": 1, "reviews_version": 1 } },
+            doc! { "$replaceWith": { "parent": "$$ROOT" } },
+        ];
+        assert_eq!(
+            first_children_and_state(&settings, "product", &id),
+            [
+                doc! { "$match": { "product_id": { "$eq": &id } } },
+                doc! { "$sort": { "published_date": -1, "review_id": -1 } },
+                doc! { "$limit": i64::from(settings.size) },
+                doc! { "$project": { "product_id": 0, "_id": 0 } },
+                doc! { "$replaceWith": { "child": "$$ROOT" } },
+                doc! { "$unionWith": { "coll": "product", "pipeline": state.to_vec() } },
+            ]
         );
     }
 

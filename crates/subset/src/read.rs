@@ -53,6 +53,28 @@ pub(crate) async fn first_children(
     found.map_err(|error| hinted_in_write(error, &settings.order_index))
 }
 
+/// Reads the first children as they are embedded, and then the state of their parent. Not in a transaction.
+pub(crate) async fn first_children_and_state(
+    shared: &Shared,
+    parent: &Bson,
+    session: Option<&mut Session<'_>>,
+) -> Result<(Vec<RawDocumentBuf>, Option<ParentState>)> {
+    let settings = &shared.settings;
+    let stages = query::first_children_and_state(settings, shared.parents.name(), parent);
+    let options = options::first_children_and_state(settings);
+    let rows = send::aggregate_all(session, &shared.children, stages, options).await;
+    let rows = rows.map_err(|error| hinted_in_write(error, &settings.order_index))?;
+    let (mut children, mut state) = (Vec::with_capacity(rows.len()), None);
+    for row in rows {
+        let document = |field: &str| row.get_document(field).ok().map(ToOwned::to_owned);
+        match document(query::CHILD) {
+            Some(child) => children.push(child),
+            None => state = document(query::PARENT).map(|parent| ParentState::of(settings, parent)),
+        }
+    }
+    Ok((children, state))
+}
+
 /// Counts the children, if the parent stores their number.
 pub(crate) async fn total(shared: &Shared, parent: &Bson, session: Option<&mut Session<'_>>) -> Result<Option<i64>> {
     let settings = &shared.settings;

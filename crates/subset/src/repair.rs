@@ -9,7 +9,8 @@ use self::finding::{Problem, Repaired, Unrepaired};
 use self::scan::Scan;
 use crate::read::unmanaged;
 use crate::repository::prelude::*;
-use crate::write::refresh::{Refreshed, refresh};
+use crate::repository::refreshes::Refreshed;
+use crate::write::refresh::refresh_parent;
 
 /// Repairs the next finding of a scan. A dry run only checks whether the finding can be repaired.
 pub(crate) async fn next(shared: &Shared, scan: &mut Scan<'_>, dry_run: bool) -> Result<Option<Repaired>> {
@@ -37,7 +38,6 @@ async fn fix(shared: &Shared, parent: &Bson, dry_run: bool) -> Result<bool> {
     if dry_run {
         return Ok(unmanaged::deletable(shared, parent, None).await?.is_some());
     }
-    let _locked = shared.lock(parent).await;
-    let refreshed = refresh(shared, parent, None, None, None).await?;
+    let refreshed = refresh_parent(shared, parent).await?;
     Ok(matches!(refreshed, Refreshed::Done { .. }))
 }

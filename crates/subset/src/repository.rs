@@ -1,5 +1,6 @@
 //! The repository, and what its actions share.
 
+pub(crate) mod refreshes;
 pub(crate) mod version_cache;
 
 use std::sync::Arc;
@@ -9,8 +10,9 @@ use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
 use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
 use mongodb::options::{CollectionOptions, WriteConcern};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, RwLockReadGuard};
 
+use self::refreshes::Refreshes;
 use self::version_cache::VersionCache;
 use crate::prelude::*;
 use crate::query;
@@ -21,8 +23,8 @@ use crate::settings::Consistency;
 /// `P` is the type of a parent with its subset, and `C` the type of a child as its collection stores it. See the
 /// [crate](crate) for the documents and the guarantees.
 ///
-/// A clone is cheap. Build one repository for the two collections and clone it: the clones share the per-key locks,
-/// which keep their single writes from waiting on the server for their transactions.
+/// A clone is cheap. Build one repository for the two collections and clone it: the clones share the refreshes
+/// of a parent, and the per-key locks, which keep their single writes from waiting on the server for their transactions.
 pub struct SubsetRepository<P, C> {
     shared: Arc<Shared>,
     types: PhantomData<fn() -> (P, C)>,
@@ -34,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) children: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
     pub(crate) versions: VersionCache,
+    pub(crate) refreshes: Refreshes,
     locks: Arc<KeyLocks>,
     consistency: OnceCell<Consistency>,
     indexes: OnceCell<()>,
@@ -113,12 +116,18 @@ impl Shared {
         self.indexes.get_or_try_init(check).await.copied()
     }
 
-    /// Locks a parent within this process. Its writers would only lose against each other.
-    pub(crate) async fn lock(&self, parent: &Bson) -> LockedKeys {
-        self.locks.exclusive(&document_id::text(parent)).await
+    /// Locks a parent within this process, together with other single commands.
+    pub(crate) async fn lock(&self, parent: &Bson) -> RwLockReadGuard<'_, ()> {
+        self.locks.shared(&document_id::text(parent)).await
     }
 
-    pub(crate) async fn lock_all(&self, parents: &[Bson]) -> LockedKeys {
+    /// Locks parents as [`lock`](Self::lock) does.
+    pub(crate) async fn lock_all(&self, parents: &[Bson]) -> Vec<RwLockReadGuard<'_, ()>> {
+        self.locks.shared_all(parents.iter().map(document_id::text)).await
+    }
+
+    /// Locks parents exclusively within this process, for a transaction.
+    pub(crate) async fn lock_exclusively(&self, parents: &[Bson]) -> LockedKeys {
         self.locks.exclusive_all(parents.iter().map(document_id::text)).await
     }
 
@@ -133,6 +142,7 @@ impl Shared {
             children: self.children.clone(),
             settings: self.settings.clone(),
             versions: VersionCache::default(),
+            refreshes: Refreshes::default(),
             locks: Arc::clone(&self.locks),
             consistency: self.consistency.clone(),
             indexes: self.indexes.clone(),
@@ -157,6 +167,7 @@ impl<P, C> SubsetRepository<P, C> {
                 children,
                 settings,
                 versions: VersionCache::default(),
+                refreshes: Refreshes::default(),
                 locks: Arc::default(),
                 consistency: OnceCell::new(),
                 indexes: OnceCell::new(),

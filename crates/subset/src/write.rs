@@ -14,6 +14,11 @@
 //! version unchanged and write a subset that no longer exists. Only a new child outside the subset may leave a correct
 //! parent as it is: only another write can bring it into the subset, and that write will read it.
 //!
+//! ## Why do eventual writes of one process wait for each other's refreshes?
+//!
+//! Concurrent refreshes of one parent only conflict, and one that begins after several changes covers all of them. See
+//! [`refreshes`](crate::repository::refreshes). The changes of the children themselves do not wait.
+//!
 //! ## Why does a transaction increment the version first?
 //!
 //! To write an equal array is no write for the server, and causes no conflict between two transactions. The version
@@ -48,10 +53,11 @@ pub(crate) async fn run(write: Write<'_>, session: Option<&mut ClientSession>) -
         return transactional::write(&write, session).await;
     }
     let consistency = shared.consistency().await?;
-    let locked = shared.lock_all(&write.parents).await;
     if consistency == Consistency::Eventual {
+        let _locked = shared.lock_all(&write.parents).await;
         return eventual::write(&write, session.as_mut()).await;
     }
+    let locked = shared.lock_exclusively(&write.parents).await;
     let retry = &shared.settings.retry;
     transaction::run(
         &shared.parents,

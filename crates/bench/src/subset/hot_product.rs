@@ -13,8 +13,9 @@ use crate::report::{Comparison, Section};
 const WRITERS: u64 = 16;
 
 const TEXT: &str = "\
-Sixteen writers insert reviews of one product, each newer than those before. In one process, the writers wait for \
-each other before they send anything; in four processes, they conflict. An attempt is a transaction that was started, \
+Sixteen writers insert reviews of one product, each newer than those before. In one process, \
+eventual writers share the writes of the product, and transactions wait for each other before they send anything; in \
+four processes, they conflict. An attempt is a transaction that was started, \
 or a write of the product. Rows are compared with the eventual insert by one process.";
 
 #[derive(Clone, Copy, Debug)]

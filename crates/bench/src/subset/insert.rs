@@ -23,7 +23,7 @@ an insert, followed by a `$push` with `$sort` and `$slice`. It is not safe to re
 subset wrong. Rows are compared with it, and `insert, eventual` also with the same commands by hand. A repository \
 that is the only writer of a product has cached its version from the third write on, and saves a find; `first insert` \
 is each product's first insert by a new repository. A review that is too old for the subset writes nothing to the \
-product, except with a total, for which it counts all reviews.";
+product, which takes one command after the insert, except with a total, for which it counts all reviews.";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {

@@ -108,6 +108,7 @@ impl Write {
                     false => At::Ended(Ended::NotMigrated),
                 };
             }
+            // With a cached version, `Top` and `ReadAgain` can be one command, which does not run atomically.
             At::Top => {
                 self.refresh.top = top(&documents.children);
                 let is_out = |id: u8| !self.refresh.top.iter().any(|(child, _)| *child == id);

@@ -24,9 +24,12 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     ///
     /// # Cost
     /// Without a transaction, from the third write to a parent on, three round trips if no other process writes to it,
-    /// since the repository knows its version. Otherwise four, or three for a child outside the subset, and up to seven
-    /// more while other processes write to the parent. In a transaction five. The first write of a repository has one
-    /// or two more.
+    /// since the repository knows its version. Two for a child outside the subset, if the fields of the order are
+    /// embedded and of equal types. Otherwise four, or three for a child outside the subset, and up to seven more while
+    /// other processes write to the parent. In a transaction five. The first write of a repository has one or two more.
+    ///
+    /// Concurrent eventual inserts of one process for one parent share the read of the first children and the write of
+    /// the parent: each waits for the current refresh and for the next one, whatever the number of writers.
     ///
     /// Each round trip examines one document, except the read of the first children, which examines as many as are
     /// embedded.

@@ -16,8 +16,9 @@ use super::{position, setup};
 use crate::repair::check_settings::check_settings;
 use crate::repair::rebuild::rebuild_all;
 use crate::repository::prelude::*;
+use crate::repository::refreshes::Refreshed;
 use crate::results::Followed;
-use crate::write::refresh::{Refreshed, refresh};
+use crate::write::refresh::refresh_parent;
 
 /// The number of parents that are refreshed concurrently. A client has ten connections by default.
 const CONCURRENCY: usize = 4;
@@ -232,8 +233,7 @@ impl<'a> Follower<'a> {
     async fn apply(&mut self, batch: Batch, end: ResumeToken) -> Result<()> {
         let shared = &self.shared;
         let refreshes = stream::iter(batch.parents.into_values()).map(|parent| async move {
-            let _locked = shared.lock(&parent).await;
-            match refresh(shared, &parent, None, None, None).await {
+            match refresh_parent(shared, &parent).await {
                 // For example during the migration of its children. The first write to the parent reads them.
                 Err(error) if error.kind() == ErrorKind::NotMigrated => Ok(0),
                 refreshed => Ok::<_, Error>(u64::from(matches!(refreshed?, Refreshed::Done { .. }))),

@@ -4,8 +4,9 @@ use super::finding::Problem;
 use super::scan::Scan;
 use crate::query::whole::{self, RebuildScope};
 use crate::repository::prelude::*;
+use crate::repository::refreshes::Refreshed;
 use crate::results::RebuiltAll;
-use crate::write::refresh::{Refreshed, refresh};
+use crate::write::refresh::refresh_parent;
 
 pub(crate) async fn rebuild_all(shared: &Shared) -> Result<RebuiltAll> {
     shared.check_indexes().await?;
@@ -70,8 +71,7 @@ pub(crate) async fn rebuild_stale(shared: &Shared, steps: &mut Steps<'_, '_>, am
     let mut scan = Scan::of_parents(shared, cursor);
     let (mut rebuilt, mut not_migrated) = (0, None);
     while let Some(finding) = scan.next().await? {
-        let _locked = shared.lock(&finding.parent_id).await;
-        match refresh(shared, &finding.parent_id, None, None, None).await {
+        match refresh_parent(shared, &finding.parent_id).await {
             Ok(refreshed) => rebuilt += u64::from(matches!(refreshed, Refreshed::Done { .. })),
             Err(error) if error.kind() == ErrorKind::NotMigrated => drop(not_migrated.get_or_insert(error)),
             Err(error) => return Err(error),

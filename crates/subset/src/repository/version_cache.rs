@@ -14,15 +14,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mongodb::bson::{Bson, doc, serialize_to_vec};
 
+use crate::form::rank::Rank;
+
 /// The maximum number of parents. The cache is cleared when it is exceeded, which costs each parent two finds.
 const MAX_PARENTS: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct VersionCache(Mutex<HashMap<Vec<u8>, Entry>>);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     version: i64,
+    /// The rank of the last embedded child, if the subset was full and the rank can be compared.
+    last: Option<Rank>,
     /// Whether no other process wrote the parent between the last two writes of this one.
     is_exclusive: bool,
 }
@@ -30,12 +34,19 @@ struct Entry {
 impl VersionCache {
     /// Returns the version of a parent that no other process seems to write.
     pub(crate) fn version(&self, parent: &Bson) -> Option<i64> {
-        let entry = self.lock().get(&key(parent)?).copied();
+        let entries = self.lock();
+        let entry = entries.get(&key(parent)?);
         entry.filter(|entry| entry.is_exclusive).map(|entry| entry.version)
     }
 
-    /// Records that this process wrote a parent whose version was `previous`.
-    pub(crate) fn record(&self, parent: &Bson, previous: i64) {
+    /// Returns the rank of the last child of a full subset, as this process left it.
+    pub(crate) fn last(&self, parent: &Bson) -> Option<Rank> {
+        self.lock().get(&key(parent)?)?.last.clone()
+    }
+
+    /// Records that this process wrote a parent whose version was `previous`, with the rank of the last child of a full
+    /// subset.
+    pub(crate) fn record(&self, parent: &Bson, previous: i64, last: Option<Rank>) {
         let Some(key) = key(parent) else { return };
         let mut entries = self.lock();
         let is_exclusive = entries.get(&key).is_some_and(|entry| entry.version == previous);
@@ -43,7 +54,14 @@ impl VersionCache {
             entries.clear();
         }
         let version = previous.wrapping_add(1);
-        entries.insert(key, Entry { version, is_exclusive });
+        entries.insert(
+            key,
+            Entry {
+                version,
+                last,
+                is_exclusive,
+            },
+        );
     }
 
     /// Removes a parent whose version was wrong, or which was deleted.
@@ -59,7 +77,7 @@ impl VersionCache {
 }
 
 /// Returns the bytes of the id: no two parents may share an entry.
-fn key(parent: &Bson) -> Option<Vec<u8>> {
+pub(super) fn key(parent: &Bson) -> Option<Vec<u8>> {
     serialize_to_vec(&doc! { "": parent }).ok()
 }
 
@@ -70,14 +88,14 @@ mod tests {
     #[test]
     fn a_version_is_returned_only_without_other_writers() {
         let (versions, parent) = (VersionCache::default(), Bson::Int32(1));
-        versions.record(&parent, 4);
+        versions.record(&parent, 4, None);
         assert_eq!(versions.version(&parent), None, "other processes may write it");
-        versions.record(&parent, 5);
+        versions.record(&parent, 5, None);
         assert_eq!(versions.version(&parent), Some(6));
         assert_eq!(versions.version(&Bson::String("1".into())), None);
-        versions.record(&parent, 7);
+        versions.record(&parent, 7, None);
         assert_eq!(versions.version(&parent), None, "another process wrote it");
-        versions.record(&parent, 8);
+        versions.record(&parent, 8, None);
         assert_eq!(versions.version(&parent), Some(9));
         versions.forget(&parent);
         assert_eq!(versions.version(&parent), None);
@@ -87,8 +105,8 @@ mod tests {
     fn the_size_is_bounded() {
         let versions = VersionCache::default();
         for parent in 0..=MAX_PARENTS as i64 {
-            versions.record(&parent.into(), 0);
-            versions.record(&parent.into(), 1);
+            versions.record(&parent.into(), 0, None);
+            versions.record(&parent.into(), 1, None);
         }
         assert_eq!(versions.version(&0_i64.into()), None);
         assert_eq!(versions.version(&(MAX_PARENTS as i64).into()), Some(2));

@@ -3,8 +3,10 @@
 use mongo_patterns_core::error::{code, duplicate_key, refused_document};
 use mongodb::options::UpdateModifications;
 
+use crate::form::rank::Rank;
 use crate::read::includes;
 use crate::repository::prelude::*;
+use crate::repository::refreshes::NewChild;
 use crate::results::UpdatedChild;
 
 /// The server's code for a replacement that would change `_id`.
@@ -67,6 +69,17 @@ impl<'a> Write<'a> {
 
     pub(super) fn is_insert(&self) -> bool {
         matches!(self.change, Change::Insert(_))
+    }
+
+    /// Returns the child of an insert of one child.
+    pub(super) fn new_child(&self) -> Option<NewChild> {
+        match (&self.change, &self.child) {
+            (Change::Insert(documents), Some(id)) => Some(NewChild {
+                id: id.clone(),
+                rank: Rank::of(&self.shared.settings, documents.first()?),
+            }),
+            _ => None,
+        }
     }
 
     pub(super) fn embeds(&self, embedded: &[RawDocumentBuf]) -> bool {

@@ -26,10 +26,11 @@ pub(crate) async fn delete_parent(
         return delete(shared, parent, session).await;
     }
     let consistency = shared.consistency().await?;
-    let locked = shared.lock(parent).await;
     if consistency == Consistency::Eventual {
+        let _locked = shared.lock(parent).await;
         return delete(shared, parent, session.as_deref_mut()).await;
     }
+    let locked = shared.lock_exclusively(std::slice::from_ref(parent)).await;
     transaction::run(
         &shared.parents,
         &shared.settings.retry,

@@ -2,25 +2,26 @@
 
 use super::change::{Change, Failure, Write, Written};
 use super::error::{no_parent, with_stored};
-use super::refresh::{Refreshed, refresh};
+use super::refresh::{Before, refresh};
 use super::unmanaged::ensure_managed;
-use crate::form::parent::ParentState;
 use crate::prelude::*;
 use crate::query::{self, options};
 use crate::read::find_state;
+use crate::repository::refreshes::{Needs, Refreshed};
 
 pub(super) async fn write(write: &Write<'_>, mut session: Option<&mut Session<'_>>) -> Result<Written> {
     let shared = write.shared;
     let mut before = Vec::with_capacity(write.parents.len());
     for parent in &write.parents {
-        let state = match guess(write, parent) {
-            Some(guess) => guess,
-            None => {
+        let unread = Before::unread(shared, parent);
+        before.push(match may_skip_read(write, parent) {
+            true => unread,
+            false => {
                 let state = find_state(shared, parent, session.as_deref_mut()).await?;
-                ensure_managed(shared, parent, state.ok_or_else(no_parent)?, session.as_deref_mut()).await?
+                let state = state.ok_or_else(no_parent)?;
+                unread.read(ensure_managed(shared, parent, state, session.as_deref_mut()).await?)
             }
-        };
-        before.push(state);
+        });
     }
     let applied = write.apply(session.as_deref_mut()).await;
     let stored = match &applied {
@@ -41,18 +42,17 @@ pub(super) async fn write(write: &Write<'_>, mut session: Option<&mut Session<'_
     })
 }
 
-/// Returns the parent as this process left it, which saves a round trip. Only an insert for one parent can be undone if
-/// that parent no longer exists.
-fn guess(write: &Write<'_>, parent: &Bson) -> Option<ParentState> {
+/// Returns whether the version of the parent is cached, which saves a round trip. Only an insert for one parent can be
+/// undone if that parent no longer exists.
+fn may_skip_read(write: &Write<'_>, parent: &Bson) -> bool {
     let can_be_undone = write.is_insert() && write.parents.len() == 1;
-    let version = write.shared.versions.version(parent).filter(|_| can_be_undone);
-    version.map(ParentState::guess)
+    can_be_undone && write.shared.versions.version(parent).is_some()
 }
 
 /// Refreshes the parents, after `stored` children were stored.
 async fn refresh_all(
     write: &Write<'_>,
-    before: Vec<ParentState>,
+    before: Vec<Before<'_>>,
     stored: usize,
     mut session: Option<&mut Session<'_>>,
 ) -> Result<Written> {
@@ -62,12 +62,15 @@ async fn refresh_all(
     // A new child always changes the total.
     let may_skip = write.is_insert() && stored > 0 && shared.settings.total.is_none();
     for (parent, before) in write.parents.iter().zip(before) {
-        let unless_excluded = write.child.as_ref().filter(|_| may_skip);
-        let is_guess = before.is_guess();
-        let refreshed = refresh(shared, parent, Some(before), unless_excluded, session.as_deref_mut()).await;
+        let needs = Needs {
+            write: !may_skip,
+            children: write.new_child().filter(|_| may_skip).into_iter().collect(),
+        };
+        let was_read = before.was_read();
+        let refreshed = refresh(shared, parent, before, needs, session.as_deref_mut()).await;
         let refreshed = match refreshed {
             // A read of the parent would have refused the child before it was stored.
-            Err(error) if is_guess && error.kind() == ErrorKind::NotMigrated => {
+            Err(error) if !was_read && error.kind() == ErrorKind::NotMigrated => {
                 let left = delete_orphans(write, parent, stored, session.as_deref_mut()).await?;
                 return Err(with_stored(error, left));
             }

@@ -1,23 +1,83 @@
 //! The refresh of a subset, by compare-and-set.
 
+use std::sync::Arc;
+
 use super::error::of_parent;
 use crate::form::parent::ParentState;
+use crate::form::rank::Rank;
 use crate::query::Derived;
-use crate::read::{elements, find_state, first_children, includes, total, unmanaged};
+use crate::read::{elements, find_state, first_children, first_children_and_state, includes, total, unmanaged};
 use crate::repository::prelude::*;
+use crate::repository::refreshes::{Needs, NewChild, ParentRefreshes, Refreshed, Turn};
 
 /// The maximum number of attempts. Three suffice, unless the parent is deleted and inserted again in between.
 const MAX_ATTEMPTS: usize = 16;
 
+/// What a call knows of a parent before it changes a child.
 #[derive(Debug)]
-pub(crate) enum Refreshed {
-    /// This refresh or a later one of another writer wrote the parent, or it needs no write.
-    Done {
-        /// The embedded children, as this refresh read them.
-        embedded: Vec<RawDocumentBuf>,
-        written: bool,
-    },
-    NoParent,
+pub(crate) struct Before<'a> {
+    refreshes: ParentRefreshes<'a>,
+    /// How many refreshes had begun when the state was read.
+    begun: u64,
+    /// `None` if it was not read.
+    state: Option<ParentState>,
+}
+
+impl<'a> Before<'a> {
+    /// Returns a parent that was not read.
+    pub(crate) fn unread(shared: &'a Shared, parent: &Bson) -> Self {
+        let refreshes = shared.refreshes.of(parent);
+        Self {
+            begun: refreshes.begun(),
+            refreshes,
+            state: None,
+        }
+    }
+
+    /// Sets the state. It was read after this value was created.
+    pub(crate) fn read(self, state: ParentState) -> Self {
+        Self {
+            state: Some(state),
+            ..self
+        }
+    }
+
+    pub(crate) fn was_read(&self) -> bool {
+        self.state.is_some()
+    }
+}
+
+/// Refreshes a parent after a change, or shares a refresh of another call of this process that begins later than the
+/// change was stored. In a session of the caller it shares none: the session would not have seen its writes.
+pub(crate) async fn refresh(
+    shared: &Shared,
+    parent: &Bson,
+    before: Before<'_>,
+    needs: Needs,
+    session: Option<&mut Session<'_>>,
+) -> Result<Refreshed> {
+    let Before {
+        refreshes,
+        begun,
+        state,
+    } = before;
+    let running = match refreshes.next(needs, session.is_some()).await {
+        Turn::Shared(outcome) => return outcome,
+        Turn::Run(running) => running,
+    };
+    // Another refresh has written what was read.
+    let state = state.filter(|_| running.begun_before() == begun);
+    let state = state.or_else(|| shared.versions.version(parent).map(ParentState::guess));
+    let refreshed = refresh_now(shared, parent, state, &running.needs(), session).await;
+    running.complete(&refreshed);
+    refreshed
+}
+
+/// Refreshes a parent that this call has not changed. Locks it.
+pub(crate) async fn refresh_parent(shared: &Shared, parent: &Bson) -> Result<Refreshed> {
+    let _locked = shared.lock(parent).await;
+    let before = Before::unread(shared, parent);
+    refresh(shared, parent, before, Needs::write(), None).await
 }
 
 /// Writes the subset and the total of a parent, unless another writer does.
@@ -27,23 +87,22 @@ pub(crate) enum Refreshed {
 /// two others is done: the second of them read the version after this refresh had, so it has read all children that
 /// were written before this refresh began.
 ///
-/// `before` is the parent as it was before a child was written: it does not count for the two lost attempts. It may be
-/// a guess, because a version that is unchanged when the parent is written was the same when the children were read.
-///
-/// With `unless_excluded`, a new child, the parent is not written if its subset is correct and excludes this child.
+/// `before` is the parent as it was before this refresh began: it does not count for the two lost attempts. It may be a
+/// guess, because a version that is unchanged when the parent is written was the same when the children were read.
 ///
 /// # Errors
 /// [`NotMigrated`](ErrorKind::NotMigrated) for an unmanaged parent that embeds children which are not stored.
-pub(crate) async fn refresh(
+async fn refresh_now(
     shared: &Shared,
     parent: &Bson,
     mut before: Option<ParentState>,
-    unless_excluded: Option<&Bson>,
+    needs: &Needs,
     mut session: Option<&mut Session<'_>>,
 ) -> Result<Refreshed> {
     let (settings, versions) = (&shared.settings, &shared.versions);
+    let may_skip = !needs.write && !needs.children.is_empty();
     let mut first_version = None;
-    let mut embedded = Vec::new();
+    let mut embedded: Arc<[RawDocumentBuf]> = Arc::default();
     for _ in 0..MAX_ATTEMPTS {
         let state = match before.take() {
             Some(state) => state,
@@ -60,10 +119,24 @@ pub(crate) async fn refresh(
             }
         };
         unmanaged::check(shared, parent, &state, session.as_deref_mut()).await?;
-        embedded = first_children(shared, parent, session.as_deref_mut()).await?;
-        if unless_excluded.is_some_and(|child| !includes(settings, &embedded, child)) {
-            let is_correct = if state.is_guess() {
-                let Some(found) = find_state(shared, parent, session.as_deref_mut()).await? else {
+        // A guess has no subset to compare. The parent as it is after the children were read serves as well.
+        let reads_parent = may_skip && state.is_guess();
+        let found = if reads_parent && probably_excluded(shared, parent, needs) {
+            let (children, found) = first_children_and_state(shared, parent, session.as_deref_mut()).await?;
+            embedded = children.into();
+            Some(found)
+        } else {
+            embedded = first_children(shared, parent, session.as_deref_mut()).await?.into();
+            None
+        };
+        let includes_new = |child: &NewChild| includes(settings, &embedded, &child.id);
+        if may_skip && !needs.children.iter().any(includes_new) {
+            let is_correct = if reads_parent {
+                let found = match found {
+                    Some(found) => found,
+                    None => find_state(shared, parent, session.as_deref_mut()).await?,
+                };
+                let Some(found) = found else {
                     versions.forget(parent);
                     return Ok(Refreshed::NoParent);
                 };
@@ -85,7 +158,9 @@ pub(crate) async fn refresh(
         let updated = send::update_one(session.as_deref_mut(), &shared.parents, unchanged, update, None).await;
         let updated = updated.map_err(|error| of_parent(error.into()))?;
         if updated.matched_count > 0 {
-            versions.record(parent, state.version().unwrap_or(0));
+            let last = embedded.get(settings.size as usize - 1);
+            let last = last.and_then(|last| Rank::of(settings, last));
+            versions.record(parent, state.version().unwrap_or(0), last);
             let written = true;
             return Ok(Refreshed::Done { embedded, written });
         }
@@ -95,4 +170,16 @@ pub(crate) async fn refresh(
         ErrorKind::Contention,
         "the parent was deleted and inserted again during each attempt, and its subset may be stale: call rebuild(..)",
     ))
+}
+
+/// Returns whether all new children rank after the last one of the subset as this process left it.
+fn probably_excluded(shared: &Shared, parent: &Bson, needs: &Needs) -> bool {
+    let Some(last) = shared.versions.last(parent) else {
+        return false;
+    };
+    let is_after = |rank: &Rank| rank.is_after(&shared.settings, &last);
+    needs
+        .children
+        .iter()
+        .all(|child| child.rank.as_ref().is_some_and(is_after))
 }

@@ -1,10 +1,11 @@
 //! The first write to unmanaged parents.
 
 use super::error::no_parent;
-use super::refresh::refresh;
+use super::refresh::{Before, refresh};
 use crate::form::parent::ParentState;
 use crate::read::{find_state, unmanaged};
 use crate::repository::prelude::*;
+use crate::repository::refreshes::Needs;
 
 /// Writes a parent if it is unmanaged and embeds children. Returns its state afterwards.
 pub(super) async fn ensure_managed(
@@ -16,7 +17,8 @@ pub(super) async fn ensure_managed(
     if !state.is_unmanaged(&shared.settings) {
         return Ok(state);
     }
-    refresh(shared, parent, Some(state), None, session.as_deref_mut()).await?;
+    let before = Before::unread(shared, parent).read(state);
+    refresh(shared, parent, before, Needs::write(), session.as_deref_mut()).await?;
     find_state(shared, parent, session).await?.ok_or_else(no_parent)
 }
 
