@@ -91,7 +91,8 @@
 //!
 //! Clients with either consistency can write to the same collections concurrently. Concurrent eventual writes of one
 //! process to one parent share refreshes: one refresh runs at a time, and all writes that wait for it share the next one.
-//! Its transactions on one parent wait for each other, because they would only conflict.
+//! Its transactions on one parent wait for each other, because they would only conflict. So do its writes to a parent with
+//! a total.
 //!
 //! The parent can also store the [number of all children](SubsetRepositoryBuilder::total_field).
 //!

@@ -42,6 +42,12 @@ pub(crate) struct Shared {
     indexes: OnceCell<()>,
 }
 
+/// Parents that are locked within this process.
+pub(crate) enum Locked<'a> {
+    Shared(#[expect(dead_code)] Vec<RwLockReadGuard<'a, ()>>),
+    Exclusively(#[expect(dead_code)] LockedKeys),
+}
+
 mongo_patterns_core::redacted_debug!(
     Shared,
     |shared| "collection" = shared.parents.namespace(),
@@ -116,14 +122,14 @@ impl Shared {
         self.indexes.get_or_try_init(check).await.copied()
     }
 
-    /// Locks a parent within this process, together with other single commands.
-    pub(crate) async fn lock(&self, parent: &Bson) -> RwLockReadGuard<'_, ()> {
-        self.locks.shared(&document_id::text(parent)).await
-    }
-
-    /// Locks parents as [`lock`](Self::lock) does.
-    pub(crate) async fn lock_all(&self, parents: &[Bson]) -> Vec<RwLockReadGuard<'_, ()>> {
-        self.locks.shared_all(parents.iter().map(document_id::text)).await
+    /// Locks parents within this process for writes without a transaction. Without a total they share the lock: see
+    /// [`refreshes`].
+    pub(crate) async fn lock(&self, parents: &[Bson]) -> Locked<'_> {
+        let keys = parents.iter().map(document_id::text);
+        match self.settings.total {
+            None => Locked::Shared(self.locks.shared_all(keys).await),
+            Some(_) => Locked::Exclusively(self.locks.exclusive_all(keys).await),
+        }
     }
 
     /// Locks parents exclusively within this process, for a transaction.

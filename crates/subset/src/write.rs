@@ -54,7 +54,7 @@ pub(crate) async fn run(write: Write<'_>, session: Option<&mut ClientSession>) -
     }
     let consistency = shared.consistency().await?;
     if consistency == Consistency::Eventual {
-        let _locked = shared.lock_all(&write.parents).await;
+        let _locked = shared.lock(&write.parents).await;
         return eventual::write(&write, session.as_mut()).await;
     }
     let locked = shared.lock_exclusively(&write.parents).await;
@@ -86,6 +86,6 @@ pub(crate) async fn rebuild(
     if let Some(session) = session.as_mut().filter(|session| session.is_in_transaction()) {
         return transactional::write(&write, session).await;
     }
-    let _locked = shared.lock_all(&write.parents).await;
+    let _locked = shared.lock(&write.parents).await;
     eventual::write(&write, session.as_mut()).await
 }

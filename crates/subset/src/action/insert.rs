@@ -28,7 +28,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// embedded and of equal types. Otherwise four, or three for a child outside the subset, and up to seven more while
     /// other processes write to the parent. In a transaction five. The first write of a repository has one or two more.
     ///
-    /// Concurrent eventual inserts of one process for one parent share the read of the first children and the write of
+    /// Without a total, concurrent eventual inserts of one process for one parent share the read of the first children and the write of
     /// the parent: each waits for the current refresh and for the next one, whatever the number of writers.
     ///
     /// Each round trip examines one document, except the read of the first children, which examines as many as are

@@ -10,6 +10,12 @@
 //! the next one, and the first of them runs it for all. One refresh for each parent runs at a time, and refreshes of
 //! different parents never wait for each other.
 //!
+//! ## Why do calls share no refresh of a parent with a total?
+//!
+//! A transaction adds to the total and does not count. A refresh that loses against several transactions leaves a total
+//! without the children of its calls, until the next write to the parent. So it must not lose for many calls at once,
+//! and with a total, the calls of a process lock the parent from their first command to their last.
+//!
 //! ## What if the future that runs a refresh is dropped?
 //!
 //! Every waiting call is able to run the refresh itself: the next one takes its turn. There is no task that could be
