@@ -89,10 +89,10 @@
 //!   delete always writes the parent. An insert writes it only if the child belongs to its subset, or the subset is stale.
 //! - With [`Consistency::Transactional`], one transaction increments the version, writes the child, and writes the subset.
 //!
-//! Clients with either consistency can write to the same collections concurrently. Concurrent eventual writes of one
-//! process to one parent share refreshes: one refresh runs at a time, and all writes that wait for it share the next one.
-//! Its transactions on one parent wait for each other, because they would only conflict. So do its writes to a parent with
-//! a total.
+//! Clients with either consistency can write to the same collections concurrently. Concurrent eventual inserts of one
+//! process for one parent share refreshes: one refresh runs at a time, and all inserts that wait for it share the next one.
+//! Other writes of one process to one parent wait for each other, because they would only conflict. So do all writes to a
+//! parent with a total.
 //!
 //! The parent can also store the [number of all children](SubsetRepositoryBuilder::total_field).
 //!

@@ -122,17 +122,17 @@ impl Shared {
         self.indexes.get_or_try_init(check).await.copied()
     }
 
-    /// Locks parents within this process for writes without a transaction. Without a total they share the lock: see
-    /// [`refreshes`].
-    pub(crate) async fn lock(&self, parents: &[Bson]) -> Locked<'_> {
-        let keys = parents.iter().map(document_id::text);
+    /// Locks parents within this process for an insert without a transaction. Without a total, inserts share the lock:
+    /// see [`refreshes`]. Other writes do not, because each could wait on the server for a child that a transaction has
+    /// locked, with a connection that the transaction may need.
+    pub(crate) async fn lock_for_insert(&self, parents: &[Bson]) -> Locked<'_> {
         match self.settings.total {
-            None => Locked::Shared(self.locks.shared_all(keys).await),
-            Some(_) => Locked::Exclusively(self.locks.exclusive_all(keys).await),
+            None => Locked::Shared(self.locks.shared_all(parents.iter().map(document_id::text)).await),
+            Some(_) => Locked::Exclusively(self.lock_exclusively(parents).await),
         }
     }
 
-    /// Locks parents exclusively within this process, for a transaction.
+    /// Locks parents exclusively within this process.
     pub(crate) async fn lock_exclusively(&self, parents: &[Bson]) -> LockedKeys {
         self.locks.exclusive_all(parents.iter().map(document_id::text)).await
     }

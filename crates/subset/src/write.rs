@@ -14,7 +14,7 @@
 //! version unchanged and write a subset that no longer exists. Only a new child outside the subset may leave a correct
 //! parent as it is: only another write can bring it into the subset, and that write will read it.
 //!
-//! ## Why do eventual writes of one process wait for each other's refreshes?
+//! ## Why do eventual inserts of one process wait for each other's refreshes?
 //!
 //! Concurrent refreshes of one parent only conflict, and one that begins after several changes covers all of them. See
 //! [`refreshes`](crate::repository::refreshes). The changes of the children themselves do not wait.
@@ -40,6 +40,7 @@ mod unmanaged;
 use mongodb::ClientSession;
 
 use self::change::{Change, Write, Written};
+use crate::repository::Locked;
 use crate::repository::prelude::*;
 use crate::settings::Consistency;
 
@@ -54,7 +55,10 @@ pub(crate) async fn run(write: Write<'_>, session: Option<&mut ClientSession>) -
     }
     let consistency = shared.consistency().await?;
     if consistency == Consistency::Eventual {
-        let _locked = shared.lock(&write.parents).await;
+        let _locked = match write.is_insert() {
+            true => shared.lock_for_insert(&write.parents).await,
+            false => Locked::Exclusively(shared.lock_exclusively(&write.parents).await),
+        };
         return eventual::write(&write, session.as_mut()).await;
     }
     let locked = shared.lock_exclusively(&write.parents).await;
@@ -86,6 +90,6 @@ pub(crate) async fn rebuild(
     if let Some(session) = session.as_mut().filter(|session| session.is_in_transaction()) {
         return transactional::write(&write, session).await;
     }
-    let _locked = shared.lock(&write.parents).await;
+    let _locked = shared.lock_exclusively(&write.parents).await;
     eventual::write(&write, session.as_mut()).await
 }

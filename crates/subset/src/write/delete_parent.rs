@@ -27,7 +27,7 @@ pub(crate) async fn delete_parent(
     }
     let consistency = shared.consistency().await?;
     if consistency == Consistency::Eventual {
-        let _locked = shared.lock(std::slice::from_ref(parent)).await;
+        let _locked = shared.lock_exclusively(std::slice::from_ref(parent)).await;
         return delete(shared, parent, session.as_deref_mut()).await;
     }
     let locked = shared.lock_exclusively(std::slice::from_ref(parent)).await;

@@ -75,7 +75,7 @@ pub(crate) async fn refresh(
 
 /// Refreshes a parent that this call has not changed. Locks it.
 pub(crate) async fn refresh_parent(shared: &Shared, parent: &Bson) -> Result<Refreshed> {
-    let _locked = shared.lock(std::slice::from_ref(parent)).await;
+    let _locked = shared.lock_exclusively(std::slice::from_ref(parent)).await;
     let before = Before::unread(shared, parent);
     refresh(shared, parent, before, Needs::write(), None).await
 }
