@@ -83,3 +83,31 @@ async fn a_rate_is_kept_by_pauses_between_documents() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn only_the_documents_of_the_filter_are_migrated() {
+    testkit::run(async |db| {
+        let books = again(db, 50, 20);
+        let of = |id: i32, customers: usize| doc! { "_id": id, "customers_purchased": users(0..customers) };
+        sales(db).insert_many((1..=6).map(|id| of(id, 80))).await.unwrap();
+        let half = || books.migrate_existing().filter(doc! { "_id": { "$lte": 3 } });
+        assert_eq!(half().dry_run().await.unwrap().documents, 3);
+        assert_eq!(half().await.unwrap().documents, 3);
+        let split = |document: &Document| document.get_bool("has_extras").unwrap_or(false);
+        let are_split: Vec<bool> = all(&sales(db)).await.iter().map(split).collect();
+        assert_eq!(are_split, [true, true, true, false, false, false]);
+        assert_eq!(half().await.unwrap().documents, 0);
+        for id in 1..=6 {
+            assert_eq!(stored(db, id).await, users(0..80), "{id}");
+        }
+
+        let before = all(&sales(db)).await;
+        let illegal = books.migrate_existing().filter(doc! { "_id": { "$noSuch": "secret" } });
+        let error = illegal.await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(!error.to_string().contains("secret"), "{error}");
+        assert_eq!(all(&sales(db)).await, before);
+        assert_eq!(books.migrate_existing().await.unwrap().documents, 3);
+    })
+    .await;
+}

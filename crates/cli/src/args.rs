@@ -210,10 +210,8 @@ pub(crate) struct OutlierLimits {
     /// The most documents that are rewritten per second.
     #[arg(long, value_name = "DOCUMENTS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate: Option<u64>,
-    /// Skips invalid lists, and lists their _id and reason in this collection, which must be empty or the list of an
-    /// earlier run. By default the first one is an error, after all others are migrated.
-    #[arg(long, value_name = "COLLECTION")]
-    pub(crate) skip_invalid: Option<String>,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
 }
 
 #[derive(Debug, clap::Args)]

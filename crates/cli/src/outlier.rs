@@ -16,7 +16,6 @@ use crate::load::{self, ElementShape, ListDocuments, ListElements, ListShape};
 use crate::output::{Output, Record, Summary, counted, to_json, variant};
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
-use crate::selection::skipped_rows;
 use crate::settings::{OutlierSettings, check_different, check_fields, need};
 use crate::{Context, catalog, indexes, plan, shard};
 
@@ -172,8 +171,11 @@ async fn migrate(context: &Context, lists: &Lists, options: Repair, limits: &Out
     if let Some(rate) = limits.rate {
         migration = migration.rate(rate);
     }
-    if let Some(list) = &limits.skip_invalid {
-        migration = migration.skip_invalid(&context.database.collection::<Document>(list));
+    if let Some(filter) = limits.selection.filter()? {
+        migration = migration.filter(filter);
+    }
+    if let Some(list) = limits.selection.skipped(context) {
+        migration = migration.skip_invalid(&list);
     }
     let migrated = migration.await.map_err(failed)?;
     progress.end();
@@ -185,9 +187,7 @@ async fn migrate(context: &Context, lists: &Lists, options: Repair, limits: &Out
     let mut summary = Summary::new(command, lists.collection().namespace().to_string())
         .row("documents", migrated.documents)
         .row("overflow_documents_written", migrated.overflow_documents);
-    if let Some(list) = &limits.skip_invalid {
-        summary = skipped_rows(summary, list, migrated.skipped.by_reason());
-    }
+    summary = limits.selection.rows(summary, migrated.skipped.by_reason());
     if !dry_run {
         let ensured = lists.ensure_indexes().await?;
         summary = summary.row("indexes_created", ensured.created.len());

@@ -59,7 +59,7 @@ impl Selection {
 }
 
 /// Adds the number of skipped documents by reason, and the collection that lists them.
-pub(crate) fn skipped_rows<const N: usize>(summary: Summary, list: &str, reasons: [(&'static str, u64); N]) -> Summary {
+fn skipped_rows<const N: usize>(summary: Summary, list: &str, reasons: [(&'static str, u64); N]) -> Summary {
     let total = reasons.iter().map(|(_, number)| number).sum::<u64>();
     let found = reasons.into_iter().filter(|(_, number)| *number > 0);
     let summary = found.fold(summary.row("skipped", total), |summary, (reason, number)| {

@@ -422,6 +422,14 @@ async fn an_invalid_list_does_not_keep_the_outlier_migration_from_finishing() {
         assert_eq!(all(db, "skipped").await[0].get_i32("_id").unwrap(), 3);
         assert_eq!(all(db, "mongo_patterns").await.len(), 1);
         assert_eq!(outlier(&["indexes"]).code, Some(0));
+
+        sales.insert_many([book(4, 40), book(5, 40)]).await.unwrap();
+        let one = ["migrate", "--where", r#"{"_id": 5}"#, "--json"];
+        let migrated = outlier(&one);
+        assert_eq!(migrated.summary()["documents"], 1, "{migrated:?}");
+        let find = |id: i32| sales.find_one(doc! { "_id": id });
+        assert_eq!(find(4).await.unwrap().unwrap(), book(4, 40));
+        assert!(find(5).await.unwrap().unwrap().get_bool("has_extras").unwrap());
     })
     .await;
 }

@@ -9,7 +9,7 @@
 use futures::future::ready;
 use futures::stream::{iter, once, try_unfold};
 use mongo_patterns_core::PlannedCommand;
-use mongo_patterns_core::migration::{Pace, SkipList, check_rate};
+use mongo_patterns_core::migration::{Pace, SkipList, both, check_filter, check_rate};
 use mongodb::bson::oid::ObjectId;
 
 use crate::repair::check::Summary;
@@ -30,6 +30,8 @@ pub(crate) struct Options<'a> {
     pub(crate) concurrency: usize,
     /// The most documents per second.
     pub(crate) rate: Option<u64>,
+    /// The filter of the main documents; empty for all.
+    pub(crate) filter: Document,
     /// The collection that lists invalid lists, which are skipped then.
     pub(crate) skipped: Option<&'a Collection<RawDocumentBuf>>,
 }
@@ -37,6 +39,9 @@ pub(crate) struct Options<'a> {
 /// Checks the options.
 pub(crate) async fn check_options(shared: &Shared, options: &Options<'_>) -> Result<()> {
     check_rate(options.rate)?;
+    if !options.filter.is_empty() {
+        check_filter(&mut Steps::run(), &shared.main, &options.filter).await?;
+    }
     if let Some(list) = skip_list(shared, options) {
         list.check_settings()?;
         list.check(&mut Steps::run()).await?;
@@ -57,7 +62,7 @@ pub(crate) async fn run(
     let summaries = summaries_with_progress(shared, on_progress)
         .try_filter(move |summary| ready(!summary.is_laid_out(&shared.settings)));
     let fixes = paced(summaries, options.rate)
-        .map_ok(move |summary| migrate(shared, summary, dry_run))
+        .map_ok(move |summary| migrate(shared, summary, options))
         .try_buffer_unordered(options.concurrency.max(1));
     let mut fixes = until_error(fixes);
     let list = skip_list(shared, options);
@@ -120,12 +125,27 @@ fn paced<'a, T: Send + 'a>(
     })
 }
 
-async fn migrate(shared: &Shared, summary: Summary, is_dry: bool) -> Result<(Bson, Fix)> {
-    let fix = match is_dry {
+/// Migrates a list, unless its main document is not one of the filter.
+async fn migrate(shared: &Shared, summary: Summary, options: &Options<'_>) -> Result<(Bson, Fix)> {
+    let fix = match options.dry_run {
+        _ if !is_selected(shared, &summary.id, &options.filter).await? => Fix::default(),
         true => dry_run(shared, &summary.id, false).await?,
         false => rewrite(shared, &summary.id, false, None).await?,
     };
     Ok((summary.id, fix))
+}
+
+async fn is_selected(shared: &Shared, id: &Bson, filter: &Document) -> Result<bool> {
+    if filter.is_empty() {
+        return Ok(true);
+    }
+    let find = shared
+        .main
+        .find_one(both(query::by_id(id), filter.clone()))
+        .projection(doc! { "_id": 1 })
+        .selection_criteria(primary())
+        .read_concern(ReadConcern::local());
+    Ok(find.await.map_err(CommandError::of_read)?.is_some())
 }
 
 /// Lists the commands of a run, one list after another.

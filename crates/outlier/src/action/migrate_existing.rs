@@ -46,6 +46,7 @@ impl<D, E> OutlierRepository<D, E> {
             dry_run: false,
             force: false,
             rate: None,
+            filter: Document::new(),
             skipped: None,
             on_progress: None,
         }
@@ -60,6 +61,7 @@ action! {
         dry_run: bool,
         force: bool,
         rate: Option<u64>,
+        filter: Document,
         skipped: Option<Collection<RawDocumentBuf>>,
     }
     with on_progress;
@@ -80,6 +82,15 @@ mongo_patterns_core::setters! {
     /// seem to fit their documents. Read the [dry run](Self::dry_run) first: with a wrong setting, correct documents are
     /// rewritten. Settings that contradict the catalog are refused anyway.
     force() => force = true;
+
+    /// Migrates only the main documents that match a filter, with their overflow documents. The others stay as they are.
+    ///
+    /// It takes one more round trip for each list that is not laid out by the settings. A [plan](Self::plan) lists all
+    /// documents.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] when the server refuses it, with nothing written.
+    filter(filter: Document) => filter = filter;
 
     /// Sets the most documents that are rewritten per second.
     rate(documents: u64) => rate = Some(documents);
@@ -133,6 +144,7 @@ impl<'a> MigrateExisting<'a> {
             dry_run: self.dry_run,
             concurrency: self.concurrency,
             rate: self.rate,
+            filter: self.filter,
             skipped: self.skipped.as_ref(),
         };
         check_options(self.shared, &options).await?;
