@@ -89,10 +89,15 @@
 //!   delete always writes the parent. An insert writes it only if the child belongs to its subset, or the subset is stale.
 //! - With [`Consistency::Transactional`], one transaction increments the version, writes the child, and writes the subset.
 //!
-//! Clients with either consistency can write to the same collections concurrently. Concurrent eventual inserts of one
-//! process for one parent share refreshes: one refresh runs at a time, and all inserts that wait for it share the next one.
-//! Other writes of one process to one parent wait for each other, because they would only conflict. So do all writes to a
-//! parent with a total.
+//! Clients with either consistency can write to the same collections concurrently, with one limit: an eventual insert of a
+//! child that ranks behind the subset does not write the parent. While a transaction that deletes an embedded child of the
+//! same parent, or moves it behind the new one, is open, neither sees the other. The parent then lacks the new child until
+//! the next write to it. `verify` finds it, and `repair` corrects it. With a total, the number can be wrong in the same way.
+//! Use one consistency for a parent, and these do not occur.
+//!
+//! Concurrent eventual inserts of one process for one parent share refreshes: one refresh runs at a time, and all inserts
+//! that wait for it share the next one. Other writes of one process to one parent wait for each other, because they would
+//! only conflict. So do all writes to a parent with a total.
 //!
 //! The parent can also store the [number of all children](SubsetRepositoryBuilder::total_field).
 //!
@@ -100,8 +105,9 @@
 //!
 //! With any number of writers, in any number of processes:
 //!
-//! - When the writes to a parent have returned, its subset is the first of its children, field by field. If all writes
-//!   are [`Transactional`](Consistency::Transactional), this always holds. Equal children are ordered by their id.
+//! - When the writes to a parent have returned, its subset is the first of its children, field by field, if all are of one
+//!   consistency. If all writes are [`Transactional`](Consistency::Transactional), this always holds. Equal children are
+//!   ordered by their id.
 //! - A write that returns `Ok` is stored, to the write concern of the collections. A write that fails has no effect,
 //!   unless its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown), or the error has the number of
 //!   [stored children](mongo_patterns_core::Error::stored_count). Every call is safe to retry: an insert of a stored
