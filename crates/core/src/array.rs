@@ -10,7 +10,7 @@ use mongodb::bson::spec::ElementType;
 use mongodb::bson::{self, Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 use serde::{Serialize, Serializer};
 
-use self::elements::{Elements, decode};
+use self::elements::{Element, Elements, decode};
 use crate::error::{Error, ErrorKind, Result};
 
 /// MongoDB's limit of a document, minus what it has besides its array.
@@ -20,24 +20,21 @@ const MAX_BYTES: usize = 16 * 1024 * 1024 - 8 * 1024;
 pub const TOGETHER: usize = 100;
 /// The bytes of an element besides its value: its type, and its index up to a million, with its NUL.
 const MAX_ELEMENT_HEAD: usize = 9;
+const DOCUMENT: u8 = ElementType::EmbeddedDocument as u8;
 const NOT_ENCODED: &str = "a value cannot be written as BSON, it was not stored: see as_driver_error() for the reason";
 
-/// An encoded value.
+/// An encoded value: the bytes of an element in a buffer.
 #[derive(Clone)]
-pub struct Encoded(Value);
+pub struct Encoded {
+    /// Shared by documents that were encoded together. Any other value is the one field of its buffer.
+    buffer: Arc<RawDocumentBuf>,
+    /// The type of the value.
+    kind: u8,
+    /// The bytes of the value.
+    at: Range<u32>,
+}
 
 crate::redacted_debug!(Encoded);
-
-#[derive(Clone)]
-enum Value {
-    /// A document, as a range of a shared buffer.
-    Document {
-        encoded: Arc<RawDocumentBuf>,
-        at: Range<usize>,
-    },
-    /// Any other value, as the one field of a document.
-    Other(Arc<RawDocumentBuf>),
-}
 
 #[derive(Serialize)]
 struct Wrapped<'a, T: ?Sized> {
@@ -60,6 +57,10 @@ fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Arc<RawDocumentBuf>> {
     Ok(Arc::new(encoded))
 }
 
+fn not_encoded() -> Error {
+    Error::new(ErrorKind::Encode, NOT_ENCODED)
+}
+
 impl Encoded {
     /// Encodes one value.
     ///
@@ -67,13 +68,8 @@ impl Encoded {
     /// [`Encode`](ErrorKind::Encode).
     pub fn one<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
         let encoded = encode(value)?;
-        match Elements::of(encoded.as_bytes()).next() {
-            Some(element) if element.kind == ElementType::EmbeddedDocument as u8 => {
-                Ok(Self::document(&encoded, element.value))
-            }
-            Some(_) => Ok(Self(Value::Other(encoded))),
-            None => Err(Error::new(ErrorKind::Encode, NOT_ENCODED)),
-        }
+        let element = Elements::of(encoded.as_bytes()).next();
+        Self::element_of(&encoded, &element.ok_or_else(not_encoded)?)
     }
 
     /// Encodes several values. Documents share a buffer.
@@ -90,34 +86,35 @@ impl Encoded {
             let array = Elements::of(bytes).next().map_or(&[][..], |array| array.value);
             let before = all.len();
             for (value, element) in together.clone().zip(Elements::of(array)) {
-                all.push(if element.kind == ElementType::EmbeddedDocument as u8 {
-                    Self::document(&encoded, element.value)
-                } else {
-                    Self::one(value)?
+                all.push(match element.kind {
+                    DOCUMENT => Self::element_of(&encoded, &element)?,
+                    _ => Self::one(value)?,
                 });
             }
             if all.len() - before != together.len() {
-                return Err(Error::new(ErrorKind::Encode, NOT_ENCODED));
+                return Err(not_encoded());
             }
         }
         Ok(all)
     }
 
-    /// Returns a document as a range of a buffer.
-    fn document(encoded: &Arc<RawDocumentBuf>, document: &[u8]) -> Self {
-        let start = document.as_ptr().addr() - encoded.as_bytes().as_ptr().addr();
-        Self(Value::Document {
-            encoded: Arc::clone(encoded),
-            at: start..start + document.len(),
+    /// Returns the value of an element of a buffer, which is below 4 GiB.
+    fn element_of(buffer: &Arc<RawDocumentBuf>, element: &Element<'_>) -> Result<Self> {
+        let start = element.value.as_ptr().addr() - buffer.as_bytes().as_ptr().addr();
+        let position = |position| u32::try_from(position).map_err(|_| not_encoded());
+        Ok(Self {
+            buffer: Arc::clone(buffer),
+            kind: element.kind,
+            at: position(start)?..position(start + element.value.len())?,
         })
     }
 
     /// Returns the date in a field of a document.
     pub fn date(&self, field: &str) -> Option<DateTime> {
-        let Value::Document { encoded, at } = &self.0 else {
+        if self.kind != DOCUMENT {
             return None;
-        };
-        let field = Elements::of(&encoded.as_bytes()[at.clone()]).find(|element| element.name == field.as_bytes())?;
+        }
+        let field = Elements::of(self.as_bytes()).find(|element| element.name == field.as_bytes())?;
         if field.kind != ElementType::DateTime as u8 {
             return None;
         }
@@ -127,36 +124,22 @@ impl Encoded {
 
     /// Returns the value.
     pub fn value(&self) -> RawBsonRef<'_> {
-        match &self.0 {
-            Value::Document { encoded, at } => {
-                let document = RawDocument::from_bytes(&encoded.as_bytes()[at.clone()]);
-                RawBsonRef::Document(document.expect("it was a document when it was encoded"))
-            }
-            Value::Other(encoded) => {
-                let value = encoded.get("i").ok().flatten();
-                value.expect("it was there when it was encoded")
-            }
+        if self.kind == DOCUMENT {
+            let document = RawDocument::from_bytes(self.as_bytes());
+            return RawBsonRef::Document(document.expect("it was a document when it was encoded"));
         }
+        let value = self.buffer.get("i").ok().flatten();
+        value.expect("it was there when it was encoded")
     }
 
-    /// Returns its type and its bytes.
-    fn element(&self) -> (u8, &[u8]) {
-        match &self.0 {
-            Value::Document { encoded, at } => (ElementType::EmbeddedDocument as u8, &encoded.as_bytes()[at.clone()]),
-            Value::Other(encoded) => {
-                // The document's length, the type, `i`, NUL, the value, and the end.
-                let bytes = encoded.as_bytes();
-                (bytes[4], &bytes[7..bytes.len() - 1])
-            }
-        }
+    /// Returns its bytes, without its type.
+    fn as_bytes(&self) -> &[u8] {
+        &self.buffer.as_bytes()[self.at.start as usize..self.at.end as usize]
     }
 
-    /// Returns its size as BSON, or slightly more.
+    /// Returns its size as BSON.
     pub fn bytes(&self) -> usize {
-        match &self.0 {
-            Value::Document { at, .. } => at.len(),
-            Value::Other(encoded) => encoded.as_bytes().len(),
-        }
+        self.at.len()
     }
 
     /// Decodes the value.
@@ -164,8 +147,7 @@ impl Encoded {
     /// # Errors
     /// None in practice, because it was encoded here.
     pub fn to_bson(&self) -> mongodb::error::Result<Bson> {
-        let (kind, bytes) = self.element();
-        match decode(kind, bytes) {
+        match decode(self.kind, self.as_bytes()) {
             Some(value) => Ok(value),
             None => Ok(self.value().try_into()?),
         }
@@ -226,11 +208,10 @@ pub fn append_array<'v>(
     let array = bytes.len();
     bytes.extend_from_slice(&[0; 4]);
     for (index, value) in values.enumerate() {
-        let (element_type, value) = value.element();
-        bytes.push(element_type);
+        bytes.push(value.kind);
         push_decimal(&mut bytes, index);
         bytes.push(0);
-        bytes.extend_from_slice(value);
+        bytes.extend_from_slice(value.as_bytes());
     }
     for start in [array, 0] {
         bytes.push(0);

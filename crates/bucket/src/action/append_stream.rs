@@ -25,8 +25,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     ///
     /// # Cost
     /// That of [`append_many`](Self::append_many), for each key and each time that the buffer is full. A stream that is
-    /// sorted by key, and a larger buffer, need fewer round trips. A key that has 300 pages is sent at once, without
-    /// the items that do not fill a page. The next items are read and encoded concurrently.
+    /// sorted by key, and a larger buffer, need fewer round trips. A key that has 1000 pages or 16 MiB is sent at
+    /// once, without the items that do not fill a page. The next items are read and encoded concurrently.
     ///
     /// # Cancel safety
     /// Of each key, a prefix of its items in the stream is stored. Items that were read from the stream and not stored

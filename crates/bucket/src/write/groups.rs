@@ -2,11 +2,12 @@
 //!
 //! # Design
 //!
-//! ## Why is a large key sent before the buffer is full?
+//! ## Why is a key sent before the buffer is full only in full commands?
 //!
-//! While a command of the key is running, the items of the next one are read and encoded. A key is sent in whole pages.
-//! The items that do not fill a page are put before the key's next items. So no open bucket is left in between, which
-//! the next command would have to fill first.
+//! While a full command is running, the items of the next one are read and encoded. A smaller command would start this
+//! sooner. But its own wait for the journal takes longer than reading and encoding a thousand pages of small items. A
+//! full command has whole pages. The items that do not fill a page are put before the key's next items. So no open
+//! bucket is left in between, which the next command would have to fill first.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -14,10 +15,6 @@ use mongo_patterns_core::EncodedKey;
 
 use crate::form::item::Item;
 use crate::write::batch::{BUCKETS, BYTES};
-
-/// The number of pages of a key that is worth a command: it takes about as long as to read and encode them, so that the
-/// next ones are ready when it is done. With a hundred pages, the fixed cost of a command exceeds the gain.
-const LARGE: usize = 300;
 
 /// Items of a key that are sent together.
 pub(crate) struct Group {
@@ -79,8 +76,6 @@ pub(crate) struct Groups {
     growing: HashMap<String, Group>,
     /// The bytes of the growing groups.
     bytes: usize,
-    /// The keys of the growing groups that are worth a command.
-    large: Vec<String>,
     /// The groups that are sent as soon as their keys are free, those of one key in order.
     ready: VecDeque<Group>,
     /// The keys with a running command. Each key has one at most, so that its items stay in order.
@@ -96,9 +91,8 @@ impl Groups {
     }
 
     /// Adds consecutive items of one key, from this position in the stream on.
-    pub(crate) fn add(&mut self, key: &EncodedKey, items: impl Iterator<Item = Item>, mut position: u64) {
-        let mut items = items.peekable();
-        while items.peek().is_some() {
+    pub(crate) fn add(&mut self, key: &EncodedKey, mut items: impl ExactSizeIterator<Item = Item>, mut position: u64) {
+        while items.len() > 0 {
             let group = match self.growing.get_mut(key.text()) {
                 Some(group) => group,
                 None => {
@@ -111,9 +105,7 @@ impl Groups {
                 group.push(item, position);
                 position += 1;
                 let count = group.items.len();
-                if count == LARGE * self.page_size {
-                    self.large.push(key.text().to_owned());
-                } else if count >= self.page_size && (group.bytes >= BYTES || count >= BUCKETS * self.page_size) {
+                if count >= self.page_size && (group.bytes >= BYTES || count >= BUCKETS * self.page_size) {
                     // The command is full. With less than a page nothing would be sent.
                     let full = self.take(key.text());
                     self.ready.extend(full);
@@ -127,22 +119,15 @@ impl Groups {
     pub(crate) fn release_from(&mut self, bytes: usize) {
         if self.ready.is_empty() && self.bytes >= bytes {
             self.ready = self.growing.drain().map(|(_, group)| group).collect();
-            self.large.clear();
             self.bytes = 0;
         }
     }
 
     /// Returns the next group to send.
     pub(crate) fn next(&mut self) -> Option<Group> {
-        let is_free = |key: &str| !self.busy.contains(key);
-        let group = match self.ready.iter().position(|group| is_free(group.key.text())) {
-            Some(free) => self.ready.remove(free),
-            None => {
-                let free = self.large.iter().position(|key| is_free(key))?;
-                let key = self.large.swap_remove(free);
-                self.take(&key)
-            }
-        }?;
+        let is_free = |group: &Group| !self.busy.contains(group.key.text());
+        let free = self.ready.iter().position(is_free)?;
+        let group = self.ready.remove(free)?;
         self.busy.insert(group.key.text().to_owned());
         Some(group)
     }
@@ -170,18 +155,12 @@ impl Groups {
             return;
         };
         later.after_full_page = ended_with_full_page;
-        let enough = LARGE * self.page_size;
-        let was_large = later.items.len() >= enough;
         later.put_before(kept);
-        if !was_large && later.items.len() >= enough {
-            self.large.push(key.to_owned());
-        }
     }
 
     /// Takes a growing group, which more items of its key can follow.
     fn take(&mut self, key: &str) -> Option<Group> {
         let mut group = self.growing.remove(key)?;
-        self.large.retain(|large| large != key);
         self.bytes -= group.bytes;
         group.whole_pages = true;
         Some(group)
@@ -194,7 +173,7 @@ mod tests {
     use crate::settings::Settings;
     use mongo_patterns_core::EncodeKey;
 
-    /// Pages of 2, so that 600 items are worth a command.
+    /// Pages of 2, so that 2000 items are a full command.
     fn groups() -> Groups {
         Groups::new(2)
     }
@@ -205,8 +184,10 @@ mod tests {
             ..Settings::example()
         };
         let first = positions.start;
-        let items = positions.map(|position| Item::encode(&settings, &position).unwrap());
-        groups.add(&key.encode_key().unwrap(), items, first);
+        let items: Vec<Item> = positions
+            .map(|position| Item::encode(&settings, &position).unwrap())
+            .collect();
+        groups.add(&key.encode_key().unwrap(), items.into_iter(), first);
     }
 
     fn positions(group: &Group) -> (u64, u64) {
@@ -214,39 +195,42 @@ mod tests {
     }
 
     #[test]
-    fn a_large_key_is_sent_as_soon_as_it_is_free() {
+    fn a_full_command_is_sent_as_soon_as_its_key_is_free() {
         let mut groups = groups();
-        add(&mut groups, 1, 0..599);
-        add(&mut groups, 2, 599..600);
+        add(&mut groups, 1, 0..1999);
+        add(&mut groups, 2, 1999..2000);
         assert!(groups.next().is_none());
-        add(&mut groups, 1, 600..601);
+        add(&mut groups, 1, 2000..2001);
         let mut first = groups.next().unwrap();
         assert!(first.whole_pages);
-        assert_eq!(positions(&first), (0, 600));
-        add(&mut groups, 1, 601..1400);
+        assert_eq!((positions(&first), first.items.len()), ((0, 2000), 2000));
+        add(&mut groups, 1, 2001..4001);
         assert!(groups.next().is_none());
-        groups.done(&mut first, 600, true);
+        groups.done(&mut first, 2000, true);
         let second = groups.next().unwrap();
-        assert_eq!(positions(&second), (601, 1399));
+        assert_eq!(positions(&second), (2001, 4000));
         groups.release_from(0);
         let last = groups.next().unwrap();
         assert!(!last.whole_pages);
-        assert_eq!(positions(&last), (599, 599));
+        assert_eq!(positions(&last), (1999, 1999));
         assert_eq!(groups.bytes, 0);
     }
 
     #[test]
     fn kept_items_come_first() {
         let mut groups = groups();
-        add(&mut groups, 1, 0..601);
+        add(&mut groups, 1, 0..2000);
         let mut first = groups.next().unwrap();
-        add(&mut groups, 1, 601..1200);
-        groups.done(&mut first, 600, true);
-        assert_eq!(first.items.len(), 600);
         assert!(!first.after_full_page);
+        add(&mut groups, 1, 2000..3999);
+        // One item filled the open bucket, so the last one does not fill a page.
+        groups.done(&mut first, 1999, true);
+        assert_eq!(first.items.len(), 1999);
+        groups.release_from(0);
         let mut second = groups.next().unwrap();
-        assert_eq!((positions(&second), second.items.len()), ((600, 1199), 600));
-        groups.done(&mut second, 600, true);
+        assert_eq!((positions(&second), second.items.len()), ((1999, 3998), 2000));
+        assert!(second.after_full_page);
+        groups.done(&mut second, 2000, true);
         groups.release_from(0);
         assert!(groups.next().is_none());
     }
@@ -254,30 +238,30 @@ mod tests {
     #[test]
     fn kept_items_come_before_ready_ones() {
         let mut groups = groups();
-        add(&mut groups, 1, 0..601);
+        add(&mut groups, 1, 0..2000);
         let mut first = groups.next().unwrap();
-        add(&mut groups, 1, 601..610);
+        add(&mut groups, 1, 2000..2010);
         groups.release_from(0);
-        groups.done(&mut first, 600, true);
+        groups.done(&mut first, 1999, true);
         let last = groups.next().unwrap();
-        assert_eq!((positions(&last), last.items.len()), ((600, 609), 10));
+        assert_eq!((positions(&last), last.items.len()), ((1999, 2009), 11));
         assert!(!last.whole_pages && last.after_full_page);
     }
 
     #[test]
     fn a_full_command_waits_for_its_key_and_keeps_its_position() {
         let mut groups = groups();
-        add(&mut groups, 1, 0..600);
+        add(&mut groups, 1, 0..2000);
         let mut first = groups.next().unwrap();
-        add(&mut groups, 1, 600..2700);
+        add(&mut groups, 1, 2000..4100);
         groups.release_from(0);
         assert!(groups.next().is_none());
-        groups.done(&mut first, 600, true);
+        groups.done(&mut first, 2000, true);
         let mut second = groups.next().unwrap();
-        assert_eq!(positions(&second), (600, 2599));
+        assert_eq!(positions(&second), (2000, 3999));
         groups.done(&mut second, 2000, true);
         groups.release_from(0);
-        assert_eq!(positions(&groups.next().unwrap()), (2600, 2699));
+        assert_eq!(positions(&groups.next().unwrap()), (4000, 4099));
     }
 
     #[test]

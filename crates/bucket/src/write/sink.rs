@@ -207,7 +207,7 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    fn add(&mut self, key: &EncodedKey, items: impl Iterator<Item = Item>) {
+    fn add(&mut self, key: &EncodedKey, items: impl ExactSizeIterator<Item = Item>) {
         let first = self.progress.read;
         let items = items.inspect(|item| {
             let bytes = item.bytes();

@@ -39,6 +39,7 @@ impl<'a> Elements<'a> {
 impl<'a> Iterator for Elements<'a> {
     type Item = Element<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Element<'a>> {
         let (&kind, after) = self.rest.split_first()?;
         let end = after.iter().position(|byte| *byte == 0)?;
