@@ -5,9 +5,9 @@
 //! ## Why is a key sent before the buffer is full only in full commands?
 //!
 //! While a full command is running, the items of the next one are read and encoded. A smaller command would start this
-//! sooner. But its own wait for the journal takes longer than reading and encoding a thousand pages of small items. A
-//! full command has whole pages. The items that do not fill a page are put before the key's next items. So no open
-//! bucket is left in between, which the next command would have to fill first.
+//! sooner. But one of 100 to 500 pages costs as much as it gains, or more, because encoding is fast and a command has a
+//! fixed cost. A full command has whole pages. The items that do not fill a page are put before the key's next items.
+//! So no open bucket is left in between, which the next command would have to fill first.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
