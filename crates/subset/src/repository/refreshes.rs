@@ -98,7 +98,8 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct ParentRefreshes<'a> {
     all: &'a Refreshes,
-    key: Vec<u8>,
+    /// `None` for an id without bytes, whose refreshes are not shared.
+    key: Option<Vec<u8>>,
     parent: Arc<OfParent>,
 }
 
@@ -123,8 +124,11 @@ pub(crate) struct Running<'a> {
 
 impl Refreshes {
     pub(crate) fn of(&self, parent: &Bson) -> ParentRefreshes<'_> {
-        let key = key(parent).unwrap_or_default();
-        let parent = Arc::clone(lock(&self.0).entry(key.clone()).or_default());
+        let key = key(parent);
+        let parent = match &key {
+            Some(key) => Arc::clone(lock(&self.0).entry(key.clone()).or_default()),
+            None => Arc::default(),
+        };
         ParentRefreshes { all: self, key, parent }
     }
 }
@@ -171,10 +175,12 @@ impl ParentRefreshes<'_> {
 
 impl Drop for ParentRefreshes<'_> {
     fn drop(&mut self) {
+        let Some(key) = self.key.take() else { return };
         let mut all = lock(&self.all.0);
-        // One reference of the map, and this one.
-        if Arc::strong_count(&self.parent) == 2 {
-            all.remove(&self.key);
+        // Under the lock: of two calls that end at once, the second one sees that the first one is gone.
+        self.parent = Arc::default();
+        if all.get(&key).is_some_and(|parent| Arc::strong_count(parent) == 1) {
+            all.remove(&key);
         }
     }
 }
@@ -224,6 +230,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use futures::FutureExt;
 
     use super::*;
@@ -300,5 +308,27 @@ mod tests {
             assert_eq!(lock(&refreshes.0).len(), 2);
         }
         assert!(lock(&refreshes.0).is_empty());
+    }
+
+    #[test]
+    fn a_parent_whose_calls_end_at_once_is_forgotten() {
+        let refreshes = Refreshes::default();
+        let arrived = std::sync::atomic::AtomicI32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for parent in 0..50_000 {
+                        let call = refreshes.of(&Bson::Int32(parent));
+                        // Both threads end their calls at the same moment.
+                        arrived.fetch_add(1, Ordering::Relaxed);
+                        while arrived.load(Ordering::Relaxed) < 2 * (parent + 1) {
+                            std::hint::spin_loop();
+                        }
+                        drop(call);
+                    }
+                });
+            }
+        });
+        assert_eq!(lock(&refreshes.0).len(), 0);
     }
 }
