@@ -1,4 +1,4 @@
-//! The confirmation of a command that deletes.
+//! The confirmation of a command that cannot be undone.
 
 use std::io::{IsTerminal, stdin};
 
@@ -10,7 +10,7 @@ use crate::output::Output;
 /// Asks a question on a terminal. A signal ends the wait for the answer.
 ///
 /// # Errors
-/// When the answer is not `yes`, or when nobody can answer, with this reason.
+/// When the answer is not `yes`, or when there is no terminal, with this reason.
 pub(crate) async fn confirm(output: Output, question: &str, no_terminal: String) -> Result<(), Failure> {
     if !stdin().is_terminal() {
         return Err(Failure::usage(no_terminal));
@@ -23,6 +23,6 @@ pub(crate) async fn confirm(output: Output, question: &str, no_terminal: String)
     let answer = answer.await.map_err(std::io::Error::other)??;
     match answer.trim() {
         "yes" => Ok(()),
-        _ => Err(Failure::usage("nothing was deleted")),
+        _ => Err(Failure::usage("nothing was changed")),
     }
 }

@@ -1,7 +1,6 @@
 //! Shards the collections of a pattern, and finds unsuitable shard keys.
 
 use std::fs;
-use std::io::{IsTerminal, stdin};
 use std::path::PathBuf;
 
 use mongo_patterns_core::sharding::{EnsureSharded, EnsuredSharding, Ids, ShardKeyChoice, VerifyShardKeys};
@@ -10,6 +9,7 @@ use mongodb::bson::{Bson, Document};
 use serde_json::json;
 
 use crate::Context;
+use crate::confirm::confirm;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::load::FromText;
 use crate::output::{Output, Record, Summary, to_json};
@@ -83,7 +83,11 @@ pub(crate) async fn run<P>(
         print_choices(output, choices)?;
         return plan::print_of(output, &context.database, "shard", &commands);
     }
-    confirm(output, options.yes)?;
+    if !options.yes {
+        let stays = "a collection that is sharded stays sharded";
+        let reason = format!("{stays}, nothing was changed: read the output of --plan, then pass --yes");
+        confirm(output, &format!("{stays}: shard the collections?"), reason).await?;
+    }
     let ensured = ensure.await?;
     print(output, command, namespace, &ensured)
 }
@@ -112,24 +116,6 @@ fn print_choices(output: Output, choices: &[ShardKeyChoice]) -> std::io::Result<
         }))?;
     }
     Ok(())
-}
-
-fn confirm(output: Output, yes: bool) -> Result<(), Failure> {
-    if yes {
-        return Ok(());
-    }
-    if !stdin().is_terminal() {
-        return Err(Failure::usage(
-            "a collection that is sharded stays sharded, nothing was changed: read the output of --plan, then pass --yes",
-        ));
-    }
-    output.notice("a collection that is sharded stays sharded: shard the collections? Type `yes`:");
-    let mut answer = String::new();
-    stdin().read_line(&mut answer)?;
-    match answer.trim() {
-        "yes" => Ok(()),
-        _ => Err(Failure::usage("nothing was changed")),
-    }
 }
 
 fn print(output: Output, command: &'static str, namespace: String, ensured: &EnsuredSharding) -> Outcome {
