@@ -1,8 +1,5 @@
 //! Tests of the options that choose the documents and the pace of a migration.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 
@@ -34,19 +31,8 @@ async fn invalid_documents_are_analyzed_skipped_listed_and_counted() {
         assert_eq!(analyzed.code, Some(0), "{analyzed:?}");
         let summary = analyzed.summary();
         assert_eq!((&summary["invalid"], &summary["invalid_of"]), (&3.into(), &93.into()));
-        let lines = analyzed.json();
-        let of = |reason: &str| {
-            lines
-                .iter()
-                .find(|line| line["reason"] == reason)
-                .map(|line| line["documents"].clone())
-        };
-        assert_eq!(
-            (of("key"), of("time"), of("item_id")),
-            (Some(2.into()), Some(1.into()), None)
-        );
-        let query = lines.iter().find(|line| line["type"] == "invalid_query").unwrap();
-        let filter: Document = serde_json::from_value(query["filter"].clone()).unwrap();
+        let (found, filter) = invalid_documents(&analyzed, ["key", "time", "item_id"]);
+        assert_eq!(found, [Some(2), Some(1), None]);
         let flat = db.plain_collection::<Document>("flat");
         assert_eq!(flat.count_documents(filter).await.unwrap(), 3);
         let shown = bucket(db, &["analyze"]);
@@ -195,19 +181,8 @@ async fn a_pause_of_the_rate_ends_at_ctrl_c() {
         if !can_migrate(db).await {
             return;
         }
-        fill(db, 20, 2000).await;
-        let mut program = on(db);
-        program.arg("bucket").args(BUCKETS).args(["migrate", "--rate", "1"]);
-        let mut child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut errors = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        while !line.contains("100 of 2,000") {
-            line.clear();
-            assert!(errors.read_line(&mut line).unwrap() > 0, "the program ended");
-        }
-        let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-        assert!(status.unwrap().success());
-        assert_eq!(child.wait().unwrap().code(), Some(130));
+        let mut child = paused_migration(db).await;
+        assert_eq!(interrupt(&mut child), Some(130));
         assert_eq!(all(db, "trades").await.len(), 10);
         let resumed = bucket(db, &["migrate", "--json", "--rate", "100000"]);
         assert_eq!(
@@ -253,16 +228,8 @@ async fn a_migration_of_embedded_children_resumes_and_then_changes_nothing() {
             .args(REVIEWS)
             .args(EMBEDDED)
             .args(["--rate", "10"]);
-        let mut child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut errors = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        while !line.contains("of 100 children") {
-            line.clear();
-            assert!(errors.read_line(&mut line).unwrap() > 0, "the program ended");
-        }
-        let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-        assert!(status.unwrap().success());
-        assert_eq!(child.wait().unwrap().code(), Some(130));
+        let mut child = until_it_shows(&mut program, "of 100 children");
+        assert_eq!(interrupt(&mut child), Some(130));
         let stored = all(db, "review").await.len();
         assert!(0 < stored && stored < 100, "{stored}");
 
@@ -296,19 +263,8 @@ async fn invalid_parents_are_analyzed_skipped_and_selected_by_a_filter() {
         ];
         product.insert_many(&invalid).await.unwrap();
         let analyzed = subset(db, &["analyze", "--json"]);
-        let lines = analyzed.json();
-        let of = |reason: &str| {
-            lines
-                .iter()
-                .find(|line| line["reason"] == reason)
-                .map(|line| line["documents"].clone())
-        };
-        assert_eq!(
-            (of("no_id"), of("no_array"), of("twice")),
-            (Some(1.into()), Some(1.into()), None)
-        );
-        let query = lines.iter().find(|line| line["type"] == "invalid_query").unwrap();
-        let filter: Document = serde_json::from_value(query["filter"].clone()).unwrap();
+        let (found, filter) = invalid_documents(&analyzed, ["no_id", "no_array", "twice"]);
+        assert_eq!(found, [Some(1), Some(1), None]);
         assert_eq!(product.count_documents(filter).await.unwrap(), 2);
 
         let refused = subset(db, &EMBEDDED);

@@ -1,8 +1,5 @@
 //! Tests of the records of migrations.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 use serde_json::Value;
@@ -78,16 +75,7 @@ async fn the_record_of_a_running_migration_is_not_deleted() {
         if !can_migrate(db).await {
             return;
         }
-        fill(db, 20, 2000).await;
-        let mut program = on(db);
-        program.arg("bucket").args(BUCKETS).args(["migrate", "--rate", "1"]);
-        let mut child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut errors = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        while !line.contains("100 of 2,000") {
-            line.clear();
-            assert!(errors.read_line(&mut line).unwrap() > 0, "the program ended");
-        }
+        let mut child = paused_migration(db).await;
         let records = db.plain_collection::<Document>("mongo_patterns");
         let of = doc! { "_id": { "kind": "migration", "collection": "trades" } };
         // Otherwise the result would depend on the time that the test takes.
@@ -104,9 +92,7 @@ async fn the_record_of_a_running_migration_is_not_deleted() {
         assert_eq!(refused.code, Some(3), "{refused:?}");
         assert!(refused.err.contains("stop it first"), "{}", refused.err);
 
-        let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-        assert!(status.unwrap().success());
-        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!(interrupt(&mut child), Some(130));
         records.update_one(of, at(0)).await.unwrap();
         assert_eq!(listed(db, "trades").unwrap()["running"], false);
         let deleted = migrations(db, &["forget", "trades", "--yes"]);

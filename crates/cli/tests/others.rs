@@ -92,17 +92,7 @@ async fn long_arrays_are_migrated_to_overflow_documents() {
 }
 
 fn embedded(db: &TestDatabase, arguments: &[&str]) -> Ran {
-    let settings = [
-        "--collection",
-        "patron",
-        "--children",
-        "addresses",
-        "--source",
-        "address",
-        "--reference",
-        "patron_id",
-    ];
-    ran(on(db).arg("embedded").args(settings).args(arguments))
+    ran(on(db).args(PATRONS).args(arguments))
 }
 
 #[tokio::test]

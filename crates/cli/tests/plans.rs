@@ -19,18 +19,6 @@ const LISTS: [&str; 7] = [
     "--threshold",
     "5",
 ];
-const PATRONS: [&str; 9] = [
-    "embedded",
-    "--collection",
-    "patron",
-    "--children",
-    "addresses",
-    "--source",
-    "address",
-    "--reference",
-    "patron_id",
-];
-
 fn run(db: &TestDatabase, settings: &[&str], arguments: &[&str]) -> Ran {
     ran(on(db).args(settings).args(arguments))
 }

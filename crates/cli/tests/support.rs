@@ -1,7 +1,8 @@
 //! Helpers that the tests share.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use futures::TryStreamExt;
 use mongo_patterns_testkit::TestDatabase;
@@ -44,6 +45,19 @@ pub const REVIEWS: [&str; 14] = [
     "-date",
     "--size",
     "2",
+];
+
+/// The settings of patrons whose addresses are in a second collection.
+pub const PATRONS: [&str; 9] = [
+    "embedded",
+    "--collection",
+    "patron",
+    "--children",
+    "addresses",
+    "--source",
+    "address",
+    "--reference",
+    "patron_id",
 ];
 
 /// The result of a run of the program.
@@ -153,4 +167,46 @@ pub fn write(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     std::fs::write(&path, text).unwrap();
     path.to_str().unwrap().to_owned()
+}
+
+/// Starts a program, and returns it when a line of its standard error has this text.
+#[cfg(unix)]
+pub fn until_it_shows(program: &mut Command, text: &str) -> Child {
+    let mut child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut errors = BufReader::new(child.stderr.as_mut().unwrap());
+    let mut line = String::new();
+    while !line.contains(text) {
+        line.clear();
+        assert!(errors.read_line(&mut line).unwrap() > 0, "the program ended");
+    }
+    child
+}
+
+/// Starts a migration of 20 keys of 100 items, for which the rate demands a pause of 100 seconds. It is in the first pause.
+#[cfg(unix)]
+pub async fn paused_migration(db: &TestDatabase) -> Child {
+    fill(db, 20, 2000).await;
+    let mut program = on(db);
+    program.arg("bucket").args(BUCKETS).args(["migrate", "--rate", "1"]);
+    until_it_shows(&mut program, "100 of 2,000")
+}
+
+/// Sends SIGINT, and returns the exit code.
+#[cfg(unix)]
+pub fn interrupt(child: &mut Child) -> Option<i32> {
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(status.unwrap().success());
+    child.wait().unwrap().code()
+}
+
+/// Returns how many documents an analysis found invalid for each reason, and the filter that finds them.
+pub fn invalid_documents<const N: usize>(analyzed: &Ran, reasons: [&str; N]) -> ([Option<i64>; N], Document) {
+    let lines = analyzed.json();
+    let of = |reason: &str| {
+        let line = lines.iter().find(|line| line["reason"] == reason)?;
+        line["documents"].as_i64()
+    };
+    let query = lines.iter().find(|line| line["type"] == "invalid_query").unwrap();
+    let filter = serde_json::from_value(query["filter"].clone()).unwrap();
+    (reasons.map(of), filter)
 }

@@ -49,7 +49,7 @@ pub async fn check(set: &mut ReplicaSet, ledger: &Ledger, database: &Database) {
     let pending = loop {
         let n = acknowledged.len() as i64;
         let trades = by_default.clone();
-        let append = tokio::spawn(async move {
+        let mut append = tokio::spawn(async move {
             let date = DateTime::now();
             trades.append(&KEY, &Trade { n, date }).await
         });
@@ -57,17 +57,14 @@ pub async fn check(set: &mut ReplicaSet, ledger: &Ledger, database: &Database) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         // Requests of the secondaries that were sent before still get data.
-        let waits = async {
-            while !append.is_finished() {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+        match tokio::time::timeout(Duration::from_millis(300), &mut append).await {
+            Ok(appended) => drop(appended.unwrap().unwrap()),
+            Err(_) => {
+                // The call is dropped, so that the driver does not retry it.
+                append.abort();
+                break n;
             }
-        };
-        if tokio::time::timeout(Duration::from_millis(300), waits).await.is_err() {
-            // The call is dropped, so that the driver does not retry it.
-            append.abort();
-            break n;
         }
-        append.await.unwrap().unwrap();
         acknowledged.insert(0, n);
     };
     assert_eq!(shown(&by_default).await[0], pending);
