@@ -19,7 +19,10 @@ async fn main() -> ExitCode {
         }
     };
     match server.process() {
-        Some(mongod) => println!("{} {} {}", mongod.pid(), mongod.folder().display(), mongod.uri()),
+        Some(mongod) => match (mongod.pid(), mongod.folder()) {
+            (Some(pid), Some(folder)) => println!("process {pid} {}", folder.display()),
+            _ => println!("container {}", mongod.container().unwrap_or_default()),
+        },
         None => println!("not started by this process: {}", server.version()),
     }
     let _ = std::io::stdin().read(&mut [0]);

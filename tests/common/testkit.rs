@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::panic::AssertUnwindSafe;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -23,10 +23,56 @@ fn holder() -> Command {
     command
 }
 
+/// What a server leaves behind if it is not stopped.
+enum Traces {
+    Process { pid: String, folder: PathBuf },
+    Container { name: String },
+}
+
+impl Traces {
+    fn of(mongod: &Mongod) -> Self {
+        match (mongod.pid(), mongod.folder(), mongod.container()) {
+            (Some(pid), Some(folder), None) => Self::Process {
+                pid: pid.to_string(),
+                folder: folder.to_owned(),
+            },
+            (None, None, Some(name)) => Self::Container { name: name.to_owned() },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Reads the line of `hold-server`.
+    fn read(line: &str) -> Option<Self> {
+        match *line.split_whitespace().collect::<Vec<_>>() {
+            ["process", pid, folder] => Some(Self::Process {
+                pid: pid.into(),
+                folder: folder.into(),
+            }),
+            ["container", name] => Some(Self::Container { name: name.into() }),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the process, and its directory or container, exist.
+    fn exist(&self) -> [bool; 2] {
+        match self {
+            Self::Process { pid, folder } => [process_exists(pid), folder.is_dir()],
+            Self::Container { name } => [has_container(name); 2],
+        }
+    }
+
+    async fn wait_until_gone(&self) {
+        let started = Instant::now();
+        while self.exist() != [false; 2] {
+            assert!(started.elapsed() < Duration::from_secs(60), "a server is not stopped");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
 struct Held {
     child: Child,
-    pid: String,
-    folder: PathBuf,
+    traces: Traces,
 }
 
 fn hold() -> Held {
@@ -35,14 +81,9 @@ fn hold() -> Held {
     BufReader::new(child.stdout.take().unwrap())
         .read_line(&mut line)
         .unwrap();
-    let mut words = line.split_whitespace();
-    let pid = words
-        .next()
-        .unwrap_or_else(|| panic!("{:?}", read_errors(&mut child)))
-        .to_owned();
-    let folder = PathBuf::from(words.next().unwrap());
-    assert!(process_exists(&pid) && folder.is_dir());
-    Held { child, pid, folder }
+    let traces = Traces::read(&line).unwrap_or_else(|| panic!("{:?}", read_errors(&mut child)));
+    assert_eq!(traces.exist(), [true; 2]);
+    Held { child, traces }
 }
 
 fn read_errors(child: &mut Child) -> String {
@@ -50,24 +91,16 @@ fn read_errors(child: &mut Child) -> String {
 }
 
 fn process_exists(pid: &str) -> bool {
-    Command::new("kill")
-        .args(["-0", pid])
-        .stderr(Stdio::null())
-        .status()
-        .unwrap()
-        .success()
+    succeeds(Command::new("kill").args(["-0", pid]))
 }
 
-async fn wait_until_stopped(pid: &str, folder: &Path) {
-    let started = Instant::now();
-    while process_exists(pid) || folder.exists() {
-        assert!(
-            started.elapsed() < Duration::from_secs(60),
-            "mongod {pid} or {} still exists",
-            folder.display()
-        );
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+fn has_container(name: &str) -> bool {
+    succeeds(Command::new("docker").args(["inspect", name]))
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.unwrap().success()
 }
 
 #[tokio::test]
@@ -75,21 +108,24 @@ async fn a_server_stops_with_its_process_even_if_that_is_killed() {
     let mut killed = hold();
     killed.child.kill().unwrap();
     killed.child.wait().unwrap();
-    wait_until_stopped(&killed.pid, &killed.folder).await;
+    killed.traces.wait_until_gone().await;
 
     let mut ended = hold();
     drop(ended.child.stdin.take());
     assert!(ended.child.wait().unwrap().success());
-    wait_until_stopped(&ended.pid, &ended.folder).await;
+    ended.traces.wait_until_gone().await;
 }
 
 #[tokio::test]
 async fn a_dropped_server_is_stopped() {
     let mongod = Mongod::start(MongodOptions::new()).await.unwrap();
-    let (pid, folder) = (mongod.pid().to_string(), mongod.folder().to_owned());
-    assert!(process_exists(&pid) && folder.is_dir());
+    // `cargo xtask docker` runs the tests so.
+    let is_docker = std::env::var("MONGOD").is_ok_and(|value| value.starts_with("docker"));
+    assert_eq!(mongod.container().is_some(), is_docker);
+    let traces = Traces::of(&mongod);
+    assert_eq!(traces.exist(), [true; 2]);
     drop(mongod);
-    assert!(!process_exists(&pid) && !folder.exists());
+    assert_eq!(traces.exist(), [false; 2]);
 }
 
 #[tokio::test]
@@ -107,17 +143,35 @@ async fn a_mongod_that_is_killed_starts_again_with_its_data() {
     // MongoDB 4.4 can lose all of a new data folder if it is killed before the first checkpoint.
     let admin = before.client().database("admin");
     admin.run_command(doc! { "fsync": 1 }).await.unwrap();
-    let (first, folder) = (mongod.pid(), mongod.folder().to_owned());
+    let address = mongod.uri().to_owned();
+    let listens = async || {
+        let (_, rest) = address.split_once("127.0.0.1:").unwrap();
+        let port: u16 = rest.split(['/', '?']).next().unwrap().parse().unwrap();
+        hello(port).await.is_ok()
+    };
+    assert!(listens().await);
     for _ in 0..2 {
+        let first = mongod.pid();
         mongod.kill().await.unwrap();
-        assert!(!process_exists(&first.to_string()) && folder.is_dir());
+        assert!(!listens().await);
+        if let Traces::Process { pid, folder } = Traces::of(&mongod) {
+            assert!(!process_exists(&pid) && folder.is_dir());
+        }
         mongod.restart().await.unwrap();
-        assert_ne!(mongod.pid(), first);
+        assert!(first.is_none() || mongod.pid() != first);
         assert_eq!(collection(&mongod).await.count_documents(doc! {}).await.unwrap(), 1);
     }
-    let last = mongod.pid().to_string();
+    let traces = Traces::of(&mongod);
     drop(mongod);
-    wait_until_stopped(&last, &folder).await;
+    traces.wait_until_gone().await;
+}
+
+/// Asks the server at a port of 127.0.0.1 who it is. A port that a container publishes accepts connections also when no
+/// process listens there.
+async fn hello(port: u16) -> mongodb::error::Result<Document> {
+    let uri = format!("mongodb://127.0.0.1:{port}/?directConnection=true&serverSelectionTimeoutMS=300");
+    let admin = Client::with_uri_str(uri).await?.database("admin");
+    admin.run_command(doc! { "hello": 1 }).await
 }
 
 #[tokio::test]
@@ -165,6 +219,7 @@ async fn without_a_server_one_error_lists_the_remedies() {
         "a mongod on the PATH: none",
         "does not exist yet",
         "there is no python3 on the PATH",
+        "there is no docker on the PATH",
         "docker compose up -d --wait",
         "install a mongod",
     ] {
@@ -178,6 +233,38 @@ async fn a_configured_mongod_that_does_not_run_is_an_error() {
     assert!(text.contains("MONGOD=/no/such/mongod: cannot be started"), "{text}");
     let text = message(holder().env("MONGOD", "false"));
     assert!(text.contains("MONGOD=false: does not run here"), "{text}");
+}
+
+#[tokio::test]
+async fn a_docker_image_that_cannot_be_had_is_an_error() {
+    let nothing = tempfile::tempdir().unwrap();
+    let text = message(holder().env("MONGOD", "docker").env("PATH", nothing.path()));
+    assert!(text.contains("MONGOD=docker: there is no docker on the PATH"), "{text}");
+    // A program in place of Docker, whose engine does not run.
+    let docker = nothing.path().join("docker");
+    std::fs::write(
+        &docker,
+        "#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n",
+    )
+    .unwrap();
+    std::fs::set_permissions(&docker, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let text = message(holder().env("MONGOD", "docker:mongo:7.0").env("PATH", nothing.path()));
+    assert!(
+        text.contains("MONGOD=docker:mongo:7.0: docker version: Cannot connect to the Docker daemon"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn the_compose_files_name_the_image_of_the_testkit() {
+    let image = format!("image: {}", testkit::DOCKER_IMAGE);
+    for file in [
+        include_str!("../../docker-compose.yml"),
+        include_str!("../../docker-compose.sharded.yml"),
+    ] {
+        let named = file.lines().map(str::trim).filter(|line| line.starts_with("image: "));
+        assert_eq!(named.collect::<Vec<_>>(), [image.as_str()]);
+    }
 }
 
 #[tokio::test]

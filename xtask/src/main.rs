@@ -3,6 +3,7 @@
 mod ci;
 mod cluster;
 mod deny;
+mod docker;
 mod examples;
 mod long;
 mod modules;
@@ -31,8 +32,10 @@ enum Command {
     /// Runs one of the long proofs. docs/guarantees.md lists their last results.
     #[command(subcommand)]
     Long(long::Proof),
-    /// Runs the tests on a sharded cluster of two shards, which needs a mongos: `MONGOS`, or one on the `PATH`.
+    /// Runs the tests on a sharded cluster of two shards, which needs a mongos: `MONGOS`, one on the `PATH`, or Docker.
     Cluster(cluster::Options),
+    /// Runs the tests with servers in Docker containers, as the testkit starts them where it has no program.
+    Docker(docker::Options),
     /// Checks licences, duplicate and forbidden crates, sources and security advisories with cargo-deny.
     Deny(deny::Options),
     /// Checks the workspace with the oldest Rust that it supports, which rustup must have installed.
@@ -60,6 +63,7 @@ fn run(command: Command) -> Result<()> {
         Command::Ci(options) => ci::run(&options),
         Command::Long(proof) => long::run(&proof),
         Command::Cluster(options) => cluster::run(&options),
+        Command::Docker(options) => docker::run(&options),
         Command::Deny(options) => deny::run(&options),
         Command::Msrv => msrv::check_with_oldest(),
         Command::Modules => modules::check(),

@@ -182,7 +182,7 @@ async fn in_rounds(
 }
 
 async fn sample(bench: &Bench<'_>, variant: &Variant<'_>) -> Result<Sample> {
-    let server = bench.db.server().process().map(Mongod::pid);
+    let server = bench.db.server().process().and_then(Mongod::pid);
     let mut total = Sample {
         operations: variant.operations * u64::from(variant.passes),
         seconds: 0.0,

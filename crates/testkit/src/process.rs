@@ -2,10 +2,8 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use mongodb::Client;
@@ -13,6 +11,8 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::ClientOptions;
 
 use crate::StartError;
+use crate::machine::{Folder, Machine};
+use crate::system::own_process_group;
 
 /// The longest time that a start may take. On an idle machine it takes under a second.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(120);
@@ -23,8 +23,10 @@ pub(crate) const POLL: Duration = Duration::from_millis(20);
 /// line on its standard input kills the program too, and a second line starts it again.
 const KEEPER: &str = r#"
 folder=$1; shift
+mkdir -p "$folder/data"
 exec 3<&0
 while
+  rm -f "$folder/ended.txt" "$folder/log.txt"
   "$@" </dev/null >"$folder/out.txt" 2>&1 3<&- &
   server=$!
   echo "$server"
@@ -43,59 +45,51 @@ rm -rf "$folder"
 pub(crate) struct Process {
     /// `mongod` or `mongos`, for errors.
     name: &'static str,
+    pub(crate) machine: Machine,
     keeper: Child,
     /// The keeper's standard output, to which it writes the process id. It is kept open because a write to a closed
     /// pipe would end the keeper.
     pids: Option<BufReader<ChildStdout>>,
     pub(crate) pid: u32,
     pub(crate) port: u16,
-    pub(crate) folder: PathBuf,
-}
-
-/// The program of a process.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Program<'a> {
-    pub(crate) name: &'static str,
-    pub(crate) path: &'a Path,
+    pub(crate) folder: Folder,
 }
 
 impl Process {
     /// Starts a program with test commands enabled, and waits until it listens. Its data is in `data` of its folder.
     pub(crate) async fn start(
-        program: Program<'_>,
-        arguments: impl Fn(&Path) -> Vec<OsString>,
+        machine: &Machine,
+        name: &'static str,
+        arguments: impl Fn(&Folder) -> Vec<OsString>,
     ) -> Result<Self, StartError> {
         // Another process can take the free port before the program does. Then the program ends, and the next attempt
         // uses another port.
         for _ in 0..10 {
-            if let Some(process) = Self::start_on(free_port()?, program, &arguments).await? {
+            let port = machine.next_port()?;
+            if let Some(process) = Self::start_on(machine, port, name, &arguments).await? {
                 return Ok(process);
             }
         }
         Err(StartError::one(format!(
-            "other processes took 10 free ports before {} could: run the tests again",
-            program.name
+            "other processes took 10 free ports before {name} could: run the tests again"
         )))
     }
 
     /// Returns `None` if the port is taken.
     async fn start_on(
+        machine: &Machine,
         port: u16,
-        program: Program<'_>,
-        arguments: &impl Fn(&Path) -> Vec<OsString>,
+        name: &'static str,
+        arguments: &impl Fn(&Folder) -> Vec<OsString>,
     ) -> Result<Option<Self>, StartError> {
-        let failed = |error: std::io::Error| StartError::one(format!("starting {}: {error}", program.path.display()));
-        let folder = tempfile::Builder::new()
-            .prefix("mongo-patterns-")
-            .tempdir()
-            .map_err(failed)?
-            .keep();
-        fs::create_dir(folder.join("data")).map_err(failed)?;
+        let failed = |error: std::io::Error| StartError::one(format!("starting {name}: {error}"));
+        let folder = machine.new_folder(port).map_err(failed)?;
 
-        let mut keeper = Command::new("sh");
-        keeper.args(["-c", KEEPER, "keeper"]).arg(&folder).arg(program.path);
-        keeper.arg("--logpath").arg(folder.join("log.txt"));
-        keeper.args(["--bind_ip", "127.0.0.1", "--port", &port.to_string()]);
+        let mut keeper = machine.command("sh");
+        keeper.args(["-c", KEEPER, "keeper"]).arg(&folder.0);
+        keeper.arg(machine.program(name));
+        keeper.arg("--logpath").arg(folder.file("log.txt"));
+        keeper.args(["--bind_ip", machine.bind_ip(), "--port", &port.to_string()]);
         // A killed server would leave its socket file behind.
         keeper.arg("--nounixsocket");
         keeper.args(["--setParameter", "enableTestCommands=1"]);
@@ -110,7 +104,8 @@ impl Process {
         let mut pids = keeper.stdout.take().map(BufReader::new);
         let pid = read_pid(&mut pids).map_err(failed)?;
         let process = Self {
-            name: program.name,
+            name,
+            machine: machine.clone(),
             keeper,
             pids,
             pid,
@@ -124,7 +119,7 @@ impl Process {
     pub(crate) async fn kill(&mut self) -> Result<(), StartError> {
         self.signal_keeper()?;
         let started = Instant::now();
-        while !self.folder.join("ended.txt").exists() {
+        while self.read("ended.txt").is_err() {
             if started.elapsed() > START_TIMEOUT {
                 return Err(self.failure(&format!("{} did not end after SIGKILL", self.name)));
             }
@@ -135,10 +130,6 @@ impl Process {
 
     /// Starts it after [`kill`](Self::kill), and waits until it listens. Returns `false` if its port is taken.
     pub(crate) async fn start_again(&mut self) -> Result<bool, StartError> {
-        for stale in ["ended.txt", "log.txt"] {
-            // A missing file is not an error.
-            let _ = fs::remove_file(self.folder.join(stale));
-        }
         self.signal_keeper()?;
         self.pid = read_pid(&mut self.pids).map_err(|error| self.failure(&error.to_string()))?;
         self.wait_until_it_listens().await
@@ -160,10 +151,9 @@ impl Process {
 
     /// Sends a signal, such as `STOP`.
     pub(crate) fn signal(&self, signal: &str) -> Result<(), StartError> {
-        let sent = Command::new("kill")
-            .arg(format!("-{signal}"))
-            .arg(self.pid.to_string())
-            .status();
+        let mut kill = self.machine.command("sh");
+        kill.args(["-c", r#"kill -s "$1" "$2""#, "kill", signal, &self.pid.to_string()]);
+        let sent = kill.stdin(Stdio::null()).status();
         match sent {
             Ok(status) if status.success() => Ok(()),
             _ => Err(self.failure(&format!("SIG{signal} could not be sent to {}", self.name))),
@@ -184,11 +174,11 @@ impl Process {
     async fn wait_until_it_listens(&self) -> Result<bool, StartError> {
         let started = Instant::now();
         loop {
-            let log = fs::read_to_string(self.folder.join("log.txt")).unwrap_or_default();
+            let log = self.read("log.txt").unwrap_or_default();
             if log.contains("Waiting for connections") {
                 return Ok(true);
             }
-            if let Ok(status) = fs::read_to_string(self.folder.join("ended.txt")) {
+            if let Ok(status) = self.read("ended.txt") {
                 if log.contains("Address already in use") {
                     return Ok(false);
                 }
@@ -234,10 +224,15 @@ impl Process {
         }
     }
 
+    /// Reads a file of its directory.
+    fn read(&self, name: &str) -> std::io::Result<String> {
+        self.machine.read(self.folder.file(name))
+    }
+
     /// Creates an error with the end of the log.
     pub(crate) fn failure(&self, problem: &str) -> StartError {
         let tail = |name: &str| {
-            let text = fs::read_to_string(self.folder.join(name)).unwrap_or_default();
+            let text = self.read(name).unwrap_or_default();
             let lines: Vec<&str> = text.lines().collect();
             lines[lines.len().saturating_sub(10)..].join("\n")
         };
@@ -250,7 +245,9 @@ impl Drop for Process {
         drop(self.keeper.stdin.take());
         // The keeper now ends. An error here means that it has ended already.
         let _ = self.keeper.wait();
-        let _ = fs::remove_dir_all(&self.folder);
+        if let Some(folder) = self.machine.of_host(&self.folder) {
+            let _ = fs::remove_dir_all(folder);
+        }
     }
 }
 
@@ -259,42 +256,24 @@ fn read_pid(pids: &mut Option<BufReader<ChildStdout>>) -> std::io::Result<u32> {
     if let Some(pids) = pids {
         pids.read_line(&mut pid)?;
     }
-    Ok(pid.trim().parse().unwrap_or(0))
+    let ended = |_| std::io::Error::new(ErrorKind::UnexpectedEof, "the keeper process has ended");
+    pid.trim().parse().map_err(ended)
 }
-
-fn free_port() -> Result<u16, StartError> {
-    TcpListener::bind(("127.0.0.1", 0))
-        .and_then(|listener| listener.local_addr())
-        .map(|address| address.port())
-        .map_err(|error| StartError::one(format!("no free port on 127.0.0.1: {error}")))
-}
-
-/// Ctrl-C in a terminal reaches the whole process group. The keeper must survive it to clean up.
-#[cfg(unix)]
-fn own_process_group(command: &mut Command) {
-    use std::os::unix::process::CommandExt;
-    command.process_group(0);
-}
-
-#[cfg(not(unix))]
-fn own_process_group(_: &mut Command) {}
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
-    use crate::locate::mongod;
+    use crate::locate;
 
     #[tokio::test]
     async fn a_start_on_a_taken_port_returns_none() {
         let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = taken.local_addr().unwrap().port();
-        let path = mongod().unwrap();
-        let program = Program {
-            name: "mongod",
-            path: &path,
-        };
-        let arguments = |folder: &Path| vec!["--dbpath".into(), folder.join("data").into()];
-        let started = Process::start_on(port, program, &arguments).await.unwrap();
+        let machine = Machine::start(locate::mongod().unwrap(), 1).unwrap();
+        let arguments = |folder: &Folder| vec!["--dbpath".into(), folder.file("data")];
+        let started = Process::start_on(&machine, port, "mongod", &arguments).await.unwrap();
         assert!(started.is_none());
     }
 }

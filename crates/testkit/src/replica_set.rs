@@ -6,9 +6,10 @@ use mongodb::Client;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, doc};
 
+use crate::machine::Machine;
 use crate::mongod::{ELECTION_TIMEOUT, Role, initiate};
 use crate::process::{POLL, START_TIMEOUT};
-use crate::{Mongod, MongodOptions, StartError};
+use crate::{Mongod, MongodOptions, StartError, locate};
 
 /// The time that a node has to answer `hello`. A slower node counts as unreachable.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
@@ -100,9 +101,10 @@ impl ReplicaSet {
     /// # Errors
     /// If there is no mongod program, or a node does not start.
     pub async fn start_with(options: ReplicaSetOptions) -> Result<Self, StartError> {
+        let machine = Machine::start(locate::mongod()?, options.nodes)?;
         let mut started = Vec::new();
         for _ in 0..options.nodes {
-            started.push(Mongod::start_process(&options.mongod).await?);
+            started.push(Mongod::start_process(&machine, &options.mongod).await?);
         }
         let members: Vec<&Mongod> = started.iter().collect();
         initiate(&members, &Role::Member, options.election_timeout)

