@@ -202,6 +202,19 @@ pub use mongodb;
 pub mod guide;
 pub mod prelude;
 
+/// The programs of the READMEs.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod readmes {
+    #[doc = include_str!("../../../README.md")]
+    struct Facade;
+    #[doc = include_str!("../../bucket/README.md")]
+    struct Bucket;
+    #[doc = include_str!("../../outlier/README.md")]
+    struct Outlier;
+    #[doc = include_str!("../../subset/README.md")]
+    struct Subset;
+    #[doc = include_str!("../../embedded/README.md")]
+    struct Embedded;
+    #[doc = include_str!("../../testkit/README.md")]
+    struct Testkit;
+}

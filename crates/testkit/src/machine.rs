@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use mongodb::bson::oid::ObjectId;
+
 use crate::StartError;
 use crate::docker::{Container, Docker};
 use crate::system::free_ports;
@@ -110,11 +112,11 @@ impl Machine {
     }
 
     /// Returns a new directory, which a container does not have yet.
-    pub(crate) fn new_folder(&self, port: u16) -> Result<Folder> {
+    pub(crate) fn new_folder(&self) -> Result<Folder> {
         Ok(Folder(match &*self.0 {
             Kind::Host(_) => tempfile::Builder::new().prefix("mongo-patterns-").tempdir()?.keep(),
             // A volume of the image, which is removed with the container.
-            Kind::Container { .. } => PathBuf::from(format!("/data/db/{port}")),
+            Kind::Container { .. } => PathBuf::from(format!("/data/db/{}", ObjectId::new())),
         }))
     }
 

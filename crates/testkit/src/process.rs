@@ -83,7 +83,7 @@ impl Process {
         arguments: &impl Fn(&Folder) -> Vec<OsString>,
     ) -> Result<Option<Self>, StartError> {
         let failed = |error: std::io::Error| StartError::one(format!("starting {name}: {error}"));
-        let folder = machine.new_folder(port).map_err(failed)?;
+        let folder = machine.new_folder().map_err(failed)?;
 
         let mut keeper = machine.command("sh");
         keeper.args(["-c", KEEPER, "keeper"]).arg(&folder.0);
@@ -262,18 +262,17 @@ fn read_pid(pids: &mut Option<BufReader<ChildStdout>>) -> std::io::Result<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
-
     use super::*;
     use crate::locate;
 
     #[tokio::test]
     async fn a_start_on_a_taken_port_returns_none() {
-        let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let port = taken.local_addr().unwrap().port();
         let machine = Machine::start(locate::mongod().unwrap(), 1).unwrap();
         let arguments = |folder: &Folder| vec!["--dbpath".into(), folder.file("data")];
-        let started = Process::start_on(&machine, port, "mongod", &arguments).await.unwrap();
+        let first = Process::start(&machine, "mongod", arguments).await.unwrap();
+        let started = Process::start_on(&machine, first.port, "mongod", &arguments)
+            .await
+            .unwrap();
         assert!(started.is_none());
     }
 }
