@@ -17,6 +17,8 @@
 pub mod action;
 #[doc(hidden)] // values that are encoded once, into arrays of documents
 pub mod array;
+#[doc(hidden)] // writes of many tasks, sent in batches
+pub mod batching;
 pub mod catalog;
 #[doc(hidden)] // changes of single fields
 pub mod change;

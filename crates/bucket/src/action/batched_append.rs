@@ -1,9 +1,11 @@
 use std::sync::Arc;
 
+use mongo_patterns_core::batching::Queues;
+
 use crate::action::prelude::*;
 use crate::form::item::Item;
 use crate::results::Appended;
-use crate::write::batching::{self, BatchingWriter, Queues};
+use crate::write::batching::{self, BatchingWriter, History};
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Creates a writer that sends the appends of many tasks to one key in batches.
@@ -83,7 +85,7 @@ mongo_patterns_core::action! {
     /// Appends one item in a batch with those of other tasks; returned by [`BatchingWriter::append`].
     pub struct BatchedAppend<'a> {
         shared: &'a Arc<Shared>,
-        queues: &'a Arc<Queues>,
+        queues: &'a Arc<Queues<History>>,
         key: Result<EncodedKey>,
         item: Result<Encoded>,
         time: Option<DateTime>,

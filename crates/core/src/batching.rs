@@ -1,0 +1,361 @@
+//! Writes of many tasks, sent in batches: a queue for each key, and a task that sends while items wait in it.
+//!
+//! # Design
+//!
+//! ## Why does a task of its own send the batches?
+//!
+//! Every caller can be dropped, and a batch has the items of several callers.
+//!
+//! ## Why does the writer yield before each command?
+//!
+//! The callers that the last command answered are awake by then, and their next items join the next command. Without
+//! the yield, the few that were first would be sent without the others.
+//!
+//! ## Why is a failed batch divided?
+//!
+//! One item can be the cause. With halves, a few commands find it among a thousand, and the others are stored.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The most items of a batch, which bounds its memory and time.
+const ITEMS: usize = 1000;
+
+/// What the items of one queue are stored in.
+pub trait Target: Send + Sync + 'static {
+    /// An item, encoded.
+    type Item: Send + Sync + 'static;
+    /// The result of a caller.
+    type Output: Send + 'static;
+
+    /// The most bytes of a batch of several items. Without it, the target divides a batch into commands itself.
+    const MAX_BYTES: usize = usize::MAX;
+    /// The text of the error when the runtime of the task ends.
+    const INTERRUPTED: &'static str;
+
+    /// Returns the bytes of an item.
+    fn bytes(item: &Self::Item) -> usize;
+
+    /// Returns whether one item of a batch can be the cause of an error, so that the others are worth another attempt.
+    fn can_be_of_one_item(error: &Error) -> bool {
+        matches!(
+            error.kind(),
+            ErrorKind::TooLarge | ErrorKind::DuplicateKey | ErrorKind::InvalidArgument | ErrorKind::Driver
+        ) && !error.is_outcome_unknown()
+    }
+
+    /// Stores a batch, in order.
+    fn store(&self, items: &[Self::Item]) -> impl Future<Output = Stored<Self::Output>> + Send;
+}
+
+/// The outcome of a batch.
+#[derive(Debug)]
+pub struct Stored<T> {
+    /// The results of the stored items: a prefix of the batch.
+    pub results: Vec<Result<T>>,
+    /// The error of the others. Without one, there are no others.
+    pub error: Option<Error>,
+}
+
+/// The waiting items of each key. A key has an entry while a task writes for it.
+pub struct Queues<T: Target>(Mutex<HashMap<Vec<u8>, Vec<Waiting<T>>>>);
+
+struct Waiting<T: Target> {
+    item: T::Item,
+    caller: oneshot::Sender<Result<T::Output>>,
+}
+
+impl<T: Target> Default for Queues<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+/// Prints no key and no item, which are user values.
+impl<T: Target> fmt::Debug for Queues<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queues").finish_non_exhaustive()
+    }
+}
+
+impl<T: Target> Queues<T> {
+    /// Stores an item in a batch with those of other tasks.
+    ///
+    /// Items of one key are stored in the order in which they are queued, at the first poll. The key must not be shared
+    /// by two targets.
+    ///
+    /// # Errors
+    /// Those of the target.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// After the first poll, the item is stored also when the future is dropped.
+    pub async fn store(
+        self: &Arc<Self>,
+        key: &[u8],
+        item: T::Item,
+        target: impl FnOnce() -> T + Send,
+    ) -> Result<T::Output> {
+        let (caller, result) = oneshot::channel();
+        if self.join(key, Waiting { item, caller }) {
+            let writer = Writer {
+                queues: Arc::clone(self),
+                key: key.to_owned(),
+                target: target(),
+                finished: false,
+            };
+            tokio::spawn(writer.run());
+        }
+        let interrupted = |_| Err(Error::new(ErrorKind::Network, T::INTERRUPTED));
+        result.await.unwrap_or_else(interrupted)
+    }
+
+    /// Queues an item. Returns whether no task writes for the key yet.
+    fn join(&self, key: &[u8], waiting: Waiting<T>) -> bool {
+        let mut queues = self.lock();
+        if let Some(queue) = queues.get_mut(key) {
+            queue.push(waiting);
+            return false;
+        }
+        queues.insert(key.to_owned(), vec![waiting]);
+        true
+    }
+
+    /// Returns the number of waiting items.
+    fn waiting(&self, key: &[u8]) -> usize {
+        self.lock().get(key).map_or(0, Vec::len)
+    }
+
+    /// Takes the items of the next batch. If none waits, the key has no writer from then on.
+    fn next(&self, key: &[u8]) -> Vec<Waiting<T>> {
+        let mut queues = self.lock();
+        let Some(queue) = queues.get_mut(key) else {
+            return Vec::new();
+        };
+        if queue.is_empty() {
+            queues.remove(key);
+            return Vec::new();
+        }
+        let mut bytes = 0_usize;
+        let fitting = queue.iter().take(ITEMS).take_while(|waiting| {
+            bytes = bytes.saturating_add(T::bytes(&waiting.item));
+            bytes <= T::MAX_BYTES
+        });
+        let next = fitting.count().max(1);
+        queue.drain(..next).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Vec<Waiting<T>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The task that writes for a key while items wait.
+struct Writer<T: Target> {
+    queues: Arc<Queues<T>>,
+    key: Vec<u8>,
+    target: T,
+    /// Whether it has removed the entry of its key.
+    finished: bool,
+}
+
+/// A task that ends early, with its runtime, must not leave an entry without a writer. The waiting callers get an
+/// error, and the next item starts a new task.
+impl<T: Target> Drop for Writer<T> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.queues.lock().remove(&self.key);
+        }
+    }
+}
+
+impl<T: Target> Writer<T> {
+    async fn run(mut self) {
+        loop {
+            self.gather().await;
+            let waiting = self.queues.next(&self.key);
+            if waiting.is_empty() {
+                self.finished = true;
+                return;
+            }
+            let waiting = waiting.into_iter().map(|waiting| (waiting.item, waiting.caller));
+            let (items, callers): (Vec<T::Item>, Vec<_>) = waiting.unzip();
+            let results = self.store(&items).await;
+            for (caller, result) in callers.into_iter().zip(results) {
+                // The caller may have been dropped.
+                let _ = caller.send(result);
+            }
+        }
+    }
+
+    /// Yields to other tasks as long as they queue more items.
+    async fn gather(&self) {
+        let mut before = self.queues.waiting(&self.key);
+        while before < ITEMS {
+            tokio::task::yield_now().await;
+            let now = self.queues.waiting(&self.key);
+            if now == before {
+                return;
+            }
+            before = now;
+        }
+    }
+
+    /// Stores the items. Returns the result of each, in order.
+    async fn store(&self, items: &[T::Item]) -> Vec<Result<T::Output>> {
+        let mut results = Vec::with_capacity(items.len());
+        let mut rest = items;
+        let mut length = items.len();
+        while !rest.is_empty() {
+            let batch = &rest[..length.min(rest.len())];
+            let Stored { results: stored, error } = self.target.store(batch).await;
+            let mut done = stored.len();
+            results.extend(stored);
+            length = length.saturating_mul(2);
+            if let Some(error) = error {
+                let left = batch.len() - done;
+                let failed = if left == 1 || !T::can_be_of_one_item(&error) {
+                    left
+                } else {
+                    0
+                };
+                results.extend((0..failed).map(|_| Err(error.clone())));
+                done += failed;
+                length = (left / 2).max(1);
+            }
+            rest = &rest[done..];
+        }
+        results
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use futures::future::join_all;
+
+    use super::*;
+
+    /// Refuses some of the items, and records each batch. The size of an item is its value.
+    struct Numbers {
+        batches: Arc<Mutex<Vec<Vec<usize>>>>,
+        refused: &'static [usize],
+        kind: ErrorKind,
+    }
+
+    impl Target for Numbers {
+        type Item = usize;
+        type Output = usize;
+
+        const MAX_BYTES: usize = 100_000;
+        const INTERRUPTED: &'static str = "interrupted";
+
+        fn bytes(item: &usize) -> usize {
+            *item
+        }
+
+        async fn store(&self, items: &[usize]) -> Stored<usize> {
+            self.batches.lock().unwrap().push(items.to_vec());
+            tokio::task::yield_now().await;
+            if items.iter().any(|item| self.refused.contains(item)) {
+                return Stored {
+                    results: Vec::new(),
+                    error: Some(Error::new(self.kind, "refused")),
+                };
+            }
+            Stored {
+                results: items.iter().map(|item| Ok(*item)).collect(),
+                error: None,
+            }
+        }
+    }
+
+    /// Stores items of one key concurrently. Returns their results and the batches.
+    async fn store(
+        items: impl IntoIterator<Item = usize>,
+        refused: &'static [usize],
+        kind: ErrorKind,
+    ) -> (Vec<Result<usize>>, Vec<Vec<usize>>) {
+        let queues = Arc::new(Queues::<Numbers>::default());
+        let batches = Arc::<Mutex<Vec<Vec<usize>>>>::default();
+        let target = || Numbers {
+            batches: Arc::clone(&batches),
+            refused,
+            kind,
+        };
+        let results = join_all(items.into_iter().map(|item| queues.store(b"key", item, target))).await;
+        tokio::task::yield_now().await;
+        assert!(queues.lock().is_empty(), "a queue without a task is removed");
+        let batches = batches.lock().unwrap().clone();
+        (results, batches)
+    }
+
+    #[tokio::test]
+    async fn a_batch_has_a_bound_of_items_and_of_bytes() {
+        let lengths = |batches: Vec<Vec<usize>>| batches.iter().map(Vec::len).collect::<Vec<_>>();
+        let (results, batches) = store(vec![1; 2500], &[], ErrorKind::TooLarge).await;
+        assert_eq!((results.len(), lengths(batches)), (2500, vec![1000, 1000, 500]));
+        let (results, batches) = store([60_000, 40_000, 1, 200_000, 1, 99_999], &[], ErrorKind::TooLarge).await;
+        assert!(results.iter().all(Result::is_ok));
+        assert_eq!(lengths(batches), [2, 1, 1, 2]);
+    }
+
+    #[tokio::test]
+    async fn a_refused_item_fails_alone_after_few_commands() {
+        let (results, batches) = store(0..200, &[77], ErrorKind::TooLarge).await;
+        for (item, result) in results.into_iter().enumerate() {
+            match item {
+                77 => assert_eq!(result.unwrap_err().kind(), ErrorKind::TooLarge),
+                _ => assert_eq!(result.unwrap(), item),
+            }
+        }
+        assert!(batches.len() < 25, "{}", batches.len());
+        let stored = batches.iter().filter(|batch| !batch.contains(&77)).flatten();
+        let expected: Vec<usize> = (0..200).filter(|item| *item != 77).collect();
+        assert_eq!(
+            stored.copied().collect::<Vec<_>>(),
+            expected,
+            "each item once, in order"
+        );
+    }
+
+    #[tokio::test]
+    async fn many_refused_items_take_few_commands_more_than_their_number() {
+        let refused: &[usize] = &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+        let (results, batches) = store(0..16, refused, ErrorKind::InvalidArgument).await;
+        assert!(results.iter().all(Result::is_err));
+        assert!(batches.len() <= 20, "{}", batches.len());
+    }
+
+    #[tokio::test]
+    async fn an_error_of_the_whole_batch_is_that_of_every_caller() {
+        for kind in [ErrorKind::Network, ErrorKind::NotFound, ErrorKind::Contention] {
+            let (results, batches) = store(0..10, &[3], kind).await;
+            assert!(results.into_iter().all(|result| result.unwrap_err().kind() == kind));
+            assert_eq!(batches.len(), 1, "{kind:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_dropped_caller_affects_no_other() {
+        let queues = Arc::new(Queues::<Numbers>::default());
+        let batches = Arc::<Mutex<Vec<Vec<usize>>>>::default();
+        let target = || Numbers {
+            batches: Arc::clone(&batches),
+            refused: &[],
+            kind: ErrorKind::TooLarge,
+        };
+        drop(queues.store(b"key", 1, target));
+        assert!(queues.store(b"key", 2, target).now_or_never().is_none());
+        assert_eq!(queues.store(b"key", 3, target).await.unwrap(), 3);
+        assert_eq!(*batches.lock().unwrap(), [[2, 3]]);
+    }
+}
