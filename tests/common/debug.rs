@@ -104,8 +104,9 @@ async fn lists(seen: &mut Seen<'_>) {
     let books: OutlierRepository<Document, Document> = builder.build().unwrap();
     let (element, elements) = (marked(), [marked()]);
     let mut session = books.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 20] = [
+    let actions: [&dyn Debug; 21] = [
         &books,
+        &books.batching_writer(),
         &books.migrate_existing(),
         &books.analyze(),
         &books.contains(MARKER, &element),
@@ -127,6 +128,7 @@ async fn lists(seen: &mut Seen<'_>) {
         &books.verify(),
     ];
     actions.into_iter().for_each(|action| seen.add("outlier", action));
+    seen.add("outlier", &books.batching_writer().push(MARKER, &element));
 }
 
 async fn children(seen: &mut Seen<'_>) {

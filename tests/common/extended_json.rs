@@ -96,6 +96,7 @@ async fn elements_that_look_like_extended_json_are_stored_literally() {
             times += is_stored(db, things.push(1, &element(id)).await);
         }
         times += is_stored(db, things.push_many(1, &[element(4)]).await);
+        times += is_stored(db, things.batching_writer().push(1, &element(5)).await);
         let mut found = stored(db, "sales").await;
         found.extend(stored(db, "extra_sales").await);
         assert_eq!(found, vec![literal(); times]);

@@ -103,6 +103,20 @@ async fn a_batched_append_is_stored_after_the_first_poll_of_its_future() {
     .await;
 }
 
+#[tokio::test]
+async fn a_batched_push_is_stored_after_the_first_poll_of_its_future() {
+    testkit::run(async |db| {
+        let books: Books = books_ready(db, books_builder(db)).await;
+        books.insert(&book(1, 0)).await.unwrap();
+        let writer = books.batching_writer();
+        drop(writer.push(1, "user00").into_future());
+        assert!(writer.push(1, "user01").into_future().now_or_never().is_none());
+        writer.push(1, "user02").await.unwrap();
+        assert_eq!(books.elements(1).await.unwrap(), ["user01", "user02"]);
+    })
+    .await;
+}
+
 /// Stores what a dropped call leaves: two of three children, and a parent that is not written.
 async fn with_two_of_three_children(db: &TestDatabase) -> Products {
     let products = products(db, Consistency::Eventual).await;

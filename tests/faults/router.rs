@@ -99,6 +99,25 @@ async fn a_batching_writer_retries_no_item() {
 }
 
 #[tokio::test]
+async fn a_batching_writer_of_a_list_retries_no_element() {
+    testkit::run(async |db| {
+        let books = outlier::support::books(db).await;
+        books.insert(&outlier::support::book(2, 0)).await.unwrap();
+        db.recorder().clear();
+        let writer = books.batching_writer();
+        let fault = FailPoint::on(&["findAndModify"]).error_code(133).enable(db).await;
+        let users = outlier::support::users(0..4);
+        let pushes = users.iter().map(|user| writer.push(2, user).into_future());
+        for result in futures::future::join_all(pushes).await {
+            assert_unknown(&result.unwrap_err(), "batch");
+        }
+        assert!(db.recorder().round_trips() <= 2, "{:?}", db.recorder().names());
+        fault.disable().await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn no_push_is_reported_as_not_stored() {
     testkit::run(async |db| {
         let books = outlier::support::books(db).await;

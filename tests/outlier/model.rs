@@ -18,6 +18,7 @@ const CAP: usize = 4;
 enum Call {
     Insert(Vec<String>),
     Push(String),
+    BatchedPush(String),
     PushMany(Vec<String>),
     Remove(String),
     Rebalance,
@@ -35,7 +36,8 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
     let elements = |most| prop::collection::vec(element(), 0..most);
     let call = prop_oneof![
         3 => elements(16).prop_map(Call::Insert),
-        10 => element().prop_map(Call::Push),
+        7 => element().prop_map(Call::Push),
+        3 => element().prop_map(Call::BatchedPush),
         4 => elements(12).prop_map(Call::PushMany),
         8 => element().prop_map(Call::Remove),
         3 => Just(Call::Rebalance),
@@ -182,6 +184,13 @@ impl Model<'_> {
                 let pushed = books.push(id, &user).await.unwrap();
                 assert_eq!(pushed == Pushed::Inline, stored.push(&[user]) > 0);
             }
+            Call::BatchedPush(user) => {
+                let pushed = books.batching_writer().push(id, &user).await;
+                match self.unique {
+                    true => assert_eq!(pushed.unwrap_err().kind(), ErrorKind::Configuration),
+                    false => assert_eq!(pushed.unwrap() == Pushed::Inline, stored.push(&[user]) > 0),
+                }
+            }
             Call::PushMany(users) if self.unique => {
                 let refused = books.push_many(id, &users).await;
                 assert_eq!(refused.unwrap_err().kind(), ErrorKind::Configuration);
@@ -242,7 +251,8 @@ impl Model<'_> {
         match call {
             Call::Push(user) if self.unique => refused(books.push_unique(id, &user).await),
             Call::Push(user) => refused(books.push(id, &user).await),
-            Call::PushMany(_) if self.unique => {}
+            Call::PushMany(_) | Call::BatchedPush(_) if self.unique => {}
+            Call::BatchedPush(user) => refused(books.batching_writer().push(id, &user).await),
             Call::PushMany(users) if users.is_empty() => drop(books.push_many(id, &users).await.unwrap()),
             Call::PushMany(users) => refused(books.push_many(id, &users).await),
             Call::Remove(user) => refused(books.remove(id, &user).await),

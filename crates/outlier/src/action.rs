@@ -1,6 +1,7 @@
 //! The calls as structs: each has setters for its options, and runs when it is awaited.
 
 mod analyze;
+mod batched_push;
 mod contains;
 mod count;
 mod delete;
@@ -20,6 +21,7 @@ mod sharding;
 mod verify;
 
 pub use analyze::Analyze;
+pub use batched_push::BatchedPush;
 pub use contains::Contains;
 pub use count::Count;
 pub use delete::Delete;

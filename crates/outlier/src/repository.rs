@@ -143,6 +143,10 @@ impl<D, E> OutlierRepository<D, E> {
         &self.shared
     }
 
+    pub(crate) fn share(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
     /// Returns the collection of the main documents, for operations that the repository does not have.
     ///
     /// ```no_run

@@ -1,5 +1,6 @@
 //! The protocols of writes.
 
+pub(crate) mod batching;
 pub(crate) mod insert;
 pub(crate) mod overflow;
 pub(crate) mod push;

@@ -25,8 +25,9 @@ const SILENT: [(&str, &str); 13] = [
 ];
 
 /// Those of single types.
-const SILENT_OF_TYPES: [(&str, &str); 9] = [
+const SILENT_OF_TYPES: [(&str, &str); 10] = [
     ("bucket BucketRepository::batching_writer", "creates the writer"),
+    ("outlier OutlierRepository::batching_writer", "creates the writer"),
     ("bucket Bucket::token", "belongs to a page that was read"),
     ("outlier Counts::total", "adds two numbers"),
     ("bucket InvalidDocuments::total", "adds three numbers"),

@@ -68,6 +68,7 @@ impl<M: Model> Case<'_, M> {
                 self.check_attempts(sent, moment, &context);
             }
         }
+        self.wait_until_stored(undisturbed, &other, &context).await;
         self.check_no_transactions(&context).await;
         self.check_end(sent, moment, &context);
         self.wait_until_settled(&other).await;
@@ -116,7 +117,7 @@ impl<M: Model> Case<'_, M> {
         let began_again = commands[since..]
             .iter()
             .any(|command| command.command.contains_key("startTransaction"));
-        if self.operation.promise == Promise::Steps || began_again {
+        if self.operation.promise == Promise::Steps || self.operation.continues || began_again {
             return;
         }
         // The driver also ends the transaction of the caller's session, which does not exist on the server.

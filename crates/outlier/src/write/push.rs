@@ -64,6 +64,11 @@ impl<'a> PushWrite<'a> {
         self.inline + self.overflow
     }
 
+    /// Returns whether overflow documents were opened without a transaction, so that the flag must be set again.
+    pub(crate) fn has_opened(&self) -> bool {
+        !self.opened.is_empty()
+    }
+
     /// Stores the elements, with the document locked. In a session of the caller, locks nothing.
     pub(crate) async fn run_locked(&mut self, session: Option<&mut Session<'_>>) -> Result<()> {
         if session.is_none() {

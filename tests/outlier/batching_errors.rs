@@ -1,0 +1,278 @@
+//! Errors of pushes in batches: each caller gets the outcome of its own element.
+
+use futures::future::join_all;
+use mongo_patterns::outlier::{BatchingWriter, OutlierRepository, Pushed};
+use mongo_patterns::{ErrorKind, Result};
+use mongo_patterns_testkit::{self as testkit, CommandRecorder, FailPoint, Mongod, MongodOptions};
+use mongodb::IndexModel;
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::{ClientOptions, IndexOptions};
+
+use crate::common::support::{all, end_transactions};
+use crate::outlier::support::*;
+
+async fn push_all<E>(writer: &BatchingWriter<E>, elements: &[E]) -> Vec<Result<Pushed>>
+where
+    E: serde::Serialize,
+{
+    join_all(elements.iter().map(|element| writer.push(2, element).into_future())).await
+}
+
+fn kinds(results: Vec<Result<Pushed>>) -> Vec<Option<ErrorKind>> {
+    let kind = |result: Result<Pushed>| result.err().map(|error| error.kind());
+    results.into_iter().map(kind).collect()
+}
+
+/// A unique index that is not of the pattern refuses two of the elements.
+#[tokio::test]
+async fn an_element_that_the_server_refuses_fails_alone() {
+    testkit::run(async |db| {
+        let books = books(db).await;
+        let options = IndexOptions::builder().unique(true).build();
+        let index = IndexModel::builder().keys(doc! { "customers_purchased": 1 });
+        sales(db).create_index(index.options(options).build()).await.unwrap();
+        let of_another = ["user13", "user37"].map(Bson::from);
+        let another = doc! { "_id": 1, "title": "", "customers_purchased": of_another };
+        sales(db).insert_one(another).await.unwrap();
+        sales(db)
+            .insert_one(doc! { "_id": 2, "title": "", "customers_purchased": ["user99"] })
+            .await
+            .unwrap();
+        let alone = books.push(2, "user13").await.unwrap_err();
+        db.recorder().clear();
+        let writer = books.batching_writer();
+        let all = users(0..45);
+        for (user, result) in all.iter().zip(push_all(&writer, &all).await) {
+            match user.as_str() {
+                "user13" | "user37" => assert_eq!(result.unwrap_err().kind(), alone.kind()),
+                _ => assert_eq!(result.unwrap(), Pushed::Inline),
+            }
+        }
+        assert!(db.recorder().round_trips() < 30, "{}", db.recorder().round_trips());
+        let mut expected = vec!["user99".to_owned()];
+        expected.extend(all.into_iter().filter(|user| user != "user13" && user != "user37"));
+        assert_eq!(stored(db, 2).await, expected);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_invalid_element_or_id_is_refused_before_it_is_queued() {
+    testkit::run(async |db| {
+        let things = ready(db, builder::<Document, Bson>(db)).await;
+        things.insert(&doc! { "_id": 2 }).await.unwrap();
+        db.recorder().clear();
+        let writer = things.batching_writer();
+        let large = Bson::String("x".repeat(17 << 20));
+        let elements = [Bson::Int32(1), Bson::Undefined, Bson::Int32(2), large, Bson::Int32(3)];
+        let expected = [
+            None,
+            Some(ErrorKind::InvalidArgument),
+            None,
+            Some(ErrorKind::TooLarge),
+            None,
+        ];
+        assert_eq!(kinds(push_all(&writer, &elements).await), expected);
+        let error = writer.push(Bson::Null, &elements[0]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(error.operation(), Some("batched push"));
+        assert_eq!(db.recorder().round_trips(), 1);
+        let stored: Vec<Bson> = things.elements(2).await.unwrap();
+        assert_eq!(stored, [1, 2, 3].map(Bson::Int32));
+    })
+    .await;
+}
+
+/// The document has 12 MiB besides its array.
+#[tokio::test]
+async fn an_element_that_does_not_fit_into_the_document_fails_alone() {
+    testkit::run(async |db| {
+        let things = ready(db, builder::<Document, String>(db)).await;
+        let main = doc! { "_id": 2, "blurb": "x".repeat(12 << 20) };
+        sales(db).insert_one(main).await.unwrap();
+        let writer = things.batching_writer();
+        let sizes = [1, 5 << 20, 2, 3, 7 << 20, 3 << 20, 4];
+        let elements = sizes.map(|bytes| "x".repeat(bytes));
+        let too_large = Some(ErrorKind::TooLarge);
+        let expected = [None, too_large, None, None, too_large, None, None];
+        assert_eq!(kinds(push_all(&writer, &elements).await), expected);
+        let stored: Vec<String> = things.elements(2).await.unwrap();
+        let stored: Vec<usize> = stored.iter().map(String::len).collect();
+        assert_eq!(stored, [1, 2, 3, 3 << 20, 4]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_error_of_the_list_reaches_every_caller_at_once() {
+    testkit::run(async |db| {
+        let books: Books = builder(db).build().unwrap();
+        let writer = books.batching_writer();
+        for result in push_all(&writer, &users(0..50)).await {
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::NotFound);
+        }
+        assert!(db.recorder().round_trips() <= 2, "{:?}", db.recorder().names());
+
+        let flagged = doc! { "_id": 2, "title": "", "customers_purchased": ["user00"], "has_extras": true };
+        sales(db).insert_one(flagged).await.unwrap();
+        let extra = doc! { "book_id": 2, "seq": 0, "count": 1, "customers_purchased_extra": ["user01"] };
+        extra_sales(db).insert_one(extra).await.unwrap();
+        db.recorder().clear();
+        for result in push_all(&writer, &users(2..50)).await {
+            let error = result.unwrap_err();
+            assert_eq!((error.kind(), error.stored_count()), (ErrorKind::IndexMissing, None));
+        }
+        assert!(db.recorder().round_trips() <= 3, "{:?}", db.recorder().names());
+        books.ensure_indexes().await.unwrap();
+        for result in push_all(&writer, &users(2..50)).await {
+            assert_eq!(result.unwrap(), Pushed::Overflow);
+        }
+        assert_eq!(stored(db, 2).await, users(0..50));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn unique_elements_are_refused() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).unique_elements()).await;
+        books.insert(&book(2, 0)).await.unwrap();
+        db.recorder().clear();
+        let error = books.batching_writer().push(2, "user00").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        assert!(error.to_string().contains("push_unique"), "{error}");
+        assert_eq!(db.recorder().round_trips(), 0);
+    })
+    .await;
+}
+
+/// How the server fails a command, and what is known of its elements.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// The connection breaks before the command is executed, also at the driver's retry.
+    Broken,
+    /// The command is executed, and its reply is an error without a label.
+    Executed,
+    /// The server refuses the command.
+    Refused,
+}
+
+/// The batch fills the array, then an overflow document, then opens others. Each command fails once.
+#[tokio::test]
+async fn each_caller_learns_of_its_element_when_a_command_of_the_batch_fails() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let writer = books.batching_writer();
+        let all = users(0..30);
+        let (mut failed, mut partly) = (0, 0);
+        for fault in [Fault::Broken, Fault::Executed, Fault::Refused] {
+            for command in 0.. {
+                sales(db).delete_many(doc! {}).await.unwrap();
+                extra_sales(db).delete_many(doc! {}).await.unwrap();
+                let main = doc! { "_id": 2, "title": "", "customers_purchased": &all[..2] };
+                sales(db).insert_one(main).await.unwrap();
+                let extra = doc! { "book_id": 2, "seq": 0, "count": 1, "customers_purchased_extra": ["other"] };
+                extra_sales(db).insert_one(extra).await.unwrap();
+                db.recorder().clear();
+                let point = match fault {
+                    Fault::Broken => FailPoint::on(&["findAndModify"]).close_connection(),
+                    Fault::Executed => FailPoint::on(&["findAndModify"]).write_concern_error(64),
+                    Fault::Refused => FailPoint::on(&["findAndModify", "insert", "update"]).error_code(96),
+                };
+                let point = point.skip(command).enable(db).await;
+                let results = push_all(&writer, &all[2..]).await;
+                point.disable().await;
+                end_transactions(db).await;
+                let context = format!("{fault:?} from command {command} on");
+                let stored = stored(db, 2).await;
+                let errors = results.iter().filter(|result| result.is_err()).count();
+                for (user, result) in all[2..].iter().zip(results) {
+                    let times = stored.iter().filter(|other| *other == user).count();
+                    match result {
+                        Ok(Pushed::Inline) => assert!(stored[..5].contains(user), "{context}: {user}"),
+                        Ok(_) => assert!(stored[5..].contains(user), "{context}: {user}"),
+                        Err(error) if error.is_outcome_unknown() => {
+                            assert_ne!(error.stored_count(), Some(1), "{context}: {error:?}");
+                        }
+                        Err(error) => assert_eq!(times, 0, "{context}: {user}: {error:?}"),
+                    }
+                    assert!(times <= 1, "{context}: {user} is stored {times} times");
+                }
+                assert_eq!(violations_of_lists(db).await, 0, "{context}");
+                failed += usize::from(errors > 0);
+                partly += usize::from(errors > 0 && errors < 28);
+                if errors == 0 {
+                    break;
+                }
+            }
+        }
+        assert!(failed >= 6 && partly >= 3, "{failed} failed, {partly} in part");
+    })
+    .await;
+}
+
+/// Arrays beyond their bounds, and wrong counts.
+async fn violations_of_lists(db: &testkit::TestDatabase) -> usize {
+    let main = sales(db).find_one(doc! {}).await.unwrap().unwrap();
+    let over = usize::from(main.get_array("customers_purchased").unwrap().len() > 5);
+    let wrong = |document: &&Document| {
+        let stored = document.get_array("customers_purchased_extra").unwrap().len();
+        stored > 10 || document.get_i32("count").ok() != i32::try_from(stored).ok()
+    };
+    over + all(&extra_sales(db)).await.iter().filter(wrong).count()
+}
+
+/// A standalone sets the flag again after it has opened overflow documents. If that fails, the elements are stored.
+#[tokio::test]
+async fn on_a_standalone_an_element_is_stored_although_the_flag_was_not_set_again() {
+    let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
+    let mut options = ClientOptions::parse(standalone.uri()).await.unwrap();
+    options.app_name = Some("batches".to_owned());
+    let recorder = CommandRecorder::new();
+    recorder.attach(&mut options);
+    let database = mongodb::Client::with_options(options).unwrap().database("test");
+    let (main, overflow) = (
+        database.collection::<Document>("sales"),
+        database.collection::<Document>("extra_sales"),
+    );
+    let books = OutlierRepository::<Book, String>::builder(main, overflow)
+        .array_field("customers_purchased")
+        .parent_field("book_id")
+        .threshold(5)
+        .max_extras_elements(10)
+        .build()
+        .unwrap();
+    books.ensure_indexes().await.unwrap();
+    books.insert(&book(2, 0)).await.unwrap();
+    let writer = books.batching_writer();
+    for result in push_all(&writer, &users(0..3)).await {
+        assert_eq!(result.unwrap(), Pushed::Inline);
+    }
+    let admin = mongodb::Client::with_uri_str(standalone.uri())
+        .await
+        .unwrap()
+        .database("admin");
+    let data = doc! { "failCommands": ["update"], "errorCode": 96, "appName": "batches" };
+    let fault = doc! { "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": data };
+    admin.run_command(fault).await.unwrap();
+    recorder.clear();
+    let results = push_all(&writer, &users(3..30)).await;
+    assert!(
+        recorder.names().contains(&"update".to_owned()),
+        "{:?}",
+        recorder.names()
+    );
+    for (n, result) in (3..).zip(results) {
+        match n {
+            0..5 => assert_eq!(result.unwrap(), Pushed::Inline),
+            _ => assert_eq!(result.unwrap_err().stored_count(), Some(1)),
+        }
+    }
+    let read = books.get_full(2).await.unwrap().unwrap().customers_purchased;
+    assert_eq!(read, users(0..30));
+    for result in push_all(&writer, &users(30..60)).await {
+        assert_eq!(result.unwrap(), Pushed::Overflow);
+    }
+    let read = books.get_full(2).await.unwrap().unwrap().customers_purchased;
+    assert_eq!(read, users(0..60));
+}

@@ -1,0 +1,315 @@
+//! Pushes of many tasks, sent in batches.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::outlier::{BatchingWriter, Pushed};
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::outlier::support::*;
+
+/// Pushes elements concurrently. Returns the results in order.
+async fn push_all(writer: &BatchingWriter<String>, id: i32, users: &[String]) -> Vec<mongo_patterns::Result<Pushed>> {
+    join_all(users.iter().map(|user| writer.push(id, user).into_future())).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_tasks_on_one_list_share_round_trips() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(50).max_extras_elements(500)).await;
+        books.insert(&book(2, 0)).await.unwrap();
+        db.recorder().clear();
+        let writer = books.batching_writer();
+        let tasks = (0..64).map(|task| {
+            let writer = writer.clone();
+            tokio::spawn(async move {
+                let mut pushed = Vec::new();
+                for n in 0..50 {
+                    let user = format!("w{task:02}-{n:02}");
+                    pushed.push((writer.push(2, &user).await.unwrap(), user));
+                }
+                pushed
+            })
+        });
+        let pushed: Vec<(Pushed, String)> = join_all(tasks).await.into_iter().flat_map(Result::unwrap).collect();
+        let round_trips = db.recorder().round_trips() as f64 / 3200.0;
+        println!("round trips a push, 64 tasks, combined: {round_trips:.3}");
+        assert!(round_trips < 0.2, "{round_trips}");
+
+        let stored = stored(db, 2).await;
+        assert_eq!(stored.len(), 3200);
+        for task in 0..64 {
+            let own = format!("w{task:02}-");
+            let of_task: Vec<&String> = stored.iter().filter(|user| user.starts_with(&own)).collect();
+            let expected: Vec<String> = (0..50).map(|n| format!("{own}{n:02}")).collect();
+            assert_eq!(of_task, expected.iter().collect::<Vec<_>>(), "in the order of the task");
+        }
+        for (pushed, user) in pushed {
+            let is_inline = stored[..50].contains(&user);
+            assert_eq!(pushed == Pushed::Inline, is_inline, "{user}: {pushed:?}");
+        }
+        assert_eq!(violations(db, 50, 500).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_single_push_is_the_same_commands() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(2).max_extras_elements(3)).await;
+        let ids = [771_771, 882_882];
+        for id in ids {
+            books.insert(&book(id, 0)).await.unwrap();
+        }
+        let writer = books.batching_writer();
+        for user in users(0..9) {
+            db.recorder().clear();
+            let single = books.push(ids[0], &user).await.unwrap();
+            let by_push = db.recorder().commands();
+            db.recorder().clear();
+            assert_eq!(writer.push(ids[1], &user).await.unwrap(), single);
+            let by_writer = db.recorder().commands();
+            assert_eq!(by_push.len(), by_writer.len());
+            for (left, right) in by_push.iter().zip(&by_writer) {
+                assert_eq!(left.name, right.name);
+                // A new overflow document has an `_id` of its own.
+                if left.name != "insert" {
+                    let left = left.essence().to_string().replace("771771", "882882");
+                    assert_eq!(left, right.essence().to_string());
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_crosses_the_threshold_and_the_bounds_of_overflow_documents() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        books.insert(&book(2, 0)).await.unwrap();
+        let writer = books.batching_writer();
+        let all = users(0..90);
+        let mut before = 0;
+        for n in [3, 1, 4, 12, 1, 40, 29] {
+            db.recorder().clear();
+            let results = push_all(&writer, 2, &all[before..before + n]).await;
+            for (position, pushed) in (before..).zip(results) {
+                let expected = if position < 5 { Pushed::Inline } else { Pushed::Overflow };
+                assert_eq!(pushed.unwrap(), expected, "{position}");
+            }
+            before += n;
+            let sent = db.recorder().names();
+            assert!(sent.len() <= 6, "{before}: {sent:?}");
+            assert_eq!(stored(db, 2).await, all[..before]);
+            assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn lists_do_not_share_batches() {
+    testkit::run(async |db| {
+        let books = books(db).await;
+        for id in 0..20 {
+            books.insert(&book(id, 0)).await.unwrap();
+        }
+        db.recorder().clear();
+        let writer = books.batching_writer();
+        let pushes = users(0..200).into_iter().enumerate().map(|(n, user)| {
+            let id = i32::try_from(n % 20).unwrap();
+            writer.push(id, &user).into_future()
+        });
+        for pushed in join_all(pushes).await {
+            assert_eq!(pushed.unwrap(), Pushed::Inline);
+        }
+        assert!(db.recorder().round_trips() <= 60, "{}", db.recorder().round_trips());
+        for id in 0..20 {
+            let expected: Vec<String> = (0..10).map(|n| format!("user{:02}", n * 20 + id)).collect();
+            assert_eq!(stored(db, id).await, expected);
+        }
+    })
+    .await;
+}
+
+/// Another process locks one of the books in a transaction.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_does_not_wait_for_another_one() {
+    testkit::run(async |db| {
+        let books = books(db).await;
+        for id in [1, 2] {
+            books.insert(&book(id, 0)).await.unwrap();
+        }
+        let mut session = db.plain_client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let set = doc! { "$set": { "title": "Invisible Cities" } };
+        let locked = sales(db)
+            .update_one(doc! { "_id": 1 }, set)
+            .session(&mut session)
+            .await
+            .unwrap();
+        assert_eq!(locked.modified_count, 1);
+        db.recorder().clear();
+        let writer = books.batching_writer();
+        let waiting: Vec<_> = users(0..3)
+            .into_iter()
+            .map(|user| {
+                let writer = writer.clone();
+                tokio::spawn(async move { writer.push(1, &user).await })
+            })
+            .collect();
+        db.recorder().sent(1).await;
+        for user in users(0..3) {
+            writer.push(2, &user).await.unwrap();
+        }
+        assert_eq!(stored(db, 2).await, users(0..3));
+        assert_eq!(stored(db, 1).await, users(0..0));
+        session.commit_transaction().await.unwrap();
+        for pushed in waiting {
+            assert_eq!(pushed.await.unwrap().unwrap(), Pushed::Inline);
+        }
+        assert_eq!(sorted(db, 1).await, users(0..3));
+    })
+    .await;
+}
+
+/// Their texts are equal.
+#[tokio::test]
+async fn ids_with_one_text_are_different_lists() {
+    testkit::run(async |db| {
+        let books = ready(db, builder::<Document, String>(db)).await;
+        let ids = [doc! { "a": "x", "b": "y" }, doc! { "a": "x\", \"b\": \"y" }].map(Bson::Document);
+        assert_eq!(ids[0].to_string(), ids[1].to_string());
+        for id in &ids {
+            books.insert(&doc! { "_id": id }).await.unwrap();
+        }
+        let writer = books.batching_writer();
+        let pushes = (0..6).map(|n| writer.push(ids[n % 2].clone(), &format!("user{n}")).into_future());
+        for pushed in join_all(pushes).await {
+            pushed.unwrap();
+        }
+        for (n, id) in ids.into_iter().enumerate() {
+            let expected = [n, n + 2, n + 4].map(|n| format!("user{n}"));
+            assert_eq!(books.elements(id).await.unwrap(), expected);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dropped_callers_do_not_affect_others() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(10).max_extras_elements(50)).await;
+        books.insert(&book(2, 0)).await.unwrap();
+        let writer = books.batching_writer();
+        let mut acknowledged = Vec::new();
+        for round in 0..40 {
+            let tasks: Vec<_> = (0..8_u64)
+                .map(|task| {
+                    let (writer, user) = (writer.clone(), format!("user{round:02}-{task}"));
+                    let push = async move { writer.push(2, &user).await.map(|_| user).unwrap() };
+                    tokio::spawn(async move {
+                        if task % 2 == 0 {
+                            return Some(push.await);
+                        }
+                        let time = Duration::from_micros((task - 1) * 300);
+                        tokio::time::timeout(time, push).await.ok()
+                    })
+                })
+                .collect();
+            for task in tasks {
+                acknowledged.extend(task.await.unwrap());
+            }
+        }
+        assert!((160..320).contains(&acknowledged.len()), "some callers were dropped");
+        let stored = sorted(db, 2).await;
+        assert!(stored.is_sorted_by(|a, b| a < b), "an element is stored twice");
+        assert!(
+            acknowledged.iter().all(|user| stored.binary_search(user).is_ok()),
+            "an acknowledged element is lost"
+        );
+    })
+    .await;
+}
+
+/// The task that writes for a list ends with its runtime. The next push must not wait for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_survives_the_end_of_a_runtime() {
+    testkit::run(async |db| {
+        let books = books(db).await;
+        books.insert(&book(2, 0)).await.unwrap();
+        let writer = books.batching_writer();
+        let first = writer.clone();
+        let ended = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                let mut push = first.push(2, "user00").into_future();
+                assert!(
+                    futures::poll!(&mut push).is_pending(),
+                    "the push is queued, and its task has not run"
+                );
+            });
+        });
+        ended.join().unwrap();
+        let next = tokio::time::timeout(Duration::from_secs(30), writer.push(2, "user01").into_future());
+        next.await.expect("the queue of the list is stuck").unwrap();
+        assert_eq!(stored(db, 2).await, ["user01"]);
+    })
+    .await;
+}
+
+/// Tasks push by one writer, while the same process and another one rebalance and remove.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_element_is_lost_while_others_rebalance_and_remove() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(10).max_extras_elements(20)).await;
+        books.insert(&book(2, 0)).await.unwrap();
+        let done = Arc::new(AtomicBool::new(false));
+        let rebalances = [books.clone(), again(db, 10, 20)].map(|books| {
+            let done = Arc::clone(&done);
+            tokio::spawn(async move {
+                let mut modified = 0;
+                while !done.load(Ordering::Relaxed) {
+                    match books.rebalance(2).await {
+                        Ok(rebalanced) => modified += u32::from(rebalanced.modified),
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::Contention, "{error:?}"),
+                    }
+                }
+                modified
+            })
+        });
+        let writer = books.batching_writer();
+        let tasks = (0..16).map(|task| {
+            let (books, writer) = (books.clone(), writer.clone());
+            tokio::spawn(async move {
+                for n in 0..20 {
+                    let user = format!("w{task}-{n}");
+                    writer.push(2, &user).await.unwrap();
+                    if n % 4 == 0 {
+                        assert!(books.remove(2, &user).await.unwrap().found, "{user} is stored");
+                    }
+                }
+            })
+        });
+        for task in join_all(tasks).await {
+            task.unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        let modified: u32 = join_all(rebalances).await.into_iter().map(Result::unwrap).sum();
+        assert!(modified > 0, "the rebalances did something");
+        let mut expected: Vec<String> = (0..16)
+            .flat_map(|task| (0..20).filter(|n| n % 4 > 0).map(move |n| format!("w{task}-{n}")))
+            .collect();
+        expected.sort_unstable();
+        assert_eq!(sorted(db, 2).await, expected);
+        books.rebalance(2).await.unwrap();
+        assert_eq!(findings(&books).await, []);
+        assert_eq!(violations(db, 10, 20).await, Vec::<String>::new());
+    })
+    .await;
+}
