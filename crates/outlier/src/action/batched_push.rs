@@ -37,10 +37,12 @@ impl<E> BatchingWriter<E> {
     ///
     /// Elements of one list are stored in the order in which their actions are first polled.
     ///
-    /// When it returns, the element is stored once. An element that cannot be stored fails alone: the other elements of
-    /// its batch are retried without it. After any other error, each caller learns of its own element: one that the
-    /// batch had stored is no error, and the others are not stored, unless
-    /// [`is_outcome_unknown`](Error::is_outcome_unknown).
+    /// When it returns, the element is stored once. After an error it is not stored, unless
+    /// [`is_outcome_unknown`](Error::is_outcome_unknown) is true, or [`stored_count`](Error::stored_count) is 1, as after
+    /// a failure to set the flag on a standalone.
+    ///
+    /// An element that cannot be stored fails alone: the other elements of its batch are retried without it. When
+    /// another error ends a batch, the callers whose elements are stored get no error.
     ///
     /// ```no_run
     /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
@@ -56,7 +58,7 @@ impl<E> BatchingWriter<E> {
     ///
     /// # Cost
     /// The round trips of [`push_many`](OutlierRepository::push_many) for the elements of a batch: up to 1000, of up to
-    /// 8 MiB together. A refused element costs about 20 more.
+    /// 8 MiB together. An element that the server refuses costs up to 20 commands more.
     ///
     /// # Cancel safety
     /// After the first poll of its future, a task of the writer stores the element also when the future is dropped.
