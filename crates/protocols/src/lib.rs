@@ -14,7 +14,7 @@
 //! |---|---|
 //! | [`bucket`] | `append`, `append_many`, `remove_item`, `delete_key` |
 //! | [`outlier`] | `push`, `push_many`, `push_unique`, `remove`, `rebalance` |
-//! | [`subset`] | `insert`, `update`, `delete`, `rebuild`, `delete_parent` |
+//! | [`subset`] | `insert`, `update`, `delete`, `rebuild`, `delete_parent`, `rebuild_all` |
 //! | [`in_process`] | the locks of the outlier pattern within one process, and calls whose future is dropped |
 //! | [`shared_refresh`] | the refreshes that calls of one process share in the subset pattern, and dropped futures |
 //! | [`migration`] | `migrate_from_embedded`, with the writes of [`subset`] |

@@ -2,13 +2,14 @@
 //!
 //! Mirrors `write` and `read/unmanaged.rs` of `crates/subset/src`: what each command matches, the order of the reads, and
 //! when a refresh that lost is done. A change there requires the same change in [`write`](mod@write) or
-//! [`delete_parent`]. [`crate::migration`] uses the documents and the writers of this module.
+//! [`delete_parent`]. [`rebuild_all`] mirrors `repair/rebuild.rs`. [`crate::migration`] uses the documents and the writers of this module.
 //!
 //! The model has one parent, whose subset is the first two of its children: those with the highest rank, and among
 //! equals with the lowest id. Left out: sessions, several parents in one call, and a parent that is deleted and
 //! inserted again.
 
 pub mod delete_parent;
+pub mod rebuild_all;
 #[cfg(test)]
 mod tests;
 pub mod write;
@@ -18,6 +19,7 @@ use stateright::Property;
 use crate::transactions::Transactions;
 use crate::world::{Protocol, Ran, State, Stored, World};
 use delete_parent::DeleteParent;
+use rebuild_all::RebuildAll;
 use write::{Change, Ended, Mode, Write};
 
 /// The size of the subset.
@@ -80,6 +82,8 @@ pub enum Client {
     Write(Write),
     /// `delete_parent`.
     DeleteParent(DeleteParent),
+    /// `rebuild_all`, after a change without the repository.
+    RebuildAll(RebuildAll),
 }
 
 /// The bit of the parent.
@@ -199,6 +203,7 @@ impl Protocol for Subset {
         match client {
             Client::Write(call) => call.run(self.form, self.total, documents, me),
             Client::DeleteParent(call) => call.run(documents),
+            Client::RebuildAll(call) => call.run(self.total, documents, me),
         }
     }
 
@@ -206,6 +211,7 @@ impl Protocol for Subset {
         match client {
             Client::Write(call) => call.ended().is_some(),
             Client::DeleteParent(call) => call.has_ended(),
+            Client::RebuildAll(call) => call.has_ended(),
         }
     }
 
@@ -213,17 +219,23 @@ impl Protocol for Subset {
         match client {
             Client::Write(call) => call.writes(),
             Client::DeleteParent(_) => true,
+            Client::RebuildAll(call) => call.may_run_late(),
         }
     }
 
     fn is_mid_command(&self, client: &Client) -> bool {
-        matches!(client, Client::DeleteParent(call) if call.is_mid_command())
+        match client {
+            Client::Write(_) => false,
+            Client::DeleteParent(call) => call.is_mid_command(),
+            Client::RebuildAll(call) => call.is_mid_command(),
+        }
     }
 
     fn unknown(&self, client: &Client) -> Client {
         match client {
             Client::Write(call) => Client::Write(call.retry(self.form)),
             Client::DeleteParent(call) => Client::DeleteParent(call.retry()),
+            Client::RebuildAll(call) => Client::RebuildAll(call.retry()),
         }
     }
 
@@ -244,6 +256,8 @@ impl Protocol for Subset {
                     let (start, _) = &world.protocol.starts[state.start];
                     let mut modes = writes(state).map(|call| call.mode);
                     !start.is_correct(world.protocol.total)
+                        // The program deletes a child without a transaction.
+                        || world.protocol.rebuilds_all()
                         || !modes.all(|mode| mode == Mode::Transactional)
                         || state.documents.is_correct(world.protocol.total)
                 },
@@ -286,6 +300,11 @@ impl Protocol for Subset {
             Property::sometimes("a transaction loses to another", |world, state: &Moment| {
                 world.protocol.is_all(Mode::Eventual) || writes(state).any(Write::has_conflicted)
             }),
+            Property::sometimes("a rebuild of all parents checks again", |world, state: &Moment| {
+                let mut clients = state.clients.iter();
+                !world.protocol.rebuilds_all()
+                    || clients.any(|client| matches!(client, Client::RebuildAll(call) if call.was_disturbed()))
+            }),
             Property::sometimes("a command outlives its client", |world, state: &Moment| {
                 !state.late.is_empty() || world.protocol.is_all(Mode::Transactional)
             }),
@@ -298,8 +317,13 @@ impl Subset {
         let mut clients = self.starts.iter().flat_map(|(_, clients)| clients);
         clients.all(|client| match client {
             Client::Write(call) => call.mode == mode,
-            Client::DeleteParent(_) => true,
+            Client::DeleteParent(_) | Client::RebuildAll(_) => true,
         })
+    }
+
+    fn rebuilds_all(&self) -> bool {
+        let mut clients = self.starts.iter().flat_map(|(_, clients)| clients);
+        clients.any(|client| matches!(client, Client::RebuildAll(_)))
     }
 }
 
@@ -317,7 +341,7 @@ pub(crate) fn is_stored(documents: &Documents, call: &Write) -> bool {
 fn writes(state: &Moment) -> impl Iterator<Item = &Write> {
     state.clients.iter().filter_map(|client| match client {
         Client::Write(call) => Some(call),
-        Client::DeleteParent(_) => None,
+        Client::DeleteParent(_) | Client::RebuildAll(_) => None,
     })
 }
 

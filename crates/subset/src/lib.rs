@@ -152,12 +152,12 @@
 //! | [`children`](SubsetRepository::children) | 1 | 1 | those it returns, on any page, and at most 1 more |
 //! | [`delete_parent`](SubsetRepository::delete_parent) | 3, or 2 without children, and 1 more if the parent does not exist | 3 | all of its children |
 //! | [`rebuild`](SubsetRepository::rebuild) | 3 | 3 | 1, and the first children |
-//! | [`rebuild_all`](SubsetRepository::rebuild_all) | 2 | | all parents, and their first children, twice |
+//! | [`rebuild_all`](SubsetRepository::rebuild_all) | 1; 3 if other clients write stale parents concurrently | | all parents, and their first children; three times if it checks again |
 //! | [`verify`](SubsetRepository::verify) | 2, and 1 for each finding | | all parents, their first children, and all children |
 //! | [`repair`](SubsetRepository::repair) | those, and 3 for each stale parent | | the same |
 //! | [`follow`](SubsetRepository::follow) | 2 for each batch of changes, and 3 for each of its parents; 1 a second | | those of `rebuild` for each parent |
-//! | [`migrate_from_embedded`](SubsetRepository::migrate_from_embedded) | about 15, and 3 for each chunk of 100,000 children | | the parents three or four times, the embedded children, and those of `rebuild_all` |
-//! | [`migrate_existing`](SubsetRepository::migrate_existing), [`migrate_layout_from`](SubsetRepository::migrate_layout_from) | about 7, and 1 for each 10,000 parents | | those of `rebuild_all`; `migrate_existing` also the parent field of all children |
+//! | [`migrate_from_embedded`](SubsetRepository::migrate_from_embedded) | about 15, and 3 for each chunk of 100,000 children | | the parents three or four times, the embedded children, and twice those of `rebuild_all` |
+//! | [`migrate_existing`](SubsetRepository::migrate_existing), [`migrate_layout_from`](SubsetRepository::migrate_layout_from) | about 7, and 1 for each 10,000 parents | | twice those of `rebuild_all`; `migrate_existing` also the parent field of all children |
 //! | [`ensure_indexes`](SubsetRepository::ensure_indexes) | 3, or 6 the first time | | all children, to create |
 //!
 //! The first write of a repository has one more round trip, which checks the indexes. If the

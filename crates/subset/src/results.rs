@@ -105,7 +105,8 @@ pub struct Rebuilt {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RebuiltAll {
-    /// The number of parents that other clients wrote concurrently, so that they were rebuilt one by one.
+    /// The number of parents that other clients wrote concurrently, and that were still stale after a second
+    /// aggregation, so that they were rebuilt one by one.
     pub rebuilt_individually: u64,
 }
 

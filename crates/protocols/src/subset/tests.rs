@@ -1,4 +1,5 @@
 use super::delete_parent::DeleteParent;
+use super::rebuild_all::RebuildAll;
 use super::write::{Change, Mode, Write};
 use super::{Child, Client, Documents, Form, Subset};
 use crate::check::{explore, is_long};
@@ -148,6 +149,50 @@ fn eventual_and_transactional_writers_are_compatible() {
         ],
     };
     explore(subset).assert_holds(10_000);
+}
+
+/// The starts of a program that deletes child 0 without the repository and rebuilds all parents, with two writers.
+fn rebuilds(rebuild: &RebuildAll, total: bool) -> Vec<(Documents, Vec<Client>)> {
+    use Change::{Delete, Insert, Update};
+    let (eventual, transactional) = (of(Form::Ours, Mode::Eventual), of(Form::Ours, Mode::Transactional));
+    let with = |one: Client, other: Client| {
+        let clients = vec![Client::RebuildAll(rebuild.clone()), one, other];
+        (Documents::of(&CHILDREN, total), clients)
+    };
+    let mut starts = vec![
+        with(eventual(Update((1, 7))), transactional(Insert((3, 10)))),
+        with(transactional(Delete(1)), transactional(Update((2, 10)))),
+    ];
+    if is_long() {
+        starts.extend([
+            with(cached(Insert((3, 10))), eventual(Delete(1))),
+            with(eventual(Update((1, 7))), eventual(Insert((3, 10)))),
+            with(eventual(Update((1, 1))), transactional(Update((2, 10)))),
+        ]);
+    }
+    starts
+}
+
+#[test]
+fn a_rebuild_of_all_parents_leaves_none_stale() {
+    for total in [false, true] {
+        let subset = Subset {
+            form: Form::Ours,
+            total,
+            starts: rebuilds(&RebuildAll::after_delete(0), total),
+        };
+        explore(subset).assert_holds(10_000);
+    }
+}
+
+#[test]
+fn a_rebuild_that_never_checks_again_leaves_a_stale_parent() {
+    let subset = Subset {
+        form: Form::Ours,
+        total: false,
+        starts: rebuilds(&RebuildAll::after_delete(0).naive(), false),
+    };
+    explore(subset).assert_refuted(&["when all calls have returned, the parent is correct"]);
 }
 
 #[test]

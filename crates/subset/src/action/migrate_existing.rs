@@ -25,8 +25,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// end, unless you [discard](MigrateExisting::discard_embedded) these children.
     ///
     /// # Cost
-    /// That of [`ensure_indexes`](Self::ensure_indexes), of [`rebuild_all`](Self::rebuild_all), in chunks of 10,000
-    /// parents with one round trip each, and of [`verify`](Self::verify).
+    /// That of [`ensure_indexes`](Self::ensure_indexes), of a [`rebuild_all`](Self::rebuild_all) that checks again, in
+    /// chunks of 10,000 parents with one round trip each, and of [`verify`](Self::verify).
     ///
     /// # Cancel safety
     /// It stops between two steps, and the server may still execute the last command. Each parent is either rebuilt or

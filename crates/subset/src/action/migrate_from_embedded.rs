@@ -41,8 +41,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Cost
     /// The server reads the parents to migrate once or twice to check them, and twice, by id, to migrate them. A chunk
-    /// takes three round trips. At the end it does what [`rebuild_all`](Self::rebuild_all) does. If the collection of
-    /// the children is not empty, the server reads the children of each parent once more to compare them.
+    /// takes three round trips. At the end it does what [`rebuild_all`](Self::rebuild_all) does when it checks again. If
+    /// the collection of the children is not empty, the server reads the children of each parent once more to compare them.
     ///
     /// # Cancel safety
     /// It stops between two commands, and the server may still execute the last one. No child is lost or duplicated.

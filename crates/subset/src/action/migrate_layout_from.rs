@@ -37,7 +37,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// # Cost
     /// For another order, the server reads all children once to create the index. One round trip for each 10,000
     /// parents, which reads as many children of each as are embedded. It writes the parents whose subset changes, or
-    /// all for another order. Then the scan of [`rebuild_all`](Self::rebuild_all) for stale parents.
+    /// all for another order. Then a scan for stale parents, which reads as much.
     ///
     /// # Cancel safety
     /// It stops between two steps, and the server may still execute the last command. Each parent has a subset of the

@@ -21,12 +21,13 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```
     ///
     /// Safe for concurrent writers: each parent is written individually, and only if no other client has written it
-    /// since its children were read. At the end, a scan finds the parents that are still stale, which are rebuilt one
-    /// by one.
+    /// since its children were read. If another client has, the aggregation fails and the call checks again: a second
+    /// aggregation rebuilds the rest, and a scan finds the parents that are still stale, which are rebuilt one by one.
     ///
     /// # Cost
-    /// Two aggregations, each of which reads all parents, and as many children of each as are embedded. The first one
-    /// writes the stale parents. Five round trips for each parent that other clients wrote concurrently.
+    /// One aggregation, which reads all parents, and as many children of each as are embedded. It writes the stale
+    /// parents. If a parent is unmanaged, or other clients write stale parents concurrently: two more such aggregations,
+    /// of which the last one only reads, and five round trips for each parent that is still stale then.
     ///
     /// # Cancel safety
     /// Each parent is either rebuilt or unchanged, and the server may still execute the last command. Call it again: it

@@ -6,13 +6,32 @@
 //!
 //! A refresh may have read the children by the old order before its index was dropped. Its write would succeed after
 //! the rebuild if the version were still the same.
+//!
+//! ## Why does the first attempt of a rebuild fail at a parent that another client has written?
+//!
+//! The other client may have read the children before the rebuild began, so the parent needs another check. A `$merge`
+//! does not report which documents it left unchanged, and a scan for stale parents costs nearly as much as the rebuild.
+//! If the attempt succeeds, no parent needs that check. It also fails at an unmanaged parent, so that it needs no lookup
+//! of the ids of all children.
 
-use super::{by_id, children_of, embedded, embedded_ids, is_unmanaged_at, is_version, next_version};
+use super::{by_id, children_of, embedded, embedded_ids, is_unmanaged, is_unmanaged_at, is_version, next_version};
 use crate::prelude::*;
 
 /// Returns the stages that compute what each parent must store: first a projection of the parent, then the lookups of
-/// its children. They add `version`, `truth` and, for a total, `counted`. A missing version is `null`.
+/// its children. A missing version is `null`.
 fn truth(settings: &Settings, children: &str) -> (Document, Vec<Document>) {
+    let mut projected = doc! {
+        "subset": format!("${}", settings.subset),
+        "version": { "$ifNull": [format!("${}", settings.version), null] },
+    };
+    if let Some(total) = &settings.total {
+        projected.insert("total", format!("${total}"));
+    }
+    (doc! { "$project": projected }, lookups(settings, children))
+}
+
+/// Returns the stages that look up the first children of a parent as `truth` and, for a total, their number as `counted`.
+fn lookups(settings: &Settings, children: &str) -> Vec<Document> {
     let is_child = doc! { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } };
     let first = [
         doc! { "$match": is_child },
@@ -20,23 +39,18 @@ fn truth(settings: &Settings, children: &str) -> (Document, Vec<Document>) {
         doc! { "$limit": i64::from(settings.size) },
         doc! { "$project": embedded(settings) },
     ];
-    let mut projected = doc! {
-        "subset": format!("${}", settings.subset),
-        "version": { "$ifNull": [format!("${}", settings.version), null] },
-    };
     let lookup = |pipeline: &[Document], name: &str| {
         doc! { "$lookup": { "from": children, "let": { "id": "$_id" }, "pipeline": pipeline.to_vec(), "as": name } }
     };
     let mut lookups = vec![lookup(&first, "truth")];
-    if let Some(total) = &settings.total {
-        projected.insert("total", format!("${total}"));
+    if settings.total.is_some() {
         let count = doc! { "$group": { "_id": null, "children": { "$sum": 1_i64 } } };
         lookups.push(lookup(&[first[0].clone(), count], "counted"));
         // The `$sum` of no number would be an `int`.
         let counted = doc! { "$add": [{ "$sum": "$counted.children" }, 0_i64] };
         lookups.push(doc! { "$set": { "counted": counted } });
     }
-    (doc! { "$project": projected }, lookups)
+    lookups
 }
 
 /// Returns the ids and versions of stale parents: among all, or one.
@@ -149,6 +163,46 @@ pub(crate) fn rebuild(settings: &Settings, parents: &str, children: &str, scope:
     stages
 }
 
+/// The server's code for the error of [`rebuild_undisturbed`] at a parent that it must not write.
+pub(crate) const CONVERSION_FAILURE: i32 = 241;
+
+/// Writes the stale subsets. Fails at an unmanaged parent, and at a parent that another client has written since its
+/// version was read.
+pub(crate) fn rebuild_undisturbed(settings: &Settings, parents: &str, children: &str) -> Vec<Document> {
+    let (subset, version) = (settings.subset.as_str(), settings.version.as_str());
+    let version_path = format!("${version}");
+    let stored_version = doc! { "$ifNull": [&version_path, null] };
+    // An expression of a constant would fail before the first parent is read.
+    let fail = doc! { "$toInt": { "$concat": ["a version of the type ", { "$type": &version_path }] } };
+    let if_managed = doc! { "$cond": [is_unmanaged(settings), &fail, &stored_version] };
+    let mut projected = doc! { "subset": format!("${subset}"), "version": if_managed };
+    let mut is_stale = vec![doc! { "$ne": ["$subset", "$truth"] }];
+    let mut new = doc! { "version": 1, "truth": 1 };
+    let is_same = doc! { "$and": [
+        { "$eq": [stored_version, "$$new.version"] },
+        { "$not": [is_unmanaged(settings)] },
+    ] };
+    let mut written = doc! {
+        subset: "$$new.truth",
+        version: { "$cond": [is_same, next_version(settings), fail] },
+    };
+    if let Some(total) = &settings.total {
+        projected.insert("total", format!("${total}"));
+        is_stale.push(doc! { "$ne": ["$total", "$counted"] });
+        new.insert("counted", 1);
+        written.insert(total.as_str(), "$$new.counted");
+    }
+    let written = doc! { "$set": written };
+    let mut stages = vec![doc! { "$project": projected }];
+    stages.extend(lookups(settings, children));
+    stages.extend([
+        doc! { "$match": { "$expr": either(is_stale) } },
+        doc! { "$project": new },
+        doc! { "$merge": { "into": parents, "on": "_id", "whenMatched": [written], "whenNotMatched": "discard" } },
+    ]);
+    stages
+}
+
 /// Looks up the ids of the children of `$$id`, as documents with the field `i`.
 pub(crate) fn ids_of_children(settings: &Settings, children: &str, id: Document, into: &str) -> Document {
     let is_child = doc! { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } };
@@ -220,5 +274,34 @@ mod tests {
                 "whenNotMatched": "discard",
             }
         );
+    }
+
+    #[test]
+    fn an_undisturbed_rebuild_reads_the_children_once() {
+        let settings = Settings::example();
+        let stages = rebuild_undisturbed(&settings, "product", "review");
+        let fail = doc! { "$toInt": { "$concat": ["a version of the type ", { "$type": "$reviews_version" }] } };
+        let stored = doc! { "$ifNull": ["$reviews_version", null] };
+        let is_same = doc! { "$and": [
+            { "$eq": [&stored, "$$new.version"] },
+            { "$not": [is_unmanaged(&settings)] },
+        ] };
+        let version = doc! { "$cond": [is_same, next_version(&settings), &fail] };
+        let expected = [
+            doc! { "$project": {
+                "subset": "$reviews",
+                "version": { "$cond": [is_unmanaged(&settings), &fail, stored] },
+            } },
+            lookups(&settings, "review").remove(0),
+            doc! { "$match": { "$expr": { "$ne": ["$subset", "$truth"] } } },
+            doc! { "$project": { "version": 1, "truth": 1 } },
+            doc! { "$merge": {
+                "into": "product",
+                "on": "_id",
+                "whenMatched": [{ "$set": { "reviews": "$$new.truth", "reviews_version": version } }],
+                "whenNotMatched": "discard",
+            } },
+        ];
+        assert_eq!(stages, expected);
     }
 }

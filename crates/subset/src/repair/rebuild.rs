@@ -1,5 +1,7 @@
 //! The rebuild of many subsets on the server.
 
+use mongo_patterns_core::error::code;
+
 use super::finding::Problem;
 use super::scan::Scan;
 use crate::query::whole::{self, RebuildScope};
@@ -11,9 +13,25 @@ use crate::write::refresh::refresh_parent;
 pub(crate) async fn rebuild_all(shared: &Shared) -> Result<RebuiltAll> {
     shared.check_indexes().await?;
     let steps = &mut Steps::run();
+    if rebuild_undisturbed(shared, steps).await? {
+        return Ok(RebuiltAll::default());
+    }
     rebuild(shared, steps, "rebuild the stale subsets", RebuildScope::Stale).await?;
     let rebuilt_individually = rebuild_stale(shared, steps, None).await?;
     Ok(RebuiltAll { rebuilt_individually })
+}
+
+/// Rebuilds the stale subsets of all parents by one command. Returns whether it has succeeded: not if a parent is
+/// unmanaged, or if other clients have written a stale one concurrently.
+async fn rebuild_undisturbed(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<bool> {
+    let (parents, children) = (&shared.parents, shared.children.name());
+    let stages = whole::rebuild_undisturbed(&shared.settings, parents.name(), children);
+    let rebuild = Step::aggregate("rebuild the stale subsets", parents, stages).own_collation();
+    match steps.write(rebuild).await {
+        Ok(_) => Ok(true),
+        Err(error) if code(&error) == Some(whole::CONVERSION_FAILURE) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Rebuilds subsets by one command.
