@@ -19,6 +19,13 @@
 //! Concurrent refreshes of one parent only conflict, and one that begins after several changes covers all of them. See
 //! [`refreshes`](crate::repository::refreshes). The changes of the children themselves do not wait.
 //!
+//! ## Why can an eventual insert and an open transaction miss each other?
+//!
+//! The transaction reads the children of its snapshot, and the insert reads the committed parent. Only a write conflicts
+//! with the transaction, so every insert behind the subset would have to write its parent. The transaction could instead
+//! check the parent after its commit. That costs every transactional delete and update a round trip, and the call does
+//! not see the commit of the caller's transaction. So it is a documented limit of both consistencies on one parent.
+//!
 //! ## Why does a transaction increment the version first?
 //!
 //! To write an equal array is no write for the server, and causes no conflict between two transactions. The version

@@ -151,6 +151,22 @@ fn eventual_and_transactional_writers_are_compatible() {
     explore(subset).assert_holds(10_000);
 }
 
+/// The documented limit of both consistencies on one parent.
+#[test]
+fn an_eventual_insert_and_an_open_transaction_can_miss_each_other() {
+    use Change::{Delete, Insert, Update};
+    let (eventual, transactional) = (of(Form::Ours, Mode::Eventual), of(Form::Ours, Mode::Transactional));
+    for change in [Delete(0), Update((0, 1))] {
+        let three = Documents::of(&CHILDREN, false);
+        let subset = Subset {
+            form: Form::Ours,
+            total: false,
+            starts: vec![(three, vec![transactional(change), eventual(Insert((3, 7)))])],
+        };
+        explore(subset).assert_refuted(&["when all calls have returned, the parent is correct"]);
+    }
+}
+
 /// The starts of a program that deletes child 0 without the repository and rebuilds all parents, with two writers.
 fn rebuilds(rebuild: &RebuildAll, total: bool) -> Vec<(Documents, Vec<Client>)> {
     use Change::{Delete, Insert, Update};
