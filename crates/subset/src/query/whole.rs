@@ -171,20 +171,24 @@ pub(crate) const CONVERSION_FAILURE: i32 = 241;
 pub(crate) fn rebuild_undisturbed(settings: &Settings, parents: &str, children: &str) -> Vec<Document> {
     let (subset, version) = (settings.subset.as_str(), settings.version.as_str());
     let version_path = format!("${version}");
-    let stored_version = doc! { "$ifNull": [&version_path, null] };
-    // An expression of a constant would fail before the first parent is read.
-    let fail = doc! { "$toInt": { "$concat": ["a version of the type ", { "$type": &version_path }] } };
-    let if_managed = doc! { "$cond": [is_unmanaged(settings), &fail, &stored_version] };
-    let mut projected = doc! { "subset": format!("${subset}"), "version": if_managed };
+    // No name of a type is a number. An expression of a constant would fail before the first parent is read.
+    let fail = doc! { "$toInt": { "$type": &version_path } };
+    let mut projected = doc! {
+        "subset": format!("${subset}"),
+        "version": { "$cond": [is_unmanaged(settings), &fail, &version_path] },
+        "managed": is_version(&version_path),
+        "next": next_version(settings),
+    };
     let mut is_stale = vec![doc! { "$ne": ["$subset", "$truth"] }];
-    let mut new = doc! { "version": 1, "truth": 1 };
+    let mut new = doc! { "version": 1, "managed": 1, "next": 1, "truth": 1 };
+    // The server parses the update again for each parent, so it is short. A parent without a version embeds no children.
     let is_same = doc! { "$and": [
-        { "$eq": [stored_version, "$$new.version"] },
-        { "$not": [is_unmanaged(settings)] },
+        { "$eq": [&version_path, "$$new.version"] },
+        { "$or": ["$$new.managed", { "$eq": [{ "$ifNull": [format!("${subset}"), []] }, []] }] },
     ] };
     let mut written = doc! {
         subset: "$$new.truth",
-        version: { "$cond": [is_same, next_version(settings), fail] },
+        version: { "$cond": [is_same, "$$new.next", fail] },
     };
     if let Some(total) = &settings.total {
         projected.insert("total", format!("${total}"));
@@ -280,21 +284,22 @@ mod tests {
     fn an_undisturbed_rebuild_reads_the_children_once() {
         let settings = Settings::example();
         let stages = rebuild_undisturbed(&settings, "product", "review");
-        let fail = doc! { "$toInt": { "$concat": ["a version of the type ", { "$type": "$reviews_version" }] } };
-        let stored = doc! { "$ifNull": ["$reviews_version", null] };
+        let fail = doc! { "$toInt": { "$type": "$reviews_version" } };
         let is_same = doc! { "$and": [
-            { "$eq": [&stored, "$$new.version"] },
-            { "$not": [is_unmanaged(&settings)] },
+            { "$eq": ["$reviews_version", "$$new.version"] },
+            { "$or": ["$$new.managed", { "$eq": [{ "$ifNull": ["$reviews", []] }, []] }] },
         ] };
-        let version = doc! { "$cond": [is_same, next_version(&settings), &fail] };
+        let version = doc! { "$cond": [is_same, "$$new.next", &fail] };
         let expected = [
             doc! { "$project": {
                 "subset": "$reviews",
-                "version": { "$cond": [is_unmanaged(&settings), &fail, stored] },
+                "version": { "$cond": [is_unmanaged(&settings), &fail, "$reviews_version"] },
+                "managed": is_version("$reviews_version"),
+                "next": next_version(&settings),
             } },
             lookups(&settings, "review").remove(0),
             doc! { "$match": { "$expr": { "$ne": ["$subset", "$truth"] } } },
-            doc! { "$project": { "version": 1, "truth": 1 } },
+            doc! { "$project": { "version": 1, "managed": 1, "next": 1, "truth": 1 } },
             doc! { "$merge": {
                 "into": "product",
                 "on": "_id",
