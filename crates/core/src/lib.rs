@@ -30,6 +30,8 @@ pub mod field;
 #[cfg(feature = "__fuzzing")]
 #[doc(hidden)] // checks that take any bytes
 pub mod fuzzing;
+#[doc(hidden)] // hints that save round trips
+pub mod hints;
 pub mod index;
 mod into_id;
 pub mod key;
