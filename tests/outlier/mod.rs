@@ -8,6 +8,7 @@ pub(crate) mod equal_elements;
 pub(crate) mod faults;
 pub(crate) mod insert;
 pub(crate) mod killed;
+mod known;
 pub(crate) mod migrate_existing;
 pub(crate) mod migration_skipped;
 pub(crate) mod mixed;

@@ -74,7 +74,7 @@
 //!   which they were pushed, those of a batch their order in the batch.
 //! - A document with overflow documents has the flag: the command that finds the array full sets it, before there are
 //!   overflow documents. A process that dies then leaves a flag without overflow documents, and never an element that no
-//!   reader sees.
+//!   reader sees. A [`delete`](OutlierRepository::delete) of an outlier is atomic, except on a standalone.
 //! - Pushes never fill the gaps that removals leave in an outlier, so that no reader finds an element twice or not at all.
 //!   [`rebalance`](OutlierRepository::rebalance) closes gaps, in a transaction.
 //! - With [unique elements](OutlierRepositoryBuilder::unique_elements) a list has every element once, however many writers
@@ -84,18 +84,21 @@
 //!
 //! What is *not* guaranteed: a main document and its overflow documents are read one after another. If a `rebalance`,
 //! `migrate_existing` or `repair` moves elements of this list between the two reads, a read can find some elements twice
-//! or not at all. In a transaction it does not. A delete that coincides with a push of another process can leave orphaned
-//! overflow documents.
+//! or not at all. In a transaction it does not. On a standalone, a delete that is interrupted, or that coincides with a push
+//! of another process, can leave orphaned overflow documents. Another program that deletes a main document or clears its flag,
+//! and leaves its overflow documents, hides what a process that [knows the outlier](#known-outliers) pushes afterwards:
+//! [`verify`](OutlierRepository::verify) finds it.
 //!
 //! # Cost
 //!
 //! | call | round trips | documents examined |
 //! |---|---|---|
 //! | [`push`](OutlierRepository::push) to a typical document | 1 | 1 |
-//! | ... to an outlier | 2 | 1 each, however long the list |
-//! | ... that opens an overflow document, once for `max_extras_elements` elements | 6 | 1 each |
+//! | ... to a [known outlier](#known-outliers) | 1 | 1, however long the list |
+//! | ... to another outlier | 2 | 1 each, however long the list |
+//! | ... that opens an overflow document, once for `max_extras_elements` elements | 4 more | 1 each |
 //! | [`push_unique`](OutlierRepository::push_unique) | as `push`, and 1 more to an overflow document | 1 each |
-//! | [`push_many`](OutlierRepository::push_many) | 1, or 2, and 4 for each 100 overflow documents or 16 MiB that it opens | 1 each |
+//! | [`push_many`](OutlierRepository::push_many) | as `push`, and 4 for each 100 overflow documents or 16 MiB that it opens | 1 each |
 //! | [`BatchingWriter::push`] | as `push` alone, below 0.2 with 64 tasks on a list | 1 each |
 //! | [`insert`](OutlierRepository::insert) | 1, or about 4 for an outlier | none |
 //! | [`get`](OutlierRepository::get) | 1 | 1 |
@@ -104,13 +107,21 @@
 //! | [`contains`](OutlierRepository::contains) | 1, or 2 | all of the list, or 2 where elements are unique |
 //! | [`count`](OutlierRepository::count) | 1, or 2 for an outlier | all of the list |
 //! | [`remove`](OutlierRepository::remove) | 1, or 2 for an outlier, 5 if the list does not have the element | all of the list, or 3 where elements are unique |
-//! | [`delete`](OutlierRepository::delete) | 1, or 2 for an outlier | all of the list |
+//! | [`delete`](OutlierRepository::delete) | 1, or 3 for a known outlier, 4 for another one | all of the list |
 //! | [`rebalance`](OutlierRepository::rebalance) | 3 if there is nothing to do, else about 10 | all of the list |
 //! | [`analyze`](OutlierRepository::analyze) | 1 | all of both collections, or a sample |
 //! | [`verify`](OutlierRepository::verify) | 1, and 4 for each list with findings | all of both collections |
 //! | [`migrate_existing`](OutlierRepository::migrate_existing), [`repair`](OutlierRepository::repair) | that, and a `rebalance` for each list that needs it | all, and those lists again |
 //! | [`ensure_indexes`](OutlierRepository::ensure_indexes) | 3, or 6 the first time | all overflow documents, when it creates an index |
 //! | [`ensure_sharded`](OutlierRepository::ensure_sharded) | 5, or 16 the first time | as `ensure_indexes` |
+//!
+//! ## Known outliers
+//!
+//! A repository and its clones know an outlier after they have inserted it, or pushed to its overflow documents. They remember
+//! up to 10,000. A push to a known outlier does not read or write the main document: it stores its element in the newest
+//! overflow document. If there is none, because another process has deleted or rebalanced the list, the push begins with the
+//! main document, which costs one round trip more. In a session of the caller and on a standalone, every push begins with the
+//! main document.
 //!
 //! # Indexes
 //!

@@ -1,10 +1,11 @@
 //! The repository, and the state that its clones share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
+use mongo_patterns_core::hints::HintCache;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
 use mongo_patterns_core::key_locks::KeyLocks;
 use tokio::sync::RwLockReadGuard;
@@ -37,6 +38,10 @@ pub(crate) struct Shared {
     pub(crate) openers: KeyLocks,
     /// Whether the indexes are known to exist.
     pub(crate) has_indexes: AtomicBool,
+    /// Whether the deployment has transactions, as soon as a call has seen it.
+    pub(crate) has_transactions: OnceLock<bool>,
+    /// The `_id` of the newest overflow document of the outliers that this process knows.
+    outliers: HintCache<Bson>,
 }
 
 mongo_patterns_core::redacted_debug!(
@@ -83,6 +88,30 @@ impl Shared {
             family: None,
             has_indexes: Some(&self.has_indexes),
         }
+    }
+
+    /// Returns the `_id` of the newest overflow document of an outlier that this process knows. It may be wrong.
+    pub(crate) fn known_outlier(&self, id: &Bson) -> Option<Bson> {
+        self.outliers.get(id, |newest| Some(newest.clone()))
+    }
+
+    /// Remembers an outlier, unless the deployment has no transactions: there, overflow documents can be without a main
+    /// document.
+    pub(crate) fn remember_outlier(&self, id: &Bson, newest: Bson) {
+        if self.has_transactions.get() == Some(&true) {
+            self.outliers.set(id, newest);
+        }
+    }
+
+    /// Forgets an outlier. Returns whether this process knew it.
+    pub(crate) fn forget_outlier(&self, id: &Bson) -> bool {
+        self.outliers.forget(id)
+    }
+
+    /// Records whether the deployment has transactions.
+    pub(crate) fn saw_transactions(&self, has_transactions: bool) {
+        // What was seen first stays.
+        let _ = self.has_transactions.set(has_transactions);
     }
 
     /// Locks a document for single commands.
@@ -134,6 +163,8 @@ impl<D, E> OutlierRepository<D, E> {
                 pushes: KeyLocks::default(),
                 openers: KeyLocks::default(),
                 has_indexes: AtomicBool::new(false),
+                has_transactions: OnceLock::new(),
+                outliers: HintCache::default(),
             }),
             types: PhantomData,
         }

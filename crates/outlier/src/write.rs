@@ -1,6 +1,7 @@
 //! The protocols of writes.
 
 pub(crate) mod batching;
+pub(crate) mod delete;
 pub(crate) mod insert;
 pub(crate) mod overflow;
 pub(crate) mod push;

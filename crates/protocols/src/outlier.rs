@@ -1,20 +1,24 @@
-//! The outlier pattern: pushes, overflow documents, removals and rebalances.
+//! The outlier pattern: pushes, overflow documents, removals, rebalances and deletes.
 //!
 //! Mirrors `crates/outlier/src`: `write`, the rewrites in `repair`, and `form/layout.rs`: what each command matches and
 //! changes, what its transaction writes, and the reaction to a conflict. A change there requires the same change in
-//! [`push`], [`remove`] or [`rebalance`].
+//! [`push`], [`remove`], [`rebalance`] or [`delete`].
 //!
 //! The model has one document. Elements are numbers. Left out: sessions, standalones, sizes in bytes, damage by other
 //! programs, and the optimizations for tasks of one process, so that each client is a process of its own.
 
+pub mod delete;
 pub mod push;
 pub mod rebalance;
 pub mod remove;
+#[cfg(test)]
+mod tests;
 
 use stateright::Property;
 
 use crate::transactions::Transactions;
 use crate::world::{Protocol, Ran, State, Stored, World};
+use delete::Delete;
 use push::{Ended, Push};
 use rebalance::Rebalance;
 use remove::Remove;
@@ -34,6 +38,12 @@ pub enum Form {
     Manual,
     /// Those of this project, but sets the flag after it opens overflow documents, and not in the same transaction.
     FlagLast,
+    /// Those of this project, but deletes the main document and its overflow documents by a command each.
+    DeleteApart,
+    /// Those of this project, but a unique push to a known outlier never checks the array after it.
+    NoCheck,
+    /// Those of this project, but a rebalance that fills the array keeps the ids of overflow documents.
+    SameIds,
 }
 
 /// A document with its overflow documents, and clients that write to it.
@@ -48,20 +58,26 @@ pub struct Outlier {
 }
 
 /// The document and its overflow documents.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Documents {
+    /// Whether the main document exists.
+    pub exists: bool,
     /// The array.
     pub inline: Vec<u8>,
     /// The flag.
     pub flag: bool,
     /// The overflow documents, in the order of their positions.
     pub extras: Vec<Extra>,
+    /// The id of the next overflow document.
+    pub(crate) next_id: u8,
     pub(crate) transactions: Transactions,
 }
 
 /// An overflow document. Its count is the number of its elements.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Extra {
+    /// Its id.
+    pub id: u8,
     /// Its position.
     pub seq: u8,
     /// Its elements.
@@ -77,6 +93,8 @@ pub enum Client {
     Remove(Remove),
     /// `rebalance`.
     Rebalance(Rebalance),
+    /// `delete`.
+    Delete(Delete),
 }
 
 /// The bit of the main document.
@@ -97,13 +115,16 @@ impl Documents {
     /// Returns documents with these elements in the array, and these in overflow documents.
     pub fn of(inline: &[u8], extras: &[&[u8]]) -> Self {
         let extras = extras.iter().zip(0..).map(|(elements, seq)| Extra {
+            id: seq,
             seq,
             elements: elements.to_vec(),
         });
         let extras: Vec<Extra> = extras.collect();
         Self {
+            exists: true,
             inline: inline.to_vec(),
             flag: !extras.is_empty(),
+            next_id: u8::try_from(extras.len()).unwrap_or(u8::MAX),
             extras,
             transactions: Transactions::default(),
         }
@@ -120,9 +141,21 @@ impl Documents {
         self.elements().filter(|stored| *stored == element).count()
     }
 
-    /// Returns whether a reader that follows the flag finds an element.
+    /// Returns whether a reader that follows the flag finds an element, or the document is deleted.
     fn is_visible(&self, element: u8) -> bool {
-        self.inline.contains(&element) || self.flag && self.count(element) > 0
+        !self.exists || self.inline.contains(&element) || self.flag && self.count(element) > 0
+    }
+
+    /// Inserts overflow documents, with new ids.
+    fn insert(&mut self, extras: Vec<Extra>) {
+        for extra in extras {
+            self.extras.push(Extra {
+                id: self.next_id,
+                ..extra
+            });
+            self.next_id += 1;
+        }
+        self.extras.sort_by_key(|extra| extra.seq);
     }
 
     fn extras_have(&self, element: u8) -> bool {
@@ -155,7 +188,8 @@ impl Protocol for Outlier {
         match client {
             Client::Push(call) => call.run(self, documents, me),
             Client::Remove(call) => call.run(documents),
-            Client::Rebalance(call) => call.run(self.unique, documents, me),
+            Client::Rebalance(call) => call.run(self, documents, me),
+            Client::Delete(call) => call.run(self.form, self.unique, documents, me),
         }
     }
 
@@ -164,6 +198,7 @@ impl Protocol for Outlier {
             Client::Push(call) => call.ended().is_some(),
             Client::Remove(call) => call.has_ended(),
             Client::Rebalance(call) => call.has_ended(),
+            Client::Delete(call) => call.has_ended(),
         }
     }
 
@@ -172,6 +207,7 @@ impl Protocol for Outlier {
             Client::Push(call) => call.writes(),
             Client::Remove(call) => call.writes(),
             Client::Rebalance(call) => call.writes(),
+            Client::Delete(call) => call.writes(),
         }
     }
 
@@ -184,17 +220,23 @@ impl Protocol for Outlier {
             Client::Push(call) => Client::Push(call.unknown(self)),
             Client::Remove(call) => Client::Remove(Remove::new(call.element)),
             Client::Rebalance(_) => Client::Rebalance(Rebalance::default()),
+            Client::Delete(_) => Client::Delete(Delete::new(false)),
         }
     }
 
     fn properties() -> Vec<Property<World<Self>>> {
         vec![
             Property::always("an acknowledged element is stored", |_, state: &Moment| {
-                acknowledged(state).all(|element| state.documents.count(element) > 0)
+                let mut elements = acknowledged(state);
+                !state.documents.exists || elements.all(|element| state.documents.count(element) > 0)
             }),
             Property::always(
                 "a reader who follows the flag finds each acknowledged element",
                 |_, state: &Moment| acknowledged(state).all(|element| state.documents.is_visible(element)),
+            ),
+            Property::always(
+                "a push stores its elements where readers find them",
+                |_, state: &Moment| !pushes(state).any(Push::was_hidden),
             ),
             Property::always("no element is stored twice", |world, state: &Moment| {
                 // A unique element can be stored twice for a moment, and after a fault until a rebalance.
@@ -228,15 +270,15 @@ impl Protocol for Outlier {
                 pushes(state).all(|call| {
                     let is_stored = |element: &u8| state.documents.count(*element) > 0;
                     let first = call.elements.iter().take_while(|element| is_stored(element)).count();
-                    !call.elements[first..].iter().any(is_stored)
+                    !state.documents.exists || !call.elements[first..].iter().any(is_stored)
                 })
             }),
             Property::always("a rebalance repairs every final state", |world, state: &Moment| {
-                if !world.is_quiet(state) {
+                if !world.is_quiet(state) || !state.documents.exists {
                     return true;
                 }
                 let mut documents = state.documents.clone();
-                rebalance::apply_now(world.protocol.unique, &mut documents);
+                rebalance::apply_now(&world.protocol, &mut documents);
                 (0..ELEMENTS).all(|element| documents.count(element) == state.documents.count(element).min(1))
                     && rebalance::is_correct(&documents)
             }),
@@ -264,6 +306,25 @@ impl Protocol for Outlier {
                     })
                 },
             ),
+            Property::sometimes("a known outlier takes an element", |world, state: &Moment| {
+                world
+                    .protocol
+                    .has_no(|client| matches!(client, Client::Push(call) if call.is_known()))
+                    || pushes(state).any(|call| call.was_known() && call.ended() == Some(Ended::Stored))
+            }),
+            Property::sometimes(
+                "a process finds that a known outlier is none",
+                |world, state: &Moment| {
+                    world
+                        .protocol
+                        .has_no(|client| matches!(client, Client::Push(call) if call.is_known()))
+                        || pushes(state).any(Push::was_wrong)
+                },
+            ),
+            Property::sometimes("a push finds no document", |world, state: &Moment| {
+                world.protocol.has_no(|client| matches!(client, Client::Delete(_)))
+                    || pushes(state).any(|call| call.ended() == Some(Ended::NotFound))
+            }),
             Property::sometimes("a command outlives its client", |_, state: &Moment| {
                 !state.late.is_empty()
             }),
@@ -276,8 +337,12 @@ const ELEMENTS: u8 = 16;
 
 impl Outlier {
     fn has_no_rebalance(&self) -> bool {
+        self.has_no(|client| matches!(client, Client::Rebalance(_)))
+    }
+
+    fn has_no(&self, is_one: impl Fn(&Client) -> bool) -> bool {
         let mut clients = self.starts.iter().flat_map(|(_, clients)| clients);
-        !clients.any(|client| matches!(client, Client::Rebalance(_)))
+        !clients.any(is_one)
     }
 }
 

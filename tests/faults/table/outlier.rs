@@ -239,10 +239,10 @@ fn whole_documents() -> Vec<Operation<Shop>> {
             Box::pin(async move { text(m.books.insert(&book(5, 9)).await) })
         })
         .retry_errors(&[ErrorKind::AlreadyExists]),
-        Operation::<Shop>::new(Steps, "OutlierRepository::delete", "", |m| {
+        Operation::<Shop>::new(Atomic, "OutlierRepository::delete", "", |m| {
             Box::pin(async move { text(m.books.delete(3).await) })
         }),
-        Operation::<Shop>::new(Steps, "OutlierRepository::delete", "with overflow documents", |m| {
+        Operation::<Shop>::new(Atomic, "OutlierRepository::delete", "with overflow documents", |m| {
             Box::pin(async move { text(m.books.delete(1).await) })
         }),
     ]

@@ -51,7 +51,7 @@ pub(super) async fn push(collections: &Collections, id: i32, user: &str) -> Resu
     Ok(())
 }
 
-/// Sends the second of its commands, to an overflow document that is not full.
+/// Sends the command of a push to a known outlier, or the second of those to another one. The overflow document is not full.
 pub(super) async fn fill(collections: &Collections, id: i32, user: &str, cap: i32) -> Result<()> {
     let extras = "$customers_purchased_extra";
     let is_count = doc! { "$and": [

@@ -15,7 +15,7 @@ const LENGTHS: [u64; 3] = [10, 250, 500];
 const ROOM: i32 = 2000;
 
 const TEXT: &str = "\
-The second command of a push to an outlier, written by hand, to the overflow documents of 64 books in turn. The first \
+The command of a push to a known outlier, written by hand, to the overflow documents of 64 books in turn. The first \
 form is that of the repository: `findOneAndUpdate` of the newest overflow document, with a pipeline that adds as many \
 elements as fit and returns the previous count. The second form is `updateOne` with `$push` and `$inc` to an overflow \
 document whose position is known, without a search for the newest. The number in a row is the number of elements in \

@@ -5,7 +5,7 @@ use mongo_patterns_testkit::RecordedCommand;
 use mongodb::bson::Document;
 
 use super::by_hand;
-use super::collections::{Collections, book, operation, user};
+use super::collections::{CAP, Collections, THRESHOLD, book, operation, user};
 use crate::Bench;
 use crate::counts::round_trips;
 use crate::measure::{Operation, Variant, compare, in_tasks};
@@ -15,7 +15,7 @@ const BOOKS: u64 = 64;
 
 const TEXT: &str = "\
 One writer pushes to 64 books in turn, which are new in every round: first to typical ones without any purchases, \
-then to known outliers, whose newest overflow document is half full. All rows are compared with the same commands \
+then to known outliers, which the process has inserted, and whose newest overflow document is half full. All rows are compared with the same commands \
 written by hand with the driver. The manual's logic reads the flag first. `push_unique` also guarantees that a \
 customer is stored once: its overflow documents have an index of the customers.";
 
@@ -103,6 +103,7 @@ async fn prepare(form: Form, collections: Collections, purchases: u64) -> Result
             match form {
                 Form::Ours => drop(books.push(id, &user).await?),
                 Form::Unique => drop(books.push_unique(id, &user).await?),
+                Form::ByHand if purchases > THRESHOLD => by_hand::fill(&collections, id, &user, CAP as i32).await?,
                 Form::ByHand => by_hand::push(&collections, id, &user).await?,
                 Form::Manual => by_hand::push_as_in_the_manual(&collections, id, &user).await?,
                 Form::Unbounded => by_hand::push_unbounded(&collections, id, &user).await?,

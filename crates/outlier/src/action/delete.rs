@@ -1,7 +1,5 @@
-use mongodb::options::FindOneAndDeleteOptions;
-
 use super::prelude::*;
-use crate::form::document::is_flagged;
+use crate::write::delete::delete;
 
 impl<D, E> OutlierRepository<D, E> {
     /// Deletes a document with its overflow documents.
@@ -16,20 +14,26 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// It deletes the main document first, so that no reader finds it with some of its elements missing. A process that
-    /// dies between the two commands leaves orphaned overflow documents: call it again, or let [`repair`](Self::repair)
-    /// find them.
+    /// It deletes an outlier in one transaction, so that no overflow document is left without its main document. A
+    /// standalone has no transactions. There, it deletes the main document first, and a process that dies between the two
+    /// commands leaves orphaned overflow documents: call it again, or let [`repair`](Self::repair) find them.
     ///
     /// # Cost
-    /// One round trip for a typical document. Two for an outlier, and for a document that does not exist.
+    /// One round trip for a typical document. Four for an outlier, or three if this process knows it, and for a document
+    /// that does not exist. In a transaction of the caller, one, or two. The transaction has all overflow documents of the
+    /// list, and the server aborts it after 60 seconds.
+    ///
+    /// # Sessions and transactions
+    /// In a transaction of the caller, nothing is retried. See [sessions and
+    /// transactions](mongo_patterns_core::action#sessions-and-transactions).
     ///
     /// # Cancel safety
-    /// Some or all of the overflow documents may be left after the document is deleted; [`verify`](Self::verify) finds
-    /// them. Call it again: it deletes them. A [transaction of the caller](mongo_patterns_core::action#cancel-safety)
-    /// is aborted.
+    /// The list is deleted as a whole or not. On a standalone, some or all of the overflow documents may be left after the
+    /// document is deleted; [`verify`](Self::verify) finds them. Call it again: it deletes them. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for an invalid `_id`.
+    /// [`InvalidArgument`] for an invalid `_id`. [`Contention`], with nothing deleted.
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
         Delete::create(self.shared(), DocumentId::new(id))
     }
@@ -47,27 +51,8 @@ action! {
 
 impl Delete<'_> {
     async fn execute(self) -> Result<Deleted> {
-        let (main, overflow, settings) = self.shared.parts();
         let mut session = Session::of_caller(self.session).await?;
         let id = self.id?.into_bson();
-        // A push of this process may be between its two commands.
-        let _locked = match session {
-            None => Some(self.shared.lock_exclusively(&id).await),
-            Some(_) => None,
-        };
-        let flag = FindOneAndDeleteOptions::builder()
-            .projection(query::flag(settings))
-            .build();
-        let main = send::find_one_and_delete(session.as_mut(), main, query::by_id(&id), flag).await?;
-        let mut deleted = Deleted {
-            found: main.is_some(),
-            overflow_documents: 0,
-        };
-        if main.is_none_or(|main| is_flagged(settings, &main)) {
-            let filter = query::overflow_of(settings, &id);
-            let result = send::delete_many(session.as_mut(), overflow, filter, None).await?;
-            deleted.overflow_documents = result.deleted_count;
-        }
-        Ok(deleted)
+        delete(self.shared, &id, session.as_mut()).await
     }
 }

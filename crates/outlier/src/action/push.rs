@@ -24,13 +24,15 @@ impl<D, E> OutlierRepository<D, E> {
     /// bound.
     ///
     /// # Cost
-    /// One round trip for a typical document, two for an outlier, however many overflow documents it has. The server
-    /// examines one document in each. To open an overflow document takes four more, once for `max_extras_elements`
+    /// One round trip for a typical document and for a [known outlier](crate#known-outliers), two for another outlier,
+    /// however many overflow documents it has. The server examines one document in each. To open an overflow document takes four more, once for `max_extras_elements`
     /// elements: it is inserted in a transaction with the flag. A standalone inserts it without a transaction, and sets
     /// the flag again.
     ///
     /// # Sessions and transactions
-    /// Nothing is retried. See [sessions and transactions](mongo_patterns_core::action#sessions-and-transactions).
+    /// In a session, a push to an outlier takes two round trips. In a transaction of the caller, nothing is retried. In a
+    /// session without a transaction, overflow documents are opened in a transaction of their own; later reads in the
+    /// session see them. See [sessions and transactions](mongo_patterns_core::action#sessions-and-transactions).
     ///
     /// # Cancel safety
     /// The element is stored or not. If it is not, the flag may be set without overflow documents: readers see the

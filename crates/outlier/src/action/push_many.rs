@@ -17,8 +17,8 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// has [their number](Error::stored_count). Elements of other writers can be between them.
     ///
     /// # Cost
-    /// One round trip if the array has room for all, two if the newest overflow document has room for the rest. Else
-    /// four more for each 100 new overflow documents or 16 MiB.
+    /// One round trip if the array has room for all, two if the newest overflow document has room for the rest, and one for
+    /// that in a [known outlier](crate#known-outliers). Else four more for each 100 new overflow documents or 16 MiB.
     ///
     /// # Cancel safety
     /// A prefix of the elements is stored. The flag may be set without overflow documents, as by [`push`](Self::push).

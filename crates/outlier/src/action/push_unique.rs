@@ -24,7 +24,9 @@ impl<D, E> OutlierRepository<D, E> {
     /// moved an equal element concurrently. Then call it again, too.
     ///
     /// # Cost
-    /// That of [`push`](Self::push), and one round trip more for an element in an overflow document.
+    /// That of [`push`](Self::push), and one round trip more for an element in an overflow document: two for a [known
+    /// outlier](crate#known-outliers), three for another one. After a rebalance that filled the array, the next push takes
+    /// one more.
     ///
     /// # Cancel safety
     /// The element is stored or not: call it again. If a rebalance moved an equal element at that moment, the list

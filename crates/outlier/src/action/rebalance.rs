@@ -17,8 +17,9 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// It runs in one transaction. Others may write concurrently, and a reader in a transaction sees all of its changes or
     /// none. The order of the elements stays. Where elements are
-    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), it removes duplicates. The array grows up to about
-    /// 8 MiB. If all elements are in place, it writes nothing.
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), it removes duplicates, and overflow documents get new
+    /// `_id`s when elements of theirs join the array. The array grows up to about 8 MiB. If all elements are in place, it
+    /// writes nothing.
     ///
     /// # Cost
     /// Three round trips if there is nothing to do, and else about ten. All overflow documents of the list are read

@@ -175,7 +175,7 @@ fn repaired(id: Bson, fix: Fix) -> Option<Repaired> {
         id,
         main_modified: !fix.main.is_empty(),
         written: fix.changes.written.len() as u64,
-        removed: fix.removed(),
+        removed: fix.removed,
         unrepaired: fix.unrepaired,
         findings: fix.findings,
     })

@@ -68,12 +68,20 @@ fn new_head(settings: &Settings, id: &Bson, seq: RawBson, count: usize) -> BsonR
     Ok(document)
 }
 
+/// The `_id`s of rewritten overflow documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ids {
+    Kept,
+    New,
+}
+
 /// Returns an overflow document with these elements. Where it replaces an old one, fields with the right value stay
 /// unchanged and in place, and so do the user's own fields.
 pub(crate) fn rewritten<'e>(
     settings: &Settings,
     id: &Bson,
     old: Option<&RawDocumentBuf>,
+    ids: Ids,
     seq: usize,
     elements: impl ExactSizeIterator<Item = RawBsonRef<'e>>,
 ) -> BsonResult<RawDocumentBuf> {
@@ -103,8 +111,12 @@ pub(crate) fn rewritten<'e>(
                 document.append(name, array);
             }
         } else {
-            has_id |= *name == *"_id";
-            document.append(name, value);
+            let is_id = *name == *"_id";
+            has_id |= is_id;
+            match ids {
+                Ids::New if is_id => document.append(name, ObjectId::new()),
+                _ => document.append(name, value),
+            }
         }
     }
     if !has_id {

@@ -13,6 +13,11 @@ pub(crate) fn by_id(id: &Bson) -> Document {
     doc! { "_id": { "$eq": id } }
 }
 
+/// Matches the main document, if it has no flag.
+pub(crate) fn without_flag(settings: &Settings, id: &Bson) -> Document {
+    doc! { "_id": { "$eq": id }, settings.flag.as_str(): { "$ne": true } }
+}
+
 /// Matches the main document, if its array field is an array or missing.
 pub(crate) fn with_array(settings: &Settings, id: &Bson) -> Document {
     let array = settings.array.as_str();

@@ -10,8 +10,8 @@
 //!
 //! ## Why is the newest overflow document found by a sort, and not by a counter in the main document?
 //!
-//! The unique index on parent and position ends there, so the server examines one document. No process has to remember
-//! anything, and the main document keeps the manual's form.
+//! The unique index on parent and position ends there, so the server examines one document. A process that remembers a
+//! position wrongly would store elements in the wrong order. The main document keeps the manual's form.
 
 use mongo_patterns_core::array::{filled, stored};
 

@@ -7,7 +7,7 @@ use mongo_patterns_core::rewrite::Changes;
 use crate::form::document::number;
 use crate::form::equality;
 use crate::form::layout::lay_out;
-use crate::form::overflow::{has_own_fields, rewritten};
+use crate::form::overflow::{Ids, has_own_fields, rewritten};
 use crate::prelude::*;
 use crate::query::{Kept, array_of};
 use crate::repair::check::{Flag, Main, Overflow, Summary, check};
@@ -37,6 +37,8 @@ pub(crate) struct Fix {
     pub(crate) main: Document,
     /// The changes of the overflow documents.
     pub(crate) changes: Changes,
+    /// The number of overflow documents that are deleted for good.
+    pub(crate) removed: u64,
     /// The position after the newest overflow document, if the rewrite must conflict with a push that opens it.
     pub(crate) claim: Option<i64>,
     /// Whether the flag is cleared.
@@ -53,13 +55,6 @@ impl Fix {
     /// Returns whether nothing must be written.
     pub(crate) fn is_empty(&self) -> bool {
         self.main.is_empty() && self.changes.is_empty()
-    }
-
-    /// Returns the number of overflow documents that are deleted for good.
-    pub(crate) fn removed(&self) -> u64 {
-        let written: Vec<Bson> = self.changes.written.iter().map(|document| id_of(document)).collect();
-        let removed = self.changes.removed.iter().filter(|id| !written.contains(id));
-        removed.count() as u64
     }
 
     /// Returns the error of a call that cannot rewrite the list.
@@ -111,6 +106,7 @@ pub(crate) fn fix(settings: &Settings, id: &Bson, stored: Stored, delete_orphans
     let (Some(main), Some(of_main)) = (&main, &summary.main) else {
         if delete_orphans {
             fix.changes.removed = documents.iter().map(|document| id_of(document)).collect();
+            fix.removed = documents.len() as u64;
         } else {
             fix.unrepaired = (!documents.is_empty()).then_some(Unrepaired::Orphaned);
         }
@@ -127,6 +123,7 @@ pub(crate) fn fix(settings: &Settings, id: &Bson, stored: Stored, delete_orphans
     if fix.unrepaired.is_some() {
         fix.main.clear();
         fix.changes = Changes::default();
+        fix.removed = 0;
     }
     Ok(fix)
 }
@@ -157,13 +154,23 @@ fn plan(
     fix.inline = inline.len() as u64;
     fix.overflow = overflow.len() as u64;
     plan_main(settings, summary, inline, overflow, fix)?;
+    // A concurrent push of a unique element must see that elements have joined the array.
+    let has_joined = settings.unique && inline.iter().any(|item| item.inline.is_none());
+    let ids = if has_joined { Ids::New } else { Ids::Kept };
 
     let mut rest = overflow;
     for (seq, count) in layout.overflow.iter().enumerate() {
         let (chunk, after) = rest.split_at(*count);
         rest = after;
         let old = documents.get(seq);
-        let new = rewritten(settings, &summary.id, old, seq, chunk.iter().map(|item| item.value))?;
+        let new = rewritten(
+            settings,
+            &summary.id,
+            old,
+            ids,
+            seq,
+            chunk.iter().map(|item| item.value),
+        )?;
         if old.is_some_and(|old| old.as_bytes() == new.as_bytes()) {
             continue;
         }
@@ -178,6 +185,7 @@ fn plan(
             return Ok(Some(Unrepaired::OwnFields));
         }
         fix.changes.removed.push(id_of(old));
+        fix.removed += 1;
     }
     let parent = doc! { "$eq": &summary.id };
     fix.changes.filter = doc! { settings.parent.as_str(): parent };

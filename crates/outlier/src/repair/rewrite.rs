@@ -12,9 +12,17 @@
 //! - It found the newest overflow document full, and opens the position after it. The rewrite [claims](Fix::claim) that
 //!   position: if both happen at the same moment, one of them waits or runs again. If the push comes later, and the
 //!   rewrite deleted documents, positions between are empty. No element is lost, and the next rebalance closes the gap.
+//! - It knows an outlier, and has not read the main document. It stores its element in an overflow document that the rewrite
+//!   has not deleted, or finds none.
 //!
-//! A caller's session without a transaction may open overflow documents without the flag. So whoever clears the flag
-//! looks for overflow documents once more.
+//! Another program may open overflow documents without the flag. So whoever clears the flag looks for overflow documents
+//! once more.
+//!
+//! ## Why do overflow documents get new ids?
+//!
+//! A unique push reads the array and then writes an overflow document. If an equal element joins the array in between, it is
+//! stored twice. So where elements are unique, a rewrite that moves elements to the array gives new `_id`s to the overflow
+//! documents. The push finds the new `_id`, and reads the array again.
 //!
 //! ## Why does a second attempt lock documents first?
 //!

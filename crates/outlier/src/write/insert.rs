@@ -11,6 +11,7 @@ pub(crate) async fn insert(shared: &Shared, split: &Split, session: Option<&mut 
         return insert_main(shared, split, session).await;
     }
     shared.check_indexes().await?;
+    let has_own_transaction = Session::locks_keys(session.as_deref());
     let locked = shared.lock_for_transaction(&split.id, session.as_deref()).await;
     let in_transaction = transaction::run(
         &shared.main,
@@ -26,8 +27,16 @@ pub(crate) async fn insert(shared: &Shared, split: &Split, session: Option<&mut 
         },
     );
     match in_transaction.await {
-        Err(error) if transaction::is_unsupported(&error) => insert_on_standalone(shared, split).await,
-        outcome => outcome,
+        Err(error) if transaction::is_unsupported(&error) => {
+            shared.saw_transactions(false);
+            insert_on_standalone(shared, split).await
+        }
+        Ok(newest) if has_own_transaction => {
+            shared.saw_transactions(true);
+            shared.remember_outlier(&split.id, newest);
+            Ok(())
+        }
+        outcome => outcome.map(drop),
     }
 }
 
@@ -66,8 +75,9 @@ async fn insert_main(shared: &Shared, split: &Split, session: Option<&mut Sessio
     })
 }
 
-async fn insert_overflow(shared: &Shared, split: &Split, session: &mut Session<'_>) -> Result<()> {
-    let (mut rest, mut seq) = (split.rest.as_slice(), 0);
+/// Inserts the overflow documents. Returns the `_id` of the last one.
+async fn insert_overflow(shared: &Shared, split: &Split, session: &mut Session<'_>) -> Result<Bson> {
+    let (mut rest, mut seq, mut last) = (split.rest.as_slice(), 0, Bson::Null);
     while !rest.is_empty() {
         let (documents, counts) = new_documents(&shared.settings, &split.id, seq, rest)?;
         let inserted = send::insert_many(Some(&mut *session), &shared.overflow, &documents, None).await;
@@ -79,8 +89,9 @@ async fn insert_overflow(shared: &Shared, split: &Split, session: &mut Session<'
         }
         rest = &rest[counts.iter().sum::<usize>()..];
         seq += i32::try_from(documents.len()).unwrap_or(i32::MAX);
+        last = documents.last().map_or(Bson::Null, |document| id_of(document));
     }
-    Ok(())
+    Ok(last)
 }
 
 fn orphans() -> Error {

@@ -44,8 +44,8 @@ pub(crate) struct Rest<'a> {
 
 /// The result of filling the newest overflow document.
 pub(crate) enum Filled {
-    /// It is at this position and took this many elements.
-    Newest { seq: i32, taken: usize },
+    /// It has this `_id`, is at this position, and took this many elements.
+    Newest { id: Bson, seq: i32, taken: usize },
     /// There are no overflow documents.
     None,
     /// An overflow document has the element.
@@ -54,8 +54,8 @@ pub(crate) enum Filled {
 
 /// The result of opening overflow documents in a transaction.
 pub(crate) enum Opened {
-    /// This many elements are stored.
-    Stored(usize),
+    /// This many elements are stored. The newest overflow document has this `_id`.
+    Stored { elements: usize, newest: Bson },
     /// Nothing is stored. Another task of this process opened overflow documents concurrently.
     Waited,
     /// Nothing is stored. Another writer was faster.
@@ -113,7 +113,7 @@ impl Rest<'_> {
         let Some(before) = before.map_err(unknown_outcome)? else {
             return Ok(Filled::None);
         };
-        let seq = self.position(&before)?;
+        let (id, seq) = (id_of(&before), self.position(&before)?);
         if is_true(&before, "has") {
             return Ok(Filled::Present);
         }
@@ -121,7 +121,7 @@ impl Rest<'_> {
         let room = count.map(|count| i64::from(settings.max_extras_elements) - count);
         let room = room.and_then(|room| usize::try_from(room).ok()).unwrap_or(0);
         let taken = room.min(number);
-        Ok(Filled::Newest { seq, taken })
+        Ok(Filled::Newest { id, seq, taken })
     }
 
     /// Reads the newest overflow document, which has too many bytes for another element.
@@ -136,8 +136,8 @@ impl Rest<'_> {
         let Some(newest) = newest.await.map_err(CommandError::of_read)? else {
             return Ok(Filled::None);
         };
-        let seq = self.position(&newest)?;
-        Ok(Filled::Newest { seq, taken: 0 })
+        let (id, seq) = (id_of(&newest), self.position(&newest)?);
+        Ok(Filled::Newest { id, seq, taken: 0 })
     }
 
     /// Returns the position of an overflow document. Those of the manual's form have none, and precede all others.
@@ -158,7 +158,12 @@ impl Rest<'_> {
     /// Opens overflow documents from a position on, in a transaction with the flag. If the call had locked the
     /// document, and has unlocked it, this locks it exclusively: other pushes of this process would wait for the
     /// transaction on the server, and keep the connections that it needs.
-    pub(crate) async fn open_in_transaction(&self, seq: i32, had_locked: bool) -> Result<Opened> {
+    pub(crate) async fn open_in_transaction(
+        &self,
+        seq: i32,
+        had_locked: bool,
+        session: Option<&mut Session<'_>>,
+    ) -> Result<Opened> {
         let Shared {
             main,
             settings,
@@ -180,14 +185,24 @@ impl Rest<'_> {
         let opened = transaction::run(
             main,
             &settings.retry,
-            None,
+            session,
             locked,
             context,
             |session, (rest, documents)| Box::pin(rest.open_in(documents, session)),
         );
         match opened.await {
-            Ok(()) => Ok(Opened::Stored(counts.iter().sum())),
-            Err(error) if transaction::is_unsupported(&error) => Ok(Opened::Standalone),
+            Ok(()) => {
+                self.shared.saw_transactions(true);
+                let newest = documents.last().map_or(Bson::Null, |newest| id_of(newest));
+                Ok(Opened::Stored {
+                    elements: counts.iter().sum(),
+                    newest,
+                })
+            }
+            Err(error) if transaction::is_unsupported(&error) => {
+                self.shared.saw_transactions(false);
+                Ok(Opened::Standalone)
+            }
             Err(error) if error.as_driver_error().is_some() => Err(error),
             Err(error) => match error.kind() {
                 ErrorKind::Contention => Ok(Opened::Taken),

@@ -22,6 +22,8 @@ use crate::settings::Settings;
 use crate::write::overflow::{Filled, Opened, Rest, set_flag_and_conflict};
 use crate::write::retried::{projected, unknown_outcome};
 
+mod known;
+
 /// The elements of a push to one document.
 pub(crate) struct PushWrite<'a> {
     shared: &'a Shared,
@@ -37,6 +39,10 @@ pub(crate) struct PushWrite<'a> {
     pub(crate) is_present: bool,
     /// The ids of the overflow documents that were opened without a transaction.
     opened: Vec<Bson>,
+    /// The newest overflow document of an outlier that the process knew, as it was before the call.
+    known: Option<Bson>,
+    /// The overflow document that took the last element.
+    newest: Option<Bson>,
     /// The lock of the document, except while a transaction of this call is under way.
     locked: Option<RwLockReadGuard<'a, ()>>,
     /// The lock of a push, until it is done.
@@ -54,6 +60,8 @@ impl<'a> PushWrite<'a> {
             overflow: 0,
             is_present: false,
             opened: Vec::new(),
+            known: None,
+            newest: None,
             locked: None,
             push: None,
         }
@@ -80,7 +88,20 @@ impl<'a> PushWrite<'a> {
     }
 
     /// Stores the elements.
-    pub(crate) async fn run(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
+    pub(crate) async fn run(&mut self, session: Option<&mut Session<'_>>) -> Result<()> {
+        if session.is_some() {
+            return self.push_from_main(session).await;
+        }
+        let outcome = match self.push_to_known().await {
+            Ok(false) => self.push_from_main(None).await,
+            outcome => outcome.map(drop),
+        };
+        self.remember(outcome.is_ok());
+        outcome
+    }
+
+    /// Stores the elements, in the main document first.
+    async fn push_from_main(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
         // A future that is dropped between two commands would leave the first one in the caller's transaction.
         if session.as_deref().is_some_and(Session::is_in_transaction) {
             self.shared.check_indexes().await?;
@@ -111,7 +132,14 @@ impl<'a> PushWrite<'a> {
         let options = FindOneAndUpdateOptions::builder()
             .projection(projection.clone())
             .build();
-        let reply = send::find_one_and_update(session.as_deref_mut(), main, filter, update, options).await?;
+        let reply = match session.as_deref_mut() {
+            None if self.shared.has_transactions.get().is_none() => {
+                let sent = send::find_one_and_update_and_detect(main, filter, update, options).await?;
+                self.shared.saw_transactions(sent.1);
+                sent.0
+            }
+            session => send::find_one_and_update(session, main, filter, update, options).await?,
+        };
         let Some(reply) = reply else {
             return Err(self.not_pushable(session).await?);
         };
@@ -164,9 +192,11 @@ impl<'a> PushWrite<'a> {
                 break;
             }
             let next = match filled {
+                Filled::None if self.known.is_some() && self.stored() == 0 => return Ok(()),
                 Filled::None | Filled::Present => 0,
-                Filled::Newest { seq, taken } => {
+                Filled::Newest { id, seq, taken } => {
                     self.overflow += taken;
+                    self.newest = Some(id);
                     next_position(self.id, seq)?
                 }
             };
@@ -177,12 +207,13 @@ impl<'a> PushWrite<'a> {
             self.shared.check_indexes().await?;
             match session.as_deref_mut() {
                 // In the caller's transaction, a rebalance must conflict with it.
-                Some(session) => {
+                Some(session) if in_transaction => {
                     set_flag_and_conflict(self.shared, self.id, session).await?;
                 }
-                None => match self.open_in_transaction(next).await? {
-                    Opened::Stored(elements) => {
+                session => match self.open_in_transaction(next, session).await? {
+                    Opened::Stored { elements, newest } => {
                         self.overflow += elements;
+                        self.newest = Some(newest);
                         continue;
                     }
                     Opened::Waited => continue,
@@ -214,16 +245,16 @@ impl<'a> PushWrite<'a> {
             self.set_flag_again(session.as_deref_mut()).await?;
         }
         // A transaction reads one snapshot, in which the array did not have the element.
-        if self.once && !self.is_present && !in_transaction {
+        if self.once && !self.is_present && !in_transaction && !self.is_unmoved() {
             self.remove_if_present(session).await?;
         }
         Ok(())
     }
 
     /// Opens overflow documents in a transaction, with the document unlocked.
-    async fn open_in_transaction(&mut self, seq: i32) -> Result<Opened> {
+    async fn open_in_transaction(&mut self, seq: i32, session: Option<&mut Session<'_>>) -> Result<Opened> {
         let had_locked = self.locked.take().is_some();
-        let opened = self.rest().open_in_transaction(seq, had_locked).await?;
+        let opened = self.rest().open_in_transaction(seq, had_locked, session).await?;
         if had_locked {
             self.locked = Some(self.shared.lock(self.id).await);
         }

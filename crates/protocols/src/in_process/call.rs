@@ -59,6 +59,7 @@ enum At {
     /// On a standalone: an insert whose transaction failed takes the lock again.
     LockAgain,
     InsertMain,
+    /// On a standalone: deletes the main document.
     DeleteMain,
     DeleteExtras,
     FlagIfExtras,
@@ -169,7 +170,7 @@ impl Process {
                     locks.lock(me, key, true);
                     match call {
                         Call::Insert(_) if is_alone => At::LockAgain,
-                        Call::Delete(_) => At::DeleteMain,
+                        Call::Delete(_) if is_alone => At::DeleteMain,
                         _ => At::Begin,
                     }
                 }
@@ -243,14 +244,21 @@ impl Process {
             }
             At::Commit => {
                 stored.transaction = None;
-                if let Call::Rebalance(_) = call {
-                    stored.flag &= stored.has_extras;
-                    At::FlagIfExtras
-                } else {
-                    stored.exists = true;
-                    stored.flag = true;
-                    stored.open();
-                    At::Finish
+                match call {
+                    Call::Rebalance(_) => {
+                        stored.flag &= stored.has_extras;
+                        At::FlagIfExtras
+                    }
+                    Call::Delete(_) => {
+                        stored.delete();
+                        At::Finish
+                    }
+                    _ => {
+                        stored.exists = true;
+                        stored.flag = true;
+                        stored.open();
+                        At::Finish
+                    }
                 }
             }
             At::OpenAlone => {
@@ -358,6 +366,14 @@ impl Document {
         let has_collided = self.transaction.is_some_and(|other| other != me);
         write(self);
         has_collided
+    }
+
+    /// Deletes the document with its overflow documents.
+    fn delete(&mut self) {
+        self.exists = false;
+        self.flag = false;
+        self.has_extras = false;
+        self.room = 0;
     }
 
     /// Pushes an element to a new overflow document, or to one that another task opened at the same position.

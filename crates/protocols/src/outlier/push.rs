@@ -13,6 +13,14 @@ pub struct Push {
     pub elements: Vec<u8>,
     /// The elements that are not stored yet.
     rest: Vec<u8>,
+    /// The newest overflow document, where the process knows an outlier.
+    known: Option<u8>,
+    /// Whether the process knew an outlier.
+    was_known: bool,
+    /// Whether it knew one that is none.
+    was_wrong: bool,
+    /// Whether elements were stored in overflow documents without a flag.
+    was_hidden: bool,
     at: At,
 }
 
@@ -21,6 +29,8 @@ pub struct Push {
 enum At {
     /// Pushes to the array, and sets the flag if elements are left.
     Main,
+    /// Unique elements, known outlier: reads the flag, and whether the array has the element.
+    ReadMain,
     /// Pushes to the newest overflow document.
     Fill,
     /// Begins a transaction, and writes the flag.
@@ -52,6 +62,8 @@ pub enum Ended {
     Stored,
     /// The element was stored before.
     Exists,
+    /// The document does not exist.
+    NotFound,
     /// The outcome is unknown.
     Unknown,
 }
@@ -62,11 +74,48 @@ impl Push {
         Self {
             elements: elements.to_vec(),
             rest: elements.to_vec(),
+            known: None,
+            was_known: false,
+            was_wrong: false,
+            was_hidden: false,
             at: match form {
-                Form::Ours | Form::FlagLast => At::Main,
                 Form::Manual => At::ReadFlag,
+                _ => At::Main,
             },
         }
+    }
+
+    /// Returns the call of a process that knows an outlier with this newest overflow document.
+    pub fn known(form: Form, unique: bool, elements: &[u8], newest: u8) -> Self {
+        Self {
+            known: Some(newest),
+            was_known: true,
+            at: match unique {
+                true => At::ReadMain,
+                false => At::Fill,
+            },
+            ..Self::new(form, elements)
+        }
+    }
+
+    /// Returns whether its process knows an outlier.
+    pub fn is_known(&self) -> bool {
+        self.known.is_some()
+    }
+
+    /// Returns whether its process knew an outlier.
+    pub fn was_known(&self) -> bool {
+        self.was_known
+    }
+
+    /// Returns whether its process knew an outlier that is none.
+    pub fn was_wrong(&self) -> bool {
+        self.was_wrong
+    }
+
+    /// Returns whether it stored elements that no reader found at that moment.
+    pub fn was_hidden(&self) -> bool {
+        self.was_hidden
     }
 
     /// Returns the outcome.
@@ -108,6 +157,13 @@ impl Push {
     pub(super) fn run(&mut self, outlier: &Outlier, documents: &mut Documents, me: usize) -> Ran {
         match self.at {
             At::Main => return self.main(outlier.unique, documents),
+            At::ReadMain if !documents.flag => self.forget(),
+            At::ReadMain => {
+                self.at = match documents.inline.contains(&self.rest[0]) {
+                    true => At::Ended(Ended::Exists),
+                    false => At::Fill,
+                }
+            }
             At::Fill => return self.fill(outlier, documents),
             At::Begin(seq) if outlier.form == Form::FlagLast => {
                 // One command, without a transaction: the unique index decides.
@@ -122,11 +178,12 @@ impl Push {
                     self.at = At::Fill;
                 } else {
                     documents.transactions.wrote(position_bits(&extras));
-                    insert(documents, extras);
+                    documents.insert(extras);
                     self.rest.clear();
                     self.at = At::SetFlag;
                 }
             }
+            At::Begin(_) if !documents.exists => self.at = At::Ended(Ended::NotFound),
             At::Begin(seq) => {
                 documents.transactions.begin(me);
                 if documents.transactions.write(me, MAIN) {
@@ -136,10 +193,10 @@ impl Push {
             At::Insert(seq) => self.insert_in_transaction(outlier.unique, documents, me, seq),
             At::Commit(seq) => {
                 documents.flag = true;
-                insert(documents, self.extras(seq));
+                documents.insert(self.extras(seq));
                 documents.transactions.commit(me);
                 self.rest.clear();
-                self.stored_in_extras(outlier.unique);
+                self.stored_in_extras(outlier, None);
             }
             At::CheckUnique => {
                 self.at = match documents.inline.contains(&self.elements[0]) {
@@ -179,7 +236,18 @@ impl Push {
         Ran::Done
     }
 
+    /// Begins with the main document.
+    fn forget(&mut self) {
+        self.known = None;
+        self.was_wrong = true;
+        self.at = At::Main;
+    }
+
     fn main(&mut self, unique: bool, documents: &mut Documents) -> Ran {
+        if !documents.exists {
+            self.at = At::Ended(Ended::NotFound);
+            return Ran::Done;
+        }
         if unique && documents.inline.contains(&self.rest[0]) {
             self.at = At::Ended(Ended::Exists);
             return Ran::Done;
@@ -203,11 +271,14 @@ impl Push {
 
     fn fill(&mut self, outlier: &Outlier, documents: &mut Documents) -> Ran {
         let Some(newest) = documents.extras.len().checked_sub(1) else {
-            self.at = At::Begin(0);
+            match self.known {
+                Some(_) => self.forget(),
+                None => self.at = At::Begin(0),
+            }
             return Ran::Done;
         };
-        let Extra { seq, elements } = &documents.extras[newest];
-        let (seq, room) = (*seq, CAP.saturating_sub(elements.len()));
+        let Extra { id, seq, elements } = &documents.extras[newest];
+        let (id, seq, room) = (*id, *seq, CAP.saturating_sub(elements.len()));
         if outlier.unique && elements.contains(&self.rest[0]) {
             self.at = At::Ended(Ended::Exists);
             return Ran::Done;
@@ -225,9 +296,10 @@ impl Push {
             let taken = taken.len();
             documents.extras[newest].elements.extend(self.rest.drain(..taken));
             documents.transactions.wrote(names);
+            self.was_hidden |= !documents.flag;
         }
         match self.rest.is_empty() {
-            true => self.stored_in_extras(outlier.unique),
+            true => self.stored_in_extras(outlier, Some(id)),
             false => self.at = At::Begin(seq + 1),
         }
         Ran::Done
@@ -256,8 +328,10 @@ impl Push {
         };
     }
 
-    fn stored_in_extras(&mut self, unique: bool) {
-        self.at = match unique {
+    /// The element was added to the overflow document with this id, or to a new one.
+    fn stored_in_extras(&mut self, outlier: &Outlier, id: Option<u8>) {
+        let is_same = self.known.is_some() && (id == self.known || outlier.form == Form::NoCheck);
+        self.at = match outlier.unique && !is_same {
             true => At::CheckUnique,
             false => At::Ended(Ended::Stored),
         };
@@ -268,6 +342,7 @@ impl Push {
         let documents = self.rest.chunks(CAP).zip(seq..);
         documents
             .map(|(elements, seq)| Extra {
+                id: 0,
                 seq,
                 elements: elements.to_vec(),
             })
@@ -295,7 +370,7 @@ impl Push {
                 None => At::InsertOne,
             },
             _ => {
-                insert(documents, self.extras(0));
+                documents.insert(self.extras(0));
                 self.rest.clear();
                 At::Ended(Ended::Stored)
             }
@@ -305,9 +380,4 @@ impl Push {
 
 fn position_bits(extras: &[Extra]) -> u64 {
     extras.iter().fold(0, |names, extra| names | position_bit(extra.seq))
-}
-
-fn insert(documents: &mut Documents, extras: Vec<Extra>) {
-    documents.extras.extend(extras);
-    documents.extras.sort_by_key(|extra| extra.seq);
 }

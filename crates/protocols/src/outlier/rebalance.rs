@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{CAP, Documents, Extra, MAIN, THRESHOLD, entries, position_bit};
+use super::{CAP, Documents, Extra, Form, MAIN, Outlier, THRESHOLD, entries, position_bit};
 use crate::world::Ran;
 
 /// A call and its progress.
@@ -67,11 +67,12 @@ impl Rebalance {
         self.at == At::SetFlag
     }
 
-    pub(super) fn run(&mut self, unique: bool, documents: &mut Documents, me: usize) -> Ran {
+    pub(super) fn run(&mut self, outlier: &Outlier, documents: &mut Documents, me: usize) -> Ran {
+        let unique = outlier.unique;
         match std::mem::take(&mut self.at) {
             At::Begin => {
                 documents.transactions.begin(me);
-                let plan = plan(unique, documents);
+                let plan = plan(outlier, documents);
                 let newest = documents
                     .extras
                     .last()
@@ -126,7 +127,7 @@ impl Rebalance {
                 };
             }
             At::SetFlag => {
-                if !documents.flag {
+                if documents.exists && !documents.flag {
                     if documents.transactions.is_locked(MAIN) {
                         self.at = At::SetFlag;
                         return Ran::Waits;
@@ -164,7 +165,11 @@ impl Rebalance {
 }
 
 /// Returns the planned writes, or `None` if the documents are correct.
-fn plan(unique: bool, documents: &Documents) -> Option<Plan> {
+fn plan(outlier: &Outlier, documents: &Documents) -> Option<Plan> {
+    if !documents.exists {
+        return None;
+    }
+    let unique = outlier.unique;
     let mut seen = BTreeSet::new();
     let items: Vec<u8> = documents
         .elements()
@@ -180,14 +185,24 @@ fn plan(unique: bool, documents: &Documents) -> Option<Plan> {
         removed: Vec::new(),
         written: Vec::new(),
     };
-    let mut positions = 0;
+    // Where elements are unique, a push must see that elements have joined the array.
+    let joins = inline.iter().any(|element| !documents.inline.contains(element));
+    let renews = unique && joins && outlier.form != Form::SameIds;
+    let (mut positions, mut next_id) = (0, documents.next_id);
     for elements in overflow.chunks(CAP) {
         let old = documents.extras.get(usize::from(positions));
-        let new = Extra {
+        let mut new = Extra {
+            id: old.map_or(next_id, |old| old.id),
             seq: positions,
             elements: elements.to_vec(),
         };
         positions += 1;
+        if renews {
+            new.id = next_id;
+        }
+        if new.id == next_id {
+            next_id += 1;
+        }
         if old != Some(&new) {
             plan.removed.extend(old.map(|old| old.seq));
             plan.written.push(new);
@@ -211,11 +226,13 @@ fn apply(documents: &mut Documents, plan: &Plan) {
     documents.extras.retain(|extra| !plan.removed.contains(&extra.seq));
     documents.extras.extend(plan.written.iter().cloned());
     documents.extras.sort_by_key(|extra| extra.seq);
+    let newest = documents.extras.iter().map(|extra| extra.id + 1).max();
+    documents.next_id = documents.next_id.max(newest.unwrap_or(0));
 }
 
 /// Applies a rebalance that has no concurrent clients.
-pub(super) fn apply_now(unique: bool, documents: &mut Documents) {
-    if let Some(plan) = plan(unique, documents) {
+pub(super) fn apply_now(outlier: &Outlier, documents: &mut Documents) {
+    if let Some(plan) = plan(outlier, documents) {
         apply(documents, &plan);
     }
 }
@@ -233,102 +250,4 @@ pub(super) fn is_correct(documents: &Documents) -> bool {
             let is_full = extra.elements.len() == CAP;
             usize::from(extra.seq) == position && (is_full || position == last && !extra.elements.is_empty())
         })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::push::Push;
-    use super::super::remove::Remove;
-    use super::super::{Client, Form, Outlier};
-    use super::*;
-    use crate::check::explore;
-
-    fn push(form: Form, elements: &[u8]) -> Client {
-        Client::Push(Push::new(form, elements))
-    }
-
-    fn remove(element: u8) -> Client {
-        Client::Remove(Remove::new(element))
-    }
-
-    fn rebalance() -> Client {
-        Client::Rebalance(Rebalance::default())
-    }
-
-    /// Elements from 8 on are those that clients push.
-    fn outlier(form: Form) -> Outlier {
-        let push = |elements: &[u8]| push(form, elements);
-        let (short, full) = (Documents::of(&[0], &[]), Documents::of(&[0, 1], &[]));
-        let flagged = Documents {
-            flag: true,
-            ..full.clone()
-        };
-        let after_removals = Documents::of(&[0], &[&[1, 2], &[]]);
-        let one_extra = Documents::of(&[0, 1], &[&[2]]);
-        let emptied = Documents::of(&[0], &[&[]]);
-        Outlier {
-            form,
-            unique: false,
-            starts: vec![
-                (short.clone(), vec![push(&[8]), push(&[9]), push(&[10])]),
-                (full.clone(), vec![push(&[8]), push(&[9, 10]), push(&[11])]),
-                (short, vec![push(&[8, 9, 10]), push(&[11]), rebalance()]),
-                (full, vec![push(&[8]), remove(0), rebalance()]),
-                (flagged.clone(), vec![push(&[8]), rebalance(), rebalance()]),
-                (flagged, vec![push(&[8, 9]), push(&[10]), rebalance()]),
-                (after_removals.clone(), vec![push(&[8]), push(&[9]), rebalance()]),
-                (after_removals, vec![push(&[8]), remove(1), rebalance()]),
-                (one_extra.clone(), vec![remove(0), remove(2), rebalance()]),
-                (one_extra, vec![push(&[8, 9, 10]), remove(2), rebalance()]),
-                (emptied, vec![push(&[8]), push(&[9]), rebalance()]),
-            ],
-        }
-    }
-
-    #[test]
-    fn elements_are_stored_once_and_found_by_following_the_flag() {
-        explore(outlier(Form::Ours)).assert_holds(1000);
-    }
-
-    #[test]
-    fn unique_elements_are_stored_once_by_any_number_of_clients() {
-        let form = Form::Ours;
-        let (full, one_extra) = (Documents::of(&[0, 1], &[]), Documents::of(&[0, 1], &[&[2]]));
-        let after_removals = Documents::of(&[0], &[&[1, 2], &[3]]);
-        let starts = vec![
-            (full.clone(), vec![push(form, &[8]), push(form, &[8]), push(form, &[8])]),
-            (full, vec![push(form, &[8]), push(form, &[9]), rebalance()]),
-            (one_extra.clone(), vec![push(form, &[8]), push(form, &[8]), rebalance()]),
-            (one_extra, vec![push(form, &[2]), remove(0), rebalance()]),
-            (
-                after_removals.clone(),
-                vec![push(form, &[8]), push(form, &[8]), rebalance()],
-            ),
-            (after_removals, vec![push(form, &[1]), push(form, &[3]), rebalance()]),
-        ];
-        let unique = Outlier {
-            unique: true,
-            starts,
-            ..outlier(form)
-        };
-        explore(unique).assert_holds(1000);
-    }
-
-    #[test]
-    fn the_manuals_logic_exceeds_the_threshold_and_opens_overflow_documents_twice() {
-        let mut manual = outlier(Form::Manual);
-        for (_, clients) in &mut manual.starts {
-            clients.retain(|client| matches!(client, Client::Push(_)));
-        }
-        explore(manual).assert_refuted(&[
-            "the array does not exceed the threshold",
-            "overflow documents do not exceed their cap, and have distinct positions",
-        ]);
-    }
-
-    #[test]
-    fn setting_the_flag_after_the_overflow_documents_hides_an_acknowledged_element() {
-        explore(outlier(Form::FlagLast))
-            .assert_refuted(&["a reader who follows the flag finds each acknowledged element"]);
-    }
 }

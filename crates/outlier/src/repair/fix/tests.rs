@@ -72,7 +72,7 @@ fn a_short_array_is_filled_and_overflow_documents_move_up() {
         [doc! { "_id": "a", "book_id": 2, "seq": 0, "count": 3, "customers_purchased_extra": [3, 4, 5] }]
     );
     assert_eq!(fix.changes.removed, ["a", "b", "c"].map(Bson::from));
-    assert_eq!((fix.removed(), fix.claim, fix.clears_flag), (2, Some(3), false));
+    assert_eq!((fix.removed, fix.claim, fix.clears_flag), (2, Some(3), false));
 }
 
 #[test]
@@ -120,6 +120,26 @@ fn a_duplicate_of_a_unique_element_is_removed() {
         &doc! { "$concatArrays": [{ "$slice": ["$customers_purchased", 1] }, { "$literal": [2, 3] }] }
     );
     assert_eq!((fix.inline, fix.overflow), (3, 0));
+}
+
+#[test]
+fn overflow_documents_get_new_ids_where_unique_elements_join_the_array() {
+    let unique = Settings {
+        unique: true,
+        ..settings()
+    };
+    let extras = || vec![extra("a", 0, &numbers(2..5)), extra("b", 1, &numbers(5..6))];
+    let fix = fixed(&unique, main(&numbers(0..2), true), extras());
+    let [written] = written(&fix).try_into().unwrap();
+    assert!(written.get_object_id("_id").is_ok(), "{written}");
+    assert_eq!(written.get_array("customers_purchased_extra").unwrap(), &numbers(3..6));
+    assert_eq!(fix.changes.removed, ["a", "b"].map(Bson::from));
+    assert_eq!(fix.removed, 1);
+
+    // None joins a full array.
+    let fix = fixed(&unique, main(&numbers(7..10), true), extras());
+    let ids: Vec<Bson> = fix.changes.written.iter().map(|document| id_of(document)).collect();
+    assert_eq!((ids, fix.removed), (vec!["a".into()], 1));
 }
 
 #[test]

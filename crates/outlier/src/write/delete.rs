@@ -1,0 +1,91 @@
+//! Deletes a list: a typical document by one command, and an outlier in a transaction.
+//!
+//! # Design
+//!
+//! ## Why is an outlier deleted in a transaction?
+//!
+//! A push to a known outlier writes only an overflow document. If a delete could leave overflow documents without a main
+//! document, the push would store its element where no reader looks.
+//!
+//! ## Why are the overflow documents deleted first?
+//!
+//! Pushes to an outlier write the newest one, and not the main document. A delete that wrote the main document first would
+//! conflict with each push in between, and run again. No reader sees the order of a transaction.
+
+use mongodb::options::FindOneAndDeleteOptions;
+
+use crate::form::document::is_flagged;
+use crate::repository::prelude::*;
+use crate::results::Deleted;
+
+/// Deletes the main document and its overflow documents.
+pub(crate) async fn delete(shared: &Shared, id: &Bson, mut session: Option<&mut Session<'_>>) -> Result<Deleted> {
+    if !Session::locks_keys(session.as_deref()) {
+        return delete_by_commands(shared, id, session).await;
+    }
+    // A push of this process may be between its two commands.
+    let locked = shared.lock_exclusively(id).await;
+    let is_known = shared.forget_outlier(id);
+    if shared.has_transactions.get() == Some(&false) {
+        return delete_by_commands(shared, id, session).await;
+    }
+    if !is_known && delete_typical(shared, id, session.as_deref_mut()).await? {
+        return Ok(Deleted {
+            found: true,
+            overflow_documents: 0,
+        });
+    }
+    let deleted = transaction::run(
+        &shared.main,
+        &shared.settings.retry,
+        session.as_deref_mut(),
+        locked.clone(),
+        (shared, id),
+        |session, (shared, id)| Box::pin(delete_in_transaction(shared, id, session)),
+    );
+    match deleted.await {
+        Err(error) if transaction::is_unsupported(&error) => {
+            shared.saw_transactions(false);
+            delete_by_commands(shared, id, session).await
+        }
+        deleted => deleted,
+    }
+}
+
+/// Deletes the main document if it has no flag, and thus no overflow documents. Returns whether it did.
+async fn delete_typical(shared: &Shared, id: &Bson, session: Option<&mut Session<'_>>) -> Result<bool> {
+    let Shared { main, settings, .. } = shared;
+    let options = FindOneAndDeleteOptions::builder().projection(query::id_only()).build();
+    let typical = query::without_flag(settings, id);
+    let deleted = send::find_one_and_delete(session, main, typical, options).await?;
+    Ok(deleted.is_some())
+}
+
+async fn delete_in_transaction(shared: &Shared, id: &Bson, session: &mut Session<'_>) -> Result<Deleted> {
+    let (main, overflow, settings) = shared.parts();
+    let overflow_of = query::overflow_of(settings, id);
+    let of_overflow = send::delete_many(Some(&mut *session), overflow, overflow_of, None).await?;
+    let of_main = send::delete_one(Some(session), main, query::by_id(id), None).await?;
+    Ok(Deleted {
+        found: of_main.deleted_count > 0,
+        overflow_documents: of_overflow.deleted_count,
+    })
+}
+
+/// Deletes the main document first, so that no reader finds it with some of its elements missing.
+async fn delete_by_commands(shared: &Shared, id: &Bson, mut session: Option<&mut Session<'_>>) -> Result<Deleted> {
+    let (main, overflow, settings) = shared.parts();
+    let options = FindOneAndDeleteOptions::builder()
+        .projection(query::flag(settings))
+        .build();
+    let main = send::find_one_and_delete(session.as_deref_mut(), main, query::by_id(id), options).await?;
+    let mut deleted = Deleted {
+        found: main.is_some(),
+        overflow_documents: 0,
+    };
+    if main.is_none_or(|main| is_flagged(settings, &main)) {
+        let result = send::delete_many(session, overflow, query::overflow_of(settings, id), None).await?;
+        deleted.overflow_documents = result.deleted_count;
+    }
+    Ok(deleted)
+}

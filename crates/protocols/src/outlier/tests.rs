@@ -1,0 +1,187 @@
+use super::*;
+use crate::check::explore;
+
+fn push(form: Form, elements: &[u8]) -> Client {
+    Client::Push(Push::new(form, elements))
+}
+
+/// A push of a process that knows an outlier with this newest overflow document.
+fn known(form: Form, element: u8, newest: u8) -> Client {
+    Client::Push(Push::known(form, false, &[element], newest))
+}
+
+fn known_unique(form: Form, element: u8, newest: u8) -> Client {
+    Client::Push(Push::known(form, true, &[element], newest))
+}
+
+fn delete() -> Client {
+    Client::Delete(Delete::new(false))
+}
+
+fn remove(element: u8) -> Client {
+    Client::Remove(Remove::new(element))
+}
+
+fn rebalance() -> Client {
+    Client::Rebalance(Rebalance::default())
+}
+
+/// Elements from 8 on are those that clients push.
+fn outlier(form: Form) -> Outlier {
+    let push = |elements: &[u8]| push(form, elements);
+    let (short, full) = (Documents::of(&[0], &[]), Documents::of(&[0, 1], &[]));
+    let flagged = Documents {
+        flag: true,
+        ..full.clone()
+    };
+    let after_removals = Documents::of(&[0], &[&[1, 2], &[]]);
+    let one_extra = Documents::of(&[0, 1], &[&[2]]);
+    let emptied = Documents::of(&[0], &[&[]]);
+    Outlier {
+        form,
+        unique: false,
+        starts: vec![
+            (short.clone(), vec![push(&[8]), push(&[9]), push(&[10])]),
+            (full.clone(), vec![push(&[8]), push(&[9, 10]), push(&[11])]),
+            (short, vec![push(&[8, 9, 10]), push(&[11]), rebalance()]),
+            (full, vec![push(&[8]), remove(0), rebalance()]),
+            (flagged.clone(), vec![push(&[8]), rebalance(), rebalance()]),
+            (flagged, vec![push(&[8, 9]), push(&[10]), rebalance()]),
+            (after_removals.clone(), vec![push(&[8]), push(&[9]), rebalance()]),
+            (after_removals, vec![push(&[8]), remove(1), rebalance()]),
+            (one_extra.clone(), vec![remove(0), remove(2), rebalance()]),
+            (one_extra, vec![push(&[8, 9, 10]), remove(2), rebalance()]),
+            (emptied, vec![push(&[8]), push(&[9]), rebalance()]),
+        ],
+    }
+}
+
+#[test]
+fn elements_are_stored_once_and_found_by_following_the_flag() {
+    explore(outlier(Form::Ours)).assert_holds(1000);
+}
+
+#[test]
+fn unique_elements_are_stored_once_by_any_number_of_clients() {
+    let form = Form::Ours;
+    let (full, one_extra) = (Documents::of(&[0, 1], &[]), Documents::of(&[0, 1], &[&[2]]));
+    let after_removals = Documents::of(&[0], &[&[1, 2], &[3]]);
+    let starts = vec![
+        (full.clone(), vec![push(form, &[8]), push(form, &[8]), push(form, &[8])]),
+        (full, vec![push(form, &[8]), push(form, &[9]), rebalance()]),
+        (one_extra.clone(), vec![push(form, &[8]), push(form, &[8]), rebalance()]),
+        (one_extra, vec![push(form, &[2]), remove(0), rebalance()]),
+        (
+            after_removals.clone(),
+            vec![push(form, &[8]), push(form, &[8]), rebalance()],
+        ),
+        (after_removals, vec![push(form, &[1]), push(form, &[3]), rebalance()]),
+    ];
+    let unique = Outlier {
+        unique: true,
+        starts,
+        ..outlier(form)
+    };
+    explore(unique).assert_holds(1000);
+}
+
+#[test]
+fn the_manuals_logic_exceeds_the_threshold_and_opens_overflow_documents_twice() {
+    let mut manual = outlier(Form::Manual);
+    for (_, clients) in &mut manual.starts {
+        clients.retain(|client| matches!(client, Client::Push(_)));
+    }
+    explore(manual).assert_refuted(&[
+        "the array does not exceed the threshold",
+        "overflow documents do not exceed their cap, and have distinct positions",
+    ]);
+}
+
+#[test]
+fn setting_the_flag_after_the_overflow_documents_hides_an_acknowledged_element() {
+    explore(outlier(Form::FlagLast)).assert_refuted(&["a reader who follows the flag finds each acknowledged element"]);
+}
+
+/// Pushes of processes that know an outlier, which may be none any more.
+fn known_outlier(form: Form) -> Outlier {
+    let (push, known) = (|element| push(form, &[element]), |element| known(form, element, 0));
+    let several = Client::Push(Push::known(form, false, &[8, 9, 10], 0));
+    let short = Documents::of(&[0], &[]);
+    let flagged = Documents {
+        flag: true,
+        ..Documents::of(&[0, 1], &[])
+    };
+    let one_extra = Documents::of(&[0, 1], &[&[2]]);
+    let full_extra = Documents::of(&[0, 1], &[&[2, 3]]);
+    let after_removals = Documents::of(&[0], &[&[1, 2], &[]]);
+    let emptied = Documents::of(&[0], &[&[]]);
+    Outlier {
+        form,
+        unique: false,
+        starts: vec![
+            (short, vec![known(8), known(9), delete()]),
+            (flagged, vec![known(8), rebalance(), push(9)]),
+            (one_extra.clone(), vec![known(8), known(9), push(10)]),
+            (one_extra.clone(), vec![several, known(11), rebalance()]),
+            (one_extra.clone(), vec![known(8), remove(2), rebalance()]),
+            (one_extra.clone(), vec![known(8), delete(), rebalance()]),
+            (one_extra, vec![known(8), delete(), Client::Delete(Delete::new(true))]),
+            (full_extra.clone(), vec![known(8), known(9), delete()]),
+            (full_extra, vec![push(8), remove(2), delete()]),
+            (after_removals, vec![known(8), known(9), rebalance()]),
+            (emptied, vec![known(8), rebalance(), delete()]),
+        ],
+    }
+}
+
+#[test]
+fn a_push_to_a_known_outlier_stores_where_readers_look_or_finds_that_it_is_none() {
+    explore(known_outlier(Form::Ours)).assert_holds(1000);
+}
+
+#[test]
+fn a_delete_by_two_commands_lets_a_push_to_a_known_outlier_store_in_orphaned_documents() {
+    explore(known_outlier(Form::DeleteApart)).assert_refuted(&[
+        "a push stores its elements where readers find them",
+        "overflow documents exist only with the flag",
+    ]);
+}
+
+/// Unique pushes of processes that know an outlier.
+fn known_unique_outlier(form: Form) -> Outlier {
+    let known = |element, newest| known_unique(form, element, newest);
+    let one_extra = Documents::of(&[0, 1], &[&[2]]);
+    let full_extra = Documents::of(&[0, 1], &[&[2, 3]]);
+    let gap = Documents::of(&[0], &[&[1, 2]]);
+    let gaps = Documents::of(&[0], &[&[1, 2], &[3]]);
+    let emptied = Documents::of(&[0], &[&[]]);
+    Outlier {
+        form,
+        unique: true,
+        starts: vec![
+            (one_extra.clone(), vec![known(8, 0), known(8, 0), rebalance()]),
+            (one_extra.clone(), vec![known(2, 0), remove(0), rebalance()]),
+            (one_extra.clone(), vec![known(0, 0), known(1, 0), rebalance()]),
+            (one_extra, vec![known(8, 0), push(form, &[8]), delete()]),
+            (full_extra, vec![known(8, 0), known(8, 0), rebalance()]),
+            (gap.clone(), vec![known(1, 0), push(form, &[8]), rebalance()]),
+            (gap, vec![known(1, 0), known(2, 0), rebalance()]),
+            (gaps.clone(), vec![known(1, 1), known(3, 1), rebalance()]),
+            (gaps.clone(), vec![known(1, 1), rebalance(), rebalance()]),
+            (gaps, vec![known(1, 0), remove(3), rebalance()]),
+            (emptied, vec![known(8, 0), rebalance(), delete()]),
+        ],
+    }
+}
+
+#[test]
+fn a_unique_push_to_a_known_outlier_checks_the_array_again_only_after_a_rebalance() {
+    explore(known_unique_outlier(Form::Ours)).assert_holds(1000);
+}
+
+#[test]
+fn without_the_check_or_new_ids_a_rebalance_makes_a_unique_push_store_an_element_twice() {
+    for form in [Form::NoCheck, Form::SameIds] {
+        explore(known_unique_outlier(form)).assert_refuted(&["no element is stored twice"]);
+    }
+}
