@@ -15,9 +15,9 @@ const BOOKS: u64 = 64;
 
 const TEXT: &str = "\
 One writer pushes to 64 books in turn, which are new in every round: first to typical ones without any purchases, \
-then to known outliers, which the process has inserted, and whose newest overflow document is half full. All rows are compared with the same commands \
-written by hand with the driver. The manual's logic reads the flag first. `push_unique` also guarantees that a \
-customer is stored once: its overflow documents have an index of the customers.";
+then to known outliers, which the process has inserted, and whose newest overflow document is half full. All rows \
+are compared with the same commands written by hand with the driver. The manual's logic reads the flag first. \
+`push_unique` also guarantees that a customer is stored once: its overflow documents have an index of the customers.";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {

@@ -25,9 +25,9 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// # Cost
     /// One round trip for a typical document and for a [known outlier](crate#known-outliers), two for another outlier,
-    /// however many overflow documents it has. The server examines one document in each. To open an overflow document takes four more, once for `max_extras_elements`
-    /// elements: it is inserted in a transaction with the flag. A standalone inserts it without a transaction, and sets
-    /// the flag again.
+    /// however many overflow documents it has. The server examines one document in each. To open an overflow document
+    /// takes four more, once for `max_extras_elements` elements: it is inserted in a transaction with the flag. A
+    /// standalone inserts it without a transaction, and sets the flag again.
     ///
     /// # Sessions and transactions
     /// In a session, a push to an outlier takes two round trips. In a transaction of the caller, nothing is retried. In a
