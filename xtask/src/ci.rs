@@ -12,9 +12,10 @@ use clap::{Args, ValueEnum};
 use crate::process::{cargo, output, run as run_process};
 use crate::{deny, examples, long, modules, msrv, package, words};
 
-const PATTERNS: [&str; 4] = ["bucket", "outlier", "subset", "embedded"];
+/// The features of the facade.
+const FEATURES: [&str; 5] = ["bucket", "outlier", "subset", "embedded", "derive"];
 /// The crates that build alone. The facade has a run for each of its features.
-const CRATES: [&str; 6] = ["core", "bucket", "outlier", "subset", "embedded", "testkit"];
+const CRATES: [&str; 7] = ["core", "bucket", "outlier", "subset", "embedded", "derive", "testkit"];
 /// What the benchmarks write beside their diagrams.
 const BENCHMARKS: [&str; 6] = [
     "README.md",
@@ -130,7 +131,7 @@ fn check_features() -> Result<()> {
         "--all-targets",
     ];
     run_process(&mut cargo(facade))?;
-    for feature in PATTERNS {
+    for feature in FEATURES {
         run_process(cargo(facade).args(["--features", feature]))?;
     }
     // The tests of a sharded cluster need a mongos, and so only compile here.

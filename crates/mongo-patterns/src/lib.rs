@@ -11,7 +11,10 @@
 //! | [`subset`] | `subset` | the first few children in their parent, all of them in a second collection |
 //! | [`embedded`] | `embedded` | a few children in the document of their parent, with a limit |
 //!
-//! The [`guide`] leads from questions about your data to one of them, or to none. All features are on by default.
+//! The [`guide`] leads from questions about your data to one of them, or to none. These features are on by default.
+//! The feature `derive` adds derive macros: [`Fields`](derive@Fields) gives a struct the stored names of its fields, so that a
+//! builder takes `Trade::DATE` instead of `"date"`, and [`AsKey`](derive@AsKey) and [`IntoId`](derive@IntoId) make newtypes keys
+//! and ids.
 //!
 //! # First use
 //!
@@ -191,6 +194,8 @@ pub use mongo_patterns_core::{
     AsKey, Error, ErrorKind, IntoId, Key, MigrationRecord, PlannedCommand, Progress, Removed, Result, RetryPolicy,
     Updated, action, forget_migration, index, key, migrations, sharding,
 };
+#[cfg(feature = "derive")]
+pub use mongo_patterns_derive::{AsKey, Fields, IntoId};
 #[cfg(feature = "embedded")]
 pub use mongo_patterns_embedded as embedded;
 #[cfg(feature = "outlier")]
@@ -217,4 +222,7 @@ mod readmes {
     struct Embedded;
     #[doc = include_str!("../../testkit/README.md")]
     struct Testkit;
+    #[cfg(feature = "derive")]
+    #[doc = include_str!("../../derive/README.md")]
+    struct Derive;
 }
