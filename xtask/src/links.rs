@@ -66,7 +66,7 @@ fn check_link(file: &Path, link: &str, pages: &BTreeMap<PathBuf, Page>) -> Resul
             target
         }
     };
-    if !target.exists() {
+    if !pages.contains_key(&target) && !target.exists() {
         return Err("leads to no file".to_owned());
     }
     let Some(page) = pages.get(&target).filter(|_| !anchor.is_empty()) else {

@@ -1,5 +1,7 @@
 //! Tests of the service against a real MongoDB.
 
+#![allow(clippy::unwrap_used)] // a test fails with a panic
+
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
@@ -11,7 +13,6 @@ use tower::ServiceExt;
 async fn service(db: &TestDatabase) -> Router {
     let trades = tutorial::trades(db.database()).unwrap();
     trades.ensure_indexes().await.unwrap();
-    db.recorder().clear();
     tutorial::router(trades)
 }
 
@@ -53,15 +54,11 @@ async fn pages_are_listed_newest_first() {
             let trade = json!({ "id": format!("t-{number}"), "ticker": "MDB", "qty": 1 });
             assert_eq!(send(&service, add(&trade)).await.0, StatusCode::CREATED);
         }
-        // One round trip for each trade, and one more for the second page, which they open.
-        assert!(
-            (12..=13).contains(&db.recorder().round_trips()),
-            "{:?}",
-            db.recorder().names()
-        );
 
+        db.recorder().clear();
         let (newest, next) = ids(&service, "").await;
         assert_eq!(newest, ["t-12", "t-11"]);
+        assert_eq!(db.recorder().names(), ["find"], "a page is one round trip");
         let (older, _) = ids(&service, &format!("?after={}", next.unwrap())).await;
         assert_eq!(older.len(), 10);
         assert_eq!(older[0], "t-10");
@@ -98,6 +95,7 @@ async fn a_retried_request_is_stored_once() {
 async fn invalid_requests_are_refused() {
     testkit::run(async |db| {
         let service = service(db).await;
+        db.recorder().clear();
         let (status, _) = send(&service, list("?after=forged")).await;
         assert_eq!(status, StatusCode::BAD_REQUEST);
         let (status, _) = send(&service, add(&json!({ "id": "t-1" }))).await;
