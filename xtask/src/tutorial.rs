@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -20,8 +19,9 @@ const CHECKOUT: [&str; 2] = [
     "git clone https://github.com/mongo-patterns/mongo-patterns",
     "cd mongo-patterns",
 ];
-/// The address of the service in the tutorial. Another program may use it here.
+/// The address of the service in the tutorial. Another program may use it here, so the service gets a free port.
 const ADDRESS: &str = "127.0.0.1:8080";
+const FREE: &str = "127.0.0.1:0";
 
 /// A command with the lines that it prints.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) fn run() -> Result<()> {
     let steps = steps(&text)?;
     ensure!(steps.len() > CHECKOUT.len(), "{TUTORIAL} has no commands");
     // Not the server of the environment: the tutorial starts one.
-    let mut terminal = Terminal::new()?;
+    let mut terminal = Terminal::new();
     for step in &steps {
         if CHECKOUT.contains(&step.command.as_str()) {
             continue;
@@ -55,19 +55,18 @@ pub(crate) fn run() -> Result<()> {
 /// The variables and the running programs of a reader.
 struct Terminal {
     variables: BTreeMap<String, String>,
+    /// The address of the service.
     address: String,
     running: Vec<Child>,
 }
 
 impl Terminal {
-    fn new() -> Result<Self> {
-        let free = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let address = free.to_string();
-        Ok(Self {
-            variables: BTreeMap::from([("ADDRESS".to_owned(), address.clone())]),
-            address,
+    fn new() -> Self {
+        Self {
+            variables: BTreeMap::from([("ADDRESS".to_owned(), FREE.to_owned())]),
+            address: ADDRESS.to_owned(),
             running: Vec::new(),
-        })
+        }
     }
 
     fn command(&self, step: &Step) -> Command {
@@ -100,7 +99,11 @@ impl Terminal {
         self.running.push(child);
         let mut lines = BufReader::new(stdout).lines();
         for expected in &step.printed {
-            let line = lines.next().context("it ended")??.replace(&self.address, ADDRESS);
+            let line = lines.next().context("it ended")??;
+            if let Some((_, address)) = line.split_once("http://").filter(|_| expected.contains(ADDRESS)) {
+                address.clone_into(&mut self.address);
+            }
+            let line = line.replace(&self.address, ADDRESS);
             ensure!(matches_line(&line, expected), "it printed\n{line}\nand not\n{expected}");
             if let Some((name, value)) = line.strip_prefix("export ").and_then(|line| line.split_once('=')) {
                 self.variables
