@@ -31,3 +31,19 @@ mod bulk_loads {}
 #[doc = include_str!("src/reference/errors.md")]
 #[cfg(doctest)]
 mod errors {}
+
+#[doc = include_str!("src/patterns/bucket.md")]
+#[cfg(doctest)]
+mod bucket {}
+
+#[doc = include_str!("src/patterns/outlier.md")]
+#[cfg(doctest)]
+mod outlier {}
+
+#[doc = include_str!("src/patterns/subset.md")]
+#[cfg(doctest)]
+mod subset {}
+
+#[doc = include_str!("src/patterns/embedded.md")]
+#[cfg(doctest)]
+mod embedded {}
