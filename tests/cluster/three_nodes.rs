@@ -2,7 +2,7 @@
 //! follower and migrations. Acknowledged writes are stored exactly once, refused ones are not stored, and unknown ones
 //! at most once. Histories of appends and reads are recorded and checked.
 //!
-//! `cargo xtask long primary` is the long form: a hundred kills. It writes `docs/guarantees/three-nodes.md`.
+//! `cargo xtask long primary` is the long form: a hundred kills. It writes `book/src/guarantees/three-nodes.md`.
 
 mod nemesis;
 mod report;
@@ -78,7 +78,7 @@ async fn what_is_acknowledged_is_stored_once_whatever_happens_to_the_primary() {
     check_readers(&report.levels);
     check_work(&report);
     if is_long {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guarantees");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src/guarantees");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("three-nodes.md"), report.text()).unwrap();
     }

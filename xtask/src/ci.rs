@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::process::{cargo, output, run as run_process};
-use crate::{deny, examples, long, modules, msrv, package, words};
+use crate::{book, deny, examples, long, modules, msrv, package, tutorial, words};
 
 /// The features of the facade.
 const FEATURES: [&str; 5] = ["bucket", "outlier", "subset", "embedded", "derive"];
@@ -47,6 +47,8 @@ enum Step {
     Clippy,
     /// Documentation without warnings.
     Docs,
+    /// The book: its summary, links and HTML. The tests compile its code.
+    Book,
     /// Each feature and each crate alone.
     Features,
     /// The tests, as README tells to run them.
@@ -55,6 +57,8 @@ enum Step {
     LongTests,
     /// The examples and what they print.
     Examples,
+    /// The commands of the tutorial in the book.
+    Tutorial,
     /// The benchmarks in a short form.
     Benchmarks,
     /// That the dependencies support the oldest Rust that we support.
@@ -99,10 +103,12 @@ fn run_step(step: Step) -> Result<()> {
             let all = ["doc", "--workspace", "--no-deps", "--locked", "--quiet"];
             run_process(cargo(all).env("RUSTDOCFLAGS", "-D warnings"))
         }
+        Step::Book => book::check(),
         Step::Features => check_features(),
         Step::Tests => run_process(&mut readme_command("cargo test --workspace")?),
         Step::LongTests => run_long_tests(),
         Step::Examples => examples::run(),
+        Step::Tutorial => tutorial::run(),
         Step::Benchmarks => run_benchmarks(),
         Step::Msrv => msrv::check_dependencies(),
         Step::Package => package::check(),

@@ -22,7 +22,7 @@ pub(crate) enum Proof {
     Faults(Faults),
     /// Drops every operation at each of its commands and at 60 random moments (about 10 minutes).
     Drops(Only),
-    /// Kills, freezes and steps down the primary of three nodes 160 times. Writes docs/guarantees/three-nodes.md.
+    /// Kills, freezes and steps down the primary of three nodes 160 times. Writes book/src/guarantees/three-nodes.md.
     Primary,
     /// Reads 3,000 random histories by range, skip, limit and token, and compares them with a model.
     Ranges,

@@ -1,15 +1,18 @@
 //! What contributors and CI run beside `cargo test`. `cargo xtask --help` lists the commands.
 
+mod book;
 mod ci;
 mod cluster;
 mod deny;
 mod docker;
 mod examples;
+mod links;
 mod long;
 mod modules;
 mod msrv;
 mod package;
 mod process;
+mod tutorial;
 mod words;
 
 use std::process::ExitCode;
@@ -29,7 +32,7 @@ struct Arguments {
 enum Command {
     /// Runs every check that a change must pass, or some of them.
     Ci(ci::Options),
-    /// Runs one of the long proofs. docs/guarantees.md lists their last results.
+    /// Runs one of the long proofs. book/src/guarantees.md lists their last results.
     #[command(subcommand)]
     Long(long::Proof),
     /// Runs the tests on a sharded cluster of two shards, which needs a mongos: `MONGOS`, one on the `PATH`, or Docker.
@@ -40,6 +43,10 @@ enum Command {
     Deny(deny::Options),
     /// Checks the workspace with the oldest Rust that it supports, which rustup must have installed.
     Msrv,
+    /// Checks the book, and writes its HTML to target/book.
+    Book,
+    /// Runs the commands of the tutorial in the book.
+    Tutorial,
     /// Checks that no modules form a cycle, and that no file is too long.
     Modules,
     /// Checks that prose uses the words of MongoDB's manual and the driver.
@@ -66,6 +73,8 @@ fn run(command: Command) -> Result<()> {
         Command::Docker(options) => docker::run(&options),
         Command::Deny(options) => deny::run(&options),
         Command::Msrv => msrv::check_with_oldest(),
+        Command::Book => book::check(),
+        Command::Tutorial => tutorial::run(),
         Command::Modules => modules::check(),
         Command::Words => words::check(),
     }

@@ -27,6 +27,14 @@ pub(crate) fn rustup_cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> 
     command
 }
 
+/// Returns the files of the repository: those that git tracks, and new ones that it does not ignore.
+pub(crate) fn tracked_files() -> Result<Vec<String>> {
+    let files = output(Command::new("git").args(["ls-files", "--cached", "--others", "--exclude-standard"]))?;
+    // A file that was moved or deleted is listed until that is committed.
+    let existing = files.lines().filter(|file| Path::new(file).exists());
+    Ok(existing.map(str::to_owned).collect())
+}
+
 /// Runs a command, whose output goes where ours goes.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = in_words(command);

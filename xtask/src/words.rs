@@ -7,7 +7,7 @@ use std::fs;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::output;
+use crate::process::tracked_files;
 
 const LIST: &str = "xtask/words.txt";
 /// Files with words that are not ours: recorded data, and the list itself.
@@ -24,15 +24,13 @@ struct Entry {
 pub(crate) fn check() -> Result<()> {
     let list = fs::read_to_string(LIST).with_context(|| format!("reading {LIST}"))?;
     let entries: Vec<Entry> = list.lines().filter_map(parse).collect();
-    let files =
-        output(std::process::Command::new("git").args(["ls-files", "--cached", "--others", "--exclude-standard"]))?;
     let mut found = 0;
-    for file in files.lines() {
+    for file in &tracked_files()? {
         let is_prose = ENDINGS.iter().any(|ending| file.ends_with(ending));
         if !is_prose || EXCLUDED.iter().any(|excluded| file.starts_with(excluded)) {
             continue;
         }
-        let Ok(text) = fs::read_to_string(file) else { continue };
+        let text = fs::read_to_string(file).with_context(|| format!("reading {file}"))?;
         for (number, phrase, instead) in findings(&text, file.ends_with(".rs"), &entries) {
             println!("{file}:{number}: `{phrase}`: write {instead}");
             found += 1;

@@ -40,8 +40,8 @@ struct Args {
     /// Runs only the section of this name, or the sections of this pattern. Can be given several times.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// The folder for the page, the charts and the raw figures. By default docs/benchmarks for a complete run, and none
-    /// with --quick or --only.
+    /// The folder for the page, the charts and the raw figures. By default book/src/benchmarks for a complete run, and
+    /// none with --quick or --only.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -143,7 +143,7 @@ async fn run(args: &Args, db: &TestDatabase) -> Result<()> {
     let out = args
         .out
         .clone()
-        .or_else(|| whole.then(|| PathBuf::from("docs/benchmarks")));
+        .or_else(|| whole.then(|| PathBuf::from("book/src/benchmarks")));
     let mut parts: Vec<Vec<Section>> = Vec::new();
     for part in &PARTS {
         let mut sections: Vec<Section> = Vec::new();

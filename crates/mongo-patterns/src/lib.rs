@@ -125,8 +125,11 @@
 //! # }
 //! ```
 //!
-//! The documentation of each pattern has its guarantees, the cost of each call, its indexes, and a cookbook. The package
-//! `examples/service` of the repository is a web service over all four.
+//! The documentation of each pattern has its guarantees, the cost of each call, its indexes, and a cookbook. The [book] has
+//! a tutorial, the hazards of the manual's recipes, a cookbook for services, operations, and a reference of errors. The
+//! package `examples/service` of the repository is a web service over all four.
+//!
+//! [book]: https://github.com/mongo-patterns/mongo-patterns/blob/main/book/src/SUMMARY.md
 //!
 //! # Results
 //!

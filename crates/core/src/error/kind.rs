@@ -3,6 +3,12 @@
 /// The kind of an error, for a program to act on.
 ///
 #[doc = include_str!("kinds.md")]
+///
+/// [`is_invalid_input`]: crate::Error::is_invalid_input
+/// [`is_transient`]: crate::Error::is_transient
+/// [`is_outcome_unknown`]: crate::Error::is_outcome_unknown
+/// [`is_setup_error`]: crate::Error::is_setup_error
+/// [`stored_count`]: crate::Error::stored_count
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -1,0 +1,49 @@
+//! The code of the book. Each module is a chapter, whose Rust code `cargo test` compiles as documentation tests.
+
+#[doc = include_str!("src/cookbook/service.md")]
+#[cfg(doctest)]
+mod service {}
+
+#[doc = include_str!("src/cookbook/retries.md")]
+#[cfg(doctest)]
+mod retries {}
+
+#[doc = include_str!("src/cookbook/tests.md")]
+#[cfg(doctest)]
+mod tests {}
+
+#[doc = include_str!("src/cookbook/tenants.md")]
+#[cfg(doctest)]
+mod tenants {}
+
+#[doc = include_str!("src/cookbook/observability.md")]
+#[cfg(doctest)]
+mod observability {}
+
+#[doc = include_str!("src/cookbook/schema-evolution.md")]
+#[cfg(doctest)]
+mod schema_evolution {}
+
+#[doc = include_str!("src/cookbook/bulk-loads.md")]
+#[cfg(doctest)]
+mod bulk_loads {}
+
+#[doc = include_str!("src/reference/errors.md")]
+#[cfg(doctest)]
+mod errors {}
+
+#[doc = include_str!("src/patterns/bucket.md")]
+#[cfg(doctest)]
+mod bucket {}
+
+#[doc = include_str!("src/patterns/outlier.md")]
+#[cfg(doctest)]
+mod outlier {}
+
+#[doc = include_str!("src/patterns/subset.md")]
+#[cfg(doctest)]
+mod subset {}
+
+#[doc = include_str!("src/patterns/embedded.md")]
+#[cfg(doctest)]
+mod embedded {}
