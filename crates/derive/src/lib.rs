@@ -42,7 +42,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// - what serde's own macros refuse in its attributes.
 #[proc_macro_derive(Fields, attributes(serde))]
 pub fn fields(input: TokenStream) -> TokenStream {
-    expand(parse_macro_input!(input as DeriveInput), fields::expand)
+    expand(&parse_macro_input!(input as DeriveInput), fields::expand)
 }
 
 /// Makes a newtype a key that is stored as the key in it: implements `AsKey`.
@@ -64,7 +64,7 @@ pub fn fields(input: TokenStream) -> TokenStream {
 /// It does not compile for a type that is not a struct of one field, or whose field is not a key.
 #[proc_macro_derive(AsKey)]
 pub fn as_key(input: TokenStream) -> TokenStream {
-    expand(parse_macro_input!(input as DeriveInput), newtype::as_key)
+    expand(&parse_macro_input!(input as DeriveInput), newtype::as_key)
 }
 
 /// Makes a newtype an id of documents, children and items that is stored as the value in it: implements `IntoId`.
@@ -84,9 +84,9 @@ pub fn as_key(input: TokenStream) -> TokenStream {
 /// It does not compile for a type that is not a struct of one field, or whose field is not an id.
 #[proc_macro_derive(IntoId)]
 pub fn into_id(input: TokenStream) -> TokenStream {
-    expand(parse_macro_input!(input as DeriveInput), newtype::into_id)
+    expand(&parse_macro_input!(input as DeriveInput), newtype::into_id)
 }
 
-fn expand(input: DeriveInput, expand: fn(&DeriveInput) -> syn::Result<proc_macro2::TokenStream>) -> TokenStream {
-    expand(&input).unwrap_or_else(|error| error.to_compile_error()).into()
+fn expand(input: &DeriveInput, expand: fn(&DeriveInput) -> syn::Result<proc_macro2::TokenStream>) -> TokenStream {
+    expand(input).unwrap_or_else(|error| error.to_compile_error()).into()
 }

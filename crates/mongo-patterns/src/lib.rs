@@ -12,9 +12,8 @@
 //! | [`embedded`] | `embedded` | a few children in the document of their parent, with a limit |
 //!
 //! The [`guide`] leads from questions about your data to one of them, or to none. These features are on by default.
-//! The feature `derive` adds derive macros: [`Fields`](derive@Fields) gives a struct the stored names of its fields, so that a
-//! builder takes `Trade::DATE` instead of `"date"`, and [`AsKey`](derive@AsKey) and [`IntoId`](derive@IntoId) make newtypes keys
-//! and ids.
+//! The feature `derive` adds derive macros: `Fields` gives a struct the stored names of its fields, so that a builder takes
+//! `Trade::DATE` instead of `"date"`, and `AsKey` and `IntoId` make newtypes keys and ids.
 //!
 //! # First use
 //!
@@ -190,6 +189,8 @@
 //!
 //! Every call is a `tracing` span `mongo_patterns` at debug level, with the fields `pattern`, `operation`, `namespace`
 //! and `attempts`. Neither spans nor the texts of errors contain keys or items.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "bucket")]
 pub use mongo_patterns_bucket as bucket;

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use mongo_patterns::Fields;
 use mongo_patterns::mongodb::Database;
 use mongo_patterns::mongodb::bson::{DateTime, Document};
 use mongo_patterns::prelude::*;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 // ANCHOR: trade
 /// A trade, as it is stored.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Fields)]
 pub struct Trade {
     /// Identifies the trade among those of its customer.
     #[serde(rename = "tradeId")]
@@ -40,8 +41,8 @@ pub fn trades(database: &Database) -> mongo_patterns::Result<Trades> {
     BucketRepository::builder(database.collection::<Document>("trades"))
         .key_field("customerId")
         .items_field("history")
-        .time_field("date")
-        .item_id_field("tradeId")
+        .time_field(Trade::DATE)
+        .item_id_field(Trade::ID)
         .page_size(10)
         .build()
 }
