@@ -100,13 +100,17 @@ async fn a_body_that_is_not_sent_in_time_is_a_problem() {
 
 #[tokio::test]
 async fn an_invalid_timeout_is_an_error_at_the_start() {
-    for invalid in ["0", "61", "-1", "1.5", "10s", " "] {
-        let ended = program(NO_SERVER).env("READ_TIMEOUT", invalid).output().await.unwrap();
+    let invalid = ["0", "61", "-1", "1.5", "10s", " "];
+    for (variable, invalid) in ["READ_TIMEOUT", "REQUEST_TIMEOUT"]
+        .iter()
+        .flat_map(|name| invalid.map(|text| (name, text)))
+    {
+        let ended = program(NO_SERVER).env(variable, invalid).output().await.unwrap();
         assert!(!ended.status.success(), "{invalid:?}");
         assert_eq!(ended.stdout, b"", "{invalid:?}: the service does not listen");
         let error = String::from_utf8(ended.stderr).unwrap();
         assert!(
-            error.contains("READ_TIMEOUT is invalid: set it to"),
+            error.contains(&format!("{variable} is invalid: set it to")),
             "{invalid:?}: {error}"
         );
     }

@@ -7,3 +7,4 @@ pub(crate) mod pages;
 pub(crate) mod process;
 pub(crate) mod removals;
 pub(crate) mod support;
+pub(crate) mod time_outs;

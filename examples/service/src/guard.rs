@@ -1,6 +1,6 @@
 //! Middleware for every request.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{HOST, HeaderName, ORIGIN};
@@ -10,10 +10,8 @@ use axum::response::Response;
 use tracing::info;
 
 use crate::problem::{self, Problem};
+use crate::serve::RequestTimeout;
 use crate::store::Store;
-
-/// The longest time for a request. Without it, a frozen server would block the request and its connection.
-const TIME: Duration = Duration::from_secs(15);
 
 pub(crate) async fn ready(State(store): State<Store>, request: Request, next: Next) -> Result<Response, Problem> {
     if store.is_prepared() {
@@ -23,8 +21,10 @@ pub(crate) async fn ready(State(store): State<Store>, request: Request, next: Ne
     }
 }
 
+/// Drops a request that takes too long. The calls of the repositories are cancel-safe, and each request can be repeated.
 pub(crate) async fn in_time(request: Request, next: Next) -> Result<Response, Problem> {
-    let answered = tokio::time::timeout(TIME, next.run(request)).await;
+    let RequestTimeout(time) = request.extensions().get().copied().unwrap_or_default();
+    let answered = tokio::time::timeout(time, next.run(request)).await;
     answered.map_err(|_| Problem::of(&problem::UNKNOWN))
 }
 

@@ -9,7 +9,8 @@
 //!
 //! `MONGODB_URI` is the connection string, with the database if it names one. Without it, the example starts a MongoDB.
 //! `ADDRESS` is the address to listen on. `READ_TIMEOUT` is the number of seconds that a client has to send the headers
-//! of a request, or its body, and between two requests. README.md lists the pages. The modules:
+//! of a request, or its body, and between two requests, `REQUEST_TIMEOUT` that of the seconds for the whole request.
+//! README.md lists the pages. The modules:
 //!
 //! - `store.rs`: the repositories, created once and shared by all requests, and the preparation before the first one.
 //! - `problem.rs`: the response for each kind of error, as problem details (RFC 9457).
@@ -49,7 +50,7 @@ use axum::{Extension, Router};
 use mongo_patterns_testkit as testkit;
 use mongodb::Client;
 use mongodb::options::ClientOptions;
-use serve::ReadTimeout;
+use serve::{ReadTimeout, RequestTimeout};
 use store::Store;
 use tokio::net::TcpListener;
 use tracing::Level;
@@ -67,7 +68,7 @@ pub async fn run() -> Result<()> {
         .with_max_level(Level::INFO)
         .with_writer(stderr)
         .init();
-    let read_timeout = ReadTimeout::from_env()?;
+    let (read_timeout, request_timeout) = (ReadTimeout::from_env()?, RequestTimeout::from_env()?);
     let client = Client::with_options(client_options().await?)?;
     let store = Store::new(&client)?;
     let address = env::var("ADDRESS").unwrap_or_else(|_| "127.0.0.1:8080".to_owned());
@@ -78,7 +79,9 @@ pub async fn run() -> Result<()> {
 
     // It serves from the start, and reports that it is not ready until the collections are prepared.
     let preparing = tokio::spawn(store.clone().prepare());
-    let router = router(store).layer(Extension(read_timeout));
+    let router = router(store)
+        .layer(Extension(request_timeout))
+        .layer(Extension(read_timeout));
     let served = serve::until_stopped(listener, router, read_timeout).await;
     preparing.abort();
     served

@@ -34,24 +34,43 @@ impl Default for ReadTimeout {
 }
 
 impl ReadTimeout {
-    const VARIABLE: &str = "READ_TIMEOUT";
-    const LONGEST: u64 = 60;
-
     /// Reads the environment variable `READ_TIMEOUT`, in seconds.
     pub(crate) fn from_env() -> Result<Self> {
-        let seconds = match env::var(Self::VARIABLE) {
-            Ok(text) if !text.is_empty() => text.parse().unwrap_or(0),
-            Err(env::VarError::NotUnicode(_)) => 0,
-            _ => return Ok(Self::default()),
-        };
-        ensure!(
-            (1..=Self::LONGEST).contains(&seconds),
-            "{} is invalid: set it to a whole number of seconds from 1 to {}",
-            Self::VARIABLE,
-            Self::LONGEST
-        );
-        Ok(Self(Duration::from_secs(seconds)))
+        Ok(seconds("READ_TIMEOUT")?.map_or_else(Self::default, Self))
     }
+}
+
+/// The time that a request has, from its headers to its response. Without it, a frozen server would block the request and
+/// its connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestTimeout(pub(crate) Duration);
+
+impl Default for RequestTimeout {
+    fn default() -> Self {
+        Self(Duration::from_secs(15))
+    }
+}
+
+impl RequestTimeout {
+    /// Reads the environment variable `REQUEST_TIMEOUT`, in seconds.
+    pub(crate) fn from_env() -> Result<Self> {
+        Ok(seconds("REQUEST_TIMEOUT")?.map_or_else(Self::default, Self))
+    }
+}
+
+/// Reads an environment variable in seconds, if it is set.
+fn seconds(variable: &str) -> Result<Option<Duration>> {
+    const LONGEST: u64 = 60;
+    let seconds = match env::var(variable) {
+        Ok(text) if !text.is_empty() => text.parse().unwrap_or(0),
+        Err(env::VarError::NotUnicode(_)) => 0,
+        _ => return Ok(None),
+    };
+    ensure!(
+        (1..=LONGEST).contains(&seconds),
+        "{variable} is invalid: set it to a whole number of seconds from 1 to {LONGEST}"
+    );
+    Ok(Some(Duration::from_secs(seconds)))
 }
 
 /// The time limits of a connection.
