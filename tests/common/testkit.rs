@@ -240,6 +240,10 @@ async fn a_docker_image_that_cannot_be_had_is_an_error() {
     let nothing = tempfile::tempdir().unwrap();
     let text = message(holder().env("MONGOD", "docker").env("PATH", nothing.path()));
     assert!(text.contains("MONGOD=docker: there is no docker on the PATH"), "{text}");
+    for none in ["docker:", "docker:--privileged"] {
+        let text = message(holder().env("MONGOD", none));
+        assert!(text.contains(&format!("MONGOD={none}: names no image")), "{text}");
+    }
     // A program in place of Docker, whose engine does not run.
     let docker = nothing.path().join("docker");
     std::fs::write(

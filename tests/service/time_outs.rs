@@ -53,7 +53,12 @@ async fn a_request_that_takes_too_long_is_dropped_and_can_be_repeated() {
         ("PUT", "/books/2/buyers/jane", &json!({}), &["update", "findAndModify"]),
         ("POST", "/products/1/reviews", &review, &["insert"]),
         ("POST", "/products/1/reviews", &second, &["commitTransaction"]),
-        ("POST", "/patrons/joan/addresses", &address, &["update", "findAndModify"]),
+        (
+            "POST",
+            "/patrons/joan/addresses",
+            &address,
+            &["update", "findAndModify"],
+        ),
     ];
     for (method, path, body, commands) in requests {
         block(&admin, commands).await;

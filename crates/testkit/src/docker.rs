@@ -35,6 +35,10 @@ pub(crate) struct Docker {
 impl Docker {
     /// Finds the program and asks its engine for a sign of life.
     pub(crate) fn find(image: &str) -> Result<Self, String> {
+        // The client would take it for an option, or for none.
+        if image.is_empty() || image.starts_with('-') {
+            return Err("names no image".to_owned());
+        }
         let program = on_path("docker").ok_or("there is no docker on the PATH")?;
         let image = image.to_owned();
         let docker = Self { program, image };

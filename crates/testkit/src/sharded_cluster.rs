@@ -245,7 +245,11 @@ fn version(machine: &Machine) -> Result<(u32, u32), StartError> {
     let output = command.arg("--version").stdin(Stdio::null()).output();
     let output = output.map_err(|error| failed(&error.to_string()))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    release(&text).ok_or_else(|| failed(String::from_utf8_lossy(&output.stderr).trim()))
+    // Docker prints to either that a container does not have the program.
+    let printed = || format!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    release(&text)
+        .filter(|_| output.status.success())
+        .ok_or_else(|| failed(printed().trim()))
 }
 
 /// Returns the first two numbers of a version in a text, such as `mongos version v5.0.9` or `6.0.5`.
