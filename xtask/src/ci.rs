@@ -103,7 +103,7 @@ fn run_step(step: Step) -> Result<()> {
             let all = ["doc", "--workspace", "--no-deps", "--locked", "--quiet"];
             run_process(cargo(all).env("RUSTDOCFLAGS", "-D warnings"))
         }
-        Step::Book => book::check(),
+        Step::Book => book::check(&book::Options::default()),
         Step::Features => check_features(),
         Step::Tests => run_process(&mut readme_command("cargo test --workspace")?),
         Step::LongTests => run_long_tests(),

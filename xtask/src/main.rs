@@ -44,7 +44,7 @@ enum Command {
     /// Checks the workspace with the oldest Rust that it supports, which rustup must have installed.
     Msrv,
     /// Checks the book, and writes its HTML to target/book.
-    Book,
+    Book(book::Options),
     /// Runs the commands of the tutorial in the book.
     Tutorial,
     /// Checks that no modules form a cycle, and that no file is too long.
@@ -73,7 +73,7 @@ fn run(command: Command) -> Result<()> {
         Command::Docker(options) => docker::run(&options),
         Command::Deny(options) => deny::run(&options),
         Command::Msrv => msrv::check_with_oldest(),
-        Command::Book => book::check(),
+        Command::Book(options) => book::check(&options),
         Command::Tutorial => tutorial::run(),
         Command::Modules => modules::check(),
         Command::Words => words::check(),

@@ -1,6 +1,6 @@
 //! The web service of the tutorial in the book: the trades of a customer, page by page.
 //!
-//! The comments `ANCHOR` mark the parts that the book shows.
+//! The comments `ANCHOR` mark the parts of which the book has copies.
 
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
