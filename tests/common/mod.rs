@@ -9,6 +9,7 @@ pub(crate) mod hostile_input;
 pub(crate) mod ids;
 pub(crate) mod large;
 pub(crate) mod limits;
+pub(crate) mod metrics;
 pub(crate) mod migrations;
 pub(crate) mod model;
 pub(crate) mod numeric_names;

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
-use mongo_patterns_testkit as testkit;
+use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::Document;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -79,6 +79,10 @@ async fn every_call_is_a_span_without_user_data() {
                 .unwrap();
         }
         names.page("secret", 1).await.unwrap();
+        names.page("secret", 0).await.unwrap_err();
+        let fault = FailPoint::on(&["find"]).error_code(96).enable(db).await;
+        names.newest("secret", 1).await.unwrap_err();
+        fault.disable().await;
         names.pages("secret").await.unwrap();
         names.newest("secret", 1).await.unwrap();
         names.counts("secret").await.unwrap();
@@ -86,7 +90,7 @@ async fn every_call_is_a_span_without_user_data() {
         drop(listening);
 
         let text = recorder.text();
-        let namespace = names.collection().namespace();
+        let database = db.database().name();
         for operation in [
             "ensure_indexes",
             "append",
@@ -96,11 +100,26 @@ async fn every_call_is_a_span_without_user_data() {
             "counts",
             "count_pages",
         ] {
-            let span =
-                format!("span mongo_patterns\npattern=\"bucket\"\noperation=\"{operation}\"\nnamespace={namespace}");
-            assert!(text.contains(&span), "{operation}: {text}");
+            let fields = [
+                "span mongo_patterns".to_owned(),
+                format!("otel.name={operation} trades"),
+                "otel.kind=\"client\"".to_owned(),
+                "db.system.name=\"mongodb\"".to_owned(),
+                format!("db.namespace={database:?}"),
+                "db.collection.name=\"trades\"".to_owned(),
+                format!("db.operation.name={operation:?}"),
+                "mongo_patterns.pattern=\"bucket\"".to_owned(),
+            ];
+            assert!(text.contains(&fields.join("\n")), "{operation}: {text}");
         }
-        assert!(text.contains("attempts=1") && text.contains("attempts=2"), "{text}");
+        for field in [
+            "mongo_patterns.attempts=1",
+            "mongo_patterns.attempts=2",
+            "otel.status_code=\"ERROR\"\nerror.type=InvalidArgument",
+            "error.type=Driver\ndb.response.status_code=96",
+        ] {
+            assert!(text.contains(field), "{field}: {text}");
+        }
         assert!(!text.contains("secret"), "{text}");
     })
     .await;

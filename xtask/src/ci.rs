@@ -13,7 +13,7 @@ use crate::process::{cargo, output, run as run_process};
 use crate::{book, deny, examples, long, modules, msrv, package, tutorial, words};
 
 /// The features of the facade.
-const FEATURES: [&str; 5] = ["bucket", "outlier", "subset", "embedded", "derive"];
+const FEATURES: [&str; 6] = ["bucket", "outlier", "subset", "embedded", "derive", "metrics"];
 /// The crates that build alone. The facade has a run for each of its features.
 const CRATES: [&str; 7] = ["core", "bucket", "outlier", "subset", "embedded", "derive", "testkit"];
 /// What the benchmarks write beside their diagrams.
@@ -140,6 +140,7 @@ fn check_features() -> Result<()> {
     for feature in FEATURES {
         run_process(cargo(facade).args(["--features", feature]))?;
     }
+    run_process(cargo(facade).arg("--all-features"))?;
     // The tests of a sharded cluster need a mongos, and so only compile here.
     let cluster = [
         "check",
@@ -156,6 +157,8 @@ fn check_features() -> Result<()> {
         let package = format!("mongo-patterns-{name}");
         run_process(&mut cargo(["check", "--quiet", "--locked", "--package", &package]))?;
     }
+    let core = ["check", "--quiet", "--locked", "--package", "mongo-patterns-core"];
+    run_process(cargo(core).args(["--features", "metrics"]))?;
     Ok(())
 }
 

@@ -4,6 +4,25 @@
 //! repository and, if the caller sets one, the session. Awaiting it turns it into an [`ActionFuture`], which runs in a
 //! `tracing` span and names the operation in its error.
 //!
+//! # Spans
+//!
+//! A span has the name `mongo_patterns` and the level debug. Its fields follow the OpenTelemetry conventions for clients of
+//! databases. They never contain keys, ids or items.
+//!
+//! | field | value |
+//! |---|---|
+//! | `otel.name` | the method and the collection, such as `append trades`: the name of the exported span |
+//! | `otel.kind` | `client` |
+//! | `otel.status_code` | `ERROR` after an error |
+//! | `db.system.name` | `mongodb` |
+//! | `db.namespace` | the name of the database |
+//! | `db.collection.name` | the name of the collection |
+//! | `db.operation.name` | the method, such as `append` |
+//! | `db.response.status_code` | the server's error code, if an error has one |
+//! | `error.type` | the name of the [`ErrorKind`](crate::ErrorKind) of an error |
+//! | `mongo_patterns.pattern` | the pattern, such as `bucket` |
+//! | `mongo_patterns.attempts` | the number of attempts, for most writes that retry after conflicts |
+//!
 //! # Sessions and transactions
 //!
 //! Most actions have a setter `session`. With it, all commands of the action run in the caller's session, and in its
@@ -49,7 +68,8 @@ use mongodb::bson::RawDocumentBuf;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
-use crate::error::{Error, Operation, Result};
+use crate::error::{self, Error, Operation, Result};
+use crate::measure;
 
 /// The call and the collection of an action.
 #[doc(hidden)]
@@ -90,26 +110,48 @@ impl Call<'_> {
 /// ```
 pub type ActionFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// Runs the body of an action in a span, and sets the operation in its error.
-///
-/// The span has the fields `pattern`, `operation`, `namespace`, and `attempts` where the body calls
-/// [`record_attempts`]. It never has user data.
+/// Runs the body of an action in a [span](self#spans), sets the operation in its error, and measures it.
 #[doc(hidden)]
 pub fn run<'a, T, F>(call: Call<'a>, body: impl FnOnce(Span) -> F) -> ActionFuture<'a, T>
 where
     T: 'a,
     F: Future<Output = Result<T>> + Send + 'a,
 {
+    let collection = call.collection.name();
     let span = tracing::debug_span!(
         "mongo_patterns",
-        pattern = call.pattern,
-        operation = call.operation,
-        namespace = %call.collection.namespace(),
-        attempts = Empty,
+        otel.name = %format_args!("{} {collection}", call.operation),
+        otel.kind = "client",
+        otel.status_code = Empty,
+        db.system.name = "mongodb",
+        db.namespace = call.collection.namespace().db,
+        db.collection.name = collection,
+        db.operation.name = call.operation,
+        db.response.status_code = Empty,
+        error.type = Empty,
+        mongo_patterns.pattern = call.pattern,
+        mongo_patterns.attempts = Empty,
     );
     let body = body(span.clone());
+    let of_error = span.clone();
     // An async block would store the body twice: captured, and awaited.
-    Box::pin(body.map_err(move |error| call.name(error)).instrument(span))
+    let body = body.map_err(move |error| {
+        record_error(&of_error, &error);
+        call.name(error)
+    });
+    Box::pin(measure::operation(call.pattern, call.operation, collection, body).instrument(span))
+}
+
+fn record_error(span: &Span, error: &Error) {
+    if span.is_disabled() {
+        return;
+    }
+    span.record("otel.status_code", "ERROR");
+    span.record("error.type", tracing::field::debug(error.kind()));
+    if let Some(code) = error.as_driver_error().and_then(error::code) {
+        // The conventions have it as text.
+        span.record("db.response.status_code", tracing::field::display(code));
+    }
 }
 
 /// Returns the batch size of a find that returns `limit` documents in one batch. The driver refuses sizes above `i32::MAX`,
@@ -123,5 +165,5 @@ pub fn batch_size(limit: u32) -> u32 {
 /// Records the number of attempts in the action's span.
 #[doc(hidden)]
 pub fn record_attempts(span: &Span, attempts: u32) {
-    span.record("attempts", attempts);
+    span.record("mongo_patterns.attempts", attempts);
 }

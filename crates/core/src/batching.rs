@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::measure;
 
 /// The most items of a batch, which bounds its memory and time.
 const ITEMS: usize = 1000;
@@ -112,7 +113,7 @@ impl<T: Target> Queues<T> {
                 target: target(),
                 finished: false,
             };
-            tokio::spawn(writer.run());
+            tokio::spawn(measure::inherit(writer.run()));
         }
         let interrupted = |_| Err(Error::new(ErrorKind::Network, T::INTERRUPTED));
         result.await.unwrap_or_else(interrupted)

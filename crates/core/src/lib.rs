@@ -9,6 +9,7 @@
 //! | [`error`] | one typed error, which never prints user values |
 //! | [`index`] | index plans, which are created and never dropped |
 //! | [`key`] | keys as prefixes of `_id`, none of which is the prefix of another |
+//! | `metrics` | the metrics of the calls, with the feature `metrics` |
 //! | [`retry`] | retries bounded by count and by time, with jitter |
 //! | [`sharding`] | the shard keys of a pattern, and the set-up of a sharded cluster |
 //!
@@ -37,6 +38,10 @@ mod into_id;
 pub mod key;
 #[doc(hidden)] // per-key locks within one process
 pub mod key_locks;
+#[doc(hidden)] // what the calls count and measure
+pub mod measure;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 #[doc(hidden)] // the steps of a migration
 pub mod migration;
 pub mod progress;

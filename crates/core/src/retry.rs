@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::error::{CommandError, Error, ErrorKind};
+use crate::measure;
 
 /// How an operation retries after conflicts with concurrent writers.
 ///
@@ -84,11 +85,12 @@ impl Attempts {
         self.made
     }
 
-    /// Waits before the next attempt.
+    /// Waits before the next attempt, after a conflict.
     ///
     /// # Errors
     /// [`Contention`](ErrorKind::Contention) with the last error when the policy allows no further attempt.
     pub async fn next(&mut self, last: impl Into<CommandError>) -> Result<(), Error> {
+        measure::conflict();
         if self.wait().await {
             return Ok(());
         }
@@ -106,6 +108,7 @@ impl Attempts {
             return false;
         }
         self.made += 1;
+        measure::retry();
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }

@@ -16,6 +16,7 @@ use mongodb::{ClientSession, Collection};
 
 use crate::error::{self, Error, ErrorKind, Result};
 use crate::key_locks::LockedKeys;
+use crate::measure;
 use crate::migration::{Step, Steps};
 use crate::retry::{Attempts, RetryPolicy};
 use crate::send::primary;
@@ -119,6 +120,9 @@ async fn run_own<C: Send, T: Send>(
         if !may_run_again(&error) {
             return Err(of_standalone(error));
         }
+        if conflict(&error).is_some() {
+            measure::conflict();
+        }
         if !attempts.wait().await {
             return Err(attempts.tried(exhausted(error)));
         }
@@ -170,12 +174,17 @@ async fn commit(session: &mut ClientSession, mut attempts: Attempts) -> (Attempt
     }
 }
 
-/// Returns the error of an exhausted policy: [`Contention`](ErrorKind::Contention) if another writer conflicted.
-fn exhausted(last: Error) -> Error {
+/// Returns the driver's error if it is a conflict with another writer.
+fn conflict(error: &Error) -> Option<&DriverError> {
     let is_lost = |cause: &&DriverError| {
         error::duplicate_key(cause).is_some() || error::code(cause).is_some_and(|code| LOST.contains(&code))
     };
-    let Some(cause) = last.as_driver_error().filter(is_lost) else {
+    error.as_driver_error().filter(is_lost)
+}
+
+/// Returns the error of an exhausted policy: [`Contention`](ErrorKind::Contention) if another writer conflicted.
+fn exhausted(last: Error) -> Error {
+    let Some(cause) = conflict(&last) else {
         return last;
     };
     let text = "conflicts with concurrent writers exhausted the retry policy, nothing was changed: retry later, or use fewer concurrent writers";

@@ -14,6 +14,7 @@
 //! The [`guide`] leads from questions about your data to one of them, or to none. These features are on by default.
 //! The feature `derive` adds derive macros: `Fields` gives a struct the stored names of its fields, so that a builder takes
 //! `Trade::DATE` instead of `"date"`, and `AsKey` and `IntoId` make newtypes keys and ids.
+//! The feature `metrics` adds [metrics](#observability).
 //!
 //! # First use
 //!
@@ -187,13 +188,18 @@
 //!
 //! # Observability
 //!
-//! Every call is a `tracing` span `mongo_patterns` at debug level, with the fields `pattern`, `operation`, `namespace`
-//! and `attempts`. Neither spans nor the texts of errors contain keys or items.
+//! Every call is a `tracing` span at debug level, whose [fields](action#spans) follow the OpenTelemetry conventions for
+//! databases. With the feature `metrics`, which is off by default, the calls count operations, conflicts, retries, spilled
+//! elements, refreshes and migrated documents, and measure durations and the lag of followers, through the
+//! [`metrics`](https://docs.rs/metrics) crate: the module `metrics` of this crate documents all names. Neither spans, labels
+//! nor the texts of errors contain keys or items.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "bucket")]
 pub use mongo_patterns_bucket as bucket;
+#[cfg(feature = "metrics")]
+pub use mongo_patterns_core::metrics;
 pub use mongo_patterns_core::{
     AsKey, Error, ErrorKind, IntoId, Key, MigrationRecord, PlannedCommand, Progress, Removed, Result, RetryPolicy,
     Updated, action, forget_migration, index, key, migrations, sharding,

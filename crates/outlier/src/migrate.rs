@@ -82,6 +82,9 @@ pub(crate) async fn run(
             _ if fix.is_empty() => {}
             _ => {
                 migrated.documents += 1;
+                if !dry_run {
+                    measure::migrated(1);
+                }
                 migrated.overflow_documents += fix.changes.written.len() as u64;
             }
         }

@@ -15,8 +15,8 @@ pub(crate) use mongo_patterns_core::send::primary;
 pub(crate) use mongo_patterns_core::session::Session;
 pub(crate) use mongo_patterns_core::stored::{id_of, value};
 pub(crate) use mongo_patterns_core::{
-    DocumentId, Error, ErrorKind, FieldName, IntoId, Progress, Result, RetryPolicy, action, document_id, error, send,
-    transaction,
+    DocumentId, Error, ErrorKind, FieldName, IntoId, Progress, Result, RetryPolicy, action, document_id, error,
+    measure, send, transaction,
 };
 pub(crate) use mongodb::Collection;
 pub(crate) use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, doc};

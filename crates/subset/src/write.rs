@@ -58,7 +58,7 @@ pub(crate) async fn run(write: Write<'_>, session: Option<&mut ClientSession>) -
     // In the caller's transaction for either consistency: other clients do not see its writes, and it does not see theirs.
     // It takes no per-key locks: another task may hold them and wait on the server for what the transaction has locked.
     if let Some(session) = session.as_mut().filter(|session| session.is_in_transaction()) {
-        return transactional::write(&write, session).await;
+        return counted(transactional::write(&write, session).await);
     }
     let consistency = shared.consistency().await?;
     if consistency == Consistency::Eventual {
@@ -70,15 +70,23 @@ pub(crate) async fn run(write: Write<'_>, session: Option<&mut ClientSession>) -
     }
     let locked = shared.lock_exclusively(&write.parents).await;
     let retry = &shared.settings.retry;
-    transaction::run(
+    let written = transaction::run(
         &shared.parents,
         retry,
         session.as_mut(),
         locked,
         &write,
         |session, write| Box::pin(transactional::write(write, session)),
-    )
-    .await
+    );
+    counted(written.await)
+}
+
+/// Counts the refreshes of a write in a transaction.
+fn counted(written: Result<Written>) -> Result<Written> {
+    if let Ok(written) = &written {
+        measure::refreshed("written", written.parents);
+    }
+    written
 }
 
 /// Rebuilds the subset of a parent: in the caller's transaction, or without one by compare-and-set.
@@ -95,7 +103,7 @@ pub(crate) async fn rebuild(
     }
     let write = Write::of_parents(shared, vec![parent], Change::Nothing);
     if let Some(session) = session.as_mut().filter(|session| session.is_in_transaction()) {
-        return transactional::write(&write, session).await;
+        return counted(transactional::write(&write, session).await);
     }
     let _locked = shared.lock_exclusively(&write.parents).await;
     eventual::write(&write, session.as_mut()).await

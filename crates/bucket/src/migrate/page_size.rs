@@ -77,6 +77,7 @@ impl PageSizeMigration<'_> {
         while let Some(repaired) = keys.try_next().await? {
             migrated.keys += u64::from(!repaired.written.is_empty());
             migrated.pages += repaired.written.len() as u64;
+            measure::migrated(repaired.written.len() as u64);
             if repaired.unrepaired.is_some_and(|left| left != Unrepaired::NoItemId) {
                 left.get_or_insert(repaired);
             } else if let Some(call) = &mut self.on_progress {

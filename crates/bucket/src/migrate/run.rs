@@ -224,12 +224,15 @@ impl Migration<'_> {
                 return Err(dropped());
             }
             let Some(through) = range.through.clone() else {
-                reporter.advance(total.saturating_sub(migrated));
+                let items = total.saturating_sub(migrated);
+                steps.count_migrated(items);
+                reporter.advance(items);
                 return Ok(number);
             };
             let items = self.count(steps, chunks, &range).await?;
             migrated += items;
             record.advance(steps, &through, migrated).await?;
+            steps.count_migrated(items);
             reporter.advance(items);
             last = range.through;
             pace.pause(steps, items).await;

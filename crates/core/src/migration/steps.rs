@@ -5,7 +5,7 @@ use mongodb::{Collection, Cursor};
 
 use super::{Chunks, PlannedCommand, Reply, Step, Walk};
 use crate::session::Session;
-use crate::{error, send};
+use crate::{error, measure, send};
 
 type Result<T> = send::Result<T>;
 
@@ -39,6 +39,13 @@ impl Steps<'_, '_> {
         match self {
             Self::Run(_) => Vec::new(),
             Self::Plan(commands) => commands,
+        }
+    }
+
+    /// Counts migrated documents. A plan counts none.
+    pub fn count_migrated(&self, documents: u64) {
+        if !self.is_plan() {
+            measure::migrated(documents);
         }
     }
 

@@ -56,6 +56,7 @@ impl Migration<'_> {
         while let Some(chunk) = chunks.next().await? {
             let transfer = query.transfer(&chunk.ids);
             write(steps, "embed the children of a chunk", parents, parents, transfer).await?;
+            steps.count_migrated(chunk.weight);
             reporter.advance(chunk.weight);
             pace.pause(steps, chunk.weight).await;
         }

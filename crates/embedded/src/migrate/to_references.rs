@@ -49,6 +49,7 @@ impl Migration<'_> {
                 transfer,
             )
             .await?;
+            steps.count_migrated(chunk.weight);
             reporter.advance(chunk.weight);
             pace.pause(steps, chunk.weight).await;
         }

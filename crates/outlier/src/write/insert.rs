@@ -31,12 +31,16 @@ pub(crate) async fn insert(shared: &Shared, split: &Split, session: Option<&mut 
             shared.saw_transactions(false);
             insert_on_standalone(shared, split).await
         }
-        Ok(newest) if has_own_transaction => {
-            shared.saw_transactions(true);
-            shared.remember_outlier(&split.id, newest);
+        Ok((newest, opened)) => {
+            measure::spilled(split.rest.len());
+            measure::overflow_documents(opened);
+            if has_own_transaction {
+                shared.saw_transactions(true);
+                shared.remember_outlier(&split.id, newest);
+            }
             Ok(())
         }
-        outcome => outcome.map(drop),
+        Err(error) => Err(error),
     }
 }
 
@@ -75,9 +79,10 @@ async fn insert_main(shared: &Shared, split: &Split, session: Option<&mut Sessio
     })
 }
 
-/// Inserts the overflow documents. Returns the `_id` of the last one.
-async fn insert_overflow(shared: &Shared, split: &Split, session: &mut Session<'_>) -> Result<Bson> {
+/// Inserts the overflow documents. Returns the `_id` of the last one, and their number.
+async fn insert_overflow(shared: &Shared, split: &Split, session: &mut Session<'_>) -> Result<(Bson, usize)> {
     let (mut rest, mut seq, mut last) = (split.rest.as_slice(), 0, Bson::Null);
+    let mut opened = 0;
     while !rest.is_empty() {
         let (documents, counts) = new_documents(&shared.settings, &split.id, seq, rest)?;
         let inserted = send::insert_many(Some(&mut *session), &shared.overflow, &documents, None).await;
@@ -89,9 +94,10 @@ async fn insert_overflow(shared: &Shared, split: &Split, session: &mut Session<'
         }
         rest = &rest[counts.iter().sum::<usize>()..];
         seq += i32::try_from(documents.len()).unwrap_or(i32::MAX);
+        opened += documents.len();
         last = documents.last().map_or(Bson::Null, |document| id_of(document));
     }
-    Ok(last)
+    Ok((last, opened))
 }
 
 fn orphans() -> Error {

@@ -17,7 +17,7 @@ use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::key_locks::LockedKeys;
 use mongo_patterns_core::send::primary;
 use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send, transaction};
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id, measure, send, transaction};
 use mongodb::bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf};
 use mongodb::options::{FindOneAndUpdateOptions, Hint, ReadConcern};
 
@@ -193,6 +193,7 @@ impl Rest<'_> {
         match opened.await {
             Ok(()) => {
                 self.shared.saw_transactions(true);
+                measure::overflow_documents(documents.len());
                 let newest = documents.last().map_or(Bson::Null, |newest| id_of(newest));
                 Ok(Opened::Stored {
                     elements: counts.iter().sum(),

@@ -6,7 +6,7 @@ use mongo_patterns_core::error::{duplicate_key, refused_document};
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::settings::configuration;
 use mongo_patterns_core::transaction::with_stored;
-use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send};
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id, measure, send};
 use mongodb::bson::Bson;
 use mongodb::options::{FindOneAndUpdateOptions, UpdateOptions};
 use tokio::sync::RwLockReadGuard;
@@ -89,14 +89,18 @@ impl<'a> PushWrite<'a> {
 
     /// Stores the elements.
     pub(crate) async fn run(&mut self, session: Option<&mut Session<'_>>) -> Result<()> {
-        if session.is_some() {
-            return self.push_from_main(session).await;
-        }
-        let outcome = match self.push_to_known().await {
-            Ok(false) => self.push_from_main(None).await,
-            outcome => outcome.map(drop),
+        let outcome = if session.is_some() {
+            self.push_from_main(session).await
+        } else {
+            let outcome = match self.push_to_known().await {
+                Ok(false) => self.push_from_main(None).await,
+                outcome => outcome.map(drop),
+            };
+            self.remember(outcome.is_ok());
+            outcome
         };
-        self.remember(outcome.is_ok());
+        measure::spilled(self.overflow);
+        measure::overflow_documents(self.opened.len());
         outcome
     }
 

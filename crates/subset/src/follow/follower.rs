@@ -119,6 +119,7 @@ impl<'a> Follower<'a> {
                 continue;
             }
             let delay = self.backoff.delay_after(error)?;
+            self.measure_lag();
             if self.until.or(tokio::time::sleep(delay)).await.is_none() {
                 return Ok(self.done);
             }
@@ -242,6 +243,7 @@ impl<'a> Follower<'a> {
         let refreshes = refreshes.buffer_unordered(CONCURRENCY);
         let refreshed = refreshes.try_fold(0, |sum, one| async move { Ok(sum + one) }).await?;
         self.done.changes += batch.changes;
+        measure::followed(self.record.name(), batch.changes);
         self.done.refreshed += refreshed;
         self.done.up_to = position::time_of(&end).map(position::before);
         self.position = Some(end);
@@ -290,7 +292,14 @@ impl<'a> Follower<'a> {
         self.report();
     }
 
+    fn measure_lag(&self) {
+        if let Some(up_to) = self.done.up_to {
+            measure::follower_lag(self.record.name(), up_to.time);
+        }
+    }
+
     fn report(&mut self) {
+        self.measure_lag();
         if let Some(call) = &mut self.on_progress {
             call(self.done);
         }

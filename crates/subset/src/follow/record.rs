@@ -24,6 +24,10 @@ impl Record {
         }
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns the position after the last processed change, if there is a record.
     ///
     /// # Errors

@@ -57,6 +57,7 @@ impl FromEmbedded<'_> {
             migrated.children += chunk.weight;
             let children = before + migrated.children;
             record.advance(steps, &Bson::Null, children).await?;
+            steps.count_migrated(chunk.weight);
             reporter.advance(chunk.weight);
             pace.pause(steps, chunk.weight).await;
         }
@@ -151,13 +152,12 @@ impl FromEmbedded<'_> {
             if running.is_none_or(|running| running.documents.is_empty()) {
                 return Ok(());
             }
-            let waited = attempts.next(CommandError::custom("a copy is running")).await;
-            waited.map_err(|_| {
-                Error::new(
+            if !attempts.wait().await {
+                return Err(Error::new(
                     ErrorKind::Contention,
                     "the server still executes the copy of an earlier call, this call has migrated nothing: try again later",
-                )
-            })?;
+                ));
+            }
         }
     }
 

@@ -69,6 +69,7 @@ pub(crate) async fn rebuild_chunks(
             false => RebuildScope::StaleOf(&chunk.ids),
         };
         rebuild(shared, steps, "rebuild the subsets of a chunk", scope).await?;
+        steps.count_migrated(chunk.ids.len() as u64);
         reporter.advance(chunk.ids.len() as u64);
     }
     Ok((reporter.done(), rebuild_stale(shared, steps, None).await?))

@@ -62,7 +62,10 @@ pub(crate) async fn refresh(
         state,
     } = before;
     let running = match refreshes.next(needs, session.is_some()).await {
-        Turn::Shared(outcome) => return outcome,
+        Turn::Shared(outcome) => {
+            measure::refreshed("shared", 1);
+            return outcome;
+        }
         Turn::Run(running) => running,
     };
     // Another refresh has written what was read.
@@ -70,6 +73,12 @@ pub(crate) async fn refresh(
     let state = state.or_else(|| shared.versions.version(parent).map(ParentState::guess));
     let refreshed = refresh_now(shared, parent, state, &running.needs(), session).await;
     running.complete(&refreshed);
+    match &refreshed {
+        Ok(Refreshed::Done { written: true, .. }) => measure::refreshed("written", 1),
+        Ok(Refreshed::Done { written: false, .. }) => measure::refreshed("unchanged", 1),
+        Ok(Refreshed::NoParent) => measure::refreshed("no_parent", 1),
+        Err(_) => {}
+    }
     refreshed
 }
 
@@ -103,7 +112,10 @@ async fn refresh_now(
     let may_skip = !needs.write && !needs.children.is_empty();
     let mut first_version = None;
     let mut embedded: Arc<[RawDocumentBuf]> = Arc::default();
-    for _ in 0..MAX_ATTEMPTS {
+    for attempt in 0..MAX_ATTEMPTS {
+        if attempt > 0 {
+            measure::retry();
+        }
         let state = match before.take() {
             Some(state) => state,
             None => {
@@ -165,6 +177,7 @@ async fn refresh_now(
             return Ok(Refreshed::Done { embedded, written });
         }
         versions.forget(parent);
+        measure::conflict();
     }
     Err(Error::new(
         ErrorKind::Contention,

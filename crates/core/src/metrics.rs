@@ -1,0 +1,154 @@
+//! Metrics of the calls, through the [`metrics`](https://docs.rs/metrics) crate.
+//!
+//! The feature `metrics` enables them. Install a recorder, for example that of `metrics-exporter-prometheus`, and call
+//! [`describe_metrics`] once. Without the feature, a call reads no clock and allocates nothing for them.
+//!
+#![doc = include_str!("metrics.md")]
+//!
+//! # Labels
+//!
+//! - `pattern`, `operation`: the pattern and the method, such as `bucket` and `append`.
+//! - `collection`: the name of the collection, without its database. A service with a database for each tenant thus has one
+//!   series for all of them.
+//! - `outcome`: `ok`, the name of the [`ErrorKind`](crate::ErrorKind) such as `Contention`, or `cancelled` if the future was
+//!   dropped before its end.
+//! - `result`: `written`; `unchanged` if the stored subset was correct, or a concurrent refresh had written it; `shared` if a
+//!   call took the result of another call's refresh; `no_parent` if the parent does not exist.
+//! - `follower`: the name of the follower.
+//!
+//! All of these are names of the program. Labels never contain keys, ids or items.
+//!
+//! # What is counted?
+//!
+//! - An operation begins at the first poll of its future. One that [`plan`](crate::PlannedCommand)s is an operation, too.
+//!   Calls that return a stream are no operations. What happens while the caller reads the stream is not counted.
+//! - The calls of a batching writer are the operations `batched append` and `batched push`. The attempts of a batch after the
+//!   first one count for the call that began the batch.
+//! - In a transaction of the caller, spilled elements and refreshes are counted when they are sent, also if the transaction
+//!   aborts later.
+//! - The unit of migrated documents is that of the migration's `rate`: items of a bucket migration, lists of an outlier
+//!   migration, children that are copied, or parents that are written. `migrate_page_size_from` counts pages.
+//! - The lag of a follower is set when it has processed changes, when the server reports that there are none, and after
+//!   each error. It compares the server's clock with that of the client, and is never negative. On an idle deployment it
+//!   rises to about ten seconds, after which the server writes a no-op to its oplog. It is not set for a server whose resume
+//!   tokens have no readable time.
+//!
+//! # Cost
+//!
+//! An operation reads the clock twice, and looks up three metrics in the recorder: attempts, operations and durations.
+
+/// The recommended bounds of the buckets of `mongo_patterns_operation_duration_seconds`, in seconds: those of the
+/// OpenTelemetry conventions for the duration of database operations.
+pub const DURATION_BUCKETS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
+
+/// The type of a [`Metric`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MetricType {
+    /// A sum that only rises.
+    Counter,
+    /// A value that rises and falls.
+    Gauge,
+    /// A distribution of values.
+    Histogram,
+}
+
+/// One of the [`METRICS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metric {
+    /// The name.
+    pub name: &'static str,
+    /// The type.
+    pub metric_type: MetricType,
+    /// The names of the labels.
+    pub labels: &'static [&'static str],
+    /// The meaning.
+    pub description: &'static str,
+}
+
+const OF_OPERATION: &[&str] = &["pattern", "operation", "collection"];
+const WITH_OUTCOME: &[&str] = &["pattern", "operation", "collection", "outcome"];
+const WITH_RESULT: &[&str] = &["pattern", "operation", "collection", "result"];
+const WITH_FOLLOWER: &[&str] = &["pattern", "operation", "collection", "follower"];
+
+/// Defines the metrics, and a constant for the name of each.
+macro_rules! metrics {
+    ($($constant:ident = $name:literal, $kind:ident, $labels:ident, $description:literal;)+) => {
+        $(pub(crate) const $constant: &str = $name;)+
+
+        /// All metrics.
+        pub const METRICS: &[Metric] = &[$(Metric {
+            name: $name,
+            metric_type: MetricType::$kind,
+            labels: $labels,
+            description: $description,
+        },)+];
+    };
+}
+
+metrics! {
+    OPERATIONS = "mongo_patterns_operations_total", Counter, WITH_OUTCOME,
+        "Operations that ended.";
+    DURATION = "mongo_patterns_operation_duration_seconds", Histogram, OF_OPERATION,
+        "Durations of operations, with all retries and backoffs.";
+    ATTEMPTS = "mongo_patterns_attempts_total", Counter, OF_OPERATION,
+        "Attempts of operations: the first attempt of each, and its retries.";
+    CONFLICTS = "mongo_patterns_conflicts_total", Counter, OF_OPERATION,
+        "Conflicts with concurrent writers that operations met.";
+    RETRIES = "mongo_patterns_retries_total", Counter, OF_OPERATION,
+        "Retries of operations after conflicts and network errors.";
+    SPILLED = "mongo_patterns_spilled_elements_total", Counter, OF_OPERATION,
+        "Elements that inserts and pushes stored in overflow documents.";
+    OVERFLOW = "mongo_patterns_overflow_documents_total", Counter, OF_OPERATION,
+        "Overflow documents that inserts and pushes opened.";
+    REFRESHES = "mongo_patterns_refreshes_total", Counter, WITH_RESULT,
+        "Refreshes of subsets, one for each parent.";
+    MIGRATED = "mongo_patterns_migrated_documents_total", Counter, OF_OPERATION,
+        "Documents that migrations migrated, counted after each chunk.";
+    CHANGES = "mongo_patterns_follower_changes_total", Counter, WITH_FOLLOWER,
+        "Changes of children that followers processed.";
+    LAG = "mongo_patterns_follower_lag_seconds", Gauge, WITH_FOLLOWER,
+        "Seconds between the cluster time up to which a follower processed all changes and now.";
+}
+
+/// Registers the descriptions and units of all metrics with the recorder. Call it once, after the recorder is installed.
+///
+/// ```
+/// mongo_patterns_core::metrics::describe_metrics();
+/// ```
+pub fn describe_metrics() {
+    for metric in METRICS {
+        let unit = match metric.name.ends_with("_seconds") {
+            true => ::metrics::Unit::Seconds,
+            false => ::metrics::Unit::Count,
+        };
+        match metric.metric_type {
+            MetricType::Counter => ::metrics::describe_counter!(metric.name, unit, metric.description),
+            MetricType::Gauge => ::metrics::describe_gauge!(metric.name, unit, metric.description),
+            MetricType::Histogram => ::metrics::describe_histogram!(metric.name, unit, metric.description),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_documents_every_metric() {
+        let rows = METRICS.iter().map(|metric| {
+            let metric_type = format!("{:?}", metric.metric_type).to_lowercase();
+            let unit = match metric.name.ends_with("_seconds") {
+                true => " seconds ",
+                false => " ",
+            };
+            let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+            let labels = labels.join(", ");
+            let (name, description) = (metric.name, metric.description);
+            format!("| `{name}` | {metric_type} |{unit}| {labels} | {description} |")
+        });
+        let table: Vec<&str> = include_str!("metrics.md").lines().skip(2).collect();
+        assert_eq!(table, rows.collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,275 @@
+//! What the calls count, and that labels contain no user data.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use mongo_patterns::metrics::{METRICS, MetricType};
+use mongo_patterns::subset::Consistency;
+use mongo_patterns_testkit::{self as testkit, FailPoint};
+use mongodb::bson::{Bson, Document};
+
+use ::metrics::set_default_local_recorder as listen;
+use metrics_util::MetricKind;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+use crate::bucket::migration as bucket_migration;
+use crate::common::support::{SECOND, at, same_second, spread, trades};
+use crate::outlier::support as outlier;
+use crate::outlier::{damage::main_of, damage::plant};
+use crate::subset::follower_support as follower;
+use crate::subset::support as subset;
+
+/// What was recorded.
+struct Seen(Vec<(String, Vec<(String, String)>, DebugValue)>);
+
+impl Seen {
+    /// Takes what was recorded. Every metric is a documented one, with its labels.
+    fn take(recorder: &DebuggingRecorder) -> Self {
+        let recorded = recorder.snapshotter().snapshot().into_vec().into_iter();
+        let recorded = recorded.map(|(key, _, _, value)| {
+            let (kind, key) = key.into_parts();
+            let labels = key
+                .labels()
+                .map(|label| (label.key().to_owned(), label.value().to_owned()));
+            let labels: Vec<_> = labels.collect();
+            let metric = METRICS.iter().find(|metric| metric.name == key.name());
+            let metric = metric.unwrap_or_else(|| panic!("{} is not documented", key.name()));
+            let expected = match metric.metric_type {
+                MetricType::Counter => MetricKind::Counter,
+                MetricType::Gauge => MetricKind::Gauge,
+                _ => MetricKind::Histogram,
+            };
+            assert_eq!(kind, expected, "{}", metric.name);
+            let names: Vec<&str> = labels.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names, metric.labels, "{}", metric.name);
+            (metric.name.to_owned(), labels, value)
+        });
+        Self(recorded.collect())
+    }
+
+    fn values(&self, name: &str, labels: &[(&str, &str)]) -> impl Iterator<Item = &DebugValue> {
+        let has = move |all: &[(String, String)]| {
+            let has = |(name, value): &(&str, &str)| all.iter().any(|(n, v)| n == name && v == value);
+            labels.iter().all(has)
+        };
+        let name = format!("mongo_patterns_{name}");
+        let found = self.0.iter().filter(move |(n, all, _)| *n == name && has(all));
+        found.map(|(_, _, value)| value)
+    }
+
+    /// Returns the sum of the counters with these labels.
+    fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
+        let numbers = self.values(name, labels).map(|value| match value {
+            DebugValue::Counter(number) => *number,
+            other => panic!("{name}: {other:?}"),
+        });
+        numbers.sum()
+    }
+
+    /// Returns how many durations of an operation were recorded.
+    fn durations(&self, operation: &str) -> usize {
+        let (name, labels) = ("operation_duration_seconds", [("operation", operation)]);
+        let lengths = self.values(name, &labels).map(|value| match value {
+            DebugValue::Histogram(durations) => durations.len(),
+            other => panic!("{name}: {other:?}"),
+        });
+        lengths.sum()
+    }
+}
+
+#[tokio::test]
+async fn every_call_is_one_operation_and_labels_have_no_user_values() {
+    testkit::run(async |db| {
+        type Names = mongo_patterns::bucket::BucketRepository<String, String>;
+        let names = Names::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .page_size(1)
+            .build()
+            .unwrap();
+        names.ensure_indexes().await.unwrap();
+        let recorder = DebuggingRecorder::new();
+        let listening = listen(&recorder);
+        for _ in 0..2 {
+            let secret = "secret".to_owned();
+            names.append("secret", &secret).at(at(SECOND)).await.unwrap();
+        }
+        names.page("secret", 1).await.unwrap();
+        names.page("secret", 0).await.unwrap_err();
+        drop(listening);
+
+        let seen = Seen::take(&recorder);
+        let appends = [("pattern", "bucket"), ("operation", "append"), ("collection", "trades")];
+        assert_eq!(
+            seen.count("operations_total", &[&appends[..], &[("outcome", "ok")]].concat()),
+            2
+        );
+        assert_eq!(seen.durations("append"), 2);
+        // The second bucket of the same second needs another `_id`.
+        for (name, number) in [("attempts_total", 3), ("retries_total", 1), ("conflicts_total", 1)] {
+            assert_eq!(seen.count(name, &appends), number, "{name}");
+        }
+        let refused = [("operation", "page"), ("outcome", "InvalidArgument")];
+        assert_eq!(seen.count("operations_total", &refused), 1);
+        assert_eq!(seen.count("operations_total", &[]), 4);
+        let text = format!("{:?}", seen.0);
+        assert!(!text.contains("secret"), "{text}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_retry_in_the_task_of_a_batching_writer_is_counted() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let writer = trades.batching_writer();
+        let recorder = DebuggingRecorder::new();
+        let listening = listen(&recorder);
+        for n in 0..11 {
+            writer.append(&1, &same_second(n)).await.unwrap();
+        }
+        drop(listening);
+        let seen = Seen::take(&recorder);
+        let batched = [("operation", "batched append"), ("collection", "trades")];
+        assert_eq!(seen.count("operations_total", &batched), 11);
+        assert_eq!(seen.count("retries_total", &batched), 1);
+        assert_eq!(seen.count("attempts_total", &batched), 12);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn conflicts_of_a_transaction_and_its_attempts_are_counted() {
+    testkit::run(async |db| {
+        let products = subset::products(db, Consistency::Transactional).await;
+        let recorder = DebuggingRecorder::new();
+        let fault = FailPoint::on(&["update"]).times(2).error_code(112).enable(db).await;
+        let listening = listen(&recorder);
+        products.insert(&subset::review(1)).await.unwrap();
+        drop(listening);
+        fault.disable().await;
+        let seen = Seen::take(&recorder);
+        let insert = [("pattern", "subset"), ("operation", "insert")];
+        for (name, number) in [
+            ("operations_total", 1),
+            ("conflicts_total", 2),
+            ("retries_total", 2),
+            ("attempts_total", 3),
+        ] {
+            assert_eq!(seen.count(name, &insert), number, "{name}");
+        }
+        assert_eq!(seen.count("refreshes_total", &[("result", "written")]), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dropped_future_is_a_cancelled_operation() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let block = Duration::from_secs(3);
+        let blocked = FailPoint::on(&["update"]).times(1).block(block).enable(db).await;
+        let recorder = DebuggingRecorder::new();
+        let listening = listen(&recorder);
+        drop(trades.append(&1, &spread(0)).into_future());
+        assert_eq!(Seen::take(&recorder).0.len(), 0, "it was not polled");
+        tokio::select! {
+            appended = trades.append(&1, &spread(0)) => panic!("{appended:?}"),
+            met = blocked.met(db, Duration::from_secs(60)) => assert!(met),
+        }
+        drop(listening);
+        blocked.disable().await;
+        let seen = Seen::take(&recorder);
+        assert_eq!(seen.count("operations_total", &[("outcome", "cancelled")]), 1);
+        assert_eq!(seen.count("operations_total", &[]), 1);
+        assert_eq!(seen.durations("append"), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn elements_in_overflow_documents_are_counted() {
+    testkit::run(async |db| {
+        let books = outlier::books(db).await;
+        let recorder = DebuggingRecorder::new();
+        let listening = listen(&recorder);
+        books.insert(&outlier::book(1, 49)).await.unwrap();
+        for user in ["a", "b", "c"] {
+            books.push(1, user).await.unwrap();
+        }
+        books.insert(&outlier::book(2, 560)).await.unwrap();
+        drop(listening);
+        let seen = Seen::take(&recorder);
+        for (operation, elements, documents) in [("push", 2, 1), ("insert", 510, 2)] {
+            let labels = [("pattern", "outlier"), ("operation", operation)];
+            assert_eq!(seen.count("spilled_elements_total", &labels), elements, "{operation}");
+            assert_eq!(
+                seen.count("overflow_documents_total", &labels),
+                documents,
+                "{operation}"
+            );
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn refreshes_and_changes_of_a_follower_are_counted() {
+    testkit::run(async |db| {
+        let Some(products) = follower::behind(db, 3, 100).await else {
+            return;
+        };
+        let recorder = DebuggingRecorder::new();
+        let listening = listen(&recorder);
+        products.follow(follower::NAME).run_until_current().await.unwrap();
+        products.insert(&subset::review(1_000_000)).await.unwrap();
+        products.rebuild(2).await.unwrap();
+        drop(listening);
+        let seen = Seen::take(&recorder);
+        let written = |operation| seen.count("refreshes_total", &[("operation", operation), ("result", "written")]);
+        assert_eq!([written("follow"), written("rebuild")], [3, 1]);
+        assert_eq!(seen.count("refreshes_total", &[("operation", "insert")]), 1);
+        let of_follower = [("operation", "follow"), ("follower", follower::NAME)];
+        assert_eq!(seen.count("follower_changes_total", &of_follower), 100);
+        let lag: Vec<&DebugValue> = seen.values("follower_lag_seconds", &of_follower).collect();
+        let [DebugValue::Gauge(lag)] = lag[..] else {
+            panic!("{lag:?}")
+        };
+        // The clocks of the server and the client are the same here.
+        assert!((0.0..3600.0).contains(&lag.0), "{lag}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn migrated_documents_are_counted_but_planned_ones_are_not() {
+    testkit::run(async |db| {
+        let books: outlier::Books = outlier::builder(db).build().unwrap();
+        let main = (0..).zip([1, 51, 700]).map(|(id, number)| main_of(id, 0..number));
+        plant(db, main.collect(), vec![]).await;
+        let recorder = DebuggingRecorder::new();
+        let listening = listen(&recorder);
+        books.migrate_existing().dry_run().await.unwrap();
+        assert_eq!(Seen::take(&recorder).count("migrated_documents_total", &[]), 0);
+        books.migrate_existing().await.unwrap();
+        let seen = Seen::take(&recorder);
+        let lists = [("pattern", "outlier"), ("operation", "migrate_existing")];
+        assert_eq!(seen.count("migrated_documents_total", &lists), 2);
+        if !bucket_migration::can_move(db).await {
+            return;
+        }
+
+        let keys: Vec<Bson> = (0..4).map(Bson::Int32).collect();
+        bucket_migration::fill(db, &bucket_migration::documents(&keys, 25)).await;
+        let trades = bucket_migration::histories::<u32>(db).build().unwrap();
+        let source = db.collection::<Document>("flat");
+        trades.migrate_from_flat(&source).plan().await.unwrap();
+        assert_eq!(Seen::take(&recorder).count("migrated_documents_total", &[]), 0);
+        trades.migrate_from_flat(&source).await.unwrap();
+        drop(listening);
+        let seen = Seen::take(&recorder);
+        let items = [("pattern", "bucket"), ("operation", "migrate_from_flat")];
+        assert_eq!(seen.count("migrated_documents_total", &items), 100);
+    })
+    .await;
+}
