@@ -2,6 +2,7 @@
 
 pub(crate) mod choices;
 pub(crate) mod connections;
+pub(crate) mod metrics;
 pub(crate) mod origins;
 pub(crate) mod pages;
 pub(crate) mod process;

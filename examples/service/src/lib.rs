@@ -20,6 +20,7 @@
 //! - `guard.rs`: the checks of every request, among them that no other site sends a write.
 //! - `serve.rs`: connections, with time limits for slow clients and a graceful shutdown.
 //! - `health.rs`: liveness and readiness.
+//! - `metrics.rs`: the metrics for Prometheus.
 //!
 //! There are no users: every client may read and write. Authentication, rate limits and TLS belong to a reverse proxy.
 
@@ -29,6 +30,7 @@ mod guard;
 mod health;
 mod input;
 mod layout;
+mod metrics;
 mod patrons;
 mod problem;
 mod products;
@@ -68,6 +70,7 @@ pub async fn run() -> Result<()> {
         .with_max_level(Level::INFO)
         .with_writer(stderr)
         .init();
+    let metrics = metrics::install()?;
     let (read_timeout, request_timeout) = (ReadTimeout::from_env()?, RequestTimeout::from_env()?);
     let client = Client::with_options(client_options().await?)?;
     let store = Store::new(&client)?;
@@ -79,11 +82,14 @@ pub async fn run() -> Result<()> {
 
     // It serves from the start, and reports that it is not ready until the collections are prepared.
     let preparing = tokio::spawn(store.clone().prepare());
+    let upkeep = tokio::spawn(metrics::upkeep(metrics.clone()));
     let router = router(store)
         .layer(Extension(request_timeout))
-        .layer(Extension(read_timeout));
+        .layer(Extension(read_timeout))
+        .layer(Extension(metrics));
     let served = serve::until_stopped(listener, router, read_timeout).await;
     preparing.abort();
+    upkeep.abort();
     served
 }
 
@@ -113,6 +119,7 @@ fn router(store: Store) -> Router {
         .route_layer(from_fn(guard::in_time));
     let all = pages
         .merge(health::routes())
+        .route("/metrics", get(metrics::metrics))
         .route("/", get(layout::home))
         .route("/style.css", get(layout::style))
         .route("/problems", get(problem::list))
