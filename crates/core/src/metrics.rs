@@ -20,8 +20,8 @@
 //!
 //! # What is counted?
 //!
-//! - An operation begins at the first poll of its future. One that [`plan`](crate::PlannedCommand)s is an operation, too.
-//!   Calls that return a stream are no operations. What happens while the caller reads the stream is not counted.
+//! - An operation begins at the first poll of its future. A migration's `plan` is an operation, too. Calls that return a
+//!   stream are no operations: what happens while the caller reads the stream is not counted.
 //! - The calls of a batching writer are the operations `batched append` and `batched push`. The attempts of a batch after the
 //!   first one count for the call that began the batch.
 //! - In a transaction of the caller, spilled elements and refreshes are counted when they are sent, also if the transaction
