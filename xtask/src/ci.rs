@@ -59,7 +59,7 @@ enum Step {
     Examples,
     /// The commands of the tutorial in the book.
     Tutorial,
-    /// The benchmarks in a short form.
+    /// The benchmarks and the hazards of recipes, in a short form.
     Benchmarks,
     /// That the dependencies support the oldest Rust that we support.
     Msrv,
@@ -181,16 +181,10 @@ fn run_long_tests() -> Result<()> {
 
 fn run_benchmarks() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let bench = [
-        "run",
-        "--quiet",
-        "--locked",
-        "--package",
-        "mongo-patterns-bench",
-        "--",
-        "--quick",
-    ];
-    output(cargo(bench).arg("--out").arg(folder.path()))?;
+    let bench = ["run", "--quiet", "--locked", "--package", "mongo-patterns-bench", "--"];
+    output(cargo(bench).arg("--quick").arg("--out").arg(folder.path()))?;
+    // It fails if a row of ours has a hazard.
+    run_process(cargo(bench).args(["hazards", "--quick"]))?;
     let mut expected: BTreeSet<String> = BENCHMARKS.into_iter().map(str::to_owned).collect();
     for entry in fs::read_dir(folder.path())? {
         let path = entry?.path();

@@ -7,6 +7,7 @@ mod alternate;
 mod bucket;
 mod counts;
 mod cpu;
+mod hazards;
 mod latency;
 mod measure;
 mod memory;
@@ -20,7 +21,7 @@ mod svg;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::Document;
 use mongodb::{Client, Collection, Database};
@@ -30,7 +31,10 @@ use crate::report::Section;
 
 /// Benchmarks of mongo-patterns, against the MongoDB at MONGODB_URI or one that this program starts.
 #[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
 struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Runs with small sizes, to try the program: the figures are not meaningful.
     #[arg(long)]
     quick: bool,
@@ -44,6 +48,13 @@ struct Args {
     /// none with --quick or --only.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs the recipes of MongoDB's manual, those of its agent skills, and mongo-patterns under one load with killed
+    /// primaries, and prints what they lose.
+    Hazards(hazards::Options),
 }
 
 /// The benchmarks of one pattern.
@@ -108,6 +119,9 @@ impl Bench<'_> {
 #[tokio::main]
 async fn main() -> Result<()> {
     let args = Args::parse();
+    if let Some(Command::Hazards(options)) = &args.command {
+        return hazards::run(options).await;
+    }
     let known = |name: &str| {
         PARTS
             .iter()

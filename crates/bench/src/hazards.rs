@@ -1,0 +1,258 @@
+//! The hazards of the recipes: what they lose under concurrent writers, killed primaries, and callers that retry.
+//!
+//! MongoDB publishes each pattern twice: in its manual, and in the skill `mongodb-schema-design` of its repository
+//! `mongodb/agent-skills`, which coding agents read. Both are reimplemented here from their descriptions. Every recipe
+//! gets the same operations, the same callers and the same kills. Checks of the stored documents, which share no code
+//! with the library, count the damage.
+
+mod block;
+mod bucket;
+mod cluster;
+mod embedded;
+mod load;
+mod outlier;
+mod stored;
+mod subset;
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use mongodb::Database;
+use mongodb::bson::DateTime;
+
+use crate::report::{Table, number};
+use cluster::Cluster;
+use load::{CLIENTS, Fate, Ledger, Size, TIME_LIMIT, WRITERS, Write};
+
+/// The options of the subcommand.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Runs few operations with one kill each, to try the program.
+    #[arg(long)]
+    quick: bool,
+    /// Replaces the text between `<!-- hazards -->` and `<!-- /hazards -->` in this file.
+    #[arg(long, value_name = "FILE", conflicts_with = "quick")]
+    write: Option<PathBuf>,
+}
+
+/// Who describes a recipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Manual,
+    /// The manual, by a program that reads the array, adds to it, and writes it back.
+    WriteBack,
+    AgentSkills,
+    Ours,
+}
+
+impl Source {
+    const ALL: [Self; 4] = [Self::Manual, Self::WriteBack, Self::AgentSkills, Self::Ours];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Manual => "manual",
+            Self::WriteBack => "manual, array written back",
+            Self::AgentSkills => "agent skills",
+            Self::Ours => "mongo-patterns",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Pattern {
+    Bucket,
+    Outlier,
+    Subset,
+    Embedded,
+}
+
+impl Pattern {
+    const ALL: [Self; 4] = [Self::Bucket, Self::Outlier, Self::Subset, Self::Embedded];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bucket => "bucket",
+            Self::Outlier => "outlier",
+            Self::Subset => "subset",
+            Self::Embedded => "embedded",
+        }
+    }
+
+    /// Returns whether the pattern has this recipe. Where the manual has no commands for an array, a
+    /// program can also write it back.
+    fn has(self, source: Source) -> bool {
+        source != Source::WriteBack || matches!(self, Self::Outlier | Self::Embedded)
+    }
+
+    /// Creates the collections, indexes and first documents.
+    async fn prepare(self, source: Source, database: &Database) -> Result<()> {
+        match self {
+            Self::Bucket => bucket::prepare(source, database).await,
+            Self::Outlier => outlier::prepare(source, database).await,
+            Self::Subset => subset::prepare(source, database).await,
+            Self::Embedded => embedded::prepare(source, database).await,
+        }
+    }
+
+    /// Returns the writes of each client.
+    fn writes(self, source: Source, databases: &[Database]) -> Result<Vec<Write>> {
+        match self {
+            Self::Bucket => bucket::writes(source, databases),
+            Self::Outlier => outlier::writes(source, databases),
+            Self::Subset => subset::writes(source, databases),
+            Self::Embedded => embedded::writes(source, databases),
+        }
+    }
+
+    async fn check(self, source: Source, database: &Database, ledger: &Ledger) -> Result<Hazards> {
+        match self {
+            Self::Bucket => bucket::check(database, ledger).await,
+            Self::Outlier => outlier::check(source, database, ledger).await,
+            Self::Subset => subset::check(source, database, ledger).await,
+            Self::Embedded => embedded::check(database, ledger).await,
+        }
+    }
+}
+
+/// What the stored documents show. `None` where it does not apply to the pattern.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Hazards {
+    /// Acknowledged, and not stored.
+    lost: u64,
+    /// Stored more than once.
+    doubled: u64,
+    /// Documents whose copies or totals contradict the data.
+    stale: Option<u64>,
+    /// Partial pages and overflow documents before the last one, and missing positions.
+    gaps: Option<u64>,
+    /// Documents that exceed a bound, compete for a position, or that no reader finds.
+    wrong: u64,
+}
+
+impl Hazards {
+    fn is_none(self) -> bool {
+        self.lost + self.doubled + self.stale.unwrap_or(0) + self.gaps.unwrap_or(0) + self.wrong == 0
+    }
+}
+
+/// Runs all recipes, and prints one table.
+pub(crate) async fn run(options: &Options) -> Result<()> {
+    let size = if options.quick { Size::QUICK } else { Size::FULL };
+    let mut cluster = Cluster::start().await?;
+    let (mut rows, mut violated) = (Vec::new(), Vec::new());
+    for pattern in Pattern::ALL {
+        for source in Source::ALL.into_iter().filter(|source| pattern.has(*source)) {
+            let name = format!("{}: {}", pattern.name(), source.name());
+            let (ledger, hazards, commands) = run_once(&mut cluster, pattern, source, size)
+                .await
+                .with_context(|| name.clone())?;
+            eprintln!("{name}: {hazards:?}, {}", ledger.summary());
+            if source == Source::Ours && !hazards.is_none() {
+                violated.push(name.clone());
+            }
+            rows.push(row(name, &ledger, hazards, commands));
+        }
+    }
+    let text = text(&cluster, size, rows);
+    println!("{text}");
+    ensure!(
+        violated.is_empty(),
+        "mongo-patterns violated its guarantees: {}",
+        violated.join(", ")
+    );
+    if let Some(file) = &options.write {
+        let path = || file.display().to_string();
+        let old = fs::read_to_string(file).with_context(path)?;
+        fs::write(file, block::replace(&old, &text).with_context(path)?).with_context(path)?;
+    }
+    Ok(())
+}
+
+/// Runs one recipe in a database of its own. Returns the outcomes, the damage and the commands per operation.
+async fn run_once(
+    cluster: &mut Cluster,
+    pattern: Pattern,
+    source: Source,
+    size: Size,
+) -> Result<(Ledger, Hazards, f64)> {
+    let name = format!("{}_{}", pattern.name(), source.name().replace([' ', '-', ','], "_"));
+    let plain = cluster.plain(&name).await?;
+    pattern.prepare(source, &plain).await?;
+    let mut databases = Vec::new();
+    for _ in 0..CLIENTS {
+        databases.push(cluster.counted(&name).await?);
+    }
+    let writes = pattern.writes(source, &databases)?;
+    let before = cluster.commands();
+    let ledger = load::run(cluster, size, &writes).await?;
+    cluster.wait_until_idle(&plain).await?;
+    let commands = (cluster.commands() - before) as f64 / size.operations as f64;
+    let hazards = pattern.check(source, &plain, &ledger).await?;
+    plain.drop().await?;
+    Ok((ledger, hazards, commands))
+}
+
+const COLUMNS: [&str; 9] = [
+    "recipe",
+    "acknowledged",
+    "refused",
+    "lost",
+    "doubled",
+    "stale",
+    "gaps",
+    "wrong documents",
+    "commands per operation",
+];
+
+fn row(name: String, ledger: &Ledger, hazards: Hazards, commands: f64) -> Vec<String> {
+    let count = |count: u64| number(count as f64);
+    let optional = |counted: Option<u64>| counted.map_or_else(|| "-".to_owned(), count);
+    vec![
+        name,
+        count(ledger.count(Fate::Acknowledged)),
+        count(ledger.count(Fate::Refused)),
+        count(hazards.lost),
+        count(hazards.doubled),
+        optional(hazards.stale),
+        optional(hazards.gaps),
+        count(hazards.wrong),
+        number(commands),
+    ]
+}
+
+/// Returns the table with its conditions, as Markdown.
+fn text(cluster: &Cluster, size: Size, rows: Vec<Vec<String>>) -> String {
+    let now = DateTime::now().try_to_rfc3339_string().unwrap_or_default();
+    let date = now.split('T').next().unwrap_or_default();
+    let kills = match size.kills {
+        1 => "once".to_owned(),
+        kills => format!("{kills} times"),
+    };
+    let table = Table {
+        title: String::new(),
+        columns: COLUMNS.map(str::to_owned).into(),
+        rows,
+    };
+    format!(
+        "Measured on {date} with mongo-patterns {} and MongoDB {}: {} operations on each recipe, by {WRITERS} writers of\n\
+         {CLIENTS} clients, on three nodes whose primary is killed {kills}. A caller retries once, after a network error \
+         or a\n\
+         time-out of {} s. A twentieth of the operations is dropped midway, as if the process died. The recipes are those \
+         of the\n\
+         manual and of MongoDB's [agent skills](https://github.com/mongodb/agent-skills).\n\n{}\n{LEGEND}",
+        env!("CARGO_PKG_VERSION"),
+        cluster.version(),
+        number(size.operations as f64),
+        TIME_LIMIT.as_secs(),
+        table.markdown(),
+    )
+}
+
+const LEGEND: &str = "\
+*Refused* operations are valid, and got an error that no retry solves, such as a duplicate key: a program that ignores it
+loses them. *Lost* are acknowledged and not stored, *doubled* are stored more than once. *Stale* documents contradict the
+data: a subset, a count or a total. *Gaps* are partial pages before the last one. *Wrong documents* exceed a bound, have
+an overflow that no reader finds, or compete for one position. A sixth of the operations of *embedded* exceeds the bound
+of a list, and is answered so. `cargo run --release -p mongo-patterns-bench -- hazards` repeats the run.
+";
