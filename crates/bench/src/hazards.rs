@@ -235,12 +235,11 @@ fn text(cluster: &Cluster, size: Size, rows: Vec<Vec<String>>) -> String {
         rows,
     };
     format!(
-        "Measured on {date} with mongo-patterns {} and MongoDB {}: {} operations on each recipe, by {WRITERS} writers of\n\
-         {CLIENTS} clients, on three nodes whose primary is killed {kills}. A caller retries once, after a network error \
-         or a\n\
-         time-out of {} s. A twentieth of the operations is dropped midway, as if the process died. The recipes are those \
-         of the\n\
-         manual and of MongoDB's [agent skills](https://github.com/mongodb/agent-skills).\n\n{}\n{LEGEND}",
+        "Measured on {date} with mongo-patterns {} and MongoDB {}: {} operations on each recipe, without pauses, by\n\
+         {WRITERS} writers of {CLIENTS} clients, on three nodes whose primary is killed {kills}. A caller retries once, \
+         after a\nnetwork error or a time-out of {} s. A twentieth of the operations is dropped midway, as if the process \
+         died. The\nrecipes are those of the manual and of MongoDB's [agent \
+         skills](https://github.com/mongodb/agent-skills).\n\n{}\n{LEGEND}",
         env!("CARGO_PKG_VERSION"),
         cluster.version(),
         number(size.operations as f64),

@@ -161,7 +161,7 @@ struct Progress {
 }
 
 /// Runs all operations, and kills the primary in between. A killed node restarts before the next kill. Half of the
-/// operations of each part run meanwhile, and the rest afterwards.
+/// operations of a part run concurrently with the kill and the restart, and the rest afterwards.
 pub(super) async fn run(cluster: &mut Cluster, size: Size, writes: &[Write]) -> Result<Ledger> {
     let progress = Arc::new(Progress {
         next: AtomicU64::new(0),

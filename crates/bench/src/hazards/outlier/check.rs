@@ -24,7 +24,7 @@ pub(super) struct Layout {
     pub(super) position: Option<(&'static str, i64)>,
 }
 
-/// What is stored of one book.
+/// The stored data of one book.
 #[derive(Default)]
 struct Book {
     elements: u64,
