@@ -253,5 +253,6 @@ const LEGEND: &str = "\
 loses them. *Lost* are acknowledged and not stored, *doubled* are stored more than once. *Stale* documents contradict the
 data: a subset, a count or a total. *Gaps* are partial pages before the last one. *Wrong documents* exceed a bound, have
 an overflow that no reader finds, or compete for one position. A sixth of the operations of *embedded* exceeds the bound
-of a list, and is answered so. `cargo run --release -p mongo-patterns-bench -- hazards` repeats the run.
+of a list, and is answered so. The calls of mongo-patterns have the ids that make them idempotent. To repeat the run:
+`cargo run --release -p mongo-patterns-bench -- hazards`.
 ";
