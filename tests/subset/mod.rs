@@ -18,6 +18,7 @@ pub(crate) mod shared_refresh;
 pub(crate) mod support;
 pub(crate) mod tampered_tokens;
 pub(crate) mod total;
+pub(crate) mod transactional;
 pub(crate) mod unmigrated;
 pub(crate) mod values;
 pub(crate) mod writes;

@@ -8,6 +8,10 @@
 //! connections of the client's pool, and the transaction would wait for a connection to send its next command. So
 //! transactions lock their keys exclusively, and single commands lock them shared.
 //!
+//! Repositories that were built separately over one client do not share these locks. When the single commands of
+//! one take all connections while they wait for transactions of the other, both wait until the server aborts the
+//! transactions, after a minute. So a process builds one repository and clones it.
+//!
 //! The locks save waiting. Correctness never depends on them: other processes do not see them.
 
 use std::collections::BTreeSet;

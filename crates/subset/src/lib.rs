@@ -87,7 +87,8 @@
 //! - With [`Consistency::Eventual`], a writer reads the parent, writes the child, and refreshes. A repository that wrote a
 //!   parent twice without another writer in between knows its version, and inserts without the first read. An update or a
 //!   delete always writes the parent. An insert writes it only if the child belongs to its subset, or the subset is stale.
-//! - With [`Consistency::Transactional`], one transaction increments the version, writes the child, and writes the subset.
+//! - With [`Consistency::Transactional`], one transaction writes the child and the subset, and increments the version. It
+//!   locks the parent first, unless this repository has written that parent before without a conflict.
 //!
 //! Clients with either consistency can write to the same collections concurrently, with one limit: an eventual insert of a
 //! child that ranks behind the subset does not write the parent. While a transaction that deletes an embedded child of the
@@ -143,11 +144,11 @@
 //!
 //! | call | round trips | in a transaction | documents examined |
 //! |---|---|---|---|
-//! | [`insert`](SubsetRepository::insert) | 3 if no other process writes to the parent; at first 4, or 3 for a child outside the subset | 5 | 1 each, and the first children |
-//! | [`update`](SubsetRepository::update), [`replace`](SubsetRepository::replace), [`delete`](SubsetRepository::delete) | 4 | 5 | the same |
+//! | [`insert`](SubsetRepository::insert) | 3 if no other process writes to the parent; at first 4, or 3 for a child outside the subset | 4 if no other process writes to the parent; at first 5 | 1 each, and the first children |
+//! | [`update`](SubsetRepository::update), [`replace`](SubsetRepository::replace), [`delete`](SubsetRepository::delete) | 4 | the same | the same |
 //! | ... while other processes write to the parent | up to 7 more | again | the same each time |
-//! | ... with a [total](SubsetRepositoryBuilder::total_field) | 1 more each time, and a new child always writes its parent | the same | as many keys as the parent has children; in a transaction none |
-//! | [`insert_many`](SubsetRepository::insert_many) | 1, and 3 for each parent, or 2 as above for a single one | 2, and 3 for each parent | the same for each parent |
+//! | ... with a [total](SubsetRepositoryBuilder::total_field) | 1 more each time, and a new child always writes its parent | 5 | as many keys as the parent has children; in a transaction none |
+//! | [`insert_many`](SubsetRepository::insert_many) | 1, and 3 for each parent, or 2 as above for a single one | 2, and 3 for each parent, or as above for a single one | the same for each parent |
 //! | [`get`](SubsetRepository::get), [`child`](SubsetRepository::child) | 1 | 1 | 1 |
 //! | [`children`](SubsetRepository::children) | 1 | 1 | those it returns, on any page, and at most 1 more |
 //! | [`delete_parent`](SubsetRepository::delete_parent) | 3, or 2 without children, and 1 more if the parent does not exist | 3 | all of its children |

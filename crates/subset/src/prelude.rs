@@ -9,6 +9,7 @@ pub(crate) use mongo_patterns_core::error::CommandError;
 pub(crate) use mongo_patterns_core::error::is_bad_hint;
 pub(crate) use mongo_patterns_core::index::index_missing;
 pub(crate) use mongo_patterns_core::key::stored_integer;
+pub(crate) use mongo_patterns_core::key_locks::LockedKeys;
 pub(crate) use mongo_patterns_core::migration::{Step, Steps, Walk};
 pub(crate) use mongo_patterns_core::progress::{OnProgress, Reporter};
 pub(crate) use mongo_patterns_core::send::primary;

@@ -115,6 +115,19 @@ pub(crate) fn set_subset_and_add(settings: &Settings, total: &FieldName, subset:
     update
 }
 
+/// Sets the subset and increments the version, of a parent that has one.
+pub(crate) fn set_subset_and_increment(settings: &Settings, subset: Vec<Bson>) -> Document {
+    let mut update = set_subset(settings, Derived { subset, total: None });
+    update.insert("$inc", doc! { settings.version.as_str(): 1_i64 });
+    update
+}
+
+/// Matches a parent with a version that `$inc` can increment.
+pub(crate) fn with_version(settings: &Settings, id: &Bson) -> Document {
+    let is_version = doc! { "$type": ["int", "long"], "$lt": i64::MAX };
+    doc! { "_id": { "$eq": id }, settings.version.as_str(): is_version }
+}
+
 /// Matches a parent whose total can be added to.
 pub(crate) fn with_total(total: &FieldName, id: &Bson) -> Document {
     doc! { "_id": { "$eq": id }, total.as_str(): { "$type": ["int", "long"] } }
@@ -232,6 +245,19 @@ mod tests {
         assert_eq!(
             with_total(&total, &Bson::Int32(1)),
             doc! { "_id": { "$eq": 1 }, "review_count": { "$type": ["int", "long"] } }
+        );
+    }
+
+    #[test]
+    fn one_update_sets_the_subset_and_increments_the_version() {
+        let settings = Settings::example();
+        assert_eq!(
+            with_version(&settings, &Bson::Int32(1)),
+            doc! { "_id": { "$eq": 1 }, "reviews_version": { "$type": ["int", "long"], "$lt": i64::MAX } }
+        );
+        assert_eq!(
+            set_subset_and_increment(&settings, Vec::new()),
+            doc! { "$set": { "reviews": [] }, "$inc": { "reviews_version": 1_i64 } }
         );
     }
 

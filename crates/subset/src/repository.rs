@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
+use mongo_patterns_core::hints::HintCache;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
-use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
+use mongo_patterns_core::key_locks::KeyLocks;
 use mongodb::options::{CollectionOptions, WriteConcern};
 use tokio::sync::{OnceCell, RwLockReadGuard};
 
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) children: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
     pub(crate) versions: VersionCache,
+    /// The parents that this process wrote in a transaction at the first attempt. They had a version then.
+    pub(crate) managed: HintCache<()>,
     pub(crate) refreshes: Refreshes,
     locks: Arc<KeyLocks>,
     consistency: OnceCell<Consistency>,
@@ -148,6 +151,7 @@ impl Shared {
             children: self.children.clone(),
             settings: self.settings.clone(),
             versions: VersionCache::default(),
+            managed: HintCache::default(),
             refreshes: Refreshes::default(),
             locks: Arc::clone(&self.locks),
             consistency: self.consistency.clone(),
@@ -173,6 +177,7 @@ impl<P, C> SubsetRepository<P, C> {
                 children,
                 settings,
                 versions: VersionCache::default(),
+                managed: HintCache::default(),
                 refreshes: Refreshes::default(),
                 locks: Arc::default(),
                 consistency: OnceCell::new(),

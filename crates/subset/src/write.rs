@@ -26,10 +26,10 @@
 //! check the parent after its commit. That costs every transactional delete and update a round trip, and the call does
 //! not see the commit of the caller's transaction. So it is a documented limit of both consistencies on one parent.
 //!
-//! ## Why does a transaction increment the version first?
+//! ## Why does a transaction increment the version?
 //!
 //! To write an equal array is no write for the server, and causes no conflict between two transactions. The version
-//! always changes.
+//! always changes. See [`transactional`] for when it does.
 //!
 //! ## Why does a transaction add to the total, while other writes count?
 //!
@@ -69,16 +69,7 @@ pub(crate) async fn run(write: Write<'_>, session: Option<&mut ClientSession>) -
         return eventual::write(&write, session.as_mut()).await;
     }
     let locked = shared.lock_exclusively(&write.parents).await;
-    let retry = &shared.settings.retry;
-    let written = transaction::run(
-        &shared.parents,
-        retry,
-        session.as_mut(),
-        locked,
-        &write,
-        |session, write| Box::pin(transactional::write(write, session)),
-    );
-    counted(written.await)
+    counted(transactional::run(&write, session.as_mut(), locked).await)
 }
 
 /// Counts the refreshes of a write in a transaction.

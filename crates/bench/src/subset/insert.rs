@@ -22,7 +22,8 @@ Writers insert reviews of products that have fifty each at first, one of each pr
 an insert, followed by a `$push` with `$sort` and `$slice`. It is not safe to retry, and the next deletion makes its \
 subset wrong. Rows are compared with it, and `insert, eventual` also with the same commands by hand. A repository \
 that is the only writer of a product has cached its version from the third write on, and saves a find; `first insert` \
-is each product's first insert by a new repository. A review that is too old for the subset writes nothing to the \
+is each product's first insert by a new repository. A transaction writes the product after the review, by one \
+update, from the second insert on; with a total, and the first time, it locks the product before. A review that is too old for the subset writes nothing to the \
 product, which takes one command after the insert, except with a total, for which it counts all reviews.";
 
 #[derive(Clone, Copy, Debug, PartialEq)]

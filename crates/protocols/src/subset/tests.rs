@@ -12,6 +12,11 @@ fn cached(change: Change) -> Client {
     Client::Write(Write::new(Form::Ours, Mode::Eventual, change).with_cached_version(1))
 }
 
+/// A transaction of a process that has written the parent before.
+fn child_first(change: Change) -> Client {
+    Client::Write(Write::new(Form::Ours, Mode::Transactional, change).with_known_parent())
+}
+
 /// The subset has children 0 and 1, but not 2.
 const CHILDREN: [Child; 3] = [(0, 9), (1, 8), (2, 5)];
 
@@ -119,6 +124,87 @@ fn with_transactions_the_parent_is_always_correct() {
         };
         explore(subset).assert_holds(1000);
     }
+}
+
+/// Without a total: with one, a transaction writes the parent first.
+#[test]
+fn transactions_that_write_the_child_first_keep_the_parent_correct() {
+    use Change::{Delete, Insert, Nothing, Update};
+    let parent_first = of(Form::Ours, Mode::Transactional);
+    let three = Documents::of(&CHILDREN, false);
+    let mut starts = writes(&child_first, false);
+    starts.extend([
+        (
+            three.clone(),
+            vec![
+                child_first(Insert((3, 7))),
+                parent_first(Delete(0)),
+                child_first(Update((1, 1))),
+            ],
+        ),
+        (
+            three,
+            vec![
+                child_first(Insert((0, 9))),
+                child_first(Update((5, 1))),
+                child_first(Delete(5)),
+            ],
+        ),
+        (
+            Documents::embedded(&CHILDREN),
+            vec![
+                child_first(Insert((3, 7))),
+                child_first(Delete(0)),
+                parent_first(Nothing),
+            ],
+        ),
+    ]);
+    let subset = Subset {
+        form: Form::Ours,
+        total: false,
+        starts,
+    };
+    explore(subset).assert_holds(1000);
+}
+
+#[test]
+fn eventual_writers_are_compatible_with_transactions_that_write_the_child_first() {
+    use Change::{Delete, Insert, Update};
+    let eventual = of(Form::Ours, Mode::Eventual);
+    let three = Documents::of(&CHILDREN, false);
+    let deletes = Client::DeleteParent(DeleteParent::default());
+    let subset = Subset {
+        form: Form::Ours,
+        total: false,
+        starts: vec![
+            (
+                three.clone(),
+                vec![
+                    child_first(Delete(0)),
+                    eventual(Insert((3, 7))),
+                    eventual(Update((2, 10))),
+                ],
+            ),
+            (
+                three.clone(),
+                vec![
+                    child_first(Insert((3, 7))),
+                    child_first(Update((1, 1))),
+                    eventual(Delete(0)),
+                ],
+            ),
+            (three.clone(), vec![child_first(Insert((3, 10))), deletes]),
+            (
+                three,
+                vec![
+                    Client::RebuildAll(RebuildAll::after_delete(0)),
+                    child_first(Insert((3, 10))),
+                    eventual(Update((1, 7))),
+                ],
+            ),
+        ],
+    };
+    explore(subset).assert_holds(10_000);
 }
 
 #[test]

@@ -49,6 +49,13 @@ impl Write {
         self
     }
 
+    /// Returns the call of a process that has written the parent before: a transaction writes the child first.
+    #[must_use]
+    pub fn with_known_parent(mut self) -> Self {
+        self.at = At::BeginWithChild;
+        self
+    }
+
     /// Returns the outcome.
     pub fn ended(&self) -> Option<Ended> {
         match self.at {
@@ -153,6 +160,28 @@ impl Write {
             At::Commit(snapshot) => {
                 let snapshot = snapshot.clone();
                 self.commit(total, snapshot, documents, me);
+            }
+            At::BeginWithChild => {
+                documents.transactions.begin(me);
+                self.apply_in(documents.children.clone(), documents, me);
+                let has_version = documents.parent.as_ref().is_some_and(|parent| parent.version.is_some());
+                // A refused child is left to an attempt that writes the parent first.
+                self.at = match std::mem::replace(&mut self.at, At::Begin) {
+                    At::Commit(snapshot) => At::Lock(snapshot, has_version),
+                    _ => At::Begin,
+                };
+            }
+            At::Lock(snapshot, has_version) => {
+                let (snapshot, has_version) = (snapshot.clone(), *has_version);
+                let is_written = has_version && documents.transactions.write(me, PARENT);
+                self.has_conflicted |= has_version && !is_written;
+                self.at = match is_written {
+                    true => At::Commit(snapshot),
+                    false => {
+                        documents.transactions.abort(me);
+                        At::Begin
+                    }
+                };
             }
             At::PushOrPull | At::ReadNext | At::SetOrPush => self.naive(form, documents),
             At::Ended(_) => {}

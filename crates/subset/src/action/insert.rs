@@ -26,7 +26,11 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// Without a transaction, from the third write to a parent on, three round trips if no other process writes to it,
     /// since the repository knows its version. Two for a child outside the subset, if the fields of the order are
     /// embedded and of equal types. Otherwise four, or three for a child outside the subset, and up to seven more while
-    /// other processes write to the parent. In a transaction five. The first write of a repository has one or two more.
+    /// other processes write to the parent. The first write of a repository has one or two more.
+    ///
+    /// In a transaction four, if this repository has written the parent in a transaction before, without a conflict.
+    /// Otherwise five, and with a [total](crate::SubsetRepositoryBuilder::total_field) also. If the first attempt then finds
+    /// a child with this id, or a parent without a version, a second attempt follows, with at most eight more.
     ///
     /// Without a total, concurrent eventual inserts of one process for one parent share the read of the first children and the write of
     /// the parent: each waits for the current refresh and for the next one, whatever the number of writers.

@@ -25,7 +25,8 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     ///   before it are stored, their parents are written, and the error has their [number](Error::stored_count).
     ///
     /// # Cost
-    /// One round trip for the children, or more beyond 48 MB, and three for each parent. In a transaction one more.
+    /// One round trip for the children, or more beyond 48 MB, and three for each parent. In a transaction one
+    /// more, but none for one parent that [`insert`](Self::insert) would write in four.
     ///
     /// # Cancel safety
     /// - `Transactional`: it has no effect, unless its commit had begun, which completes.

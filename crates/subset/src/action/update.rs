@@ -21,8 +21,10 @@ impl<P, C> SubsetRepository<P, C> {
     ///   parent fails, [`stored_count`](Error::stored_count) of the error is 1.
     ///
     /// # Cost
-    /// Four round trips, and up to seven more while other processes write to the parent. In a transaction five. Each
-    /// examines one document, except the read of the first children, which examines as many as are embedded.
+    /// Four round trips, and up to seven more while other processes write to the parent. In a transaction also four, if
+    /// this repository has written the parent in a transaction before, without a conflict, and otherwise five, as with a
+    /// [total](crate::SubsetRepositoryBuilder::total_field). Each examines one document, except the read of the first
+    /// children, which examines as many as are embedded.
     ///
     /// # Cancel safety
     /// - `Transactional`: it has no effect, unless its commit had begun, which completes.

@@ -45,6 +45,7 @@ pub(crate) async fn delete_parent(
 async fn delete(shared: &Shared, parent: &Bson, mut session: Option<&mut Session<'_>>) -> Result<DeletedParent> {
     let settings = &shared.settings;
     shared.versions.forget(parent);
+    shared.managed.forget(parent);
     let mut found = false;
     let mut deletable = Some(query::managed(settings, parent));
     while let Some(filter) = deletable {

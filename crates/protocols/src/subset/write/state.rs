@@ -80,6 +80,10 @@ pub(super) enum At {
     ApplyIn(Vec<Child>),
     /// The transaction: reads the first children, writes the parent, and commits.
     Commit(Vec<Child>),
+    /// The transaction of a process that has written the parent before: begins, and writes the child.
+    BeginWithChild,
+    /// The same: writes the parent. It has the snapshot, and whether the parent has a version in it.
+    Lock(Vec<Child>, bool),
     /// The naive forms: pushes or pulls the child.
     PushOrPull,
     /// The naive forms: reads the first children.
