@@ -1,8 +1,8 @@
 //! Subsets: products with the two newest of their reviews.
 
 use futures::TryStreamExt;
-use mongo_patterns::ErrorKind;
 use mongo_patterns::subset::{Consistency, Finding, Problem};
+use mongo_patterns::{Error, ErrorKind};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
@@ -162,6 +162,7 @@ impl Model for Shop {
     fn operations() -> Vec<Operation<Self>> {
         let mut operations = eventual();
         operations.extend(transactional());
+        operations.extend(child_first());
         operations.extend(upkeep());
         operations.extend(reads());
         operations.extend(super::sessions::of_subsets());
@@ -235,6 +236,38 @@ fn transactional() -> Vec<Operation<Shop>> {
         }),
         Operation::<Shop>::new(Atomic, DELETE_PARENT, "in a transaction", |m| {
             Box::pin(async move { text(m.transactional.delete_parent(1).await) })
+        }),
+    ]
+}
+
+const AGAIN: &str = "in a second transaction, which writes the child first";
+
+/// Writes a product in a transaction, without a change of its reviews.
+async fn write_first(m: &Shop) -> Result<(), Error> {
+    m.transactional.delete(1, 999).await.map(drop)
+}
+
+fn child_first() -> Vec<Operation<Shop>> {
+    vec![
+        Operation::<Shop>::new(Atomic, INSERT, AGAIN, |m| {
+            Box::pin(async move {
+                write_first(m).await?;
+                text(m.transactional.insert(&review_of(1, 20, 20)).await)
+            })
+        })
+        .retry_errors(EXISTS),
+        Operation::<Shop>::new(Atomic, UPDATE, AGAIN, |m| {
+            Box::pin(async move {
+                write_first(m).await?;
+                let later = doc! { "published_date": day(30) };
+                text(m.transactional.update(1, 0, later).await)
+            })
+        }),
+        Operation::<Shop>::new(Atomic, DELETE, AGAIN, |m| {
+            Box::pin(async move {
+                write_first(m).await?;
+                text(m.transactional.delete(1, 3).await)
+            })
         }),
     ]
 }
