@@ -9,7 +9,7 @@ use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, doc};
 
-use crate::common::support::{all, end_transactions};
+use crate::common::support::{all, dropped_commands, end_transactions, quiet};
 use crate::subset::support::*;
 
 const COMMANDS: [&str; 6] = ["update", "insert", "delete", "find", "commitTransaction", "aggregate"];
@@ -72,21 +72,16 @@ async fn found(products: &Products) -> Vec<Finding> {
 
 /// Checks that `verify` reports exactly the stale parents, and that they can be repaired. Returns their number.
 async fn check(db: &TestDatabase, products: &Products, operation: Operation, by_write: bool, context: &str) -> usize {
-    let (findings, expected) = loop {
-        let stored = async || (all(&product(db)).await, all(&reviews(db)).await);
-        let before = stored().await;
-        let (findings, expected) = (found(products).await, wrong(&product(db), &reviews(db), 10).await);
-        // The last command of a dropped client may arrive late.
-        if stored().await == before {
-            break (findings, expected);
-        }
-    };
+    let stored = async || (all(&product(db)).await, all(&reviews(db)).await);
+    let before = stored().await;
+    let (findings, expected) = (found(products).await, wrong(&product(db), &reviews(db), 10).await);
+    assert_eq!(stored().await, before, "{context}: a command arrived late");
     let stale: Vec<Bson> = findings
         .iter()
         .filter(|finding| finding.problem == Problem::Stale)
         .map(|finding| finding.parent_id.clone())
         .collect();
-    assert_eq!(stale, expected, "{context}");
+    assert_eq!(stale, expected, "{context}: {before:?}");
     if let Operation::DeleteParent = operation {
         let gone = product(db).find_one(doc! { "_id": 1 }).await.unwrap().is_none();
         let left = reviews(db).count_documents(doc! { "product_id": 1 }).await.unwrap();
@@ -131,6 +126,7 @@ async fn drop_after(db: &TestDatabase, products: &Products, operation: Operation
     };
     fault.disable().await;
     end_transactions(db).await;
+    dropped_commands(db).await;
     quiet(db).await;
     done
 }
@@ -271,23 +267,4 @@ async fn an_insert_with_a_concurrent_delete_of_its_product_leaves_no_review() {
         assert!(all(&reviews(db)).await.is_empty());
     })
     .await;
-}
-
-/// Waits until the server executes no command of the test's client.
-async fn quiet(db: &TestDatabase) {
-    let admin = db.plain_client().database("admin");
-    let of_test = doc! { "currentOp": true, "appName": db.app_name(), "active": true };
-    loop {
-        let under_way = admin.run_command(of_test.clone()).await.unwrap();
-        let under_way = under_way.get_array("inprog").unwrap().iter();
-        let under_way = under_way.filter_map(Bson::as_document);
-        let writes = under_way.filter(|operation| {
-            operation
-                .get_str("ns")
-                .is_ok_and(|ns| ns.starts_with(db.database().name()))
-        });
-        if writes.count() == 0 {
-            return;
-        }
-    }
 }

@@ -22,8 +22,8 @@ Writers insert reviews of products that have fifty each at first, one of each pr
 an insert, followed by a `$push` with `$sort` and `$slice`. It is not safe to retry, and the next deletion makes its \
 subset wrong. Rows are compared with it, and `insert, eventual` also with the same commands by hand. A repository \
 that is the only writer of a product has cached its version from the third write on, and saves a find; `first insert` \
-is each product's first insert by a new repository. A transaction writes the product after the review, by one \
-update, from the second insert on; with a total, and the first time, it locks the product before. A review that is too old for the subset writes nothing to the \
+is each product's first insert by a new repository. A transaction of a writer that has written the product before \
+writes it after the review, by one update; with a total, it locks the product before. A review that is too old for the subset writes nothing to the \
 product, which takes one command after the insert, except with a total, for which it counts all reviews.";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -134,7 +134,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Creates the products, and writes to each until its version is cached.
+    /// Creates the products, and writes to each until its version is cached, or a transaction knows it.
     async fn of(form: Form, collections: Collections, products: i32) -> Result<Self> {
         collections.filled(products, REVIEWS).await?;
         let builder = collections.builder().consistency(form.consistency());
@@ -144,7 +144,11 @@ impl Writer {
         };
         for _ in 0..2 {
             for product in 0..products {
-                repository.rebuild(product).await?;
+                match form.consistency() {
+                    // There is no such review, so this only writes the product.
+                    Consistency::Transactional => drop(repository.delete(product, -1).await?),
+                    _ => drop(repository.rebuild(product).await?),
+                }
             }
         }
         let versions = match form {
