@@ -20,7 +20,10 @@ use crate::subset::follower_support as follower;
 use crate::subset::support as subset;
 
 /// What was recorded.
-struct Seen(Vec<(String, Vec<(String, String)>, DebugValue)>);
+struct Seen(Vec<(String, Labels, DebugValue)>);
+
+/// Names of labels with their values.
+type Labels = Vec<(String, String)>;
 
 impl Seen {
     /// Takes what was recorded. Every metric is a documented one, with its labels.
