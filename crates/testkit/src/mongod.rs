@@ -116,7 +116,7 @@ impl MongodOptions {
 /// # use mongo_patterns_testkit::{Mongod, MongodOptions, StartError};
 /// # async fn f() -> Result<(), StartError> {
 /// let mut mongod = Mongod::start(MongodOptions::new()).await?;
-/// println!("process {} at {}, in {}", mongod.pid(), mongod.uri(), mongod.folder().display());
+/// println!("at {}, in {:?}", mongod.uri(), mongod.folder());
 /// mongod.kill().await?; // as a crash would
 /// mongod.restart().await?;
 /// # Ok(())
