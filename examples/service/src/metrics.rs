@@ -9,7 +9,7 @@ use axum::response::IntoResponse;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use mongo_patterns::metrics::{DURATION_BUCKETS, METRICS, MetricType, describe_metrics};
 
-/// How often the samples of histograms are added to their buckets, if nobody reads them.
+/// How often the samples of histograms are added to their buckets, when no request reads them.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Installs the recorder of the process.
