@@ -151,6 +151,14 @@ impl Error {
         self
     }
 
+    /// Replaces the kind, when a call knows more about the cause.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_kind(mut self, kind: ErrorKind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
     /// Sets how many items of a batch are stored, from the first.
     #[doc(hidden)]
     #[must_use]
@@ -280,6 +288,7 @@ impl fmt::Display for Error {
         }
         match self.0.stored {
             Some(stored) if self.pattern() == Some("subset") => write!(f, " (children stored: {stored})")?,
+            Some(stored) if self.pattern() == Some("reference") => write!(f, " (documents written: {stored})")?,
             Some(stored) => write!(f, " (stored: the items of this key among the first {stored})")?,
             None => {}
         }

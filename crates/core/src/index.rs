@@ -5,6 +5,8 @@ mod ensure;
 mod existing;
 mod plan;
 
+use std::time::Duration;
+
 use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
@@ -34,6 +36,8 @@ pub struct PlannedIndex {
     pub unique: bool,
     /// The documents that it holds, if not all.
     pub partial_filter: Option<Document>,
+    /// How many seconds after the date in its field the server removes a document, if it does.
+    pub expire_after_seconds: Option<u32>,
 }
 
 impl PlannedIndex {
@@ -45,6 +49,7 @@ impl PlannedIndex {
             keys,
             unique: false,
             partial_filter: None,
+            expire_after_seconds: None,
         }
     }
 
@@ -61,6 +66,14 @@ impl PlannedIndex {
     #[must_use]
     pub fn partial(mut self, filter: Document) -> Self {
         self.partial_filter = Some(filter);
+        self
+    }
+
+    /// Makes it a TTL index.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn expiring(mut self, seconds: u32) -> Self {
+        self.expire_after_seconds = Some(seconds);
         self
     }
 
@@ -81,6 +94,10 @@ impl PlannedIndex {
             .name(self.name.clone())
             .unique(self.unique.then_some(true))
             .partial_filter_expression(self.partial_filter.clone())
+            .expire_after(
+                self.expire_after_seconds
+                    .map(|seconds| Duration::from_secs(seconds.into())),
+            )
             .build();
         IndexModel::builder().keys(self.keys.clone()).options(options).build()
     }
@@ -93,6 +110,9 @@ impl PlannedIndex {
         }
         if let Some(filter) = &self.partial_filter {
             definition.insert("partialFilterExpression", filter.clone());
+        }
+        if let Some(seconds) = self.expire_after_seconds {
+            definition.insert("expireAfterSeconds", i32::try_from(seconds).unwrap_or(i32::MAX));
         }
         definition
     }

@@ -21,13 +21,13 @@ pub mod array;
 #[doc(hidden)] // writes of many tasks, sent in batches
 pub mod batching;
 pub mod catalog;
-#[doc(hidden)] // changes of single fields
-pub mod change;
 #[doc(hidden)] // an `_id` of any type that a document can have
 pub mod document_id;
 pub mod error;
 #[doc(hidden)] // field names that cannot become paths or operators
 pub mod field;
+#[doc(hidden)] // followers of change streams
+pub mod follow;
 #[cfg(feature = "__fuzzing")]
 #[doc(hidden)] // checks that take any bytes
 pub mod fuzzing;
@@ -44,6 +44,8 @@ pub mod measure;
 pub mod metrics;
 #[doc(hidden)] // the steps of a migration
 pub mod migration;
+#[doc(hidden)] // numbers of any type, compared and added
+pub mod number;
 pub mod progress;
 mod redacted;
 mod results;
@@ -67,9 +69,9 @@ pub mod size;
 pub mod stored;
 #[doc(hidden)] // transactions of our own
 pub mod transaction;
+#[doc(hidden)] // update operators of one element
+pub mod update;
 
-#[doc(hidden)]
-pub use change::FieldChange;
 #[doc(hidden)]
 pub use document_id::DocumentId;
 pub use error::{Error, ErrorKind, Result};

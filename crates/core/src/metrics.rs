@@ -107,7 +107,7 @@ metrics! {
     MIGRATED = "mongo_patterns_migrated_documents_total", Counter, OF_OPERATION,
         "Documents that migrations migrated, counted after each chunk.";
     CHANGES = "mongo_patterns_follower_changes_total", Counter, WITH_FOLLOWER,
-        "Changes of children that followers processed.";
+        "Changes that followers processed.";
     LAG = "mongo_patterns_follower_lag_seconds", Gauge, WITH_FOLLOWER,
         "Seconds between the cluster time up to which a follower processed all changes and now.";
 }

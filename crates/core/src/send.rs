@@ -5,9 +5,9 @@
 use futures::TryStreamExt;
 use mongodb::bson::{Document, RawDocumentBuf};
 use mongodb::options::{
-    AggregateOptions, CountOptions, DeleteOptions, FindOneAndDeleteOptions, FindOneAndUpdateOptions, FindOneOptions,
-    FindOptions, InsertManyOptions, InsertOneOptions, ReadPreference, ReplaceOptions, SelectionCriteria,
-    UpdateModifications, UpdateOptions,
+    AggregateOptions, CountOptions, DeleteOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions,
+    FindOneAndUpdateOptions, FindOneOptions, FindOptions, InsertManyOptions, InsertOneOptions, ReadPreference,
+    ReplaceOptions, SelectionCriteria, UpdateModifications, UpdateOptions,
 };
 use mongodb::results::{DeleteResult, InsertManyResult, InsertOneResult, UpdateResult};
 use mongodb::{Collection, Database, IndexModel};
@@ -87,6 +87,9 @@ commands! {
     Read find_one(filter: Document), FindOneOptions => Option<RawDocumentBuf>;
     /// Finds one document and updates it.
     WriteOne find_one_and_update(filter: Document, update: UpdateModifications), FindOneAndUpdateOptions
+        => Option<RawDocumentBuf>;
+    /// Finds one document and replaces it.
+    WriteOne find_one_and_replace(filter: Document; document: &RawDocumentBuf), FindOneAndReplaceOptions
         => Option<RawDocumentBuf>;
     /// Finds one document and deletes it.
     WriteOne find_one_and_delete(filter: Document), FindOneAndDeleteOptions => Option<RawDocumentBuf>;

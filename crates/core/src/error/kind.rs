@@ -68,6 +68,10 @@ pub enum ErrorKind {
     LimitReached,
     /// The listed ids are not those of the parent's children.
     ChildSetMismatch,
+    /// The document is at another revision than the call expects.
+    RevisionMismatch,
+    /// Other documents refer to the document.
+    Referenced,
     /// Conflicts with concurrent writers exhausted the retry policy, or occurred once in the caller's transaction.
     Contention,
     /// Authentication failed, or the user lacks a privilege for a command, which had no effect.
@@ -110,6 +114,8 @@ impl ErrorKind {
             | Self::ChildNotFound
             | Self::LimitReached
             | Self::ChildSetMismatch
+            | Self::RevisionMismatch
+            | Self::Referenced
             | Self::DuplicateKey => Class::State,
             Self::Contention | Self::ServerSelection => Class::Transient,
             Self::Network | Self::WriteConcern => Class::Unknown,
@@ -140,7 +146,7 @@ mod tests {
     use super::*;
     use crate::Error;
 
-    const KINDS: [ErrorKind; 32] = [
+    const KINDS: [ErrorKind; 34] = [
         Configuration,
         InvalidArgument,
         InvalidKey,
@@ -168,6 +174,8 @@ mod tests {
         ChildNotFound,
         LimitReached,
         ChildSetMismatch,
+        RevisionMismatch,
+        Referenced,
         Contention,
         Unauthorized,
         ServerSelection,

@@ -31,8 +31,12 @@ pub struct Ensure<'a> {
     pub plan: IndexPlan,
     /// The collection that has them.
     pub collection: &'a Collection<RawDocumentBuf>,
-    /// The other collection of the pattern, which needs none.
+    /// The other collection of the pattern.
     pub other: Option<&'a Collection<RawDocumentBuf>>,
+    /// The indexes of the other collection, if it needs any.
+    pub other_plan: Option<IndexPlan>,
+    /// Further collections of the pattern, with their indexes.
+    pub further: Vec<(&'a Collection<RawDocumentBuf>, IndexPlan)>,
     /// The settings of the repository.
     pub entry: Entry,
     /// The settings that name a field of each document of the collection that has the indexes.
@@ -112,9 +116,14 @@ impl<'a> Ensure<'a> {
         Ok(ensured)
     }
 
-    /// Refuses collections that the pattern cannot work on. One round trip for each database.
+    /// Refuses collections that the pattern cannot work on. One round trip for each database, and for each further
+    /// collection.
     pub(crate) async fn check_collections(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        collection::check(steps, self.collection, self.other).await
+        collection::check(steps, self.collection, self.other).await?;
+        for (further, _) in &self.further {
+            collection::check(steps, further, None).await?;
+        }
+        Ok(())
     }
 
     /// Compares the settings with the catalog. One round trip.
@@ -155,7 +164,25 @@ impl<'a> Ensure<'a> {
     }
 
     async fn create_indexes(&self, plan: &IndexPlan, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
-        let ensured = plan.ensure_in(steps, self.collection, self.other).await?;
+        let mut in_further = Vec::with_capacity(self.further.len());
+        for (further, of_further) in &self.further {
+            collection::check(steps, further, None).await?;
+            let present = steps.list_indexes("look for the indexes", further).await?;
+            of_further.check_conflicts(&present)?;
+            in_further.push(present);
+        }
+        let mut ensured = match (self.other, &self.other_plan) {
+            (Some(other), Some(of_other)) => {
+                self.check_collections(steps).await?;
+                plan.ensure_both(steps, self.collection, (other, of_other)).await?
+            }
+            _ => plan.ensure_in(steps, self.collection, self.other).await?,
+        };
+        for ((further, of_further), present) in self.further.iter().zip(&in_further) {
+            let created = of_further.create_missing(steps, further, present).await?;
+            ensured.created.extend(created.created);
+            ensured.existing.extend(created.existing);
+        }
         if let Some(has_indexes) = self.has_indexes.filter(|_| !steps.is_plan()) {
             has_indexes.store(true, Ordering::Relaxed);
         }

@@ -105,6 +105,23 @@ impl IndexPlan {
         self.create_missing(steps, collection, &present).await
     }
 
+    /// Creates the missing indexes of this collection and of another one. Creates none if one of them conflicts.
+    pub(super) async fn ensure_both(
+        &self,
+        steps: &mut Steps<'_, '_>,
+        collection: &Collection<RawDocumentBuf>,
+        (other, of_other): (&Collection<RawDocumentBuf>, &Self),
+    ) -> Result<EnsuredIndexes> {
+        let present = steps.list_indexes("look for the indexes", collection).await?;
+        let in_other = steps.list_indexes("look for the indexes", other).await?;
+        of_other.check_conflicts(&in_other)?;
+        let mut ensured = self.create_missing(steps, collection, &present).await?;
+        let created = of_other.create_missing(steps, other, &in_other).await?;
+        ensured.created.extend(created.created);
+        ensured.existing.extend(created.existing);
+        Ok(ensured)
+    }
+
     /// Returns the same plan without indexes of these names.
     #[must_use]
     pub(crate) fn without(mut self, names: &[String]) -> Self {

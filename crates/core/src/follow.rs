@@ -1,0 +1,99 @@
+//! The follower of a change stream, for patterns that keep one collection up to date with the writes of other programs to
+//! another.
+//!
+//! # Design
+//!
+//! ## Why is the position stored after the effects of the changes, both with the write concern `majority`?
+//!
+//! The effects of a change are idempotent, so a change that is processed twice does no harm. An effect that is missing,
+//! because the position was stored before it or because a failover has rolled it back, would never be repaired.
+//!
+//! ## Why is a follower current at a cluster time, and not when no changes arrive?
+//!
+//! An empty batch does not show up to which time the server has read. The token of a change stream begins with the
+//! cluster time up to which it has been read.
+
+mod backoff;
+mod commands;
+mod follower;
+mod position;
+mod record;
+mod setup;
+mod stream;
+mod until;
+
+use std::future::Future;
+
+use mongodb::Collection;
+use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
+
+pub use self::follower::{Followed, Follower, OnFollowed, Options};
+pub use self::until::Until;
+use crate::error::Result;
+
+/// What a follower does with the changes of a collection.
+pub trait Target: Send + Sync {
+    /// The changes that arrived together, in the form in which they are applied.
+    type Batch: Default + Send;
+
+    /// Returns the collection whose changes are followed.
+    fn watched(&self) -> &Collection<RawDocumentBuf>;
+
+    /// Returns the pipeline of the change stream.
+    fn pipeline(&self) -> Vec<Document>;
+
+    /// Returns the settings that all followers of one name share.
+    fn record_settings(&self) -> Document;
+
+    /// Returns the texts of the errors.
+    fn texts(&self) -> &'static Texts;
+
+    /// Checks the settings and the indexes.
+    fn check(&self) -> impl Future<Output = Result<()>> + Send;
+
+    /// Does what all changes before the start of the change stream, or lost ones, require. Returns how many documents it
+    /// has written.
+    fn rebuild(&self) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Adds a change to a batch. Does nothing with it unless the effect is [`Effect::Added`].
+    ///
+    /// # Errors
+    /// Those of the encoding.
+    fn add(&self, batch: &mut Self::Batch, event: &RawDocument) -> Result<Effect>;
+
+    /// Applies a batch. Idempotent. Returns how many documents it has written.
+    fn apply(&mut self, batch: Self::Batch) -> impl Future<Output = Result<u64>> + Send;
+}
+
+/// The effect of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It is in the batch, or has no effect.
+    Added,
+    /// An image of the document is missing, so its effect is unknown.
+    Unknown,
+    /// The collection was dropped or renamed.
+    Dropped,
+}
+
+impl Effect {
+    /// Returns whether a change, by the name of its operation, ends the stream.
+    pub fn is_drop(operation: &str) -> bool {
+        matches!(operation, "drop" | "rename" | "dropDatabase" | "invalidate")
+    }
+}
+
+/// The texts of the errors of a follower.
+#[derive(Clone, Copy, Debug)]
+pub struct Texts {
+    /// The server has no pre-images.
+    pub old_server: &'static str,
+    /// Pre-images of the collection are disabled.
+    pub pre_images_disabled: &'static str,
+    /// Changes are lost.
+    pub history_lost: &'static str,
+    /// The collection was dropped or renamed.
+    pub dropped: &'static str,
+    /// A follower of the same name has other settings.
+    pub other_settings: &'static str,
+}

@@ -1,0 +1,33 @@
+//! The commands of a follower.
+
+use mongodb::bson::{Bson, Document, doc};
+
+pub(super) fn hello() -> Document {
+    doc! { "hello": 1 }
+}
+
+/// Finds any document. The reply has the time of the last write of the server, or of all shards that have documents.
+pub(super) fn any_document(collection: &str) -> Document {
+    doc! { "find": collection, "projection": { "_id": 1 }, "limit": 1, "singleBatch": true }
+}
+
+pub(super) fn options_of(collection: &str) -> Document {
+    doc! { "name": collection }
+}
+
+pub(super) fn enable_pre_images(collection: &str) -> Document {
+    doc! { "collMod": collection, "changeStreamPreAndPostImages": { "enabled": true } }
+}
+
+pub(super) fn record(name: &str) -> Document {
+    doc! { "_id": { "kind": "follower", "name": name } }
+}
+
+/// Matches the record of a follower with these settings.
+pub(super) fn own_record(name: &str, settings: &Document) -> Document {
+    doc! { "_id": { "kind": "follower", "name": name }, "settings": settings }
+}
+
+pub(super) fn store_position(token: Bson) -> Document {
+    doc! { "$set": { "token": token }, "$currentDate": { "updated": true } }
+}

@@ -1,0 +1,79 @@
+//! The stored position of followers: one small document for each name, in the catalog of the database.
+
+use mongodb::Collection;
+use mongodb::bson::{self, Bson, Document};
+use mongodb::change_stream::event::ResumeToken;
+use mongodb::options::WriteConcern;
+
+use super::{Target, commands};
+use crate::catalog::catalog_of;
+use crate::error::{self, CommandError, Error, ErrorKind, Result};
+
+pub(super) struct Record {
+    collection: Collection<Document>,
+    name: String,
+    settings: Document,
+    other_settings: &'static str,
+}
+
+impl Record {
+    pub(super) fn of(target: &impl Target, name: String) -> Self {
+        Self {
+            collection: catalog_of(target.watched(), Some(WriteConcern::majority())).clone_with_type(),
+            name,
+            settings: target.record_settings(),
+            other_settings: target.texts().other_settings,
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the position after the last processed change, if there is a record.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the record has other settings.
+    pub(super) async fn read(&self) -> Result<Option<ResumeToken>> {
+        let found = self.collection.find_one(commands::record(&self.name)).await;
+        let Some(mut found) = found.map_err(CommandError::of_read)? else {
+            return Ok(None);
+        };
+        if found.get_document("settings").ok() != Some(&self.settings) {
+            return Err(Error::new(ErrorKind::InvalidArgument, self.other_settings));
+        }
+        let token = found.remove("token").filter(|token| token.as_document().is_some());
+        let token = token.and_then(|token| bson::deserialize_from_bson(token).ok());
+        token.map(Some).ok_or_else(|| {
+            let message = "the record of a follower has no resume token: delete it, and follow again from the start";
+            Error::corrupt(Bson::String(self.name.clone()), "token", message)
+        })
+    }
+
+    /// Stores the position before which all changes are processed.
+    pub(super) async fn write(&self, token: &ResumeToken) -> Result<()> {
+        let token = bson::serialize_to_bson(token).map_err(mongodb::error::Error::from)?;
+        let update = commands::store_position(token);
+        loop {
+            let updated = self.collection.update_one(self.own(), update.clone()).upsert(true);
+            let Err(error) = updated.await else {
+                return Ok(());
+            };
+            if error::duplicate_key(&error).is_none() {
+                return Err(error.into());
+            }
+            // Another follower inserted the record concurrently. If it has other settings, this read refuses it.
+            self.read().await?;
+        }
+    }
+
+    /// Deletes the record, so that the next follower of the name starts from the beginning.
+    pub(super) async fn delete(&self) -> Result<()> {
+        self.collection.delete_one(self.own()).await?;
+        Ok(())
+    }
+
+    fn own(&self) -> Document {
+        commands::own_record(&self.name, &self.settings)
+    }
+}

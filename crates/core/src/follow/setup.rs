@@ -1,0 +1,61 @@
+//! The requirements of a follower.
+
+use futures::TryStreamExt;
+
+use super::{Target, commands};
+use crate::error::{CommandError, Error, ErrorKind, Result};
+
+/// The wire version of MongoDB 6.0.
+const WIRE_VERSION: i32 = 17;
+
+/// Checks that the server has change streams with pre-images.
+///
+/// # Errors
+/// [`Unsupported`](ErrorKind::Unsupported).
+pub(super) async fn check_server(target: &impl Target) -> Result<()> {
+    let unsupported = |message: &'static str| Err(Error::new(ErrorKind::Unsupported, message));
+    let admin = target.watched().client().database("admin");
+    let hello = admin
+        .run_command(commands::hello())
+        .await
+        .map_err(CommandError::of_read)?;
+    let is_replicated = hello.contains_key("setName") || hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid");
+    if !is_replicated {
+        return unsupported(
+            "a standalone server has no change streams: make it a replica set of one node, or call repair()",
+        );
+    }
+    if hello
+        .get_i32("maxWireVersion")
+        .is_ok_and(|version| version < WIRE_VERSION)
+    {
+        return unsupported(target.texts().old_server);
+    }
+    Ok(())
+}
+
+/// Checks that pre-images of the collection are enabled, or enables them.
+///
+/// # Errors
+/// [`PreImagesDisabled`](ErrorKind::PreImagesDisabled).
+pub(super) async fn check_pre_images(target: &impl Target, enable: bool) -> Result<()> {
+    let watched = target.watched();
+    let database = watched.client().database(&watched.namespace().db);
+    let found = database.list_collections().filter(commands::options_of(watched.name()));
+    let mut found = found.await.map_err(CommandError::of_read)?;
+    let found: Option<_> = found.try_next().await.map_err(CommandError::of_read)?;
+    let images = found.and_then(|found| found.options.change_stream_pre_and_post_images);
+    if images.is_some_and(|images| images.enabled) {
+        return Ok(());
+    }
+    if !enable {
+        return Err(Error::new(
+            ErrorKind::PreImagesDisabled,
+            target.texts().pre_images_disabled,
+        ));
+    }
+    database
+        .run_command(commands::enable_pre_images(watched.name()))
+        .await?;
+    Ok(())
+}

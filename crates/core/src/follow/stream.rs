@@ -1,0 +1,77 @@
+//! The change stream of a collection.
+
+use std::time::Duration;
+
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
+use mongodb::change_stream::ChangeStream;
+use mongodb::change_stream::event::ResumeToken;
+use mongodb::options::{FullDocumentBeforeChangeType, FullDocumentType, ReadConcern};
+
+use super::{Target, Texts};
+use crate::error::{self, CommandError, Error, ErrorKind, Result};
+use crate::send::primary;
+
+/// The maximum number of changes in a batch of the server: enough to group them, and few enough for memory.
+const BATCH: u32 = 10_000;
+
+/// The server's codes for a position from which it cannot resume: its oplog does not reach back far enough, or belongs
+/// to another server.
+const HISTORY_LOST: [i32; 4] = [136, 260, 280, 286];
+
+pub(super) async fn watch(
+    target: &impl Target,
+    after: ResumeToken,
+    max_await_time: Duration,
+) -> Result<ChangeStream<RawDocumentBuf>> {
+    open(target, Some(after), BATCH, max_await_time).await
+}
+
+/// Returns the position after all changes so far.
+pub(super) async fn now(target: &impl Target) -> Result<ResumeToken> {
+    let stream = open(target, None, 0, Duration::ZERO).await?;
+    stream.resume_token().ok_or_else(|| {
+        Error::new(
+            ErrorKind::Unsupported,
+            "the server does not report where its change stream begins: update it to MongoDB 6.0",
+        )
+    })
+}
+
+async fn open(
+    target: &impl Target,
+    after: Option<ResumeToken>,
+    batch_size: u32,
+    max_await_time: Duration,
+) -> Result<ChangeStream<RawDocumentBuf>> {
+    let watched: &Collection<RawDocumentBuf> = target.watched();
+    let watch = watched
+        .watch()
+        .pipeline(target.pipeline())
+        .full_document(FullDocumentType::WhenAvailable)
+        .full_document_before_change(FullDocumentBeforeChangeType::WhenAvailable)
+        .resume_after(after)
+        .batch_size(batch_size)
+        .max_await_time(max_await_time)
+        // A change stream accepts no other read concern.
+        .read_concern(ReadConcern::majority())
+        .selection_criteria(primary());
+    let opened = watch.await.map_err(CommandError::of_read);
+    Ok(opened.map_err(|error| failed(error, target.texts()))?.with_type())
+}
+
+pub(super) fn failed(error: CommandError, texts: &Texts) -> Error {
+    if error::code(&error).is_some_and(|code| HISTORY_LOST.contains(&code)) {
+        return lost(texts).caused_by(error);
+    }
+    error.into()
+}
+
+pub(super) fn lost(texts: &Texts) -> Error {
+    Error::new(ErrorKind::HistoryLost, texts.history_lost)
+}
+
+/// Creates the error for a collection that no longer exists.
+pub(super) fn dropped(texts: &Texts) -> Error {
+    Error::new(ErrorKind::CollectionDropped, texts.dropped)
+}
