@@ -231,12 +231,17 @@ impl Process {
 
     /// Creates an error with the end of the log.
     pub(crate) fn failure(&self, problem: &str) -> StartError {
+        StartError::one(self.problem(problem))
+    }
+
+    /// Adds the end of the log to a problem.
+    pub(crate) fn problem(&self, problem: &str) -> String {
         let tail = |name: &str| {
             let text = self.read(name).unwrap_or_default();
             let lines: Vec<&str> = text.lines().collect();
             lines[lines.len().saturating_sub(10)..].join("\n")
         };
-        StartError::one(format!("{problem}\n{}\n{}", tail("out.txt"), tail("log.txt")))
+        format!("{problem}\n{}\n{}", tail("out.txt"), tail("log.txt"))
     }
 }
 

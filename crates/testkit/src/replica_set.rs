@@ -235,11 +235,21 @@ impl ReplicaSet {
             match self.primaries().await.last() {
                 Some(&(_, index)) if Some(index) != but => return Ok(index),
                 _ if started.elapsed() > START_TIMEOUT => {
-                    return Err(StartError::one(format!("no node was primary within {START_TIMEOUT:?}")));
+                    return Err(self.no_primary().await);
                 }
                 _ => tokio::time::sleep(POLL).await,
             }
         }
+    }
+
+    /// Creates an error with the state of each node, and the ends of their logs.
+    async fn no_primary(&self) -> StartError {
+        let mut problems = vec![format!("no node was primary within {START_TIMEOUT:?}")];
+        for (index, node) in self.nodes.iter().enumerate() {
+            let state = node.state().await;
+            problems.push(node.mongod.process.problem(&format!("node {index}: {state}")));
+        }
+        StartError::new(problems)
     }
 
     /// Returns the nodes that act as primary, in the order of their elections.
@@ -265,6 +275,25 @@ impl Node {
         let admin = self.client.as_ref()?.database("admin");
         let hello = tokio::time::timeout(HELLO_TIMEOUT, async { admin.run_command(doc! { "hello": 1 }).await });
         hello.await.ok()?.ok()
+    }
+
+    /// Describes it in an error.
+    async fn state(&self) -> String {
+        let Some(client) = &self.client else {
+            return "killed or frozen".to_owned();
+        };
+        let status = doc! { "replSetGetStatus": 1 };
+        let admin = client.database("admin");
+        match tokio::time::timeout(HELLO_TIMEOUT, async { admin.run_command(status).await }).await {
+            Err(_) => format!("no reply within {HELLO_TIMEOUT:?}"),
+            Ok(Err(error)) => error.to_string(),
+            Ok(Ok(status)) => {
+                let members = status.get_array("members").into_iter().flatten();
+                let members = members.filter_map(|member| member.as_document());
+                let seen = members.filter_map(|member| member.get_str("stateStr").ok());
+                format!("sees {}", seen.collect::<Vec<_>>().join(", "))
+            }
+        }
     }
 
     /// Returns the id of the election that made it primary, if it is. Later elections have greater ids.
