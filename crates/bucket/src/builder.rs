@@ -1,12 +1,15 @@
 //! The builder of a repository.
 
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use mongo_patterns_core::RetryPolicy;
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, configuration, required};
 
 use crate::prelude::*;
 use crate::repository::BucketRepository;
+use crate::settings::figures::{GivenFigures, Kind};
+use crate::settings::window::{Window, Windows};
 use crate::settings::{self, IdPolicy, Settings};
 
 impl<K: Key, T> BucketRepository<K, T> {
@@ -35,6 +38,10 @@ impl<K: Key, T> BucketRepository<K, T> {
             count: "count".to_owned(),
             time: None,
             item_id: None,
+            figures: GivenFigures::default(),
+            window: None,
+            window_field: "window".to_owned(),
+            expire_after: None,
             page_size: 10,
             id_policy: IdPolicy::default(),
             retry: RetryPolicy::default(),
@@ -72,6 +79,10 @@ pub struct BucketRepositoryBuilder<K, T> {
     count: String,
     time: Option<String>,
     item_id: Option<String>,
+    figures: GivenFigures,
+    window: Option<Window>,
+    window_field: String,
+    expire_after: Option<Duration>,
     page_size: u32,
     id_policy: IdPolicy,
     retry: RetryPolicy,
@@ -79,7 +90,8 @@ pub struct BucketRepositoryBuilder<K, T> {
 }
 
 mongo_patterns_core::clone_fields!(
-    BucketRepositoryBuilder<K, T>, collection, key, items, count, time, item_id, page_size, id_policy, retry, types
+    BucketRepositoryBuilder<K, T>, collection, key, items, count, time, item_id, figures, window, window_field, expire_after,
+    page_size, id_policy, retry, types
 );
 mongo_patterns_core::redacted_debug!(BucketRepositoryBuilder<K, T>, |this| "collection" = this.collection.namespace());
 
@@ -107,6 +119,26 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
         /// a UUID, or date. It needs a second [index](BucketRepository::indexes), which has an entry for each item.
         item_id_field(name: impl Into<String>) => item_id = Some(name.into());
 
+        /// Keeps the first and the last time of the items of a bucket, by the [time field](Self::time_field). Every item
+        /// must have a date in it. Totals of a [range of time](crate::action::ReadTotals::from) need them.
+        first_and_last() => figures.first_and_last = true;
+
+        /// Lets the server remove a bucket when the time of its last item is older than this, by a TTL index on
+        /// `figures.date.last`, for a time field `date`. So a bucket expires only when all its items are old. It keeps the
+        /// [first and the last time](Self::first_and_last) too.
+        ///
+        /// The server looks for expired buckets once a minute. A bucket that is not full, and its items, expire in the
+        /// same way. A program that appends without the figures does not keep the last time: its items can expire too
+        /// early. A number of whole seconds, at most `i32::MAX`. To change it later, drop the index, and call
+        /// [`ensure_indexes`](BucketRepository::ensure_indexes) with `replace_settings()`.
+        expire_after(age: Duration) => expire_after = Some(age);
+
+        /// Sets the field of a bucket that contains its figures; `figures` by default.
+        figures_field(name: impl Into<String>) => figures.field = name.into();
+
+        /// Sets the field of a bucket that contains the start of its [window](Self::window); `window` by default.
+        window_field(name: impl Into<String>) => window_field = name.into();
+
         /// Sets the number of items of a full bucket; 10 by default. A full bucket must stay below 16 MiB.
         page_size(items: u32) => page_size = items;
 
@@ -117,24 +149,143 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
         retry(policy: RetryPolicy) => retry = policy;
     }
 
+    /// Gives each window of time buckets of its own: a bucket ends when it is full, or when its window ends.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::{BucketRepository, Window};
+    /// # use mongodb::{Collection, bson::Document};
+    /// # fn f(collection: Collection<Document>) -> mongo_patterns_core::Result<()> {
+    /// let readings = BucketRepository::<u32, Document>::builder(collection)
+    ///     .key_field("sensorId")
+    ///     .items_field("readings")
+    ///     .time_field("date")
+    ///     .page_size(200)
+    ///     .window(Window::Hour)
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A bucket has the start of its window, in UTC, in a field beside the count. The second in its `_id` is one of the
+    /// window:
+    ///
+    /// ```text
+    /// { _id: "7_1698335223", sensorId: 7, window: ISODate("2023-10-26T15:00:00Z"), count: 2, readings: [ {..}, {..} ] }
+    /// ```
+    ///
+    /// - The [time field](Self::time_field) of an item decides, not the clock: a late item goes to its own window, and opens
+    ///   a bucket there if needed. Every item must have a date in it, and an append [at](crate::action::Append::at) a time
+    ///   needs one of the same window.
+    /// - A window of a key has at most one open bucket. So the last bucket of each window can be partly filled, also when
+    ///   newer ones are full. Pages, also those by number, are buckets in the order of their windows.
+    /// - A range of time ([`items`](BucketRepository::items), [`totals`](BucketRepository::totals)) reads the buckets of the
+    ///   windows that it overlaps, and no other ones. It finds every item, however late it was appended.
+    /// - A removal moves items within a window only.
+    ///
+    /// The index of open buckets is on the key field and this field, and its name contains the length. Writers with other
+    /// windows, or with none, get [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
+    /// [`SettingsMismatch`](mongo_patterns_core::ErrorKind::SettingsMismatch) from
+    /// [`ensure_indexes`](BucketRepository::ensure_indexes). For other windows,
+    /// [migrate to a flat collection](BucketRepository::migrate_to_flat), and from it into a new collection of buckets.
+    pub fn window(mut self, window: Window) -> Self {
+        self.window = Some(window);
+        self
+    }
+
+    /// Keeps the sum of a field of the items in each bucket. Every item must have a finite number in it.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::{Collection, bson::Document};
+    /// # fn f(collection: Collection<Document>) -> mongo_patterns_core::Result<()> {
+    /// let trades = BucketRepository::<u32, Document>::builder(collection)
+    ///     .key_field("customerId")
+    ///     .items_field("history")
+    ///     .time_field("date")
+    ///     .sum("qty")
+    ///     .max("qty")
+    ///     .count_by("ticker")
+    ///     .first_and_last()
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The figures are stored beside the count, and every write keeps them in its own command:
+    ///
+    /// ```text
+    /// { _id: "123_1698335223", customerId: 123, count: 2, history: [ {..}, {..} ], figures: {
+    ///     date: { count: 2, first: ISODate("2023-10-26T15:47:03.434Z"), last: ISODate("2023-10-30T09:32:57.765Z") },
+    ///     qty: { count: 2, max: 419, sum: 448 },
+    ///     ticker: { count: 2, counts: [ { value: "MDB", count: 2 } ] } } }
+    /// ```
+    ///
+    /// [`totals`](BucketRepository::totals) reads them without the items. A sum of decimals is exact, to the 34 digits of
+    /// a Decimal128, and one of integers too. A sum of doubles is rounded. A number so large that the sum of a page could
+    /// overflow is refused in an append. An update such as `$inc` is not checked for this: where it brings the sum of a
+    /// page near the limit of an int64, an append that would exceed it fails, with nothing stored.
+    ///
+    /// A collection that has buckets gets figures by [`rebuild_figures`](BucketRepository::rebuild_figures). Stop the
+    /// programs that write without them first.
+    pub fn sum(mut self, field: impl Into<String>) -> Self {
+        self.figures.of.push((Kind::Sum, field.into()));
+        self
+    }
+
+    /// Keeps the least value of a field of the items in each bucket. Every item must have a finite number in it.
+    pub fn min(mut self, field: impl Into<String>) -> Self {
+        self.figures.of.push((Kind::Min, field.into()));
+        self
+    }
+
+    /// Keeps the greatest value of a field of the items in each bucket. Every item must have a finite number in it.
+    pub fn max(mut self, field: impl Into<String>) -> Self {
+        self.figures.of.push((Kind::Max, field.into()));
+        self
+    }
+
+    /// Keeps the number of items with each value of a field in each bucket. Every item must have a string, a bool, an
+    /// int32 or int64, an ObjectId, a date or binary data in it.
+    ///
+    /// The server counts the values of a bucket again with each append. This costs a multiple of a plain append with
+    /// pages of hundreds of items that have hundreds of values.
+    pub fn count_by(mut self, field: impl Into<String>) -> Self {
+        self.figures.of.push((Kind::Counts, field.into()));
+        self
+    }
+
     /// Builds the repository. Sends nothing.
     ///
     /// # Errors
     /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) in these cases:
     ///
     /// - A required field name is missing, a name is not that of a plain field, or two names are equal.
-    /// - The item id field is a number, which a path would take for a position in the array.
+    /// - The item id field, or a field with figures, is a number, which a path would take for a position in the array.
+    /// - The first and last times are kept, or buckets expire, and there is no time field.
+    /// - There are windows and no time field, or their length is not one of [`Window::every`].
+    /// - The expiry is below a second or above `i32::MAX` seconds.
     /// - The page size is 0 or above `i32::MAX`.
     /// - The write concern of the collection is `w: 0`, under which no append is confirmed.
     pub fn build(self) -> Result<BucketRepository<K, T>> {
         let key = required(self.key, "key_field").and_then(FieldName::new)?;
         let count = FieldName::new(self.count)?;
+        let time = self.time.map(FieldName::new).transpose()?;
+        let mut figures = self.figures;
+        figures.first_and_last |= self.expire_after.is_some();
+        let expire_after = self.expire_after.map(expiry).transpose()?;
+        let windows = self
+            .window
+            .map(|window| Windows::new(window, self.window_field, time.as_ref()));
+        let windows = windows.transpose()?;
         let settings = Settings {
-            open_index: settings::open_index(&key, &count, self.page_size),
+            open_index: settings::open_index(&key, &count, self.page_size, windows.as_ref()),
             key,
             items: required(self.items, "items_field").and_then(FieldName::new)?,
             count,
-            time: self.time.map(FieldName::new).transpose()?,
+            figures: figures.build(time.as_ref())?,
+            windows,
+            expire_after,
+            time,
             item_id: self.item_id.map(FieldName::in_array).transpose()?,
             page_size: self.page_size,
             id_policy: self.id_policy,
@@ -145,8 +296,28 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
                 "two of the fields of key, items and count have the same name: set three different names",
             ));
         }
+        let own = [&settings.key, &settings.items, &settings.count];
+        let figures = settings.figures.as_ref().map(|figures| &figures.field);
+        if figures.is_some_and(|figures| own.contains(&figures)) {
+            return Err(configuration(
+                "the field of the figures has the name of another field: call figures_field(..) with another name",
+            ));
+        }
+        let window = settings.windows.as_ref().map(|windows| &windows.field);
+        if window.is_some_and(|window| own.contains(&window) || figures == Some(window)) {
+            return Err(configuration(
+                "the field of the windows has the name of another field: call window_field(..) with another name",
+            ));
+        }
         check_bound("page size", settings.page_size)?;
         check_acknowledged(&self.collection)?;
         Ok(BucketRepository::new(self.collection, settings))
     }
+}
+
+/// Returns the seconds of an expiry.
+fn expiry(age: Duration) -> Result<u32> {
+    let seconds = u32::try_from(age.as_secs()).unwrap_or(u32::MAX);
+    check_bound("number of seconds of the expiry", seconds)?;
+    Ok(seconds)
 }

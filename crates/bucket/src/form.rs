@@ -8,6 +8,7 @@
 
 pub(crate) mod chain;
 pub(crate) mod document;
+pub(crate) mod figures;
 pub(crate) mod id;
 pub(crate) mod item;
 pub(crate) mod item_id;
@@ -15,3 +16,4 @@ pub(crate) mod layout;
 pub(crate) mod new_ids;
 pub(crate) mod token;
 pub(crate) mod validator;
+pub(crate) mod window;

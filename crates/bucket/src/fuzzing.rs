@@ -17,7 +17,7 @@ use crate::query::buckets::buckets_beyond;
 use crate::repair::check::{Summary, check};
 use crate::repair::finding::Problem;
 use crate::repair::fix::fix;
-use crate::settings::{IdPolicy, Settings};
+use crate::settings::{IdPolicy, Settings, with_figures, with_windows};
 
 /// A typical item type of a service.
 #[derive(Deserialize)]
@@ -83,7 +83,15 @@ pub fn stored(input: &[u8]) {
         id_policy: IdPolicy::Monotonic,
         ..Settings::example()
     };
-    for settings in [&plain, &with_ids] {
+    let figured = Settings {
+        page_size: 2,
+        ..with_figures(&["qty", "price"], &["ticker"], true)
+    };
+    let windowed = Settings {
+        page_size: 2,
+        ..with_windows()
+    };
+    for settings in [&plain, &with_ids, &figured, &windowed] {
         stored_of(settings, &123_u32, &documents);
         stored_of(settings, &-5_i64, &documents);
         stored_of(settings, &"12_3".to_owned(), &documents);

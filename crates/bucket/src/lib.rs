@@ -66,6 +66,8 @@
 //! - A bucket never exceeds the page size, and its count is the number of its items.
 //! - A key never has more than one bucket that is not full. A unique index guarantees it. Every append names the index
 //!   in a hint, so that nothing is written where it is missing.
+//! - With [windows](BucketRepositoryBuilder::window) this holds for each window of a key: at most one open bucket, whose
+//!   items are all of the window.
 //! - A call for a key reads and writes no bucket of another key, [whatever the key contains](mongo_patterns_core::key).
 //! - A second has room for 1,000,000 buckets of a key. Where a second has several, a suffix distinguishes them, in
 //!   order: `123_1698335223`, `123_1698335223_000001`, and so on. After the suffix 999999, an append that would open
@@ -86,6 +88,7 @@
 //! | ... that opens a bucket in a session, or with [`IdPolicy::Monotonic`] | 3 | 2 at most |
 //! | ... of an item whose id is stored | 2 or 3 | 1, each |
 //! | [`append_many`](BucketRepository::append_many) | 2 for up to 1000 buckets, 1 if the items fit into one | 1 at most |
+//! | ... with windows | 2, and 2 more for each later window with an open bucket | 1 at most, each |
 //! | [`append_stream`](BucketRepository::append_stream) | that, for each key and buffer | |
 //! | [`BatchingWriter::append`] | 1 alone, below 0.2 with 64 tasks on a key | |
 //! | [`page`](BucketRepository::page) | 1 | 1, and as many index entries as the number of the page |
@@ -94,15 +97,24 @@
 //! | [`items`](BucketRepository::items) | 1 for about 1000 items | as many pages as are returned |
 //! | ... [`page`](action::Items::page) | 1 | those that contain the items, and 1 or 2 more |
 //! | ... [`from`](action::Items::from), [`until`](action::Items::until) | 1 or 2 more, to find the start | those of the range and some `allowed_lateness` around it, and up to 8 |
+//! | ... the same with [windows](BucketRepositoryBuilder::window) | none more | those of the windows that the range overlaps |
 //! | ... [`skip`](action::Items::skip) | 1 more for up to 4000 pages | the skipped pages |
 //! | [`item`](BucketRepository::item), [`replace_item`](BucketRepository::replace_item), [`update_item`](BucketRepository::update_item) | 1 | 1 |
+//! | ... `update_item` of a field with [figures](BucketRepositoryBuilder::sum) | 2 | 1, each |
 //! | [`remove_item`](BucketRepository::remove_item) | 2 in the open bucket, else about 6 | the item's page, else all from there to the last |
 //! | [`counts`](BucketRepository::counts) | 1 | all of the key |
+//! | [`find_items`](BucketRepository::find_items) | 1 for a reply of 16 MiB | with an index on the filter's fields, those with such items |
+//! | [`create_view`](BucketRepository::create_view) | 2, or 3 if it exists | |
+//! | [`totals`](BucketRepository::totals) | 1 | all of the key, or of the windows that its range overlaps |
 //! | [`count_pages`](BucketRepository::count_pages) | 1 | none, and one index entry a page |
 //! | [`keys`](BucketRepository::keys) | 1 for up to 1000 keys, or 1 a key with hundreds of pages | none, and about 16 index entries a key at most |
 //! | [`delete_key`](BucketRepository::delete_key) | 2 | all of the key |
 //! | [`ensure_indexes`](BucketRepository::ensure_indexes) | 3, or 6 the first time | all, when it creates one |
 //! | [`ensure_sharded`](BucketRepository::ensure_sharded) | 5, or 13 the first time | as `ensure_indexes` |
+//! | [`remove_before`](BucketRepository::remove_before) | 1 | all of the key, or of its windows up to the time |
+//! | ... [`exact`](action::RemoveBefore::exact) | about 7 | all from the first with an older item to the last |
+//! | [`remove_all_before`](BucketRepository::remove_all_before) | 2 for 1000 removed buckets, and 1 | all |
+//! | [`rebuild_figures`](BucketRepository::rebuild_figures) | 3 | all |
 //! | [`verify`](BucketRepository::verify) | 1, and 1 a key with findings | all, or those of the key |
 //! | [`repair`](BucketRepository::repair) | as the first of `verify`, and 5 a key that is repaired | all, and those of such keys again |
 //! | [`migrate_page_size_from`](BucketRepository::migrate_page_size_from) | as `repair`, twice to larger pages | all |
@@ -113,10 +125,12 @@
 //!
 //! One beside `_id`: unique, on the key field, over the buckets that are not full. It has at most one entry for each
 //! key. [`indexes`](BucketRepository::indexes) returns its definition. Its name contains the page size, and each page
-//! size has its own.
+//! size has its own. With [windows](BucketRepositoryBuilder::window) it is on the key field and the start of the window, its
+//! name contains their length, and it has at most one entry for each window of a key.
 //!
 //! With an [item id field](BucketRepositoryBuilder::item_id_field) a second one: unique, on the key field and the ids
-//! of the items, with an entry for each item.
+//! of the items, with an entry for each item. With an [expiry](BucketRepositoryBuilder::expire_after) a TTL index on the
+//! last time of each bucket.
 //!
 //! On a sharded cluster, call [`ensure_sharded`](BucketRepository::ensure_sharded), which shards by the key field: every
 //! write and read of a key has it by equality, except `page` and `count_pages`, and except `repair`, because a damaged
@@ -133,6 +147,11 @@
 //! **The items of a day.** `trades.items(&123).from(start).until(end).stream()`: the server finds the pages and sends
 //! only those items. Items that are more than [`allowed_lateness`](action::Items::allowed_lateness) out of order may be
 //! missed.
+//!
+//! **Items of all keys.** `trades.find_items(doc! { "ticker": "MDB", "date": { "$gte": start } }).stream()` filters by the
+//! fields of the items. Its [`explain`](action::FindItems::explain) returns the index that the filter needs.
+//! [`items_pipeline`](BucketRepository::items_pipeline) has the stages for an aggregation of yours, and
+//! [`create_view`](BucketRepository::create_view) makes a view of them.
 //!
 //! **Items with any field names.** Items are stored as they are, whatever the names of their fields. But the driver's
 //! `Document` takes a field such as `$date` or `$oid` for extended JSON when it is read: `{ "$date": 5 }` is stored,
@@ -222,6 +241,18 @@
 //! with the old size get [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), with nothing stored: they
 //! continue with the new one. If it is interrupted, call it again: it resumes.
 //!
+//! **Totals without the items.** With [`sum`](BucketRepositoryBuilder::sum), `min`, `max`, `count_by` and
+//! `first_and_last`, each bucket keeps figures of its items, and every write keeps them in its own command.
+//! [`totals`](BucketRepository::totals) adds them for a key, or for a range of time. Take decimals for money: their sums
+//! are exact.
+//!
+//! **Buckets by the hour or the day.** With [`window`](BucketRepositoryBuilder::window) a bucket ends when it is full, or
+//! when its window ends, and late items go to their own window. A range of time reads the buckets of its windows only.
+//!
+//! **Old items.** With [`expire_after`](BucketRepositoryBuilder::expire_after) the server removes a bucket when all its
+//! items are older than that, by a TTL index. [`remove_before`](BucketRepository::remove_before) and
+//! [`remove_all_before`](BucketRepository::remove_all_before) remove old buckets now, and need no figures.
+//!
 //! **Late items.** By default an item that opens a bucket opens it at its own time, as in the manual, possibly before
 //! other pages. With [`IdPolicy::Monotonic`] pages stay in the order in which they were opened.
 //!
@@ -250,8 +281,9 @@ pub use mongo_patterns_core::{Progress, Removed, Updated};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::BucketRepository;
 pub use results::{
-    AppendProgress, Appended, AppendedMany, Counts, DeletedKey, FoundInvalid, InvalidDocuments, ItemPage, Migrated,
-    MigratedPageSize, MigrationPlan, PageSlice,
+    AppendProgress, Appended, AppendedMany, Counts, DeletedKey, FoundInvalid, FoundItem, InvalidDocuments, ItemPage,
+    ItemsPlan, Migrated, MigratedPageSize, MigrationPlan, PageSlice, RebuiltFigures, RemovedBuckets, Totals,
 };
 pub use settings::IdPolicy;
+pub use settings::window::Window;
 pub use write::batching::BatchingWriter;

@@ -16,15 +16,19 @@
 //!
 //! The server would match a regular expression beside the range against every entry.
 
+pub(crate) mod across;
 pub(crate) mod append;
 pub(crate) mod buckets;
 pub(crate) mod chunk;
 pub(crate) mod compare;
+pub(crate) mod expiry;
+pub(crate) mod figures;
 pub(crate) mod item;
 pub(crate) mod range;
 pub(crate) mod summary;
 pub(crate) mod to_buckets;
 pub(crate) mod to_flat;
+pub(crate) mod totals;
 
 #[cfg(test)]
 mod tests {

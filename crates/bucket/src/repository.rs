@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
-use mongo_patterns_core::key_locks::KeyLocks;
+use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
 use tokio::sync::RwLockReadGuard;
 
 pub(crate) use self::suffixes::NextSuffixes;
@@ -75,6 +75,8 @@ impl Shared {
             plan: self.index_plan(),
             collection: &self.collection,
             other: None,
+            other_plan: None,
+            further: Vec::new(),
             entry: self.entry(),
             fields: self.settings.fields(),
             family: self.settings.index_family(),
@@ -102,6 +104,14 @@ impl Shared {
         match session {
             None => Some(self.locks.shared(key.text()).await),
             Some(_) => None,
+        }
+    }
+
+    /// Locks a key for a transaction, unless that is the caller's.
+    pub(crate) async fn lock_for_transaction(&self, key: &EncodedKey, session: Option<&Session<'_>>) -> LockedKeys {
+        match Session::locks_keys(session) {
+            true => self.locks.exclusive(key.text()).await,
+            false => LockedKeys::default(),
         }
     }
 }

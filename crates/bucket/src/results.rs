@@ -1,8 +1,11 @@
 //! The results of calls.
 
+mod totals;
+
 use mongo_patterns_core::PlannedCommand;
 use mongodb::bson::Document;
 
+pub use self::totals::Totals;
 use crate::form::document::Bucket;
 use crate::form::token::{ItemToken, PageToken};
 
@@ -48,6 +51,24 @@ pub struct Counts {
     pub items: u64,
     /// The number of its buckets.
     pub pages: u64,
+}
+
+/// The result of a [rebuild of the figures](crate::BucketRepository::rebuild_figures).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RebuiltFigures {
+    /// The number of buckets whose figures changed.
+    pub buckets: u64,
+}
+
+/// The result, or the progress, of a removal of old buckets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RemovedBuckets {
+    /// The number of removed buckets, whose items were all old.
+    pub buckets: u64,
+    /// The number of items that were removed from other buckets.
+    pub items: u64,
 }
 
 /// The result of the deletion of a key.
@@ -117,13 +138,16 @@ pub struct InvalidDocuments {
     pub times: u64,
     /// The number of documents without an item id, or with one of an unsupported type; listed as `item_id`.
     pub item_ids: u64,
+    /// The number of documents without a valid value in a field with [figures](crate::BucketRepositoryBuilder::sum);
+    /// listed as `figure`.
+    pub figures: u64,
 }
 
 impl InvalidDocuments {
     /// Returns the number of all invalid documents.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.keys + self.times + self.item_ids
+        self.keys + self.times + self.item_ids + self.figures
     }
 }
 
@@ -167,4 +191,29 @@ pub struct MigratedPageSize {
     pub keys: u64,
     /// The number of pages that were written for them.
     pub pages: u64,
+}
+
+/// An item with its key; see [`BucketRepository::find_items`](crate::BucketRepository::find_items).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct FoundItem<K, T> {
+    /// The key.
+    pub key: K,
+    /// The item.
+    pub item: T,
+}
+
+/// What the server did to find items; see [`FindItems::explain`](crate::action::FindItems::explain).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ItemsPlan {
+    /// The names of the indexes that it used.
+    pub indexes: Vec<String>,
+    /// The number of buckets that it read.
+    pub documents_examined: u64,
+    /// The number of index entries that it read.
+    pub keys_examined: u64,
+    /// If it read the whole collection: the fields of an index that the filter would use. `None` where the filter compares
+    /// no field with a value or a range, so that no index helps.
+    pub advice: Option<Document>,
 }

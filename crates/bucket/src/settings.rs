@@ -4,12 +4,18 @@
 //!
 //! ## Why does the name of the index contain its definition?
 //!
-//! Every write names the index in its hint. With the field names and the page size in the name, a write of one page
-//! size cannot be served by the index of another.
+//! Every write names the index in its hint. With the field names, the page size and the windows in the name, a
+//! write with one of these settings cannot be served by the index of another.
+
+pub(crate) mod figures;
+pub(crate) mod window;
 
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
 use mongo_patterns_core::{FieldName, RetryPolicy};
 use mongodb::bson::{Document, doc};
+
+use self::figures::Figures;
+use self::window::Windows;
 
 /// The policy that decides which second a new bucket has in its `_id`, and so its position among the buckets of its
 /// key.
@@ -28,8 +34,13 @@ pub enum IdPolicy {
     /// While items are not later than the newest bucket, new buckets get suffixes of its second. After 1,000,000
     /// buckets of one second, an append that would open another one returns
     /// [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime).
+    ///
+    /// With [windows](crate::BucketRepositoryBuilder::window) this applies to the buckets of each window.
     Monotonic,
 }
+
+/// The setting of the figures in the catalog.
+pub(crate) const FIGURES: &str = "figures";
 
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -39,6 +50,12 @@ pub(crate) struct Settings {
     pub(crate) time: Option<FieldName>,
     /// The field of an item that identifies it among the items of its key.
     pub(crate) item_id: Option<FieldName>,
+    /// The figures of a bucket, if it has any.
+    pub(crate) figures: Option<Figures>,
+    /// The windows of time that have buckets of their own, if there are any.
+    pub(crate) windows: Option<Windows>,
+    /// The seconds after which the server removes a bucket, from the time of its last item.
+    pub(crate) expire_after: Option<u32>,
     pub(crate) page_size: u32,
     pub(crate) id_policy: IdPolicy,
     pub(crate) retry: RetryPolicy,
@@ -47,8 +64,12 @@ pub(crate) struct Settings {
 }
 
 /// Returns the name of the index on the open buckets.
-pub(crate) fn open_index(key: &FieldName, count: &FieldName, page_size: u32) -> String {
-    format!("{key}_1_{count}_lt_{page_size}")
+pub(crate) fn open_index(key: &FieldName, count: &FieldName, page_size: u32, windows: Option<&Windows>) -> String {
+    let name = format!("{key}_1_{count}_lt_{page_size}");
+    match windows {
+        None => name,
+        Some(Windows { field, seconds }) => format!("{name}_{field}_{seconds}s"),
+    }
 }
 
 impl Settings {
@@ -57,14 +78,19 @@ impl Settings {
         i32::try_from(self.page_size).unwrap_or(i32::MAX)
     }
 
+    /// Returns the fields of the index on the open buckets.
+    pub(crate) fn open_fields(&self) -> Vec<&str> {
+        let window = self.windows.iter().map(|windows| windows.field.as_str());
+        [self.key.as_str()].into_iter().chain(window).collect()
+    }
+
     /// Returns the index that writes with this page size need.
     pub(crate) fn open_index_for(&self, page_size: u32) -> PlannedIndex {
-        PlannedIndex::new(
-            open_index(&self.key, &self.count, page_size),
-            doc! { self.key.as_str(): 1 },
-        )
-        .unique()
-        .partial(doc! { self.count.as_str(): { "$lt": i32::try_from(page_size).unwrap_or(i32::MAX) } })
+        let name = open_index(&self.key, &self.count, page_size, self.windows.as_ref());
+        let fields = self.open_fields().into_iter();
+        PlannedIndex::new(name, fields.map(|field| (field.to_owned(), 1.into())).collect())
+            .unique()
+            .partial(doc! { self.count.as_str(): { "$lt": i32::try_from(page_size).unwrap_or(i32::MAX) } })
     }
 
     /// Returns the path of the item ids in a bucket, such as `history.tradeId`.
@@ -84,33 +110,60 @@ impl Settings {
         if let (Some(name), Some(path)) = (self.item_index(), self.item_id_path()) {
             indexes.push(PlannedIndex::new(name, doc! { self.key.as_str(): 1, path: 1 }).unique());
         }
+        indexes.extend(self.expiry_index());
         IndexPlan::new(collection, indexes)
+    }
+
+    /// Returns the TTL index. It has no bucket whose figures are marked as not current, because its last time may be wrong.
+    fn expiry_index(&self) -> Option<PlannedIndex> {
+        let (seconds, figures) = (self.expire_after?, self.figures.as_ref()?);
+        let times = format!("{}.{}", figures.field, figures.times()?.field);
+        let last = format!("{times}.last");
+        let index = PlannedIndex::new(format!("{last}_1"), doc! { last: 1 });
+        Some(
+            index
+                .partial(doc! { format!("{times}.count"): { "$gt": 0 } })
+                .expiring(seconds),
+        )
     }
 
     /// Returns the fields of a bucket, by their settings.
     pub(crate) fn fields(&self) -> Vec<(&'static str, &str)> {
-        vec![
+        let mut fields = vec![
             ("key", self.key.as_str()),
             ("items", self.items.as_str()),
             ("count", self.count.as_str()),
-        ]
+        ];
+        fields.extend(self.windows.iter().map(|windows| ("window", windows.field.as_str())));
+        fields
     }
 
-    /// Returns the start of the names of the indexes on open buckets, whatever the page size is.
+    /// Returns the start of the names of the indexes on open buckets, whatever the page size and the windows are.
     pub(crate) fn index_family(&self) -> Option<String> {
         Some(format!("{}_1_{}_lt_", self.key, self.count))
     }
 
     /// Returns the settings of the stored form.
     pub(crate) fn stored_form(&self) -> Document {
-        doc! {
+        let mut settings = doc! {
             "key": self.key.as_str(),
             "items": self.items.as_str(),
             "count": self.count.as_str(),
             "time": self.time.as_ref().map(FieldName::as_str),
             "item_id": self.item_id.as_ref().map(FieldName::as_str),
             "page_size": self.page_size_bson(),
+        };
+        // Not for collections without figures, whose entries stay as they were.
+        if let Some(figures) = &self.figures {
+            settings.insert(FIGURES, figures.stored_form());
         }
+        if let Some(seconds) = self.expire_after {
+            settings.insert("expire_after_seconds", i64::from(seconds));
+        }
+        if let Some(windows) = &self.windows {
+            settings.insert("window", windows.stored_form());
+        }
+        settings
     }
 
     /// Returns the same settings with another page size.
@@ -132,17 +185,79 @@ impl Settings {
             count: field("count"),
             time: Some(field("date")),
             item_id: None,
+            figures: None,
+            windows: None,
+            expire_after: None,
             page_size: 10,
             id_policy: IdPolicy::ItemTime,
             retry: RetryPolicy::default(),
-            open_index: open_index(&field("customerId"), &field("count"), 10),
+            open_index: open_index(&field("customerId"), &field("count"), 10, None),
         }
     }
+}
+
+/// Returns the settings of the manual's example, with sums and extremes of some fields, and counts of others.
+#[cfg(any(test, feature = "__fuzzing"))]
+pub(crate) fn with_figures(numbers: &[&str], labels: &[&str], times: bool) -> Settings {
+    use self::figures::{GivenFigures, Kind};
+    let mut given = GivenFigures {
+        first_and_last: times,
+        ..GivenFigures::default()
+    };
+    for name in numbers {
+        let kinds = [Kind::Sum, Kind::Min, Kind::Max];
+        given.of.extend(kinds.map(|kind| (kind, (*name).to_owned())));
+    }
+    given
+        .of
+        .extend(labels.iter().map(|name| (Kind::Counts, (*name).to_owned())));
+    let settings = Settings::example();
+    Settings {
+        figures: given.build(settings.time.as_ref()).expect("valid settings"),
+        ..settings
+    }
+}
+
+/// Returns the settings of the manual's example, with windows of an hour.
+#[cfg(any(test, feature = "__fuzzing"))]
+pub(crate) fn with_windows() -> Settings {
+    let mut settings = Settings::example();
+    let windows = Windows::new(self::window::Window::Hour, "window".to_owned(), settings.time.as_ref());
+    let windows = windows.expect("valid settings");
+    settings.open_index = open_index(&settings.key, &settings.count, 10, Some(&windows));
+    settings.windows = Some(windows);
+    settings
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_index_of_windows_has_their_start_and_the_name_their_length() {
+        let settings = with_windows();
+        let plan = settings.index_plan("trades");
+        assert_eq!(plan.indexes()[0].name, settings.open_index);
+        assert_eq!(
+            plan.to_string(),
+            r#"db.getCollection("trades").createIndex({ "customerId": 1, "window": 1 }, { "name": "customerId_1_count_lt_10_window_3600s", "unique": true, "partialFilterExpression": { "count": { "$lt": 10 } } })"#
+        );
+        assert!(settings.open_index.starts_with(&settings.index_family().unwrap()));
+        let stored = doc! { "field": "window", "seconds": 3600_i64 };
+        assert_eq!(settings.stored_form().get_document("window").unwrap(), &stored);
+        assert_eq!(Settings::example().stored_form().get("window"), None);
+    }
+
+    #[test]
+    fn an_expiry_has_an_index_on_the_time_of_the_last_item() {
+        let settings = Settings {
+            expire_after: Some(3600),
+            ..with_figures(&[], &[], true)
+        };
+        let expected = r#"db.getCollection("trades").createIndex({ "figures.date.last": 1 }, { "name": "figures.date.last_1", "partialFilterExpression": { "figures.date.count": { "$gt": 0 } }, "expireAfterSeconds": 3600 })"#;
+        assert_eq!(settings.index_plan("trades").to_string().lines().last(), Some(expected));
+        assert_eq!(Settings::example().stored_form().get("expire_after_seconds"), None);
+    }
 
     #[test]
     fn the_index_is_named_by_its_definition() {

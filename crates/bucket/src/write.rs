@@ -3,8 +3,10 @@
 pub(crate) mod batch;
 pub(crate) mod batching;
 pub(crate) mod delete;
+pub(crate) mod figures;
 pub(crate) mod groups;
 pub(crate) mod key_write;
+pub(crate) mod old_items;
 pub(crate) mod one_item;
 pub(crate) mod removal;
 pub(crate) mod sink;

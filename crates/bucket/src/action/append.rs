@@ -48,6 +48,7 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     ///
     /// # Errors
     /// With nothing stored: [`InvalidKey`], [`InvalidTime`], [`InvalidItemId`], [`Encode`], [`TooLarge`],
+    /// [`InvalidArgument`] when a field with [figures](crate::BucketRepositoryBuilder::sum) has no valid value,
     /// [`IndexMissing`], [`Contention`], [`Corrupt`] when the `_id` of the key's open bucket is not of this key,
     /// [`DuplicateKey`] by a unique index that is not of the pattern, and [`ServerSelection`].
     pub fn append<Q: EncodeKey + ?Sized>(&self, key: &Q, item: &T) -> Append<'_>
@@ -79,6 +80,7 @@ mongo_patterns_core::action! {
 impl Append<'_> {
     mongo_patterns_core::setters! {
         /// Sets the time of the item, which names a bucket that it opens, in place of its time field or now.
+        /// With [windows](crate::BucketRepositoryBuilder::window) it must be in the window of the time field.
         at(time: impl Into<DateTime>) => time = Some(time.into());
     }
 

@@ -61,7 +61,7 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     ///
     /// # Errors
     /// Those of [`append`](Self::append). For invalid items nothing is stored: [`InvalidTime`], [`InvalidItemId`],
-    /// [`Encode`], and [`TooLarge`] when a page of them would exceed 16 MiB.
+    /// [`Encode`], [`InvalidArgument`] by a value with figures, and [`TooLarge`] when a page of them would exceed 16 MiB.
     pub fn append_many<Q: EncodeKey + ?Sized>(&self, key: &Q, items: &[T]) -> AppendMany<'_>
     where
         K: Borrow<Q>,
@@ -91,6 +91,7 @@ mongo_patterns_core::action! {
 impl AppendMany<'_> {
     mongo_patterns_core::setters! {
         /// Sets the time of all items, which names the buckets that they open, in place of their time field or now.
+        /// With [windows](crate::BucketRepositoryBuilder::window) it must be in the window of the time field.
         at(time: impl Into<DateTime>) => time = Some(time.into());
     }
 

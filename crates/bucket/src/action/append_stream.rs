@@ -38,8 +38,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// stream is stored. The error has the [key](Error::key) that failed. Its [`stored_count`](Error::stored_count) is
     /// the position in the stream, from 0, of that key's first item that is not stored.
     ///
-    /// An item that cannot be appended ([`InvalidKey`], [`InvalidTime`], [`InvalidItemId`], [`Encode`]) ends the
-    /// stream. The items before it, of all keys, are stored first, and [`stored_count`](Error::stored_count) is its
+    /// An item that cannot be appended ([`InvalidKey`], [`InvalidTime`], [`InvalidItemId`], [`Encode`], or
+    /// [`InvalidArgument`] by a value with figures) ends the stream. The items before it, of all keys, are stored first, and [`stored_count`](Error::stored_count) is its
     /// position in the stream.
     pub fn append_stream<'a, S>(&'a self, items: S) -> AppendStream<'a, K, T>
     where

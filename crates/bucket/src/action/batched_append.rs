@@ -96,6 +96,7 @@ mongo_patterns_core::action! {
 impl BatchedAppend<'_> {
     mongo_patterns_core::setters! {
         /// Sets the time of the item, which names a bucket that it opens, in place of its time field or now.
+        /// With [windows](crate::BucketRepositoryBuilder::window) it must be in the window of the time field.
         at(time: impl Into<DateTime>) => time = Some(time.into());
     }
 

@@ -68,6 +68,8 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// - With [`IdPolicy::Monotonic`](crate::IdPolicy::Monotonic), it misses items in two cases only: two writers open
     ///   pages at the same moment, in the other order than their ids; or the open page is among the older ones, as
     ///   another policy leaves it.
+    /// - With [windows](crate::BucketRepositoryBuilder::window), with either policy, it misses an item of an earlier window
+    ///   than that of the position.
     /// - Where items before the position are [removed](Self::remove_item), the others move, and as many can be missed.
     ///   A [repair](Self::repair), or another [page size](Self::migrate_page_size_from), can move them in either
     ///   direction.
@@ -137,12 +139,16 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
         /// A search finds the start: oldest first, or newest first when the read reaches the start. It needs one or two
         /// round trips, and examines at most 8 pages. It needs more where the seconds in the ids are much earlier than
         /// the items, as after many removals: then it examines the pages in between too.
+        ///
+        /// With [windows](crate::BucketRepositoryBuilder::window) there is no search: the server examines the pages of the
+        /// windows that the range overlaps.
         from(time: impl Into<DateTime>) => range.from = Some(time.into());
 
         /// Returns only items whose time is before this one.
         ///
         /// # Cost
-        /// The server also examines the pages of [`allowed_lateness`](Self::allowed_lateness) after this time.
+        /// The server also examines the pages of [`allowed_lateness`](Self::allowed_lateness) after this time, or with
+        /// windows the rest of its window.
         until(time: impl Into<DateTime>) => range.until = Some(time.into());
 
         /// Sets how much items of a key can be out of time order; one hour by default.
@@ -154,6 +160,9 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
         /// Items that were appended [at](crate::action::Append::at) another time than their own are out of order by the
         /// difference. Buckets of other programs whose seconds do not have ten digits are out of order until they are
         /// [repaired](BucketRepository::repair).
+        ///
+        /// With [windows](crate::BucketRepositoryBuilder::window) it has no effect: an item is found however late it was
+        /// appended.
         allowed_lateness(allowed_lateness: Duration) => range.allowed_lateness = allowed_lateness;
 
         /// Returns the items after this position, in the requested order. `None` means from the start. Request the

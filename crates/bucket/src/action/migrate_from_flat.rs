@@ -68,6 +68,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///   buckets has other settings.
     /// - [`InvalidKey`], [`InvalidTime`], [`InvalidItemId`]: documents have none that is valid, or an item id twice in
     ///   a key. The error has their number, and names one [document](mongo_patterns_core::Error::document_id).
+    /// - [`InvalidArgument`]: documents have no valid value in a field with
+    ///   [figures](crate::BucketRepositoryBuilder::sum).
     /// - [`TooLarge`]: pages would exceed 16 MiB.
     /// - [`TargetNotEmpty`]: the collection of the buckets has documents; see
     ///   [`allow_non_empty_target`](MigrateFromFlat::allow_non_empty_target).

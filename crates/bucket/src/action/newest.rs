@@ -21,6 +21,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// One round trip if all pages but the last are full, as this crate leaves them. The server examines at most one
     /// document more than the items need, and sends at most `count` items of each.
     ///
+    /// With [windows](crate::BucketRepositoryBuilder::window), whose last buckets can have few items, it needs more round
+    /// trips, each of which reads four times the buckets of the previous one at most.
+    ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
@@ -64,10 +67,16 @@ impl<K: Key, T: DeserializeOwned> Newest<'_, K, T> {
         let wanted = self.count as usize;
         let mut items = Vec::new();
         let mut position: Option<PageToken> = None;
+        let mut growth = 1_u32;
         loop {
             let missing = self.count - u32::try_from(items.len()).unwrap_or(u32::MAX);
             // The newest bucket has at least one item, and those before it have a page each.
-            let buckets = (missing - 1).div_ceil(settings.page_size) + 1;
+            let mut buckets = (missing - 1).div_ceil(settings.page_size) + 1;
+            if settings.windows.is_some() {
+                // The last bucket of each window can have one item only.
+                buckets = buckets.saturating_mul(growth).min(missing);
+                growth = growth.saturating_mul(4);
+            }
             let filter = match &position {
                 None => buckets_of_key(settings, &key),
                 Some(token) => buckets_beyond(settings, &key, "$lt", token),

@@ -1,5 +1,6 @@
 use crate::action::prelude::*;
 use crate::form::item::Item;
+use crate::form::window::start;
 use crate::query::item::replace;
 use crate::write::one_item::{OneItem, no_item_id_field};
 
@@ -18,7 +19,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// The item keeps its position in the history, whatever its time. The call is idempotent.
+    /// The item keeps its position in the history, whatever its time. With
+    /// [windows](crate::BucketRepositoryBuilder::window) the new time must be in its window. The call is idempotent.
     ///
     /// # Cost
     /// One round trip, in which the server examines one document. A second one if the item does not exist.
@@ -28,8 +30,9 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`] when the key has no item with this id, [`Configuration`] without an item id
-    /// field, and those of [`append`](Self::append).
+    /// With nothing changed: [`NotFound`] when the key has no item with this id, [`InvalidTime`] when the new time is in
+    /// another window: remove the item and append it, [`Configuration`] without an item id field, and those of
+    /// [`append`](Self::append).
     pub fn replace_item<Q: EncodeKey + ?Sized>(&self, key: &Q, item: &T) -> ReplaceItem<'_>
     where
         K: Borrow<Q>,
@@ -60,8 +63,9 @@ impl ReplaceItem<'_> {
         let settings = &shared.settings;
         let item = self.item.and_then(|item| Item::new(settings, item, None));
         let item = item.map_err(|error| error.with_key(key.text()))?;
-        let stored = OneItem::of_key(settings, key, item.id.clone().ok_or_else(no_item_id_field))?;
-        let update = replace(settings, item.to_bson()?);
+        let mut stored = OneItem::of_key(settings, key, item.id.clone().ok_or_else(no_item_id_field))?;
+        stored.stays_in = item.window.map(|window| ("$eq", start(window)));
+        let update = replace(settings, &stored.field, &stored.id, item.to_bson()?);
         let mut session = Session::of_caller(self.session).await?;
         let replaced = stored.update(shared, update, session.as_mut()).await;
         replaced.map_err(|error| error.with_key(stored.key.text()))

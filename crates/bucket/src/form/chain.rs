@@ -1,5 +1,7 @@
 //! The buckets of a key, rewritten: every change that moves items between pages is planned here.
 
+use std::collections::HashSet;
+
 use mongo_patterns_core::rewrite::Changes;
 use mongo_patterns_core::size::MAX_BYTES;
 use mongo_patterns_core::stored::can_be_in;
@@ -9,6 +11,7 @@ use mongodb::bson::raw::{CString, RawArrayBuf};
 use crate::form::document::id_of;
 use crate::form::id::{self, Tail};
 use crate::form::layout::{Page, lay_out};
+use crate::form::window::start;
 use crate::prelude::*;
 use crate::settings::Settings;
 
@@ -19,6 +22,8 @@ pub(crate) struct Chain<'a> {
     documents: Vec<RawDocumentBuf>,
     /// Their tails, normalized.
     tails: Vec<String>,
+    /// Their windows, if there are windows.
+    windows: Vec<Option<i64>>,
 }
 
 /// An item, and the bucket that it is in.
@@ -27,6 +32,8 @@ pub(crate) struct StoredItem<'c> {
     pub(crate) value: RawBsonRef<'c>,
     /// The number of its bucket in the chain.
     pub(crate) bucket: usize,
+    /// The window whose buckets it is put into, if there are windows.
+    window: Option<i64>,
 }
 
 impl<'a> Chain<'a> {
@@ -37,6 +44,7 @@ impl<'a> Chain<'a> {
             key,
             documents: Vec::new(),
             tails: Vec::new(),
+            windows: Vec::new(),
         }
     }
 
@@ -72,6 +80,7 @@ impl<'a> Chain<'a> {
     /// must be an array.
     pub(crate) fn push_as(&mut self, document: RawDocumentBuf, tail: String) {
         self.documents.push(document);
+        self.windows.push(self.settings.window_of(&tail));
         self.tails.push(tail);
     }
 
@@ -95,24 +104,87 @@ impl<'a> Chain<'a> {
                 continue;
             };
             for value in array {
-                items.push(StoredItem { value: value?, bucket });
+                items.push(StoredItem {
+                    value: value?,
+                    bucket,
+                    window: self.windows[bucket],
+                });
             }
         }
         Ok(items)
     }
 
+    /// Returns whether items are outside of the windows of their buckets.
+    pub(crate) fn has_items_outside(&self, items: &[StoredItem<'_>]) -> bool {
+        items.iter().any(|item| self.is_outside(item))
+    }
+
+    /// Returns whether several buckets of a window are not full.
+    pub(crate) fn has_several_open(&self, items: &[StoredItem<'_>]) -> bool {
+        let page_size = self.settings.page_size as usize;
+        let mut windows = HashSet::new();
+        items
+            .chunk_by(|one, next| one.bucket == next.bucket)
+            .filter(|items| items.len() < page_size)
+            .any(|items| !windows.insert(self.windows[items[0].bucket]))
+    }
+
+    fn is_outside(&self, item: &StoredItem<'_>) -> bool {
+        self.own_window(item) != self.windows[item.bucket]
+    }
+
+    /// Returns the window of the time of an item; that of its bucket if it has no time.
+    fn own_window(&self, item: &StoredItem<'_>) -> Option<i64> {
+        let windows = self.settings.windows.as_ref();
+        let own = windows.and_then(|windows| windows.of_item(self.settings, item.value));
+        own.or(self.windows[item.bucket])
+    }
+
+    /// Puts items that are outside of the windows of their buckets into their own: at the end, by their times.
+    pub(crate) fn by_windows<'c>(&self, mut items: Vec<StoredItem<'c>>) -> Vec<StoredItem<'c>> {
+        for item in &mut items {
+            item.window = self.own_window(item);
+        }
+        items.sort_by_cached_key(|item| {
+            let late = self.is_outside(item).then(|| self.second_of(item.value));
+            (item.window, late)
+        });
+        items
+    }
+
     /// Returns the changes that leave the chain with these items, which are all or some of its own, in order. Then all
-    /// pages but the last are full, and their ids ascend. Correct buckets are not written.
+    /// pages of a window but its last are full, and their ids ascend. Correct buckets are not written.
     ///
     /// # Errors
     /// [`TooLarge`](ErrorKind::TooLarge) when a page would exceed MongoDB's limit,
     /// [`Unsupported`](ErrorKind::Unsupported) when a bucket would be removed that has fields of the user.
     pub(crate) fn plan(&self, items: &[StoredItem<'_>]) -> Result<Changes> {
-        let origins: Vec<usize> = items.iter().map(|item| item.bucket).collect();
         let page_size = self.settings.page_size as usize;
-        let pages = lay_out(page_size, &self.tails, &origins, |item| {
-            self.second_of(items[item].value)
-        })?;
+        let mut pages = Vec::new();
+        let mut offset = 0;
+        for of_window in items.chunk_by(|one, next| one.window == next.window) {
+            let window = of_window[0].window;
+            let first = self.windows.partition_point(|of_bucket| *of_bucket < window);
+            let end = self.windows.partition_point(|of_bucket| *of_bucket <= window);
+            let origins = of_window.iter().map(|item| match item.bucket {
+                bucket if (first..end).contains(&bucket) => bucket - first,
+                // A bucket of another window.
+                _ => end - first,
+            });
+            let origins: Vec<usize> = origins.collect();
+            let second = |item: usize| {
+                let second = self.second_of(of_window[item].value);
+                second.filter(|second| self.settings.window_of(second) == window)
+            };
+            for page in lay_out(page_size, &self.tails[first..end], &origins, second)? {
+                pages.push(Page {
+                    items: page.items.start + offset..page.items.end + offset,
+                    continues: page.continues.map(|bucket| bucket + first),
+                    ..page
+                });
+            }
+            offset += of_window.len();
+        }
         self.changes(items, &pages)
     }
 
@@ -201,13 +273,19 @@ impl<'a> Chain<'a> {
     fn second_of(&self, item: RawBsonRef<'_>) -> Option<String> {
         let field = self.settings.time.as_ref()?;
         let time = item.as_document()?.get_datetime(field.as_str()).ok()?;
-        id::second_text(time).ok()
+        match &self.settings.windows {
+            None => id::second_text(time).ok(),
+            Some(_) => Some(id::nearest_second_text(time)),
+        }
     }
 
     fn has_other_fields(&self, document: &RawDocument) -> bool {
         let Settings { key, items, count, .. } = self.settings;
         let own = ["_id", key.as_str(), items.as_str(), count.as_str()];
-        document.iter().flatten().any(|(name, _)| !own.contains(&name.as_str()))
+        let figures = self.settings.figures.as_ref().map(|figures| figures.field.as_str());
+        let window = self.settings.windows.as_ref().map(|windows| windows.field.as_str());
+        let is_own = |name: &str| own.contains(&name) || figures == Some(name) || window == Some(name);
+        document.iter().flatten().any(|(name, _)| !is_own(name.as_str()))
     }
 
     /// Returns a bucket with these items, based on an old one, whose correct fields stay as they are, in their order.
@@ -222,32 +300,52 @@ impl<'a> Chain<'a> {
             array.push(item.value);
         }
         let length = i32::try_from(items.len()).unwrap_or(i32::MAX);
-        let Settings { key, items, count, .. } = self.settings;
-        let own = [
+        let Settings {
+            key,
+            items: field,
+            count,
+            ..
+        } = self.settings;
+        let figures = self.settings.figures.as_ref();
+        let values = items.iter().map(|item| item.value);
+        let mut own = vec![
             ("_id", RawBson::String(self.key.id(tail))),
             (key.as_str(), self.key.value().clone().try_into()?),
             (count.as_str(), RawBson::Int32(length)),
-            (items.as_str(), RawBson::Array(array)),
+            (field.as_str(), RawBson::Array(array)),
         ];
-        let mut written = [false; 4];
+        let window = self.settings.windows.as_ref().zip(self.settings.window_of(tail));
+        let window = window.map(|(windows, window)| (windows.field.as_str(), start(window)));
+        if let Some((name, start)) = window {
+            own.insert(2, (name, RawBson::DateTime(start)));
+        }
+        if let Some(figures) = figures {
+            let computed = Bson::Document(figures.compute(&values));
+            own.push((figures.field.as_str(), computed.try_into()?));
+        }
+        let mut written = vec![false; own.len()];
         let mut document = RawDocumentBuf::new();
         for element in old.into_iter().flat_map(|old| old.iter()) {
             let (name, value) = element?;
-            let Some(field) = own.iter().position(|(own, _)| *own == name.as_str()) else {
+            let Some(position) = own.iter().position(|(own, _)| *own == name.as_str()) else {
                 document.append(name, value);
                 continue;
             };
+            let is_figures = figures.filter(|figures| figures.field.as_str() == name.as_str());
             let is_correct = match name.as_str() {
                 name if name == key.as_str() => self.is_key(value),
                 name if name == count.as_str() => stored_integer(value) == Some(length.into()),
-                _ => false,
+                name if window.is_some_and(|(field, _)| field == name) => {
+                    value.as_datetime() == window.map(|(_, start)| start)
+                }
+                _ => is_figures.is_some_and(|figures| figures.match_items(Some(value), &values)),
             };
             if is_correct {
                 document.append(name, value);
-            } else if name.as_str() != items.as_str() || !written[field] {
-                document.append(name, own[field].1.as_raw_bson_ref());
+            } else if name.as_str() != field.as_str() || !written[position] {
+                document.append(name, own[position].1.as_raw_bson_ref());
             }
-            written[field] = true;
+            written[position] = true;
         }
         for ((name, value), _) in own.into_iter().zip(written).filter(|(_, written)| !written) {
             document.append(CString::try_from(name)?, value);

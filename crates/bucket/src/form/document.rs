@@ -168,15 +168,26 @@ pub(crate) fn read_item<T: DeserializeOwned>(settings: &Settings, bucket: &RawDo
     item.map(|item| decode_item(settings, id, 0, item)).transpose()
 }
 
+/// Decodes a bucket that has one item in place of the array.
+pub(crate) fn read_unwound<K: Key, T: DeserializeOwned>(settings: &Settings, bucket: &RawDocument) -> Result<(K, T)> {
+    let value = |field: &FieldName| bucket.get(field.as_str()).ok().flatten();
+    let key = value(&settings.key).and_then(K::from_stored).ok_or_else(|| {
+        let message = "the key field of a bucket is not a key of the repository's type: repair the bucket";
+        corrupt(bucket, settings.key.as_str(), message)
+    })?;
+    let item = value(&settings.items).unwrap_or(RawBsonRef::Null);
+    let item = decode(item).map_err(|error| not_of_type(error).at(id_of(bucket), settings.items.as_str()))?;
+    Ok((key, item))
+}
+
 fn decode_item<T: DeserializeOwned>(settings: &Settings, id: &str, index: usize, item: RawBsonRef<'_>) -> Result<T> {
-    decode(item).map_err(|error| {
-        Error::from_driver(
-            ErrorKind::Decode,
-            "a stored item does not have the item type of the repository: change the type, or correct the item",
-            error,
-        )
-        .at(Bson::String(id.to_owned()), format!("{}.{index}", settings.items))
-    })
+    decode(item)
+        .map_err(|error| not_of_type(error).at(Bson::String(id.to_owned()), format!("{}.{index}", settings.items)))
+}
+
+fn not_of_type(error: bson::error::Error) -> Error {
+    let message = "a stored item does not have the item type of the repository: change the type, or correct the item";
+    Error::from_driver(ErrorKind::Decode, message, error)
 }
 
 fn decode<T: DeserializeOwned>(element: RawBsonRef<'_>) -> bson::error::Result<T> {

@@ -78,6 +78,11 @@ pub(crate) fn second_text(time: DateTime) -> Result<String> {
     second(time).map(digits)
 }
 
+/// Returns the second of a time, as the `_id` has it; the first or the last one if that is out of range.
+pub(crate) fn nearest_second_text(time: DateTime) -> String {
+    digits(time.timestamp_millis().div_euclid(1000).clamp(0, LAST_SECOND))
+}
+
 /// Returns the tail of a bucket of this second. Suffix 0 is that of the first one, which has none.
 pub(crate) fn with_suffix(second: &str, suffix: u32) -> Result<String> {
     match suffix {

@@ -6,6 +6,7 @@ use mongodb::bson::{RawBson, cstr};
 
 use crate::form::id;
 use crate::form::item_id::ItemId;
+use crate::form::window::start;
 use crate::prelude::*;
 use crate::settings::Settings;
 
@@ -13,6 +14,8 @@ use crate::settings::Settings;
 pub(crate) struct Item {
     value: Encoded,
     second: i64,
+    /// The window of its time, if there are windows.
+    pub(crate) window: Option<i64>,
     pub(crate) id: Option<ItemId>,
 }
 
@@ -35,10 +38,19 @@ impl Item {
 
     pub(crate) fn new(settings: &Settings, value: Encoded, time: Option<DateTime>) -> Result<Self> {
         let second = second_of(settings, time, |field| value.date(field))?;
+        let window = window_of(settings, second, |field| value.date(field))?;
+        if let Some(figures) = &settings.figures {
+            figures.check(settings.page_size, value.value())?;
+        }
         let id = ItemId::of_item(settings, |field| {
             value.value().as_document()?.get(field).ok()??.try_into().ok()
         })?;
-        Ok(Self { value, second, id })
+        Ok(Self {
+            value,
+            second,
+            window,
+            id,
+        })
     }
 
     /// Returns its second, as the `_id` of a bucket has it.
@@ -75,6 +87,24 @@ fn second_of(
     id::second(time)
 }
 
+/// Returns the window of an item, by its time field, if there are windows.
+///
+/// # Errors
+/// [`InvalidTime`](ErrorKind::InvalidTime) when the second that names a new bucket is in another one.
+fn window_of(settings: &Settings, second: i64, in_item: impl FnOnce(&str) -> Option<DateTime>) -> Result<Option<i64>> {
+    let Some(windows) = &settings.windows else {
+        return Ok(None);
+    };
+    let window = windows.of_second(second_of(settings, None, in_item)?);
+    if windows.of_second(second) == window {
+        return Ok(Some(window));
+    }
+    Err(Error::new(
+        ErrorKind::InvalidTime,
+        "the given time is in another window than that of the item, it was not stored: give a time of its window, or none",
+    ))
+}
+
 /// Refuses items of which a page would exceed the limit of a document.
 pub(crate) fn check_sizes(settings: &Settings, items: &[Item]) -> Result<()> {
     array::check_sizes(settings.page_size as usize, items.iter().map(|item| &item.value))
@@ -91,10 +121,21 @@ pub(crate) fn bucket(
     let mut document = RawDocumentBuf::new();
     document.append(cstr!("_id"), key.id(tail));
     document.append(name(settings.key.as_str())?, RawBson::try_from(key.value().clone())?);
+    let window = items.first().and_then(|first| first.window);
+    if let Some((windows, window)) = settings.windows.as_ref().zip(window) {
+        document.append(name(windows.field.as_str())?, start(window));
+    }
     document.append(
         name(settings.count.as_str())?,
         i32::try_from(items.len()).unwrap_or(i32::MAX),
     );
+    if let Some(figures) = &settings.figures {
+        let computed = figures.compute(&items.iter().map(|item| item.value.value()));
+        document.append(
+            name(figures.field.as_str())?,
+            RawBson::try_from(Bson::Document(computed))?,
+        );
+    }
     array::append_array(document, settings.items.as_str(), items.iter().map(|item| &item.value))
 }
 

@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use mongo_patterns_core::Result;
+use mongo_patterns_core::{Error, ErrorKind, Result};
 
 use crate::form::id::{self, Tail};
 
@@ -27,14 +27,16 @@ pub(crate) struct Page {
 /// Cuts a sequence of items into pages, all full but the last, whose tails ascend.
 ///
 /// `old` are the tails of the buckets that contain the items now, normalized and in ascending order. `origins` has the
-/// bucket of each item, in ascending order too. `second` returns the second of an item that has a time.
+/// bucket of each item, in ascending order too; the number of the buckets for an item of none of them. `second` returns
+/// the second of an item that has a time.
 ///
 /// The first page whose first item is of a bucket gets that bucket's tail. So ids stay, and never leave the range that
 /// they had, whatever the times of the items. A further page, as of a bucket that is split, gets the second of its
 /// first item if that lies between the adjacent bounds, and the next suffix otherwise.
 ///
 /// # Errors
-/// [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime) when the suffixes of a second are exhausted.
+/// [`InvalidTime`](ErrorKind::InvalidTime) when the suffixes of a second are exhausted, or when there is no bucket, and the
+/// first item has no time.
 pub(crate) fn lay_out(
     page_size: usize,
     old: &[String],
@@ -45,18 +47,24 @@ pub(crate) fn lay_out(
     let mut named = None;
     for start in (0..origins.len()).step_by(page_size) {
         let origin = origins[start];
-        let continues = (named != Some(origin)).then_some(origin);
+        let continues = (named != Some(origin) && origin < old.len()).then_some(origin);
         named = Some(origin);
         let previous = pages.last().map(|page| page.tail.as_str());
-        let tail = match previous {
-            Some(previous) if continues.is_none() || old[origin].as_str() <= previous => {
-                let below = |tail: &str| old.get(origin + 1).is_none_or(|next| tail < next.as_str());
-                match second(start).filter(|second| second.as_str() > previous && below(second)) {
-                    Some(second) => second,
-                    None => successor(previous)?,
-                }
-            }
-            _ => old[origin].clone(),
+        let is_free = |tail: &str| previous.is_none_or(|previous| tail > previous);
+        let below = |tail: &str| old.get(origin + 1).is_none_or(|next| tail < next.as_str());
+        let tail = match continues
+            .map(|bucket| old[bucket].as_str())
+            .filter(|tail| is_free(tail))
+        {
+            Some(tail) => tail.to_owned(),
+            None => match (
+                second(start).filter(|second| is_free(second) && below(second)),
+                previous,
+            ) {
+                (Some(second), _) => second,
+                (None, Some(previous)) => successor(previous)?,
+                (None, None) => return Err(without_time()),
+            },
         };
         pages.push(Page {
             tail,
@@ -65,6 +73,13 @@ pub(crate) fn lay_out(
         });
     }
     Ok(pages)
+}
+
+fn without_time() -> Error {
+    Error::new(
+        ErrorKind::InvalidTime,
+        "an item without a time would open a page: set its time",
+    )
 }
 
 fn successor(tail: &str) -> Result<String> {
@@ -149,6 +164,23 @@ mod tests {
             ],
             "the next bucket is too close for the seconds of the items"
         );
+    }
+
+    #[test]
+    fn items_of_no_bucket_come_last_and_open_pages_at_their_times() {
+        let seconds = |item: usize| Some(format!("{:010}", 1_698_335_500 + item * 10));
+        let tails = |page_size: usize, old: &[&str], origins: &[usize]| -> Vec<(String, Option<usize>)> {
+            let old: Vec<String> = old.iter().map(|tail| (*tail).to_owned()).collect();
+            let pages = lay_out(page_size, &old, origins, seconds).unwrap().into_iter();
+            pages.map(|page| (page.tail, page.continues)).collect()
+        };
+        assert_eq!(
+            tails(2, &[A], &[0, 1, 1, 1]),
+            [(A.to_owned(), Some(0)), ("1698335520".to_owned(), None)]
+        );
+        assert_eq!(tails(2, &[], &[0, 0]), [("1698335500".to_owned(), None)]);
+        let error = lay_out(2, &[], &[0], |_| None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidTime);
     }
 
     #[test]

@@ -4,9 +4,10 @@ use futures::TryStreamExt;
 use mongo_patterns_core::catalog::Last;
 use mongo_patterns_core::error;
 use mongo_patterns_core::key::KeyTable;
-use mongo_patterns_core::migration::{FILTER, Step, Steps, check_chunk_size, number, refuse_one};
+use mongo_patterns_core::migration::{FILTER, Step, Steps, both, check_chunk_size, number, refuse_one, selecting};
 use mongo_patterns_core::settings::is_unacknowledged;
 
+use crate::migrate::chunks::Chunks;
 use crate::migrate::migration::{Direction, Migration, failed, read_from};
 use crate::migrate::selection::check_any_valid;
 use crate::prelude::*;
@@ -18,6 +19,26 @@ use crate::results::InvalidDocuments;
 
 /// MongoDB's limit of a document, without the fields of a bucket other than its items.
 const MAX_BYTES: i64 = 16 * 1024 * 1024 - 8 * 1024;
+
+/// Documents that prevent the migration.
+struct Check {
+    /// Counts them.
+    stages: Vec<Document>,
+    kind: ErrorKind,
+    what: &'static str,
+    found: i64,
+}
+
+impl Check {
+    fn new(stages: impl Into<Vec<Document>>, kind: ErrorKind, what: &'static str) -> Self {
+        Self {
+            stages: stages.into(),
+            kind,
+            what,
+            found: 0,
+        }
+    }
+}
 
 impl Migration<'_> {
     /// Checks the settings. Sends nothing.
@@ -65,32 +86,67 @@ impl Migration<'_> {
             let what = "documents of the flat collection have no item id, or one of an unsupported type";
             refuse(("ids", "id"), ErrorKind::InvalidItemId, item_id, what)?;
         }
+        if let Some(figures) = &form.settings.figures {
+            let what = "documents of the flat collection have no valid value in a field with figures";
+            refuse(("figures", "figure"), ErrorKind::InvalidArgument, &figures.field, what)?;
+        }
         let total = self.check_valid(steps, form, &found).await?;
         Ok((total, InvalidDocuments::default()))
     }
 
-    /// Checks what only several documents together show. Returns the number of items.
+    /// Checks what only several documents of a key together show. Returns the number of items.
     async fn check_valid(&self, steps: &mut Steps<'_, '_>, form: &ToBuckets<'_>, found: &Document) -> Result<u64> {
         let total = number(found, "total");
+        let mut checks = Vec::new();
         if let Some(repeated) = form.repeated_ids() {
             let what = "documents of the flat collection have the same item id as another document of their key";
-            self.refuse_any(steps, repeated, ErrorKind::InvalidItemId, what).await?;
+            checks.push(Check::new(repeated, ErrorKind::InvalidItemId, what));
         }
         // Each of these reads everything once more, and few collections need it.
         if i64::try_from(total).unwrap_or(i64::MAX) > form.items_of_a_second() {
             let what = "documents of the flat collection have a second in which their key would open more than 1,000,000 buckets: use larger pages";
-            let full_seconds = form.full_seconds();
-            self.refuse_any(steps, full_seconds, ErrorKind::InvalidTime, what)
-                .await?;
+            checks.push(Check::new(form.full_seconds(), ErrorKind::InvalidTime, what));
         }
         let largest = i64::try_from(number(found, "largest")).unwrap_or(i64::MAX);
         let page_size = i64::from(form.settings.page_size);
         if largest.saturating_add(12).saturating_mul(page_size) > MAX_BYTES {
-            let oversized = form.oversized_pages(MAX_BYTES);
             let what = "pages would exceed MongoDB's limit of 16 MiB: use a smaller page size";
-            self.refuse_any(steps, oversized, ErrorKind::TooLarge, what).await?;
+            checks.push(Check::new(form.oversized_pages(MAX_BYTES), ErrorKind::TooLarge, what));
+        }
+        for check in self.in_chunks(steps, form, checks).await? {
+            refuse_one(&doc! { "n": check.found }, ("n", "one"), check.kind, "", check.what)?;
         }
         Ok(total)
+    }
+
+    /// Runs checks of the documents of one key, chunk by chunk. All keys together have more groups than fit into the
+    /// server's memory, and groups on disk take ten times as long.
+    async fn in_chunks(
+        &self,
+        steps: &mut Steps<'_, '_>,
+        form: &ToBuckets<'_>,
+        mut checks: Vec<Check>,
+    ) -> Result<Vec<Check>> {
+        if checks.is_empty() {
+            return Ok(checks);
+        }
+        let documents = (self.selected(), self.options.chunk_items);
+        let chunks = Chunks::new(steps, self.source, form.key.as_str(), documents, true).await?;
+        let mut after = None;
+        loop {
+            let range = chunks.next(steps, after).await?;
+            let filter = both(range.filter(chunks.field), self.selected());
+            for check in &mut checks {
+                let stages = selecting(filter.clone()).into_iter().chain(check.stages.clone());
+                let step = Step::aggregate("check", self.source, stages).hint(chunks.hint());
+                let found = number(&steps.read(step).await.map_err(failed)?.first()?, "n");
+                check.found += i64::try_from(found).unwrap_or(i64::MAX);
+            }
+            match range.through {
+                None => return Ok(checks),
+                through => after = through,
+            }
+        }
     }
 
     async fn check_buckets(&self, steps: &mut Steps<'_, '_>, form: &ToFlat<'_>) -> Result<u64> {

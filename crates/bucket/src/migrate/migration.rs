@@ -92,6 +92,12 @@ impl Migration<'_> {
             }),
             Direction::ToFlat(form) => fingerprint.extend(doc! { "into": "flat", "flatKey": form.key.as_str() }),
         }
+        if let (Direction::ToBuckets(_), Some(figures)) = (&self.direction, &settings.figures) {
+            fingerprint.insert("figures", figures.stored_form());
+        }
+        if let (Direction::ToBuckets(_), Some(windows)) = (&self.direction, &settings.windows) {
+            fingerprint.insert("window", windows.stored_form());
+        }
         record_filter(&mut fingerprint, &self.options.filter);
         if let Some(list) = &self.options.skipped {
             fingerprint.insert("skipInvalid", list.name());

@@ -97,6 +97,7 @@ impl InvalidDocuments {
             keys: number(found, "keys"),
             times: number(found, "times"),
             item_ids: number(found, "ids"),
+            figures: number(found, "figures"),
         }
     }
 }
@@ -106,11 +107,16 @@ pub(super) fn check_any_valid(total: u64, invalid: &InvalidDocuments) -> Result<
     if total > 0 || invalid.total() == 0 {
         return Ok(());
     }
-    let InvalidDocuments { keys, times, item_ids } = invalid;
+    let InvalidDocuments {
+        keys,
+        times,
+        item_ids,
+        figures,
+    } = invalid;
     Err(Error::new(
         ErrorKind::InvalidArgument,
         format!(
-            "all documents are invalid ({keys} by their key, {times} by their time, {item_ids} by their item id), nothing was migrated: check the names of the fields and the type of the key"
+            "all documents are invalid ({keys} by their key, {times} by their time, {item_ids} by their item id, {figures} by a value with figures), nothing was migrated: check the names of the fields and the type of the key"
         ),
     ))
 }

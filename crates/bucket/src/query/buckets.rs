@@ -10,7 +10,7 @@ use crate::prelude::*;
 use crate::settings::Settings;
 
 /// Matches all ids of the key, such as `/^123_/`. With the first digits of a tail, the ids that start with them.
-pub(super) fn id_pattern(key: &EncodedKey, tail: &str) -> Regex {
+fn id_pattern(key: &EncodedKey, tail: &str) -> Regex {
     let pattern = key.pattern(tail).try_into();
     Regex {
         pattern: pattern.expect("neither the text of a key nor digits have NUL"),
@@ -26,6 +26,40 @@ pub(crate) fn buckets(key: &EncodedKey) -> Document {
 /// Filters all buckets of the key, targeted at its shard.
 pub(crate) fn buckets_of_key(settings: &Settings, key: &EncodedKey) -> Document {
     doc! { "_id": id_pattern(key, ""), settings.key.as_str(): key.value() }
+}
+
+/// Filters the buckets of a window of the key, or all of them without windows.
+pub(crate) fn buckets_of_window(settings: &Settings, key: &EncodedKey, window: Option<i64>) -> Document {
+    match settings.windows.as_ref().zip(window) {
+        None => buckets_of_key(settings, key),
+        Some((windows, window)) => buckets_in(settings, key, windows.ids(key, window)),
+    }
+}
+
+/// Filters the buckets of a window of the key from a position on, or all of them without windows.
+pub(crate) fn buckets_from(settings: &Settings, key: &EncodedKey, tail: &str, window: Option<i64>) -> Document {
+    let windows = settings.windows.as_ref().zip(window);
+    let end = windows.map_or_else(|| key.end(), |(windows, window)| windows.ids(key, window).1);
+    buckets_in(settings, key, (key.id(tail), end))
+}
+
+/// Filters the buckets of the key that can have items of a range of time: those of its windows, or all of them without
+/// windows.
+pub(crate) fn buckets_of_range(
+    settings: &Settings,
+    key: &EncodedKey,
+    from: Option<DateTime>,
+    until: Option<DateTime>,
+) -> Document {
+    match &settings.windows {
+        None => buckets_of_key(settings, key),
+        Some(windows) => buckets_in(settings, key, windows.ids_of_range(key, from, until)),
+    }
+}
+
+/// Filters the buckets of the key from one `_id` to before another.
+fn buckets_in(settings: &Settings, key: &EncodedKey, (first, end): (String, String)) -> Document {
+    buckets_within(settings, key, ("$gte", first), ("$lt", end))
 }
 
 /// Filters the buckets that the key opened in a second.
@@ -184,6 +218,7 @@ pub(crate) fn last_items(settings: &Settings, items: i32) -> Document {
 mod tests {
     use super::*;
     use crate::query::tests::{key, regex};
+    use crate::settings::with_windows;
 
     #[test]
     fn pages_are_found_by_prefix_and_position() {
@@ -209,6 +244,33 @@ mod tests {
             buckets_of_second(&Settings::example(), &key(), "1698335223"),
             doc! { "_id": regex("^123_1698335223"), "customerId": 123 }
         );
+    }
+
+    #[test]
+    fn windows_are_ranges_of_ids() {
+        let (settings, plain) = (with_windows(), Settings::example());
+        let of_key = doc! { "_id": regex("^123_"), "customerId": 123 };
+        let within = |first: &str, end: &str| doc! { "_id": { "$gte": first, "$lt": end }, "customerId": 123 };
+        let hour = Some(1_698_332_400);
+        assert_eq!(
+            buckets_of_window(&settings, &key(), hour),
+            within("123_1698332400", "123_1698335999`")
+        );
+        assert_eq!(buckets_of_window(&plain, &key(), None), of_key);
+        assert_eq!(
+            buckets_from(&settings, &key(), "1698335223", hour),
+            within("123_1698335223", "123_1698335999`")
+        );
+        assert_eq!(
+            buckets_from(&plain, &key(), "1698335223", None),
+            within("123_1698335223", "123`")
+        );
+        let time = |second: i64| Some(DateTime::from_millis(second * 1000));
+        assert_eq!(
+            buckets_of_range(&settings, &key(), None, time(1_698_332_400)),
+            within("123_", "123_1698332399`")
+        );
+        assert_eq!(buckets_of_range(&plain, &key(), time(1), time(2)), of_key);
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use mongodb::bson::{Bson, Document, doc};
 
+use crate::form::id::LAST_SECOND;
+use crate::form::window::start;
+use crate::query::figures::{are_correct, has_values};
 use crate::settings::Settings;
 
 /// Returns a summary of each bucket, ordered by key.
@@ -23,7 +26,26 @@ pub(crate) fn summaries(settings: &Settings, filter: Document) -> Vec<Document> 
     };
     if let Some(time) = &settings.time {
         let is_date = doc! { "$eq": [{ "$type": format!("$$this.{time}") }, "date"] };
-        summary.insert("timeless", number(doc! { "$not": [{ "$or": [is_null, is_date] }] }));
+        summary.insert("timeless", number(doc! { "$not": [{ "$or": [&is_null, is_date] }] }));
+    }
+    if let (Some(windows), Some(time)) = (&settings.windows, &settings.time) {
+        let (window, date) = (field(windows.field.as_str()), format!("$$this.{time}"));
+        let is_date = |value: &str| doc! { "$eq": [{ "$type": value }, "date"] };
+        // A time that no `_id` can have is in the first or the last window.
+        let nearest = doc! { "$max": [start(0), { "$min": [start(LAST_SECOND), &date] }] };
+        let end = doc! { "$add": [&window, i64::from(windows.seconds) * 1000] };
+        let is_within = doc! { "$and": [{ "$gte": [&nearest, &window] }, { "$lt": [&nearest, end] }] };
+        let outside = number(doc! { "$and": [is_date(&date), { "$not": [is_within] }] });
+        summary.insert("outside", doc! { "$cond": [is_date(&window), outside, 0] });
+        summary.insert("window", window);
+    }
+    if let Some(figures) = &settings.figures {
+        let has_values = has_values(figures, "$$this");
+        summary.insert(
+            "valueless",
+            number(doc! { "$not": [{ "$or": [&is_null, has_values] }] }),
+        );
+        summary.insert("figures", if_array(are_correct(figures, &items.clone().into()).into()));
     }
     if let Some(id) = &settings.item_id {
         // One element for each item, also for an item without an id.
@@ -43,6 +65,20 @@ mod tests {
     use mongo_patterns_core::FieldName;
 
     use super::*;
+    use crate::settings::with_windows;
+
+    #[test]
+    fn items_are_compared_with_the_stored_window() {
+        let with_windows = with_windows();
+        let stages = summaries(&with_windows, doc! {});
+        let summary = stages[1].get_document("$project").unwrap();
+        assert_eq!(summary.get_str("window").unwrap(), "$window");
+        let outside = summary.get_document("outside").unwrap().get_array("$cond").unwrap();
+        let is_date = doc! { "$eq": [{ "$type": "$window" }, "date"] };
+        assert_eq!((&outside[0], &outside[2]), (&Bson::from(is_date), &Bson::Int32(0)));
+        let plain = summaries(&Settings::example(), doc! {});
+        assert!(!plain[1].get_document("$project").unwrap().contains_key("outside"));
+    }
 
     #[test]
     fn a_summary_has_no_items() {

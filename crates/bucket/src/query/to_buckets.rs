@@ -5,15 +5,19 @@ use mongo_patterns_core::key::{KeyExpressions, KeyTable};
 use crate::form::id::{LAST_SECOND, LAST_SUFFIX, SECOND_DIGITS, SUFFIX_DIGITS};
 use crate::prelude::*;
 use crate::query::compare::{count_unless, one_unless, repeated};
+use crate::query::figures::{figures_of, has_values};
 use crate::settings::Settings;
 
 /// A field of the pipeline, which takes the place of a field name of the user.
 const KEY: &str = "$k";
+/// The start of the window of a document, if there are windows.
+const WINDOW: &str = "$w";
 
 /// The reasons why documents are invalid.
 const KEY_REASON: &str = "key";
 const TIME_REASON: &str = "time";
 const ITEM_ID_REASON: &str = "item_id";
+const FIGURE_REASON: &str = "figure";
 
 /// The form of flat documents, and of the buckets that they become.
 pub(crate) struct ToBuckets<'a> {
@@ -52,14 +56,17 @@ impl ToBuckets<'_> {
             { "$cond": [{ "$eq": ["$n", 1] }, "", { "$concat": ["_", digits(suffix.into(), SUFFIX_DIGITS)] }] },
         ] };
         // A document with these fields, in this order, whatever their names.
-        let bucket = doc! { "$replaceWith": {
-            "_id": id,
-            key.as_str(): encoded.value,
-            count.as_str(): { "$size": "$i" },
-            items.as_str(): "$i",
-        } };
+        let mut bucket = doc! { "_id": id, key.as_str(): encoded.value };
+        if let Some(windows) = &self.settings.windows {
+            bucket.insert(windows.field.as_str(), "$_id.w");
+        }
+        bucket.insert(count.as_str(), doc! { "$size": "$i" });
+        bucket.insert(items.as_str(), "$i");
+        if let Some(figures) = &self.settings.figures {
+            bucket.insert(figures.field.as_str(), figures_of(figures, &"$i".into()));
+        }
         let mut stages = self.numbered();
-        stages.extend([page, number_in_second, bucket]);
+        stages.extend([page, number_in_second, doc! { "$replaceWith": bucket }]);
         stages
     }
 
@@ -86,17 +93,26 @@ impl ToBuckets<'_> {
         stages
     }
 
-    /// Returns key, order and item of each flat document, and its number among those of its key, from 1.
+    /// Returns key, window, order and item of each flat document, and its number among those of its key and window, from 1.
     fn numbered(&self) -> Vec<Document> {
         let mut item = without(self.key.as_str(), "$$ROOT".into());
         if !self.keep_ids {
             item = without("_id", item.into());
         }
         let order = doc! { "t": format!("${}", self.time), "i": "$_id" };
+        let mut project = doc! { "_id": 0, "k": format!("${}", self.key), "o": order, "i": item };
+        let mut partition = Bson::from(KEY);
+        if let Some(windows) = &self.settings.windows {
+            let millis = i64::from(windows.seconds) * 1000;
+            let time = format!("${}", self.time);
+            let since_start = doc! { "$mod": [{ "$toLong": &time }, millis] };
+            project.insert("w", doc! { "$subtract": [time, since_start] });
+            partition = doc! { "k": KEY, "w": WINDOW }.into();
+        }
         vec![
-            doc! { "$project": { "_id": 0, "k": format!("${}", self.key), "o": order, "i": item } },
+            doc! { "$project": project },
             doc! { "$setWindowFields": {
-                "partitionBy": KEY,
+                "partitionBy": partition,
                 "sortBy": { "o": 1 },
                 "output": { "n": { "$documentNumber": {} } },
             } },
@@ -105,13 +121,21 @@ impl ToBuckets<'_> {
 
     fn page(&self) -> Document {
         let before = doc! { "$subtract": ["$n", 1] };
-        doc! { "k": KEY, "p": { "$floor": { "$divide": [before, self.settings.page_size_bson()] } } }
+        let mut page = doc! { "k": KEY };
+        if self.settings.windows.is_some() {
+            page.insert("w", WINDOW);
+        }
+        page.insert(
+            "p",
+            doc! { "$floor": { "$divide": [before, self.settings.page_size_bson()] } },
+        );
+        page
     }
 
     /// Counts the documents, and those that cannot be migrated, with the `_id` of one of them.
     pub(crate) fn inspection(&self) -> [Document; 1] {
-        let [key, time, item_id] = self.conditions();
-        [doc! { "$group": {
+        let [key, time, item_id, figure] = self.conditions();
+        let mut group = doc! {
             "_id": null,
             "total": { "$sum": 1 },
             "keys": count_unless(&key),
@@ -121,33 +145,47 @@ impl ToBuckets<'_> {
             "ids": count_unless(&item_id),
             "id": one_unless(&item_id),
             "largest": { "$max": { "$bsonSize": "$$ROOT" } },
-        } }]
+        };
+        if self.settings.figures.is_some() {
+            group.insert("figures", count_unless(&figure));
+            group.insert("figure", one_unless(&figure));
+        }
+        [doc! { "$group": group }]
     }
 
     /// Counts the valid documents, and the others by their reason.
     pub(crate) fn inspection_of_invalid(&self) -> Vec<Document> {
         let is = |reason: &str| doc! { "$sum": { "$cond": [{ "$eq": ["$r", reason] }, 1, 0] } };
+        let mut group = doc! {
+            "_id": null,
+            "documents": { "$sum": 1 },
+            "total": is(""),
+            "keys": is(KEY_REASON),
+            "times": is(TIME_REASON),
+            "ids": is(ITEM_ID_REASON),
+            "largest": { "$max": { "$cond": [{ "$eq": ["$r", ""] }, "$b", null] } },
+        };
+        if self.settings.figures.is_some() {
+            group.insert("figures", is(FIGURE_REASON));
+        }
         vec![
             doc! { "$project": { "_id": 0, "r": self.reason(), "b": { "$bsonSize": "$$ROOT" } } },
-            doc! { "$group": {
-                "_id": null,
-                "documents": { "$sum": 1 },
-                "total": is(""),
-                "keys": is(KEY_REASON),
-                "times": is(TIME_REASON),
-                "ids": is(ITEM_ID_REASON),
-                "largest": { "$max": { "$cond": [{ "$eq": ["$r", ""] }, "$b", null] } },
-            } },
+            doc! { "$group": group },
         ]
     }
 
     /// Returns an expression of the reason why a document is invalid, which is empty for a valid one.
     pub(crate) fn reason(&self) -> Bson {
-        let [key, time, item_id] = self.conditions();
+        let [key, time, item_id, figure] = self.conditions();
         let unless = |condition: Bson, reason: &str, next: Bson| -> Bson {
             doc! { "$cond": [condition, next, { "$literal": reason }] }.into()
         };
-        let of_id = unless(item_id, ITEM_ID_REASON, doc! { "$literal": "" }.into());
+        let valid: Bson = doc! { "$literal": "" }.into();
+        let of_figure = match figure {
+            Bson::Boolean(true) => valid,
+            figure => unless(figure, FIGURE_REASON, valid),
+        };
+        let of_id = unless(item_id, ITEM_ID_REASON, of_figure);
         unless(key, KEY_REASON, unless(time, TIME_REASON, of_id))
     }
 
@@ -167,8 +205,8 @@ impl ToBuckets<'_> {
         doc! { "$and": checked.collect::<Vec<_>>() }
     }
 
-    /// Returns whether key, time and item id of a document are valid, as expressions.
-    fn conditions(&self) -> [Bson; 3] {
+    /// Returns whether key, time, item id and the values with figures of a document are valid, as expressions.
+    fn conditions(&self) -> [Bson; 4] {
         let key = (self.expressions)(&format!("${}", self.key)).is_key;
         let time = format!("${}", self.time);
         let in_range = doc! { "$cond": [
@@ -183,7 +221,9 @@ impl ToBuckets<'_> {
             let types = ["string", "int", "long", "objectId", "binData", "date"];
             doc! { "$in": [{ "$type": path }, types] }.into()
         });
-        [key, in_range.into(), item_id]
+        let figures = self.settings.figures.as_ref();
+        let figure = figures.map_or(Bson::Boolean(true), |figures| has_values(figures, "$$ROOT").into());
+        [key, in_range.into(), item_id, figure]
     }
 
     /// Counts the documents whose item id another document of the key has too.
@@ -224,6 +264,7 @@ fn digits(number: Bson, width: usize) -> Document {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::with_windows;
 
     fn form(settings: &Settings) -> ToBuckets<'_> {
         ToBuckets {
@@ -268,6 +309,28 @@ mod tests {
             ["_id", "customerId", "count", "history"]
         );
         assert_eq!(bucket.get_document("count").unwrap(), &doc! { "$size": "$i" });
+    }
+
+    #[test]
+    fn pages_of_windows_are_numbered_in_each_window() {
+        let settings = with_windows();
+        let stages = form(&settings).pages(None);
+        let window = doc! { "$subtract": ["$date", { "$mod": [{ "$toLong": "$date" }, 3_600_000_i64] }] };
+        let project = stages[0].get_document("$project").unwrap();
+        assert_eq!(project.get_document("w").unwrap(), &window);
+        let numbers = stages[1].get_document("$setWindowFields").unwrap();
+        assert_eq!(
+            numbers.get_document("partitionBy").unwrap(),
+            &doc! { "k": "$k", "w": "$w" }
+        );
+        let page = stages[2].get_document("$group").unwrap().get_document("_id").unwrap();
+        assert_eq!(page.keys().collect::<Vec<_>>(), ["k", "w", "p"]);
+        let bucket = stages[4].get_document("$replaceWith").unwrap();
+        assert_eq!(
+            bucket.keys().collect::<Vec<_>>(),
+            ["_id", "customerId", "window", "count", "history"]
+        );
+        assert_eq!(bucket.get_str("window").unwrap(), "$_id.w");
     }
 
     #[test]

@@ -14,6 +14,8 @@ use crate::repository::Shared;
 
 /// About how many items one round trip returns.
 const ITEMS_OF_A_READ: u64 = 1000;
+/// The most pages that one round trip returns because those before them were not full. Any of them can be full.
+const PARTLY_FILLED_PAGES: u64 = 100;
 /// The most pages whose items one round trip counts.
 const COUNTED_PAGES: u64 = 4000;
 /// The number of pages that the first read of a search for the start of a range examines, and the most of a later one.
@@ -48,6 +50,8 @@ pub(crate) struct ItemReader<'a, T> {
     /// The factor by which a read exceeds the number of pages that would suffice if all of their items were in the
     /// range.
     growth: u64,
+    /// The number of the pages that were read or skipped, and of their items.
+    seen: (u64, u64),
     read: VecDeque<PartlyRead<T>>,
     /// The page of the last returned item, if it was read to its end.
     finished: Option<PartlyRead<T>>,
@@ -81,6 +85,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
             started: false,
             ended: false,
             growth: 1,
+            seen: (0, 0),
             read: VecDeque::new(),
             finished: None,
         }
@@ -157,6 +162,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         for page in pages? {
             let tail = page.token().tail().to_owned();
             let mut items = VecDeque::from(page.items);
+            self.saw_page(items.len());
             let (first, last) = self.to_read(&tail, items.len());
             items.truncate(last);
             items.drain(..first);
@@ -195,11 +201,27 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         }
     }
 
+    fn saw_page(&mut self, items: usize) {
+        self.seen.0 += 1;
+        self.seen.1 += items as u64;
+    }
+
+    /// Returns about how many items a page has: a full one, or with windows as many as the pages before.
+    fn items_of_a_page(&self) -> u64 {
+        let page_size = u64::from(self.shared.settings.page_size);
+        let (pages, items) = self.seen;
+        match items.checked_div(pages) {
+            Some(average) if self.shared.settings.windows.is_some() => average.clamp(1, page_size),
+            _ => page_size,
+        }
+    }
+
     /// Returns how many pages to read: those that the items need if all pages are full, and one for those that are not.
     /// At the start of a range, some pages have no items of it.
     fn pages_of_a_read(&self) -> u32 {
-        let page_size = u64::from(self.shared.settings.page_size);
-        let most = (ITEMS_OF_A_READ / page_size).max(1);
+        let page_size = self.items_of_a_page();
+        let most_full = (ITEMS_OF_A_READ / u64::from(self.shared.settings.page_size)).max(1);
+        let most = (ITEMS_OF_A_READ / page_size).min(PARTLY_FILLED_PAGES).max(most_full);
         let items = self.wanted.limit.saturating_add(self.wanted.skip);
         let starts_range = self.wanted.range.is_some() && self.wanted.after.is_none();
         let others = if starts_range { 4 } else { 1 };
@@ -210,7 +232,12 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
     /// Finds the bounds to read between.
     async fn start(&mut self) -> Result<()> {
         let newest_first = self.wanted.newest_first;
-        if let Some(range) = &self.wanted.range {
+        if let Some(range) = &self.wanted.range
+            && let Some(windows) = &self.shared.settings.windows
+        {
+            let (first, end) = windows.ids_of_range(&self.key, range.from, range.until);
+            (self.lower, self.upper) = (("$gte", first), ("$lt", end));
+        } else if let Some(range) = &self.wanted.range {
             if let Some(second) = range.last_second() {
                 self.upper = ("$lt", self.key.id(&second) + "`");
             }
@@ -240,7 +267,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
     async fn skip_pages(&mut self) -> Result<()> {
         let page_size = u64::from(self.shared.settings.page_size);
         while self.wanted.skip >= page_size && !self.ended {
-            let pages = self.wanted.skip.div_ceil(page_size).saturating_add(1);
+            let pages = self.wanted.skip.div_ceil(self.items_of_a_page()).saturating_add(1);
             let limit = u32::try_from(pages.min(COUNTED_PAGES)).unwrap_or(1);
             let settings = &self.shared.settings;
             let items = match &self.wanted.range {
@@ -250,6 +277,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
             let found = self.find(limit, Some(sizes(settings, items))).await?;
             for (number, document) in found.iter().enumerate() {
                 let size = read_size(&self.shared.settings, document, self.part())?;
+                self.saw_page(size);
                 let (first, last) = self.to_read(self.tail(document), size);
                 let items = (last - first) as u64;
                 if items > self.wanted.skip {

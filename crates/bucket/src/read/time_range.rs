@@ -21,6 +21,10 @@
 //! The proof: suppose that an item of the range is before `g`. It was appended after `f`, to a page that was opened
 //! after `f` too. So the page was opened at `f - allowed_lateness` at the earliest. But it is before the page of `g`,
 //! whose second is that of `g + allowed_lateness` at the latest.
+//!
+//! ## Why is there no search with windows?
+//!
+//! The buckets of the windows that overlap a range are a range of `_id`, and have all of its items, whatever their order.
 
 use std::time::Duration;
 

@@ -1,14 +1,16 @@
 //! Finds the problems of the buckets of a key. Pure.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::mem::discriminant;
 
 use crate::form::document::id_of;
 use crate::form::id::{Tail, key_of_id};
 use crate::form::item_id::ItemId;
+use crate::form::window::start;
 use crate::prelude::*;
 use crate::repair::finding::{Finding, Problem};
 use crate::settings::Settings;
+use crate::settings::figures::Figures;
 
 /// The key of a stored document, by its `_id` and its key field.
 pub(crate) struct Identity {
@@ -89,6 +91,14 @@ pub(crate) struct Summary {
     nulls: u64,
     /// The number of other items without a date in the time field, if the settings have one.
     timeless: u64,
+    /// The number of items that are not `null` and lack a value of which buckets have figures.
+    valueless: u64,
+    /// Whether the figures are those of the items.
+    has_figures: bool,
+    /// The stored start of its window.
+    window: Option<DateTime>,
+    /// The number of items with a time that is not in the stored window.
+    outside: u64,
     /// The ids of the items, if they are checked. `None` for an item without one.
     item_ids: Vec<Option<ItemId>>,
 }
@@ -111,6 +121,10 @@ impl Summary {
             items: number("items"),
             nulls: number("nulls").unwrap_or(0),
             timeless: number("timeless").unwrap_or(0),
+            valueless: number("valueless").unwrap_or(0),
+            has_figures: !matches!(value("figures"), Some(RawBsonRef::Boolean(false))),
+            window: value("window").and_then(RawBsonRef::as_datetime),
+            outside: number("outside").unwrap_or(0),
             item_ids: ids
                 .into_iter()
                 .flatten()
@@ -141,11 +155,26 @@ impl Summary {
             let time = settings.time.as_ref();
             !is_null(item) && time.is_some_and(|time| !has_time(*item, time.as_str()))
         };
-        let all = || items.into_iter().flatten().flatten();
+        let values: Vec<RawBsonRef<'_>> = items.into_iter().flatten().flatten().collect();
+        let all = || values.iter().copied();
+        let figures = settings.figures.as_ref();
+        let is_valueless =
+            |item: &RawBsonRef<'_>| !is_null(item) && figures.is_some_and(|figures| !figures.are_of(*item));
+        let stored = |figures: &Figures| value(figures.field.as_str());
+        let windows = settings.windows.as_ref();
+        let window = windows.and_then(|windows| value(windows.field.as_str())?.as_datetime());
+        let is_outside = |item: &RawBsonRef<'_>| {
+            let own = windows.and_then(|windows| windows.of_item(settings, *item)).map(start);
+            window.is_some() && own.is_some() && own != window
+        };
         Self {
             items: items.map(|items| items.into_iter().count() as u64),
             nulls: all().filter(is_null).count() as u64,
             timeless: all().filter(is_timeless).count() as u64,
+            valueless: all().filter(is_valueless).count() as u64,
+            has_figures: figures.is_none_or(|figures| figures.match_items(stored(figures), &all())),
+            window,
+            outside: all().filter(is_outside).count() as u64,
             item_ids: ids.unwrap_or_default(),
             ..Self::without_items::<K>(bucket, value(settings.key.as_str()), value(settings.count.as_str()))
         }
@@ -165,6 +194,10 @@ impl Summary {
             items: None,
             nulls: 0,
             timeless: 0,
+            valueless: 0,
+            has_figures: true,
+            window: None,
+            outside: 0,
             item_ids: Vec::new(),
         }
     }
@@ -192,12 +225,24 @@ impl Summary {
 pub(crate) fn check(settings: &Settings, summaries: &[Summary]) -> Vec<Finding> {
     let page_size = u64::from(settings.page_size);
     let is_open = |summary: &Summary| summary.items.is_some_and(|items| (1..page_size).contains(&items));
-    let open = summaries.iter().filter(|summary| is_open(summary)).count();
-    let newest_open = summaries.iter().rposition(is_open);
+    let window_of = |summary: &Summary| settings.window_of(summary.identity.tail.as_deref()?);
+    // The number of open buckets of each window, and the newest of them.
+    let mut open_in: HashMap<Option<i64>, (u64, usize)> = HashMap::new();
+    for (index, summary) in summaries.iter().enumerate().filter(|(_, summary)| is_open(summary)) {
+        let (open, newest) = open_in.entry(window_of(summary)).or_default();
+        (*open, *newest) = (*open + 1, index);
+    }
     let mut item_ids = HashSet::new();
     let mut findings = Vec::new();
     for (index, summary) in summaries.iter().enumerate() {
         let mut problems = summary.identity.problems.clone();
+        let window = window_of(summary);
+        let (open, newest) = open_in.get(&window).copied().unwrap_or_default();
+        if window.is_some() && summary.window != window.map(start) {
+            problems.push(Problem::Window);
+        } else if summary.outside > 0 {
+            problems.push(Problem::ItemOutsideWindow { items: summary.outside });
+        }
         match summary.items {
             None => problems.push(Problem::ItemsNotArray),
             Some(items) => {
@@ -205,12 +250,13 @@ pub(crate) fn check(settings: &Settings, summaries: &[Summary]) -> Vec<Finding> 
                     let count = summary.count;
                     problems.push(Problem::Count { count, items });
                 }
+                problems.extend((!summary.has_figures).then_some(Problem::Figures));
                 if items == 0 {
                     problems.push(Problem::Empty);
                 } else if items > page_size {
                     problems.push(Problem::TooManyItems { items });
-                } else if open > 1 && newest_open == Some(index) {
-                    problems.push(Problem::SeveralOpen { open: open as u64 });
+                } else if open > 1 && newest == index {
+                    problems.push(Problem::SeveralOpen { open });
                 } else if open > 1 && is_open(summary) {
                     problems.push(Problem::NotFull { items });
                 }
@@ -222,6 +268,10 @@ pub(crate) fn check(settings: &Settings, summaries: &[Summary]) -> Vec<Finding> 
             items: summary.timeless,
         };
         problems.extend((summary.timeless > 0).then_some(timeless));
+        let valueless = Problem::ItemValueInvalid {
+            items: summary.valueless,
+        };
+        problems.extend((summary.valueless > 0).then_some(valueless));
         let (mut missing, mut duplicate) = (0, 0);
         for id in &summary.item_ids {
             match id {

@@ -40,6 +40,20 @@ pub enum Problem {
         /// The number of items.
         items: u64,
     },
+    /// The [figures](crate::BucketRepositoryBuilder::sum) are not those of the items.
+    ///
+    /// Another program wrote the bucket, or an update of an item was interrupted. [`totals`](crate::BucketRepository::totals)
+    /// takes the items of a bucket whose figures are of another number of items than it has.
+    Figures,
+    /// The start of the [window](crate::BucketRepositoryBuilder::window) is missing, or is not that of the second in the
+    /// `_id`. No append finds the bucket.
+    Window,
+    /// Items are not in the [window](crate::BucketRepositoryBuilder::window) of their bucket, by their time field. A range
+    /// of time can miss them.
+    ItemOutsideWindow {
+        /// The number of such items.
+        items: u64,
+    },
     /// The bucket has more items than a page.
     TooManyItems {
         /// The number of items.
@@ -47,12 +61,13 @@ pub enum Problem {
     },
     /// The bucket has no items.
     Empty,
-    /// The key has several buckets that are not full, and this one is the newest of them.
+    /// The key has several buckets that are not full, in one window if there are windows, and this one is the newest of
+    /// them.
     SeveralOpen {
         /// The number of such buckets.
         open: u64,
     },
-    /// The bucket is not full, and a newer one is not full either.
+    /// The bucket is not full, and a newer one, of its window if there are windows, is not full either.
     ///
     /// A single bucket that is not full is correct at any position: appends fill it. A late item opens one among older
     /// ones, and two writers that open buckets at the same moment can do so in either order.
@@ -79,6 +94,15 @@ pub enum Problem {
         /// The number of such items.
         items: u64,
     },
+    /// Items have no valid value in a field with [figures](crate::BucketRepositoryBuilder::sum), which leave these items
+    /// out.
+    ///
+    /// [`repair`](crate::BucketRepository::repair) does not guess a value, and reports the key as
+    /// [`UnreadableItems`](crate::Unrepaired::UnreadableItems): set the values by hand.
+    ItemValueInvalid {
+        /// The number of such items.
+        items: u64,
+    },
     /// Items have no id, or one of an unsupported type.
     ItemIdMissing {
         /// The number of such items.
@@ -97,7 +121,10 @@ impl Problem {
     pub(crate) fn is_of_items(&self) -> bool {
         matches!(
             self,
-            Self::ItemNull { .. } | Self::ItemTimeMissing { .. } | Self::ItemIdMissing { .. }
+            Self::ItemNull { .. }
+                | Self::ItemTimeMissing { .. }
+                | Self::ItemValueInvalid { .. }
+                | Self::ItemIdMissing { .. }
         )
     }
 }
@@ -122,6 +149,13 @@ impl fmt::Display for Problem {
             Self::Count { count: None, items } => {
                 write!(f, "the count is missing or no integer, and there are {items} items: repair it")
             }
+            Self::Figures => f.write_str("the figures are not those of the items: repair it"),
+            Self::Window => f.write_str(
+                "the start of the window is missing, or is not that of the second in the `_id`: repair it",
+            ),
+            Self::ItemOutsideWindow { items } => {
+                write!(f, "{items} items are not in the window of their bucket, by their times: repair it")
+            }
             Self::TooManyItems { items } => write!(f, "there are {items} items, more than a page has: repair it"),
             Self::Empty => f.write_str("there are no items: repair it"),
             Self::SeveralOpen { open } => write!(f, "{open} buckets of the key are not full: repair it"),
@@ -131,6 +165,9 @@ impl fmt::Display for Problem {
             Self::ItemNull { items } => write!(f, "{items} items are null: correct or remove them by hand"),
             Self::ItemTimeMissing { items } => {
                 write!(f, "{items} items have no BSON date in the time field: set one by hand")
+            }
+            Self::ItemValueInvalid { items } => {
+                write!(f, "{items} items have no valid value in a field with figures: set one by hand")
             }
             Self::ItemIdMissing { items } => write!(f, "{items} items have no valid id: give them one by hand"),
             Self::DuplicateItemId { items } => {
@@ -173,7 +210,8 @@ pub enum Unrepaired {
     ItemsDiffer,
     /// Items have no id. All else of the key was repaired.
     NoItemId,
-    /// Items are `null`, or have no date in the time field. All else of the key was repaired.
+    /// Items are `null`, or have no date in the time field, or no valid value in a field with figures. All else of the key
+    /// was repaired.
     UnreadableItems,
     /// A bucket that would be removed has fields that are not of the pattern. Nothing of the key was changed.
     OwnFields,
@@ -191,7 +229,7 @@ impl fmt::Display for Unrepaired {
             Self::UnknownPosition => "the position of a bucket is unknown: set the second at which it was opened in its `_id`, by hand",
             Self::ItemsDiffer => "different items have the same id: change an id, or remove an item, by hand",
             Self::NoItemId => "items have no valid id: give them one by hand",
-            Self::UnreadableItems => "items are null, or have no BSON date in the time field: correct or remove them by hand",
+            Self::UnreadableItems => "items are null, or have no BSON date in the time field, or no valid value in a field with figures: correct or remove them by hand",
             Self::OwnFields => "a bucket that would be removed has fields that are not of the pattern: move them to another bucket of the key, or remove them",
             Self::TooLarge => "a page of these items would exceed 16 MiB: use a smaller page size",
             Self::SuffixesExhausted => "a second of the key has 1,000,000 buckets, which is the limit: use a larger page size",

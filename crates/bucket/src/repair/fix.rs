@@ -123,20 +123,19 @@ fn plan(
         };
     }
     let moves_items = fix.findings.iter().any(|finding| {
-        use Problem::{DuplicateItemId, Empty, NotFull, SeveralOpen, TooManyItems};
-        matches!(
-            finding.problem,
-            Empty | TooManyItems { .. } | SeveralOpen { .. } | NotFull { .. } | DuplicateItemId { .. }
-        )
+        use Problem::{DuplicateItemId, Empty, TooManyItems};
+        matches!(finding.problem, Empty | TooManyItems { .. } | DuplicateItemId { .. })
     });
-    let changes = if moves_items || !in_order {
-        chain.plan(&items)
+    let count = items.len() as u64;
+    // The tails are those after the repair: a corrected `_id` can move a bucket to another window.
+    let changes = if moves_items || !in_order || chain.has_items_outside(&items) || chain.has_several_open(&items) {
+        chain.plan(&chain.by_windows(items))
     } else {
         chain.plan_in_place(&items)
     };
     match changes {
         Ok(changes) => {
-            fix.items = items.len() as u64;
+            fix.items = count;
             fix.changes = changes;
             Ok(None)
         }

@@ -146,7 +146,7 @@ impl KeyRepair<'_> {
     async fn run<K: Key>(&mut self, session: &mut Session<'_>) -> Result<Fix> {
         let (collection, settings) = self.shared.parts();
         if self.is_again {
-            let filter = open_bucket_of_any_id(settings, self.key);
+            let filter = open_bucket_of_any_id(settings, self.key, None);
             lock_documents(&mut Steps::Run(Some(&mut *session)), collection, &filter).await?;
         }
         self.is_again = true;

@@ -33,8 +33,8 @@ pub(crate) struct StoreBatch<'a> {
     done: usize,
     /// Whether the last items are left if they do not fill a page.
     pub(crate) whole_pages: bool,
-    /// Whether the key can have an open bucket, as far as this batch and the previous ones tell. If it has one all the
-    /// same, that bucket is not filled first.
+    /// Whether the next item can have an open bucket, as far as this batch and the previous ones tell. If it has one all
+    /// the same, that bucket is not filled first.
     pub(crate) may_have_open: bool,
     /// The positions of items that were stored before, or are in the batch twice.
     pub(crate) repeated: HashSet<usize>,
@@ -75,34 +75,78 @@ impl<'a> StoreBatch<'a> {
         if session.is_some() {
             self.drop_repeated(session.as_deref_mut()).await?;
         }
+        // Whether pages of several windows are worth an insert. Not while each window has an open bucket.
+        let mut inserts = true;
         while self.has_more() {
+            let (before, opened, window) = (self.done, self.opened, self.window());
             let is_large = self.rest.len() - self.done >= READ_FROM * shared.settings.page_size as usize;
-            let fills =
-                !is_large || self.may_have_open && self.write.open_bucket(session.as_deref_mut()).await?.is_some();
+            let fills = !is_large
+                || self.may_have_open
+                    && self
+                        .write
+                        .open_bucket(self.window(), session.as_deref_mut())
+                        .await?
+                        .is_some();
             if fills && !self.fill(session.as_deref_mut()).await? {
                 continue;
             }
+            inserts |= self.opened > opened;
+            let is_next = self.window() != window;
+            if fills && (!inserts || is_next && self.reads_first(session.as_deref())) {
+                continue;
+            }
+            let filled = self.done;
             // It ends early when another writer opens a bucket, or stores one of the items.
             if let Some(error) = self.insert(session.as_deref_mut()).await? {
                 self.may_have_open = true;
-                attempts.next(error).await?;
+                if shared.settings.windows.is_some() && self.done > before {
+                    // A later window had an open bucket, which is no conflict: it is filled next.
+                    inserts = self.done > filled;
+                    attempts = shared.settings.retry.start();
+                } else {
+                    attempts.next(error).await?;
+                }
             }
         }
         Ok(())
     }
 
-    fn has_more(&self) -> bool {
-        self.is_enough(self.rest.len() - self.done)
+    /// Returns whether the ids are read before an insert, which is then of one window: a session must not meet the open
+    /// bucket of another one, and monotonic ids follow the newest bucket of their window.
+    fn reads_first(&self, session: Option<&Session<'_>>) -> bool {
+        session.is_some() || self.write.shared.settings.id_policy == IdPolicy::Monotonic
     }
 
-    /// Returns whether this many items are enough for a command.
-    fn is_enough(&self, items: usize) -> bool {
-        let least = if self.whole_pages {
-            self.write.shared.settings.page_size as usize
-        } else {
-            1
-        };
-        items >= least
+    fn has_more(&self) -> bool {
+        self.pages().next().is_some()
+    }
+
+    /// Returns the positions of the items that are not stored yet, in pages: consecutive items of one window.
+    fn pages(&self) -> impl Iterator<Item = &[usize]> {
+        let page_size = self.write.shared.settings.page_size as usize;
+        let mut rest = &self.rest[self.done..];
+        std::iter::from_fn(move || {
+            let of_window = |position: &&usize| self.items[**position].window == self.items[rest[0]].window;
+            let length = rest.iter().take(page_size).take_while(of_window).count();
+            let (page, later) = rest.split_at(length);
+            rest = later;
+            let is_last = later.is_empty() && length < page_size;
+            (length > 0 && !(is_last && self.whole_pages)).then_some(page)
+        })
+    }
+
+    /// Returns those of the pages that are inserted together.
+    fn pages_to_insert(&self, of_one_window: bool) -> impl Iterator<Item = &[usize]> {
+        let window = self.window();
+        self.pages()
+            .take_while(move |page| !of_one_window || self.items[page[0]].window == window)
+    }
+
+    /// Returns the window of the next item, if there are windows.
+    fn window(&self) -> Option<i64> {
+        self.rest
+            .get(self.done)
+            .and_then(|&position| self.items[position].window)
     }
 
     /// Returns the items that are not stored yet.
@@ -114,8 +158,9 @@ impl<'a> StoreBatch<'a> {
     /// Stores up to a page of items in the open bucket, or in one that they open. Returns `false` when some of the
     /// items are stored already, which are skipped from then on.
     async fn fill(&mut self, session: Option<&mut Session<'_>>) -> Result<bool> {
-        let settings = &self.write.shared.settings;
-        let page: Vec<&Item> = self.rest().take(settings.page_size as usize).collect();
+        let items = self.items;
+        let page = self.pages().next().unwrap_or_default().iter();
+        let page: Vec<&Item> = page.map(|&position| &items[position]).collect();
         let store = Store {
             write: self.write,
             span: self.span,
@@ -154,19 +199,22 @@ impl<'a> StoreBatch<'a> {
     }
 
     /// Inserts the rest in whole buckets, and the last items in one that stays open. Returns the error when another
-    /// writer opened a bucket, so that the last items are left, or stored one of the items.
+    /// writer opened a bucket, so that the last items are left, or stored one of the items. With windows, the last items
+    /// of each are in one that stays open.
     async fn insert(&mut self, mut session: Option<&mut Session<'_>>) -> Result<Option<CommandError>> {
         let shared = self.write.shared;
         let settings = &shared.settings;
         let mut attempts = settings.retry.start();
         let mut ids = NewIds::default();
         let mut has_read = false;
-        while self.has_more() {
-            if !has_read && (session.is_some() || settings.id_policy == IdPolicy::Monotonic) {
+        let reads_first = self.reads_first(session.as_deref());
+        let window = self.window();
+        while self.has_more() && (!reads_first || self.window() == window) {
+            if !has_read && reads_first {
                 self.read_taken(&mut ids, false, session.as_deref_mut()).await?;
                 has_read = true;
             }
-            let documents = self.buckets(&mut ids)?;
+            let documents = self.buckets(&mut ids, reads_first)?;
             let inserted = send::insert_many(session.as_deref_mut(), &shared.collection, &documents, None).await;
             let Err(error) = inserted else {
                 self.done_pages(documents.len());
@@ -192,13 +240,12 @@ impl<'a> StoreBatch<'a> {
     }
 
     /// Returns the buckets of the next command.
-    fn buckets(&self, ids: &mut NewIds) -> Result<Vec<RawDocumentBuf>> {
+    fn buckets(&self, ids: &mut NewIds, of_one_window: bool) -> Result<Vec<RawDocumentBuf>> {
         let KeyWrite { shared, key } = self.write;
         let settings = &shared.settings;
         let mut documents: Vec<RawDocumentBuf> = Vec::new();
         let mut bytes = 0;
-        let pages = self.rest[self.done..].chunks(settings.page_size as usize);
-        for positions in pages.take_while(|page| self.is_enough(page.len())).take(BUCKETS) {
+        for positions in self.pages_to_insert(of_one_window).take(BUCKETS) {
             let page: Vec<&Item> = positions.iter().map(|&position| &self.items[position]).collect();
             bytes += page.iter().map(|item| item.bytes()).sum::<usize>();
             if bytes > BYTES && !documents.is_empty() {
@@ -223,20 +270,21 @@ impl<'a> StoreBatch<'a> {
         let KeyWrite { shared, key } = self.write;
         *ids = NewIds::default();
         if shared.settings.id_policy == IdPolicy::Monotonic {
-            if let Some(newest) = self.write.newest_tail(None, session.as_deref_mut()).await? {
+            let of_window = self.write.of_window(self.window());
+            if let Some(newest) = self.write.newest_tail(of_window, session.as_deref_mut()).await? {
                 self.write.parse(&newest)?;
                 ids.taken(&newest);
             }
             return Ok(());
         }
-        let page_size = shared.settings.page_size as usize;
-        let heads = self.rest().step_by(page_size).map(Item::second);
-        let (Some(first), Some(last)) = (heads.clone().min(), heads.max()) else {
+        let pages = self.pages_to_insert(session.is_some());
+        let heads: Vec<String> = pages.map(|page| self.items[page[0]].second()).collect();
+        let (Some(first), Some(last)) = (heads.iter().min(), heads.iter().max()) else {
             return Ok(());
         };
         let filter = match of_any_key {
-            true => ids_between(key, &first, &last),
-            false => buckets_between(&shared.settings, key, &first, &last),
+            true => ids_between(key, first, last),
+            false => buckets_between(&shared.settings, key, first, last),
         };
         // Not by the index of the item ids, which would examine all buckets of the key.
         let options = FindOptions::builder()
@@ -254,9 +302,15 @@ impl<'a> StoreBatch<'a> {
     }
 
     fn done_pages(&mut self, pages: usize) {
-        let done = self.done + pages * self.write.shared.settings.page_size as usize;
-        self.may_have_open = done > self.rest.len();
-        self.done = self.rest.len().min(done);
+        let lengths: Vec<usize> = self.pages().take(pages).map(<[usize]>::len).collect();
+        let is_full = |length: &usize| *length == self.write.shared.settings.page_size as usize;
+        let ends_with_full_page = lengths.last().is_none_or(is_full);
+        self.done += lengths.iter().sum::<usize>();
+        let last = self
+            .done
+            .checked_sub(1)
+            .and_then(|last| self.items[self.rest[last]].window);
+        self.may_have_open = !ends_with_full_page || last.is_some() && last != self.window();
         self.opened += pages as u64;
     }
 }

@@ -25,7 +25,7 @@ use crate::form::id::Tail;
 use crate::form::item_id::ItemId;
 use crate::prelude::*;
 use crate::query::append::open_bucket_of_any_id;
-use crate::query::buckets::{buckets_of_key, buckets_of_second, by_id, only_id};
+use crate::query::buckets::{buckets_of_second, buckets_of_window, by_id, only_id};
 use crate::query::item::{buckets_with_items, only_item_ids};
 use crate::repository::Shared;
 use crate::settings::IdPolicy;
@@ -40,7 +40,7 @@ const IDS_OF_A_COMMAND: usize = 1000;
 pub(crate) enum Collision {
     /// The `_id` of the new bucket is taken.
     Id,
-    /// Another writer opened a bucket of the key.
+    /// Another writer opened a bucket of the key, in the same window.
     Open,
     /// Another bucket of the key has an item with this id.
     Item,
@@ -104,18 +104,23 @@ impl KeyWrite<'_> {
 
     /// Returns the suffix after the last one of a second.
     pub(crate) async fn free_suffix(&self, second: &str) -> Result<u32> {
-        match self.newest_tail(Some(second), None).await? {
+        match self.newest_tail(self.of_second(second), None).await? {
             Some(tail) => Ok(self.parse(&tail)?.suffix + 1),
             None => Ok(0),
         }
     }
 
     /// Returns the tail of a bucket that does not exist: the second, with a suffix where the second is taken, or where
-    /// the key has a later bucket and the policy is [`IdPolicy::Monotonic`].
-    pub(crate) async fn free_tail(&self, second: &str, session: Option<&mut Session<'_>>) -> Result<String> {
+    /// the key has a later bucket in the window and the policy is [`IdPolicy::Monotonic`].
+    pub(crate) async fn free_tail(
+        &self,
+        second: &str,
+        window: Option<i64>,
+        session: Option<&mut Session<'_>>,
+    ) -> Result<String> {
         let within = match self.shared.settings.id_policy {
-            IdPolicy::ItemTime => Some(second),
-            IdPolicy::Monotonic => None,
+            IdPolicy::ItemTime => self.of_second(second),
+            IdPolicy::Monotonic => self.of_window(window),
         };
         match self.newest_tail(within, session).await? {
             Some(newest) if newest.as_str() >= second => self.parse(&newest)?.successor(),
@@ -123,17 +128,21 @@ impl KeyWrite<'_> {
         }
     }
 
-    /// Returns the tail of the newest bucket of the key, or of a second.
+    fn of_second(&self, second: &str) -> Document {
+        buckets_of_second(&self.shared.settings, self.key, second)
+    }
+
+    /// Filters the buckets of a window, or of the key without windows.
+    pub(crate) fn of_window(&self, window: Option<i64>) -> Document {
+        buckets_of_window(&self.shared.settings, self.key, window)
+    }
+
+    /// Returns the tail of the newest bucket of a filter.
     pub(crate) async fn newest_tail(
         &self,
-        second: Option<&str>,
+        filter: Document,
         session: Option<&mut Session<'_>>,
     ) -> Result<Option<String>> {
-        let settings = &self.shared.settings;
-        let filter = match second {
-            Some(second) => buckets_of_second(settings, self.key, second),
-            None => buckets_of_key(settings, self.key),
-        };
         let found = self.find_last(filter, None, session).await?;
         let id = found.as_ref().and_then(|found| found.get_str("_id").ok());
         Ok(id.and_then(|id| self.key.tail(id)).map(str::to_owned))
@@ -157,12 +166,16 @@ impl KeyWrite<'_> {
         found.map_err(|error| self.failed(error))
     }
 
-    /// Returns the open bucket of the key, with any `_id`.
-    pub(crate) async fn open_bucket(&self, session: Option<&mut Session<'_>>) -> Result<Option<RawDocumentBuf>> {
+    /// Returns the open bucket of a window, or of the key without windows, with any `_id`.
+    pub(crate) async fn open_bucket(
+        &self,
+        window: Option<i64>,
+        session: Option<&mut Session<'_>>,
+    ) -> Result<Option<RawDocumentBuf>> {
         let settings = &self.shared.settings;
         let hint = Hint::Name(settings.open_index.clone());
-        self.find_last(open_bucket_of_any_id(settings, self.key), Some(hint), session)
-            .await
+        let filter = open_bucket_of_any_id(settings, self.key, window);
+        self.find_last(filter, Some(hint), session).await
     }
 
     pub(crate) fn parse<'t>(&self, tail: &'t str) -> Result<Tail<'t>> {
@@ -170,14 +183,16 @@ impl KeyWrite<'_> {
     }
 
     /// Checks the `_id` of the open bucket from time to time while other writers open the key's bucket. An open bucket
-    /// whose `_id` is not of this key would prevent every open, and no append would find it.
-    pub(crate) async fn check_open_bucket(&self, opens_by_others: u32) -> Result<()> {
+    /// whose `_id` is not of this key and window would prevent every open, and no append would find it.
+    pub(crate) async fn check_open_bucket(&self, window: Option<i64>, opens_by_others: u32) -> Result<()> {
         if !opens_by_others.is_multiple_of(OPENS_BY_OTHERS) {
             return Ok(());
         }
-        let open = self.open_bucket(None).await?;
+        let windows = self.shared.settings.windows.as_ref();
+        let of_window = |tail: &str| windows.is_none_or(|windows| windows.of_tail(tail) == window);
+        let open = self.open_bucket(window, None).await?;
         match open.map(|open| id_of(&open)) {
-            Some(id) if id.as_str().and_then(|id| self.key.tail(id)).is_none() => Err(foreign_id(id)),
+            Some(id) if !id.as_str().and_then(|id| self.key.tail(id)).is_some_and(of_window) => Err(foreign_id(id)),
             _ => Ok(()),
         }
     }
@@ -191,7 +206,7 @@ impl KeyWrite<'_> {
             _ if index == Some(settings.open_index.as_str()) => Some(Collision::Open),
             _ if index.is_some() && index == settings.item_index().as_deref() => Some(Collision::Item),
             [field] if index.is_none() && field == "_id" => Some(Collision::Id),
-            [field] if index.is_none() && field == settings.key.as_str() => Some(Collision::Open),
+            fields if index.is_none() && settings.open_fields() == fields => Some(Collision::Open),
             [_, path] if index.is_none() && Some(path) == settings.item_id_path().as_ref() => Some(Collision::Item),
             _ => None,
         }
@@ -205,8 +220,13 @@ impl KeyWrite<'_> {
         let other = duplicate_key(&error).filter(|_| self.collision(&error).is_none());
         let Some(other) = other else { return error.into() };
         let name = other.index.unwrap_or_default();
-        let (kind, reason) = if other.fields == [self.shared.settings.key.as_str()] {
-            (ErrorKind::IndexMismatch, "it belongs to another page size: drop it")
+        let settings = &self.shared.settings;
+        let is_of_key = other.fields == [settings.key.as_str()];
+        let (kind, reason) = if is_of_key || settings.open_fields() == other.fields {
+            (
+                ErrorKind::IndexMismatch,
+                "it belongs to another page size, or to other windows: drop it",
+            )
         } else {
             (
                 ErrorKind::DuplicateKey,
@@ -222,6 +242,6 @@ fn foreign_id(id: Bson) -> Error {
     Error::corrupt(
         id,
         "_id",
-        "the `_id` of a bucket of this key is not the encoded key, `_`, and a second, the write was not stored: repair the bucket",
+        "the `_id` of a bucket of this key is not the encoded key, `_`, and a second, or it is of another window, the write was not stored: repair the bucket",
     )
 }

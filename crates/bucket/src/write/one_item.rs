@@ -9,12 +9,14 @@
 use mongo_patterns_core::error::is_bad_hint;
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::{IntoId, Updated};
+use mongodb::options::{FindOneAndUpdateOptions, UpdateModifications};
 
 use crate::form::item_id::ItemId;
 use crate::prelude::*;
-use crate::query::item::{bucket_with, only_count};
+use crate::query::item::{bucket_with, only_item, without_items};
 use crate::repository::Shared;
 use crate::settings::Settings;
+use crate::write::figures::FigureUpdate;
 use crate::write::key_write::KeyWrite;
 
 /// A key, and the id of one of its items.
@@ -27,6 +29,8 @@ pub(crate) struct OneItem {
     pub(crate) path: String,
     /// The index on that path.
     index: String,
+    /// The windows in which a change leaves the item: an operator, and the start of a window.
+    pub(crate) stays_in: Option<(&'static str, DateTime)>,
 }
 
 mongo_patterns_core::redacted_debug!(OneItem, |item| "path" = item.path);
@@ -51,12 +55,36 @@ impl OneItem {
             field: field.clone(),
             path,
             index,
+            stays_in: None,
         })
     }
 
     /// Filters the bucket that has the item.
     pub(crate) fn filter(&self, settings: &Settings) -> Document {
         bucket_with(settings, &self.key, &self.path, &self.id)
+    }
+
+    /// Filters the bucket that has the item, if a change leaves the item in its window.
+    fn filter_of_change(&self, settings: &Settings) -> Document {
+        let mut filter = self.filter(settings);
+        if let Some((windows, (operator, start))) = settings.windows.as_ref().zip(self.stays_in) {
+            filter.insert(windows.field.as_str(), doc! { operator: start });
+        }
+        filter
+    }
+
+    /// Returns whether a change takes the item out of the window of its bucket.
+    fn leaves_window(&self, settings: &Settings, bucket: &RawDocument) -> bool {
+        let Some((windows, (operator, start))) = settings.windows.as_ref().zip(self.stays_in) else {
+            return false;
+        };
+        !bucket
+            .get_datetime(windows.field.as_str())
+            .is_ok_and(|window| match operator {
+                "$lte" => window <= start,
+                "$gte" => window >= start,
+                _ => window == start,
+            })
     }
 
     pub(crate) fn hint(&self) -> Hint {
@@ -71,7 +99,7 @@ impl OneItem {
     ) -> Result<Option<RawDocumentBuf>> {
         let (collection, settings) = shared.parts();
         let mut options = FindOneOptions::builder()
-            .projection(only_count(settings))
+            .projection(without_items(settings))
             .hint(self.hint())
             .build();
         if session.is_none() {
@@ -86,24 +114,45 @@ impl OneItem {
     pub(crate) async fn update(
         &self,
         shared: &Shared,
-        update: Document,
+        update: impl Into<UpdateModifications>,
         mut session: Option<&mut Session<'_>>,
     ) -> Result<Updated> {
         let (collection, settings) = shared.parts();
+        let update = update.into();
+        let of_figures = FigureUpdate::of(settings, &update)?;
         let _locked = shared.lock_shared(&self.key, session.as_deref()).await;
         let mut attempts = settings.retry.start();
         loop {
-            let filter = self.filter(settings);
-            let options = UpdateOptions::builder().hint(self.hint()).build();
-            let updated = send::update_one(session.as_deref_mut(), collection, filter, update.clone(), options).await;
-            let updated = updated.map_err(|error| self.failed(shared, error))?;
-            if updated.matched_count > 0 {
-                return Ok(Updated::new(updated.modified_count > 0));
+            if let Some(update) = &of_figures {
+                let projection = only_item(settings, &self.field, &self.id);
+                let options = FindOneAndUpdateOptions::builder()
+                    .projection(projection)
+                    .hint(self.hint())
+                    .build();
+                let filter = self.filter_of_change(settings);
+                let updated = update.run(collection, filter, options, session.as_deref_mut());
+                if let Some(updated) = updated.await.map_err(|error| self.failed(shared, error))? {
+                    return Ok(updated);
+                }
+            } else {
+                let filter = self.filter_of_change(settings);
+                let options = UpdateOptions::builder().hint(self.hint()).build();
+                let updated = send::update_one(session.as_deref_mut(), collection, filter, update.clone(), options);
+                let updated = updated.await.map_err(|error| self.failed(shared, error))?;
+                if updated.matched_count > 0 {
+                    return Ok(Updated::new(updated.modified_count > 0));
+                }
             }
-            if self.find(shared, session.as_deref_mut()).await?.is_none() {
+            let Some(bucket) = self.find(shared, session.as_deref_mut()).await? else {
                 return Err(Error::new(
                     ErrorKind::NotFound,
                     "the key has no item with this id, nothing was changed: append it",
+                ));
+            };
+            if self.leaves_window(settings, &bucket) {
+                return Err(Error::new(
+                    ErrorKind::InvalidTime,
+                    "the new time of the item is not in the window of its bucket, nothing was changed: remove the item, and append it with the new time",
                 ));
             }
             if session.is_some() {

@@ -8,16 +8,14 @@
 //! load it did not commit within 120 seconds. When it runs again, its first command writes to the open bucket. The
 //! appends then wait for the transaction.
 
-use mongo_patterns_core::key_locks::LockedKeys;
 use mongo_patterns_core::migration::Steps;
 use mongo_patterns_core::transaction::{self, lock_documents};
 
 use crate::form::chain::Chain;
 use crate::form::item_id::ItemId;
-use crate::form::token::PageToken;
 use crate::prelude::*;
 use crate::query::append::open_bucket;
-use crate::query::buckets::{buckets_beyond, by_id, only_id};
+use crate::query::buckets::{buckets_from, by_id, only_id};
 use crate::query::item::{in_bucket, is_open_with_others, is_single, pull};
 use crate::repository::Shared;
 use crate::write::one_item::OneItem;
@@ -49,21 +47,23 @@ impl Removal<'_> {
         {
             return Ok(true);
         }
-        let locked = match Session::locks_keys(session.as_deref()) {
-            true => self.shared.locks.exclusive(self.item.key.text()).await,
-            false => LockedKeys::default(),
-        };
-        let context = (self, false);
+        let locked = self
+            .shared
+            .lock_for_transaction(&self.item.key, session.as_deref())
+            .await;
+        let tail = found.bucket.as_str().and_then(|id| self.item.key.tail(id));
+        let window = tail.and_then(|tail| settings.window_of(tail));
+        let context = (self, window, false);
         transaction::run(
             collection,
             &settings.retry,
             session,
             locked,
             context,
-            |session, (removal, is_again)| {
+            |session, (removal, window, is_again)| {
                 Box::pin(async move {
                     if std::mem::replace(is_again, true) {
-                        removal.lock_open_bucket(session).await?;
+                        lock_open_bucket(removal.shared, &removal.item.key, *window, session).await?;
                     }
                     removal.move_up(session).await
                 })
@@ -104,11 +104,6 @@ impl Removal<'_> {
         Ok(pulled.map_err(failed)?.matched_count > 0)
     }
 
-    async fn lock_open_bucket(self, session: &mut Session<'_>) -> Result<()> {
-        let filter = open_bucket(&self.shared.settings, &self.item.key);
-        lock_documents(&mut Steps::Run(Some(session)), &self.shared.collection, &filter).await
-    }
-
     /// In a transaction: removes the item, and moves the items after it up.
     async fn move_up(self, session: &mut Session<'_>) -> Result<bool> {
         let Some(found) = self.find(Some(&mut *session)).await? else {
@@ -143,12 +138,29 @@ impl Removal<'_> {
     }
 }
 
-/// Reads the buckets from the one with this tail on, or from the open bucket on if that is before it. The rewrite may
-/// leave one page that is not full, and a key has at most one. One to three round trips.
+/// In a transaction that is repeated: locks the open bucket of a window, or of a key without windows, so that appends do
+/// not abort it again.
+pub(super) async fn lock_open_bucket(
+    shared: &Shared,
+    key: &EncodedKey,
+    window: Option<i64>,
+    session: &mut Session<'_>,
+) -> Result<()> {
+    let filter = open_bucket(&shared.settings, key, window);
+    lock_documents(&mut Steps::Run(Some(session)), &shared.collection, &filter).await
+}
+
+/// Reads the buckets from the one with this tail on, to the end of its window, or from the open bucket on if that is
+/// before it. The rewrite may leave one page that is not full, and a window has at most one. One to three round trips.
 ///
 /// # Errors
 /// [`Corrupt`](ErrorKind::Corrupt) when a document is no bucket of the key, and those of the driver.
-async fn load<'a>(shared: &'a Shared, key: &'a EncodedKey, tail: &str, session: &mut Session<'_>) -> Result<Chain<'a>> {
+pub(super) async fn load<'a>(
+    shared: &'a Shared,
+    key: &'a EncodedKey,
+    tail: &str,
+    session: &mut Session<'_>,
+) -> Result<Chain<'a>> {
     let settings = &shared.settings;
     let chain = load_from(shared, key, tail, session).await?;
     if chain.has_open_bucket() {
@@ -158,7 +170,7 @@ async fn load<'a>(shared: &'a Shared, key: &'a EncodedKey, tail: &str, session: 
         .sort(by_id(false))
         .projection(only_id())
         .build();
-    let filter = open_bucket(settings, key);
+    let filter = open_bucket(settings, key, settings.window_of(tail));
     let open = send::find_one(Some(&mut *session), &shared.collection, filter, first).await?;
     let open = open.as_ref().and_then(|open| open.get_str("_id").ok());
     match open.and_then(|id| key.tail(id)) {
@@ -173,8 +185,7 @@ async fn load_from<'a>(
     tail: &str,
     session: &mut Session<'_>,
 ) -> Result<Chain<'a>> {
-    let token = PageToken::from_tail(tail);
-    let filter = buckets_beyond(&shared.settings, key, "$gte", &token);
+    let filter = buckets_from(&shared.settings, key, tail, shared.settings.window_of(tail));
     let ascending = FindOptions::builder().sort(by_id(false)).build();
     let mut chain = Chain::new(&shared.settings, key);
     for document in find_all(Some(session), &shared.collection, filter, ascending).await? {

@@ -43,7 +43,7 @@ async fn write(shared: &Shared, span: &Span, group: Group) -> Written {
     let key = &group.key;
     let mut store = StoreBatch::new(KeyWrite { shared, key }, span, &group.items);
     store.whole_pages = group.whole_pages;
-    store.may_have_open = !group.after_full_page;
+    store.may_have_open = !group.after_full_page || shared.settings.windows.is_some();
     let outcome = match check_sizes(&shared.settings, &group.items) {
         Ok(()) => store.run(None).await,
         Err(error) => Err(error),

@@ -20,6 +20,7 @@ use crate::prelude::*;
 use crate::query::append::{fill, on_insert, open_bucket_without, push};
 use crate::query::item::only_count;
 use crate::settings::IdPolicy;
+use crate::settings::figures::Figures;
 use crate::write::key_write::{Collision, KeyWrite};
 
 /// The result of a store.
@@ -36,7 +37,7 @@ pub(crate) enum Stored {
 pub(crate) struct Store<'a> {
     pub(crate) write: KeyWrite<'a>,
     pub(crate) span: &'a Span,
-    /// At most a page of items. As many are stored as there is room for, from the first.
+    /// At most a page of items, of one window. As many are stored as there is room for, from the first.
     pub(crate) items: &'a [&'a Item],
 }
 
@@ -104,7 +105,7 @@ impl Store<'_> {
                 }
                 Collision::Open => {
                     opens_by_others += 1;
-                    self.write.check_open_bucket(opens_by_others).await?;
+                    self.write.check_open_bucket(self.window(), opens_by_others).await?;
                 }
                 Collision::Item => {}
             }
@@ -137,7 +138,10 @@ impl Store<'_> {
                         return Ok(Stored::Repeated);
                     }
                     let second = &self.items[0].second();
-                    let tail = self.write.free_tail(second, session.as_deref_mut()).await?;
+                    let tail = self
+                        .write
+                        .free_tail(second, self.window(), session.as_deref_mut())
+                        .await?;
                     let id = self.write.key.id(&tail);
                     self.attempt(Some(&id), session.as_deref_mut()).await
                 }
@@ -159,7 +163,7 @@ impl Store<'_> {
                 _ => return Err(self.write.failed(error)),
             }
             opens_by_others += 1;
-            self.write.check_open_bucket(opens_by_others).await?;
+            self.write.check_open_bucket(self.window(), opens_by_others).await?;
             attempts.next(error).await?;
         }
     }
@@ -177,6 +181,11 @@ impl Store<'_> {
         Ok(!self.write.stored_ids(&self.ids(), session).await?.is_empty())
     }
 
+    /// Returns the window of the items, if there are windows.
+    fn window(&self) -> Option<i64> {
+        self.items[0].window
+    }
+
     /// Returns the ids of the items, if the settings have a field for them.
     fn ids(&self) -> Vec<&ItemId> {
         self.items.iter().filter_map(|item| item.id.as_ref()).collect()
@@ -187,9 +196,12 @@ impl Store<'_> {
     async fn attempt(&self, id: Option<&str>, session: Option<&mut Session<'_>>) -> send::Result<Stored> {
         let KeyWrite { shared, key } = self.write;
         let settings = &shared.settings;
-        let filter = open_bucket_without(settings, key, &self.ids());
+        let filter = open_bucket_without(settings, key, self.window(), &self.ids());
         let hint = Hint::Name(settings.open_index.clone());
-        if let [item] = self.items {
+        let needs_pipeline = settings.figures.as_ref().is_some_and(Figures::need_pipeline);
+        if let [item] = self.items
+            && !needs_pipeline
+        {
             let mut update = push(settings, item.to_bson()?);
             if let Some(id) = id {
                 update.insert("$setOnInsert", on_insert(settings, key, id));
@@ -221,7 +233,7 @@ impl Store<'_> {
             .upsert(id.map(|_| true))
             .build();
         let offered = self.items.len();
-        let before = send::find_one_and_update(session, collection, filter, pipeline.to_vec(), options).await?;
+        let before = send::find_one_and_update(session, collection, filter, pipeline, options).await?;
         let Some(before) = before else {
             return Ok(Stored::New {
                 items: if id.is_some() { offered } else { 0 },

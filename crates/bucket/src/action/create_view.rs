@@ -1,0 +1,81 @@
+use mongo_patterns_core::error::code;
+
+use crate::action::prelude::*;
+use crate::query::across::ItemFilter;
+use crate::repair::check_settings::check_settings;
+
+/// `NamespaceExists`.
+const EXISTS: i32 = 48;
+
+impl<K: Key, T> BucketRepository<K, T> {
+    /// Creates a view of the items of all keys in the same database, one document an item, for programs that know nothing
+    /// of buckets.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::{Database, bson::{Document, doc}};
+    /// # async fn f(trades: BucketRepository<u32, i32>, database: Database) -> mongodb::error::Result<()> {
+    /// trades.create_view("all_trades").await?;
+    /// let of_mdb = database.collection::<Document>("all_trades").count_documents(doc! { "ticker": "MDB" }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A document of the view is as for [`items_pipeline`](Self::items_pipeline). The call is idempotent: a view with this
+    /// name and definition is left as it is.
+    ///
+    /// # Cost
+    /// Two round trips, or three if the name is taken. It stores no data: each read of the view runs the stages again. No index
+    /// serves a filter on the view; [`find_items`](Self::find_items) and `items_pipeline` use indexes.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped, the view may be created or not. Call it again.
+    ///
+    /// # Errors
+    /// [`SettingsMismatch`] if a collection, or a view with another definition, has this name, or if the
+    /// [catalog](mongo_patterns_core::catalog) has other settings. Nothing is changed then. Those of the driver.
+    pub fn create_view(&self, name: impl Into<String>) -> CreateView<'_> {
+        CreateView {
+            shared: self.shared(),
+            view: name.into(),
+        }
+    }
+}
+
+mongo_patterns_core::action! {
+    /// Creates a view of the items; returned by [`BucketRepository::create_view`].
+    pub struct CreateView<'a> {
+        shared: &'a Shared,
+        view: String,
+    }
+    "create_view" => ()
+}
+
+impl CreateView<'_> {
+    async fn execute(self) -> Result<()> {
+        check_settings(self.shared).await?;
+        let (collection, settings) = self.shared.parts();
+        let database = collection.client().database(&collection.namespace().db);
+        let pipeline = ItemFilter::default().items(settings);
+        let view = doc! { "create": &self.view, "viewOn": collection.name(), "pipeline": &pipeline };
+        let Err(error) = send::run_command(None, &database, view).await else {
+            return Ok(());
+        };
+        if code(error.error()) != Some(EXISTS) {
+            return Err(error.into());
+        }
+        let found = database.list_collections().filter(doc! { "name": &self.view });
+        let found = futures::TryStreamExt::try_next(&mut found.await.map_err(CommandError::of_read)?).await;
+        let options = found.map_err(CommandError::of_read)?.map(|found| found.options);
+        let is_equal = options.is_some_and(|options| {
+            options.view_on.as_deref() == Some(collection.name()) && options.pipeline.as_ref() == Some(&pipeline)
+        });
+        if is_equal {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::SettingsMismatch,
+            "the name of the view belongs to a collection, or to a view with another definition: choose another name, or drop it",
+        ))
+    }
+}

@@ -1,0 +1,70 @@
+use mongo_patterns_core::catalog::Stored;
+use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::settings::configuration;
+
+use crate::action::prelude::*;
+use crate::query::figures::recomputed;
+use crate::query::totals::with_items;
+use crate::results::RebuiltFigures;
+use crate::settings::FIGURES;
+
+impl<K: Key, T> BucketRepository<K, T> {
+    /// Computes the [figures](crate::BucketRepositoryBuilder::sum) of all buckets from their items, on the server. So a
+    /// collection gets figures that has none, or others, and the [catalog](mongo_patterns_core::catalog) gets the new
+    /// settings.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// // trades was built with sum("qty"), for a collection without figures
+    /// let rebuilt = trades.rebuild_figures().await?;
+    /// println!("{} buckets have new figures", rebuilt.buckets);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Stop the programs that write without these figures first: from then on, their
+    /// [`ensure_indexes`](Self::ensure_indexes) returns [`SettingsMismatch`]. Programs with these figures may write
+    /// concurrently, and [`totals`](Self::totals) are exact all the time. Figures that the new settings lack are
+    /// removed. Invalid values of items are left out: [`verify`](Self::verify) finds them.
+    ///
+    /// # Cost
+    /// Three round trips. The server reads every bucket, and writes those that change.
+    ///
+    /// # Cancel safety
+    /// The server may finish the last command. Each bucket has the old or the new figures. Call it again.
+    ///
+    /// # Errors
+    /// With nothing changed: [`Configuration`] without figures, and [`SettingsMismatch`] when other settings contradict
+    /// the catalog. Those of the driver, after which some buckets may have new figures: call it again.
+    pub fn rebuild_figures(&self) -> RebuildFigures<'_> {
+        RebuildFigures { shared: self.shared() }
+    }
+}
+
+mongo_patterns_core::action! {
+    /// Computes the figures of all buckets; returned by [`BucketRepository::rebuild_figures`].
+    pub struct RebuildFigures<'a> {
+        shared: &'a Shared,
+    }
+    "rebuild_figures" => RebuiltFigures
+}
+
+impl RebuildFigures<'_> {
+    async fn execute(self) -> Result<RebuiltFigures> {
+        let (collection, settings) = self.shared.parts();
+        let Some(stage) = recomputed(settings) else {
+            return Err(configuration(
+                "the repository has no figures: call sum(..), min(..), max(..), count_by(..) or first_and_last() on the builder",
+            ));
+        };
+        let entry = self.shared.entry();
+        if entry.check_except(&mut Steps::run(), &[FIGURES]).await? == Stored::Old {
+            entry.replace(&mut Steps::run()).await?;
+        }
+        let updated = send::update_many(None, collection, with_items(settings), vec![stage], None).await?;
+        Ok(RebuiltFigures {
+            buckets: updated.modified_count,
+        })
+    }
+}

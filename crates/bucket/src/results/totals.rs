@@ -1,0 +1,99 @@
+//! The result of `totals`.
+
+use std::collections::BTreeMap;
+
+use mongo_patterns_core::migration::number;
+use mongodb::bson::{Bson, DateTime, Document};
+
+use crate::form::figures::{COUNTS, FIRST, LAST, MAX, MIN, SUM};
+use crate::query::totals::name;
+use crate::settings::figures::Figures;
+
+/// The totals of the items of a key; returned by [`totals`](crate::BucketRepository::totals).
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Totals {
+    /// The number of the items.
+    pub items: u64,
+    /// The time of the earliest item. `None` without items, or without
+    /// [`first_and_last`](crate::BucketRepositoryBuilder::first_and_last).
+    pub first: Option<DateTime>,
+    /// The time of the latest item.
+    pub last: Option<DateTime>,
+    fields: BTreeMap<String, Field>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Field {
+    sum: Option<Bson>,
+    min: Option<Bson>,
+    max: Option<Bson>,
+    counts: Vec<(Bson, u64)>,
+}
+
+impl Totals {
+    /// Returns the sum of a field. `None` if the repository keeps no sum of it, or there are no items.
+    ///
+    /// It is an int32 or int64 if the field has integers only, a Decimal128 if it has one, and a double otherwise. A sum
+    /// of integers beyond int64 is a double too.
+    #[must_use]
+    pub fn sum(&self, field: &str) -> Option<&Bson> {
+        self.fields.get(field)?.sum.as_ref()
+    }
+
+    /// Returns the least value of a field, of its own type. `None` if the repository does not keep it, or there are no
+    /// items.
+    #[must_use]
+    pub fn min(&self, field: &str) -> Option<&Bson> {
+        self.fields.get(field)?.min.as_ref()
+    }
+
+    /// Returns the greatest value of a field, of its own type. `None` if the repository does not keep it, or there are no
+    /// items.
+    #[must_use]
+    pub fn max(&self, field: &str) -> Option<&Bson> {
+        self.fields.get(field)?.max.as_ref()
+    }
+
+    /// Returns the values of a field and the number of items with each, the most frequent value first. Empty if the
+    /// repository does not count the values of this field.
+    #[must_use]
+    pub fn counts(&self, field: &str) -> &[(Bson, u64)] {
+        self.fields.get(field).map_or(&[], |field| &field.counts)
+    }
+
+    /// Creates it from the result of the pipeline.
+    pub(crate) fn of(figures: &Figures, found: &Document) -> Self {
+        let of_facets = found.get_array("all").ok();
+        let all = match of_facets {
+            Some(all) => all.first().and_then(Bson::as_document),
+            None => Some(found),
+        };
+        let empty = Document::new();
+        let all = all.unwrap_or(&empty);
+        let mut totals = Self {
+            items: number(all, "items"),
+            ..Self::default()
+        };
+        for (position, figure) in figures.of.iter().enumerate() {
+            let value = |part| all.get(name(position, part)).filter(|value| **value != Bson::Null);
+            let counts = found.get_array(name(position, COUNTS)).ok();
+            let count = |count: &Bson| {
+                let count = count.as_document()?;
+                Some((count.get("_id")?.clone(), number(count, "n")))
+            };
+            if figure.times {
+                let time = |part| value(part).and_then(Bson::as_datetime).copied();
+                (totals.first, totals.last) = (time(FIRST), time(LAST));
+            }
+            let field = Field {
+                sum: value(SUM).filter(|_| totals.items > 0).cloned(),
+                min: value(MIN).cloned(),
+                max: value(MAX).cloned(),
+                counts: counts.into_iter().flatten().filter_map(count).collect(),
+            };
+            totals.fields.insert(figure.field.as_str().to_owned(), field);
+        }
+        totals
+    }
+}
