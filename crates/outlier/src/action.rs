@@ -18,6 +18,7 @@ mod rebalance;
 mod remove;
 mod repair;
 mod sharding;
+mod update_element;
 mod verify;
 
 pub use analyze::Analyze;
@@ -38,6 +39,7 @@ pub use push_unique::PushUnique;
 pub use rebalance::Rebalance;
 pub use remove::Remove;
 pub use repair::{Repair, RepairedStream};
+pub use update_element::UpdateElement;
 pub use verify::{FindingStream, Verify};
 
 pub use crate::migrate::CommandStream;
@@ -46,7 +48,7 @@ pub use crate::migrate::CommandStream;
 mod prelude {
     #[allow(unused_imports)] // the links of the documentation use it
     pub(crate) use mongo_patterns_core::ErrorKind::*;
-    pub(crate) use mongo_patterns_core::Removed;
+    pub(crate) use mongo_patterns_core::{Removed, Updated};
 
     pub(crate) use crate::repository::OutlierRepository;
     pub(crate) use crate::repository::prelude::*;

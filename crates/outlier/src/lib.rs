@@ -61,7 +61,7 @@
 //!
 //! - Most documents have long lists. Use buckets, or a document for each element.
 //! - The page shows the newest or the best elements. Use the subset pattern. Here the array has the *first* elements.
-//! - Elements are changed, or searched by their own fields. Use a document for each element.
+//! - Elements are often changed, or searched by their own fields. Use a document for each element.
 //!
 //! # Guarantees
 //!
@@ -107,6 +107,7 @@
 //! | [`contains`](OutlierRepository::contains) | 1, or 2 | all of the list, or 2 where elements are unique |
 //! | [`count`](OutlierRepository::count) | 1, or 2 for an outlier | all of the list |
 //! | [`remove`](OutlierRepository::remove) | 1, or 2 for an outlier, 5 if the list does not have the element | all of the list, or 3 where elements are unique |
+//! | [`update_element`](OutlierRepository::update_element) | 1 in the array, 3 in an overflow document, 6 if an outlier does not have the element | 1, or those before the element |
 //! | [`delete`](OutlierRepository::delete) | 1, or 3 for a known outlier, 4 for another one | all of the list |
 //! | [`rebalance`](OutlierRepository::rebalance) | 3 if there is nothing to do, else about 10 | all of the list |
 //! | [`analyze`](OutlierRepository::analyze) | 1 | all of both collections, or a sample |
@@ -218,7 +219,7 @@ mod settings;
 mod write;
 
 pub use builder::OutlierRepositoryBuilder;
-pub use mongo_patterns_core::{Progress, Removed};
+pub use mongo_patterns_core::{Progress, Removed, Updated};
 pub use repair::finding::{Finding, FoundIn, Problem, Repaired, Unrepaired};
 pub use repository::OutlierRepository;
 pub use results::{

@@ -6,6 +6,7 @@ mod filters;
 mod push;
 mod repair;
 mod summaries;
+mod update;
 
 pub(crate) use analysis::{NOT_AN_ARRAY, analysis};
 pub(crate) use elements::*;
@@ -13,3 +14,4 @@ pub(crate) use filters::*;
 pub(crate) use push::*;
 pub(crate) use repair::*;
 pub(crate) use summaries::*;
+pub(crate) use update::*;

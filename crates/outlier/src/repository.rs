@@ -83,6 +83,8 @@ impl Shared {
             plan: self.index_plan(),
             collection: &self.overflow,
             other: Some(&self.main),
+            other_plan: None,
+            further: Vec::new(),
             entry: self.entry(),
             fields: self.settings.fields_of_overflow(),
             family: None,

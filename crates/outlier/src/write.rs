@@ -7,3 +7,4 @@ pub(crate) mod overflow;
 pub(crate) mod push;
 pub(crate) mod remove;
 pub(crate) mod retried;
+pub(crate) mod update;

@@ -1,0 +1,148 @@
+//! Updates one element of a list.
+//!
+//! # Design
+//!
+//! ## Why is only the first matching element updated?
+//!
+//! Its array or overflow document takes the update in one command, so that it is applied once or not at all. An update of
+//! all would be several commands: a rebalance between them moves an element that is updated to a document that is not yet,
+//! and an interrupted call cannot be continued.
+//!
+//! ## Why can a rebalance not lose an update?
+//!
+//! It writes every document whose elements it moves, in a transaction. If an update changes one of them after the
+//! transaction has read it, the transaction conflicts and runs again.
+
+use mongo_patterns_core::error::is_bad_hint;
+use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::update::Operators;
+use mongodb::options::{Hint, UpdateOptions};
+
+use crate::form::document::{elements_of, is_flagged};
+use crate::read::primary::exists;
+use crate::repository::prelude::*;
+use crate::results::not_found;
+
+/// An update of the first element with these fields.
+#[derive(Clone, Copy)]
+pub(crate) struct Update<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) id: &'a Bson,
+    pub(crate) fields: &'a Document,
+    pub(crate) operators: &'a Operators,
+}
+
+/// What the main document has after the update did not find the element in it.
+enum Main {
+    /// It has the element: another writer has just stored or moved it.
+    Element,
+    /// There may be overflow documents with the element.
+    Flag,
+    Neither,
+}
+
+impl Update<'_> {
+    /// Updates the element. Returns whether that changed it.
+    pub(crate) async fn run(self, mut session: Option<&mut Session<'_>>) -> Result<bool> {
+        let mut attempts = self.shared.settings.retry.start();
+        loop {
+            if let Some(modified) = self.in_main(session.as_deref_mut()).await? {
+                return Ok(modified);
+            }
+            let is_stored = match self.read_main(session.as_deref_mut()).await? {
+                Main::Element => true,
+                Main::Neither => false,
+                Main::Flag => match self.in_overflow(session.as_deref_mut()).await? {
+                    Some(modified) => return Ok(modified),
+                    None => session.is_none() && self.is_in_snapshot().await?,
+                },
+            };
+            if !is_stored {
+                return Err(Error::new(
+                    ErrorKind::NotFound,
+                    "the list has no element with these fields, nothing was changed: push it",
+                ));
+            }
+            if session.is_some() {
+                return Err(Error::new(
+                    ErrorKind::Contention,
+                    "another writer moved the element concurrently, nothing was changed: run the operation again",
+                ));
+            }
+            let cause = CommandError::custom("other writers moved the element each time");
+            attempts.next(cause).await?;
+        }
+    }
+
+    /// Updates the element in the main document. Returns whether that changed it; `None` if it is not there.
+    async fn in_main(self, session: Option<&mut Session<'_>>) -> Result<Option<bool>> {
+        let Shared { main, settings, .. } = self.shared;
+        let filter = query::main_with(settings, self.id, self.fields);
+        let update = query::update_in(&settings.array, self.operators.clone());
+        let updated = send::update_one(session, main, filter, update, None).await?;
+        Ok((updated.matched_count > 0).then_some(updated.modified_count > 0))
+    }
+
+    /// Updates the element in the first overflow document that has it.
+    async fn in_overflow(self, session: Option<&mut Session<'_>>) -> Result<Option<bool>> {
+        let Shared { overflow, settings, .. } = self.shared;
+        let filter = query::overflow_with_fields(settings, self.id, self.fields);
+        let update = query::update_in(&settings.extras, self.operators.clone());
+        // The index of the positions returns the documents in their order.
+        let by_position = Hint::Name(settings.seq_index.clone());
+        let options = UpdateOptions::builder().hint(by_position).build();
+        let updated = send::update_one(session, overflow, filter, update, options).await;
+        let updated = updated.map_err(|error| match is_bad_hint(&error) {
+            true => index_missing(&settings.seq_index).caused_by(error),
+            false => error.into(),
+        })?;
+        Ok((updated.matched_count > 0).then_some(updated.modified_count > 0))
+    }
+
+    async fn read_main(self, session: Option<&mut Session<'_>>) -> Result<Main> {
+        let Shared { main, settings, .. } = self.shared;
+        let options = FindOneOptions::builder()
+            .projection(query::flag_and_element(settings, self.fields))
+            .selection_criteria(primary())
+            .read_concern(session.is_none().then(ReadConcern::local))
+            .build();
+        let found = send::find_one(session, main, query::by_id(self.id), options).await?;
+        let found = found.ok_or_else(not_found)?;
+        Ok(if elements_of(&found, settings.array.as_str())?.next().is_some() {
+            Main::Element
+        } else if is_flagged(settings, &found) {
+            Main::Flag
+        } else {
+            Main::Neither
+        })
+    }
+
+    /// Returns whether a snapshot has the element. A rebalance may have moved it to the main document after the call had
+    /// read that, or between overflow documents. A standalone has no rebalances.
+    async fn is_in_snapshot(self) -> Result<bool> {
+        let is_stored = transaction::run(
+            &self.shared.main,
+            &self.shared.settings.retry,
+            None,
+            LockedKeys::default(),
+            self,
+            |session, update| Box::pin(update.is_stored(session)),
+        );
+        match is_stored.await {
+            Err(error) if transaction::is_unsupported(&error) => Ok(false),
+            is_stored => is_stored,
+        }
+    }
+
+    async fn is_stored(self, session: &mut Session<'_>) -> Result<bool> {
+        let Shared {
+            main,
+            overflow,
+            settings,
+            ..
+        } = self.shared;
+        let in_main = query::main_with(settings, self.id, self.fields);
+        let in_overflow = query::overflow_with_fields(settings, self.id, self.fields);
+        Ok(exists(Some(&mut *session), main, in_main).await? || exists(Some(session), overflow, in_overflow).await?)
+    }
+}
