@@ -55,7 +55,7 @@
 //! patrons.insert(&joe).await?;
 //! let home = Address { id: "home".into(), street: "123 Fake Street".into(), zip: "12345".into() };
 //! patrons.add_child("joe", &home).await?; // one round trip, from any number of writers
-//! patrons.update_child("joe", "home", doc! { "zip": "54321" }).await?;
+//! patrons.update_child("joe", "home", doc! { "$set": { "zip": "54321" } }).await?;
 //! let joe: Option<Patron> = patrons.get("joe").await?; // with all addresses
 //! # Ok(())
 //! # }
@@ -120,8 +120,9 @@
 //!
 //! # Cookbook
 //!
-//! **Idempotent retries.** When the connection breaks during a write, its outcome is unknown. To replace, update, remove or
-//! reorder children is idempotent: retry it. To add a child is too: `AlreadyExists` means that the first call added it.
+//! **Idempotent retries.** When the connection breaks during a write, its outcome is unknown. To replace, remove or
+//! reorder children is idempotent: retry it. An update by `$set` or `$unset` is too, but not one by `$inc`. To add a child
+//! is too: `AlreadyExists` means that the first call added it.
 //!
 //! ```no_run
 //! # use mongo_patterns_core::ErrorKind;

@@ -12,7 +12,7 @@ pub(crate) use mongo_patterns_core::send::primary;
 pub(crate) use mongo_patterns_core::session::Session;
 pub(crate) use mongo_patterns_core::stored::id_of;
 pub(crate) use mongo_patterns_core::{
-    DocumentId, Error, ErrorKind, FieldChange, FieldName, IntoId, Progress, Result, RetryPolicy, Updated, action, send,
+    DocumentId, Error, ErrorKind, FieldName, IntoId, Progress, Result, RetryPolicy, Updated, action, send,
 };
 pub(crate) use mongodb::Collection;
 pub(crate) use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};

@@ -15,6 +15,8 @@ pub(crate) mod from_references;
 pub(crate) mod to_references;
 pub(crate) mod validator;
 
+use mongo_patterns_core::update::Operators;
+
 use crate::form::child_id::{CHILD_ID_TYPES, ChildId};
 use crate::prelude::*;
 
@@ -61,9 +63,9 @@ pub(crate) fn replace(settings: &Settings, child: Document) -> Document {
     doc! { "$set": { format!("{}.$", settings.children): child } }
 }
 
-/// Sets and removes fields of the child that the filter found.
-pub(crate) fn change(settings: &Settings, change: FieldChange) -> Document {
-    change.update(&format!("{}.$.", settings.children))
+/// Updates the child that the filter found.
+pub(crate) fn change(settings: &Settings, operators: Operators) -> Document {
+    operators.under(&format!("{}.$.", settings.children))
 }
 
 /// Removes a child.
@@ -215,7 +217,7 @@ mod tests {
     #[test]
     fn a_child_is_found_as_one_element() {
         let settings = Settings::example();
-        let changed = |set, unset| FieldChange::new(set, unset, &[]).unwrap();
+        let operators = |update| Operators::new(update, &[]).unwrap();
         assert_eq!(
             parent_with(&settings, &joe(), &home()),
             doc! { "_id": { "$eq": "joe" }, "addresses": { "$elemMatch": { "id": { "$eq": "home" } } } }
@@ -225,12 +227,17 @@ mod tests {
             doc! { "$set": { "addresses.$": { "id": "home" } } }
         );
         assert_eq!(
-            change(&settings, changed(doc! { "zip": "$zip" }, vec!["state".into()])),
-            doc! { "$set": { "addresses.$.zip": "$zip" }, "$unset": { "addresses.$.state": "" } }
-        );
-        assert_eq!(
-            change(&settings, changed(doc! { "zip": 1 }, vec![])),
-            doc! { "$set": { "addresses.$.zip": 1 } }
+            change(
+                &settings,
+                operators(
+                    doc! { "$set": { "zip": "$zip" }, "$inc": { "visits.0": 1 }, "$push": { "tags": doc! { "$gt": 1 } } }
+                )
+            ),
+            doc! {
+                "$set": { "addresses.$.zip": "$zip" },
+                "$inc": { "addresses.$.visits.0": 1 },
+                "$push": { "addresses.$.tags": { "$gt": 1 } },
+            }
         );
         assert_eq!(
             pull(&settings, &home()),

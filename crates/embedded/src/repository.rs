@@ -51,6 +51,8 @@ impl Shared {
             plan: self.index_plan(),
             collection: &self.collection,
             other: None,
+            other_plan: None,
+            further: Vec::new(),
             entry: self.entry(),
             fields: Vec::new(),
             family: None,
