@@ -1,9 +1,14 @@
 //! The builder of a repository.
 
+mod subset;
+
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, configuration, required};
+
+pub use self::subset::Subset;
 
 use crate::prelude::*;
 use crate::repository::SubsetRepository;
+use crate::settings::computed::{ComputedField, Figure};
 use crate::settings::{Consistency, Direction};
 
 impl<P, C> SubsetRepository<P, C> {
@@ -36,6 +41,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///     .embedded_fields(["review_author", "review_text", "published_date"])
     ///     .version_field("reviews_version")
     ///     .total_field("review_count")
+    ///     .sum("rating", "rating_sum")
+    ///     .count_by("rating", "stars")
     ///     .consistency(Consistency::Transactional)
     ///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
     ///     .build()?;
@@ -57,6 +64,33 @@ impl<P, C> SubsetRepository<P, C> {
 }
 
 /// Builds a [`SubsetRepository`].
+///
+/// # Computed fields
+///
+/// A parent can store values of a field of all its children, beside the subset: the [sum](SubsetRepositoryBuilder::sum),
+/// the [minimum](SubsetRepositoryBuilder::min), the [maximum](SubsetRepositoryBuilder::max), and the [number of children
+/// with each value](SubsetRepositoryBuilder::count_by). An average is a sum divided by a number of children. Each is correct
+/// whenever the subset is, with the exceptions of a [total](SubsetRepositoryBuilder::total_field).
+///
+/// The values of a child that lacks the field, or has `null`, are not counted. An array is refused, because an index has
+/// each of its elements; do not store any by other programs. Nor `MinKey` and `MaxKey`, which MongoDB 6.0 does not read from
+/// an index as they are. The fields of the parent are written only by this repository.
+///
+/// # Cost of computed fields
+/// Each field of the children needs an index on it and the parent, unless it is the first of the order or the child's id.
+///
+/// - A [`Transactional`](Consistency::Transactional) write adds what it changes, and reads a minimum and a maximum by the
+///   index: no further round trips, and one index key for each. It computes a sum from all children if a value is above
+///   2<sup>53</sup>, infinite, NaN, or a decimal with an exponent or more than 20 characters. That takes one further round
+///   trip for each field of the children, and another one if the stored value is the reason. In a sharded cluster it needs
+///   MongoDB 8.0, because earlier versions have no `$lookup` from a sharded collection in a transaction, unless all
+///   fields are sums or counts and children are only inserted and deleted.
+/// - An [`Eventual`](Consistency::Eventual) write computes all fields and the total by one more command, which examines
+///   the index keys of all children of the parent for each field of the children, and no documents.
+/// - `verify`, `repair` and `rebuild_all` read all children once more for each field of the children.
+///
+/// If a computed field is added to an existing repository, the next write to each parent computes it: call
+/// [`migrate_layout_from`](SubsetRepository::migrate_layout_from) to compute it in all parents at once.
 #[must_use = "a builder does nothing until build() is called"]
 pub struct SubsetRepositoryBuilder<P, C> {
     parents: Collection<RawDocumentBuf>,
@@ -71,13 +105,22 @@ struct Chosen {
     subset: Option<String>,
     version: Option<String>,
     total: Option<String>,
+    /// The field of a child, and that of the parent.
+    computed: Vec<(Figure, String, String)>,
     parent: Option<String>,
     child_id: Option<String>,
     order: Vec<(String, Direction)>,
     size: Option<u32>,
     embedded_fields: Option<Vec<String>>,
+    further: Vec<Subset>,
     consistency: Option<Consistency>,
     retry: RetryPolicy,
+}
+
+impl Chosen {
+    fn compute(&mut self, figure: Figure, of: impl Into<String>, field: impl Into<String>) {
+        self.computed.push((figure, of.into(), field.into()));
+    }
 }
 
 mongo_patterns_core::redacted_debug!(SubsetRepositoryBuilder<P, C>, |this| "collection" = this.parents.namespace());
@@ -132,6 +175,47 @@ mongo_patterns_core::setters! {
 }
 
 impl<P, C> SubsetRepositoryBuilder<P, C> {
+    /// Stores the sum of a field of all children in a field of the parent, such as that of `rating` in `rating_sum`. See
+    /// [computed fields](SubsetRepositoryBuilder#computed-fields).
+    ///
+    /// Values that are not numbers are ignored; without numbers, it is 0. A sum of doubles or decimals depends on the order
+    /// of its additions: [`verify`](SubsetRepository::verify) accepts a difference of 10<sup>-9</sup>, and of as much of the
+    /// magnitudes of the doubles. Sums of integers are exact.
+    pub fn sum(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
+        self.chosen.compute(Figure::Sum, child_field, parent_field);
+        self
+    }
+
+    /// Stores the smallest value of a field of all children in a field of the parent, such as that of `price` in
+    /// `lowest_price`. See [computed fields](SubsetRepositoryBuilder#computed-fields).
+    ///
+    /// Values have MongoDB's order, across all types. Without values, it is `null`.
+    pub fn min(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
+        self.chosen.compute(Figure::Min, child_field, parent_field);
+        self
+    }
+
+    /// Stores the greatest value of a field of all children in a field of the parent, as [`min`](Self::min) does for the
+    /// smallest one.
+    pub fn max(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
+        self.chosen.compute(Figure::Max, child_field, parent_field);
+        self
+    }
+
+    /// Stores how many children have each value of a field, in an array field of the parent, such as those of `rating` in
+    /// `stars`. See [computed fields](SubsetRepositoryBuilder#computed-fields).
+    ///
+    /// ```text
+    /// stars: [ { value: 1, count: 3 }, { value: 4, count: 210 }, { value: 5, count: 1021 } ]
+    /// ```
+    ///
+    /// It is sorted by value, in MongoDB's order. Equal numbers of different types are one value. The parent grows with the
+    /// number of different values, so choose a field with few.
+    pub fn count_by(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
+        self.chosen.compute(Figure::CountBy, child_field, parent_field);
+        self
+    }
+
     /// Orders the children by a field: the first ones are embedded. Required.
     ///
     /// A further call orders the children that are equal in the fields so far. Children that are equal in all fields
@@ -150,6 +234,37 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
         self
     }
 
+    /// Adds a further subset, with its own order, size, filter and fields: the ten newest reviews and the three best ones.
+    /// Each write updates all subsets of a parent by one command.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::{Direction, SubsetRepositoryBuilder};
+    /// use mongo_patterns_subset::Subset;
+    /// # use mongodb::bson::doc;
+    /// # fn f(newest: SubsetRepositoryBuilder<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let best = Subset::new("top_rated").order_by("stars", Direction::Descending).size(3);
+    /// let products = newest.add_subset(best.filter(doc! { "stars": { "$gte": 4 } })).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// All subsets have the guarantees of the first one, and share its version. Pages of
+    /// [`children`](SubsetRepository::children) have the order of the first one.
+    ///
+    /// # Cost
+    /// No further round trips: the command that reads the first children reads those of all subsets, and documents are
+    /// examined for each. A child that enters any subset writes the parent. Each further subset needs an index on its order.
+    /// `verify`, `repair` and `rebuild_all` read the first children of each. In a sharded cluster, a
+    /// [`Transactional`](Consistency::Transactional) write needs MongoDB 8.0: earlier versions have no `$lookup` from
+    /// a sharded collection in a transaction.
+    ///
+    /// If a subset is added to an existing repository, the next write to each parent fills it: call
+    /// [`migrate_layout_from`](SubsetRepository::migrate_layout_from) to fill it in all parents at once.
+    pub fn add_subset(mut self, subset: Subset) -> Self {
+        self.chosen.further.push(subset);
+        self
+    }
+
     /// Builds the repository. Sends nothing.
     ///
     /// # Errors
@@ -157,8 +272,10 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     ///
     /// - a required name or the order is missing,
     /// - a name is not that of a plain field, or two fields of one document have the same name,
-    /// - the order has a field twice, the parent field, or a field after the child's id,
-    /// - the size is 0 or above `i32::MAX`,
+    /// - a [filter](Subset::filter) has another operator than those that it can have,
+    /// - a computed field is one of the parent field,
+    /// - an order has a field twice, the parent field, or a field after the child's id,
+    /// - a size is 0 or above `i32::MAX`,
     /// - the collections are the same, or in two databases,
     /// - the write concern of a collection is `w: 0`, which confirms nothing.
     pub fn build(self) -> Result<SubsetRepository<P, C>> {
@@ -168,9 +285,20 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
         let child_id = FieldName::of_element(required(chosen.child_id, "child_id_field")?)?;
         let version = FieldName::new(chosen.version.unwrap_or_else(|| format!("{subset}_version")))?;
         let total = chosen.total.map(FieldName::new).transpose()?;
-        if subset == version || total.as_ref().is_some_and(|total| [&subset, &version].contains(&total)) {
+        let computed = chosen.computed.into_iter();
+        let computed = computed.map(|(figure, of, field)| computed_field(figure, of, field, &parent));
+        let computed = computed.collect::<Result<Vec<_>>>()?;
+        let further = chosen.further.into_iter();
+        let further = further.map(|subset| subset.checked(&parent, &child_id));
+        let further = further.collect::<Result<Vec<_>>>()?;
+        let mut fields = vec![&subset, &version];
+        fields.extend(further.iter().map(|subset| &subset.field));
+        for field in total.iter().chain(computed.iter().map(|computed| &computed.field)) {
+            fields.push(field);
+        }
+        if (1..fields.len()).any(|last| fields[..last].contains(&fields[last])) {
             return Err(configuration(
-                "the subset, its version and the total are not three different fields: rename one",
+                "the subsets, their version, the total and the computed fields are not different fields: rename one",
             ));
         }
         if parent == child_id {
@@ -178,11 +306,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
                 "the parent field and the child's id are the same field: rename one",
             ));
         }
-        let order = order(chosen.order, &parent, &child_id)?;
-        let embedded_fields = chosen.embedded_fields.map(|fields| {
-            let fields = fields.into_iter().map(FieldName::of_element);
-            fields.collect::<Result<Vec<_>>>()
-        });
+        let order = checked_order(chosen.order, &parent, &child_id)?;
         let size = chosen.size.unwrap_or(10);
         check_bound("subset size", size)?;
         if self.parents.namespace() == self.children.namespace() {
@@ -201,11 +325,13 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
             subset,
             version,
             total,
+            computed,
             parent,
             child_id,
             order,
             size,
-            embedded_fields: embedded_fields.transpose()?,
+            embedded_fields: checked_fields(chosen.embedded_fields)?,
+            further,
             consistency: chosen.consistency,
             retry: chosen.retry,
             order_index: String::new(),
@@ -216,8 +342,29 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     }
 }
 
+fn computed_field(figure: Figure, of: String, field: String, parent: &FieldName) -> Result<ComputedField> {
+    let of = FieldName::of_element(of)?;
+    if of == *parent {
+        return Err(configuration(
+            "a computed field is one of the parent field, which is the same in all children: use another one",
+        ));
+    }
+    let field = FieldName::new(field)?;
+    Ok(ComputedField { figure, of, field })
+}
+
+fn checked_fields(fields: Option<Vec<String>>) -> Result<Option<Vec<FieldName>>> {
+    let checked = fields.map(|fields| {
+        fields
+            .into_iter()
+            .map(FieldName::of_element)
+            .collect::<Result<Vec<_>>>()
+    });
+    checked.transpose()
+}
+
 /// Returns the order, with the child's id at its end.
-fn order(
+fn checked_order(
     fields: Vec<(String, Direction)>,
     parent: &FieldName,
     child_id: &FieldName,

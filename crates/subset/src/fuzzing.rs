@@ -1,12 +1,14 @@
 //! Checks of any bytes, which panic if a guarantee is violated: see [`mongo_patterns_core::fuzzing`].
 
 use mongo_patterns_core::fuzzing::documents;
+use mongodb::options::UpdateModifications;
 use serde::Deserialize;
 
 use crate::follow::change::Effect;
-use crate::form::child::{Child, checked_update, decode, is_id};
+use crate::form::child::{Child, decode, is_id};
 use crate::form::parent::ParentState;
 use crate::form::token::ChildToken;
+use crate::form::update::checked_update;
 use crate::prelude::*;
 use crate::query;
 use crate::query::page::{edge, index_key};
@@ -76,8 +78,11 @@ pub fn stored(input: &[u8]) {
             if let Ok(child) = Child::of(&settings, &document) {
                 assert!(DocumentId::new(child.parent).is_ok() && DocumentId::new(child.id).is_ok());
             }
-            if let Ok(update) = checked_update(&settings, document, Vec::new()) {
-                assert_eq!(update.keys().collect::<Vec<_>>(), ["$set"]);
+            let set = doc! { "$set": document.clone() };
+            for update in [set.clone().into(), document.into(), vec![set].into()] {
+                if let Ok(UpdateModifications::Document(update)) = checked_update(&settings, update) {
+                    assert!(update.keys().all(|operator| operator.starts_with('$')));
+                }
             }
         }
         let state = ParentState::of(&settings, document);

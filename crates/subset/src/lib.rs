@@ -56,7 +56,7 @@
 //! products.ensure_indexes().await?; // once, at the start of the service
 //!
 //! products.insert(&review).await?;
-//! products.update(1, 786, doc! { "review_text": "Still amazing." }).await?;
+//! products.update(1, 786, doc! { "$set": { "review_text": "Still amazing." } }).await?;
 //! products.delete(1, 785).await?; // the eleventh review enters the subset
 //! if let Some(product) = products.get(1).await? {
 //!     // the ten newest reviews
@@ -67,7 +67,8 @@
 //! ```
 //!
 //! The application owns the parents: insert them by their [collection](SubsetRepository::collection), with or without
-//! an empty subset, and change all of their fields but the subset, its version and the total.
+//! an empty subset, and change all of their fields but the subset, its
+//! version, the total and the computed fields.
 //!
 //! # When not to use it
 //!
@@ -93,14 +94,20 @@
 //! Clients with either consistency can write to the same collections concurrently, with one limit: an eventual insert of a
 //! child that ranks behind the subset does not write the parent. While a transaction that deletes an embedded child of the
 //! same parent, or moves it behind the new one, is open, neither sees the other. The parent then lacks the new child until
-//! the next write to it. `verify` finds it, and `repair` corrects it. With a total, the number can be wrong in the same way.
+//! the next write to it. `verify` finds it, and `repair` corrects it. With a total or computed fields, these can be wrong in
+//! the same way.
 //! Use one consistency for a parent, and these do not occur.
 //!
 //! Concurrent eventual inserts of one process for one parent share refreshes: one refresh runs at a time, and all inserts
 //! that wait for it share the next one. Other writes of one process to one parent wait for each other, because they would
-//! only conflict. So do all writes to a parent with a total.
+//! only conflict. So do all writes to a parent with a total or computed fields.
 //!
-//! The parent can also store the [number of all children](SubsetRepositoryBuilder::total_field).
+//! A parent can have [several subsets](SubsetRepositoryBuilder::add_subset), with their own orders, sizes, filters and fields:
+//! the ten newest reviews, and the three best ones. They share a version, and each write updates all of them by one command.
+//!
+//! The parent can also store the [number of all children](SubsetRepositoryBuilder::total_field), and [computed
+//! fields](SubsetRepositoryBuilder#computed-fields) of all of them: sums, minima, maxima, and counts by value, such as how
+//! many reviews gave five stars.
 //!
 //! # Guarantees
 //!
@@ -111,9 +118,9 @@
 //!   ordered by their id.
 //! - A write that returns `Ok` is stored, to the write concern of the collections. A write that fails has no effect,
 //!   unless its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown), or the error has the number of
-//!   [stored children](mongo_patterns_core::Error::stored_count). Every call is safe to retry: an insert of a stored
-//!   child returns [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists), and every retry leaves the parent
-//!   correct.
+//!   [stored children](mongo_patterns_core::Error::stored_count). Every call is safe to retry, except an update that is
+//!   not idempotent, such as `$inc`: an insert of a stored child returns
+//!   [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists), and every retry leaves the parent correct.
 //! - The ids of a parent's children are unique, by a unique index.
 //! - An [`Eventual`](Consistency::Eventual) write that is interrupted between child and parent leaves a stale subset.
 //!   So does a failover that rolls back a child which most members did not have yet. The next write to that parent
@@ -123,7 +130,7 @@
 //!
 //! - A program that writes children without the repository leaves the subset stale until the next write by a
 //!   repository, [`rebuild`](SubsetRepository::rebuild), or a follower. The same holds for a second repository over the
-//!   same children with other parents, another subset field, order or size, or other embedded fields: each updates only
+//!   same children with other parents or other subsets: each updates only
 //!   its own subset. Run a [follower](SubsetRepository::follow) with its own name for each, or call `rebuild` of the
 //!   other one after each write.
 //! - If a parent is deleted and inserted again with the same `_id`, a write that is still running can store a subset of
@@ -148,6 +155,8 @@
 //! | [`update`](SubsetRepository::update), [`replace`](SubsetRepository::replace), [`delete`](SubsetRepository::delete) | 4 | the same | the same |
 //! | ... while other processes write to the parent | up to 7 more | again | the same each time |
 //! | ... with a [total](SubsetRepositoryBuilder::total_field) | 1 more each time, and a new child always writes its parent | 5 | as many keys as the parent has children; in a transaction none |
+//! | ... with [computed fields](SubsetRepositoryBuilder#computed-fields) | as with a total | 5; more if a sum must be computed from all children | as many keys as the parent has children, for each field of the children; in a transaction one for each minimum and maximum |
+//! | ... with [several subsets](SubsetRepositoryBuilder::add_subset) | the same | the same | 1 each, and the first children of each subset; with a filter, those before the last one that matches |
 //! | [`insert_many`](SubsetRepository::insert_many) | 1, and 3 for each parent, or 2 as above for a single one | 2, and 3 for each parent, or as above for a single one | the same for each parent |
 //! | [`get`](SubsetRepository::get), [`child`](SubsetRepository::child) | 1 | 1 | 1 |
 //! | [`children`](SubsetRepository::children) | 1 | 1 | those it returns, on any page, and at most 1 more |
@@ -167,7 +176,9 @@
 //! # Indexes
 //!
 //! The children need two: one on the parent, the order and the child's id, which serves the first children and every
-//! page without a sort, and a unique one on the parent and the child's id. [`indexes`](SubsetRepository::indexes)
+//! page without a sort, and a unique one on the parent and the child's id. Each further subset needs one for its order.
+//! Computed fields need one more for each field of
+//! the children. [`indexes`](SubsetRepository::indexes)
 //! returns their definitions. Reads and writes name them in hints, so that the server refuses them if one is missing.
 //!
 //! # Sessions and transactions
@@ -246,7 +257,7 @@ mod results;
 mod settings;
 mod write;
 
-pub use builder::SubsetRepositoryBuilder;
+pub use builder::{Subset, SubsetRepositoryBuilder};
 pub use form::token::ChildToken;
 pub use mongo_patterns_core::{Progress, Removed};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};

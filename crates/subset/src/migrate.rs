@@ -64,8 +64,9 @@ pub(crate) async fn layout(
 fn old_index(shared: &Shared, old: &Shared) -> Option<PlannedIndex> {
     let required = shared.index_plan();
     let is_required = |name: &str| required.indexes().iter().any(|index| index.name == name);
-    let old = old.index_plan();
-    old.indexes().iter().find(|index| !is_required(&index.name)).cloned()
+    let plan = old.index_plan();
+    let is_of_order = |index: &&PlannedIndex| index.name == old.settings.order_index && !is_required(&index.name);
+    plan.indexes().iter().find(is_of_order).cloned()
 }
 
 fn check(shared: &Shared, old: &Shared) -> Result<()> {

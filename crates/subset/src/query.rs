@@ -1,11 +1,15 @@
 //! The commands, filters, updates and aggregations, as pure functions.
 
+pub(crate) mod computed;
+pub(crate) mod embedded_ids;
+pub(crate) mod first_children;
 pub(crate) mod follow;
 pub(crate) mod from_embedded;
 pub(crate) mod options;
 pub(crate) mod page;
 pub(crate) mod whole;
 
+use self::embedded_ids::{arrays, ids_of, is_unmanaged};
 use crate::form::parent::ParentState;
 use crate::prelude::*;
 
@@ -19,7 +23,14 @@ pub(crate) fn by_id(id: &Bson) -> Document {
 }
 
 pub(crate) fn state(settings: &Settings) -> Document {
-    doc! { "_id": 0, settings.subset.as_str(): 1, settings.version.as_str(): 1 }
+    let mut projection = doc! { "_id": 0 };
+    projection.extend(
+        settings
+            .subset_fields()
+            .map(|field| (field.as_str().to_owned(), Bson::Int32(1))),
+    );
+    projection.insert(settings.version.as_str(), 1);
+    projection
 }
 
 fn at_version(settings: &Settings, id: &Bson, version: i64) -> Document {
@@ -30,7 +41,7 @@ fn at_version(settings: &Settings, id: &Bson, version: i64) -> Document {
 /// integer counts as missing, because no repository stores one.
 fn at_first_write(settings: &Settings, id: &Bson, embedded: &Bson) -> Document {
     let no_version = doc! { "$not": [is_version(&format!("${}", settings.version))] };
-    let same = doc! { "$eq": [embedded_ids(settings, &format!("${}", settings.subset)), { "$literal": embedded }] };
+    let same = doc! { "$eq": [ids_of(settings, &arrays(settings)), { "$literal": embedded }] };
     doc! { "_id": { "$eq": id }, "$expr": { "$and": [no_version, same] } }
 }
 
@@ -54,70 +65,65 @@ pub(crate) fn unmanaged(settings: &Settings, id: Option<&Bson>) -> Document {
     filter
 }
 
-/// Whether a parent is unmanaged and embeds children, as an expression.
-pub(crate) fn is_unmanaged(settings: &Settings) -> Document {
-    let (subset, version) = (format!("${}", settings.subset), format!("${}", settings.version));
-    is_unmanaged_at(settings, &subset, &version)
-}
-
-fn is_unmanaged_at(settings: &Settings, subset: &str, version: &str) -> Document {
-    doc! { "$and": [
-        { "$not": [is_version(version)] },
-        { "$ne": [embedded_ids(settings, subset), []] },
-    ] }
-}
-
 fn is_version(path: &str) -> Document {
     doc! { "$in": [{ "$type": path }, ["int", "long"]] }
-}
-
-/// The ids of the children in an array, in their order, as an expression. A child without an id has `null`. A value
-/// that is not an array stays as it is.
-pub(crate) fn embedded_ids(settings: &Settings, array: &str) -> Document {
-    let id = format!("$$child.{}", settings.child_id);
-    let ids = doc! { "$map": { "input": array, "as": "child", "in": id } };
-    doc! { "$cond": [{ "$isArray": array }, ids, { "$ifNull": [array, []] }] }
 }
 
 /// The fields of a parent that depend on its children.
 #[derive(Debug)]
 pub(crate) struct Derived {
-    pub(crate) subset: Vec<Bson>,
+    /// The arrays by their fields.
+    pub(crate) subsets: Document,
+    pub(crate) figures: Figures,
+}
+
+/// What a parent stores of all its children.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
     /// The number of children; `None` if the parent does not store it.
     pub(crate) total: Option<i64>,
+    /// The computed fields.
+    pub(crate) computed: Document,
 }
 
 impl Derived {
+    /// Returns the subsets without figures.
+    fn only(subsets: Document) -> Self {
+        let figures = Figures::default();
+        Self { subsets, figures }
+    }
+
     fn fields(self, settings: &Settings) -> Document {
-        let mut fields = doc! { settings.subset.as_str(): self.subset };
-        if let (Some(field), Some(total)) = (&settings.total, self.total) {
+        let mut fields = self.subsets;
+        if let (Some(field), Some(total)) = (&settings.total, self.figures.total) {
             fields.insert(field.as_str(), total);
         }
+        fields.extend(self.figures.computed);
         fields
     }
 }
 
-/// Sets the subset, and the version after the previous one.
-pub(crate) fn replace_subset(settings: &Settings, derived: Derived, previous: Option<i64>) -> Document {
+/// Sets the subsets, and the version after the previous one.
+pub(crate) fn replace_subsets(settings: &Settings, derived: Derived, previous: Option<i64>) -> Document {
     let mut fields = derived.fields(settings);
     fields.insert(settings.version.as_str(), previous.unwrap_or(0).wrapping_add(1));
     doc! { "$set": fields }
 }
 
-/// Sets the subset only, in a transaction that has incremented the version.
-pub(crate) fn set_subset(settings: &Settings, derived: Derived) -> Document {
+/// Sets the subsets only, in a transaction that has incremented the version.
+pub(crate) fn set_subsets(settings: &Settings, derived: Derived) -> Document {
     doc! { "$set": derived.fields(settings) }
 }
 
-pub(crate) fn set_subset_and_add(settings: &Settings, total: &FieldName, subset: Vec<Bson>, added: i64) -> Document {
-    let mut update = set_subset(settings, Derived { subset, total: None });
+pub(crate) fn set_subsets_and_add(settings: &Settings, total: &FieldName, subsets: Document, added: i64) -> Document {
+    let mut update = set_subsets(settings, Derived::only(subsets));
     update.insert("$inc", doc! { total.as_str(): added });
     update
 }
 
-/// Sets the subset and increments the version, of a parent that has one.
-pub(crate) fn set_subset_and_increment(settings: &Settings, subset: Vec<Bson>) -> Document {
-    let mut update = set_subset(settings, Derived { subset, total: None });
+/// Sets the subsets and increments the version, of a parent that has one.
+pub(crate) fn set_subsets_and_increment(settings: &Settings, subsets: Document) -> Document {
+    let mut update = set_subsets(settings, Derived::only(subsets));
     update.insert("$inc", doc! { settings.version.as_str(): 1_i64 });
     update
 }
@@ -161,9 +167,10 @@ pub(crate) fn replace_with(child: Document) -> Vec<Document> {
     vec![doc! { "$replaceWith": { "$literal": child } }]
 }
 
-pub(crate) fn embedded(settings: &Settings) -> Document {
+/// Projects a child to its embedded form.
+pub(crate) fn embedded(settings: &Settings, fields: Option<&[FieldName]>) -> Document {
     let mut projection = Document::new();
-    match &settings.embedded_fields {
+    match fields {
         None => {
             projection.insert(settings.parent.as_str(), 0);
             if settings.child_id.as_str() != "_id" {
@@ -180,34 +187,15 @@ pub(crate) fn embedded(settings: &Settings) -> Document {
     projection
 }
 
-/// The field of a row with a child.
-pub(crate) const CHILD: &str = "child";
-/// The field of a row with the state of a parent.
-pub(crate) const PARENT: &str = "parent";
-
-/// Returns the first children of a parent, and then the state of the parent if it exists: a row each.
-pub(crate) fn first_children_and_state(settings: &Settings, parents: &str, parent: &Bson) -> Vec<Document> {
-    let state = [
-        doc! { "$match": by_id(parent) },
-        doc! { "$project": state(settings) },
-        doc! { "$replaceWith": { PARENT: "$$ROOT" } },
-    ];
-    vec![
-        doc! { "$match": children_of(settings, parent) },
-        doc! { "$sort": settings.sort() },
-        doc! { "$limit": i64::from(settings.size) },
-        doc! { "$project": embedded(settings) },
-        doc! { "$replaceWith": { CHILD: "$$ROOT" } },
-        doc! { "$unionWith": { "coll": parents, "pipeline": state.to_vec() } },
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn derived(subset: Vec<Bson>, total: Option<i64>) -> Derived {
-        Derived { subset, total }
+        let computed = Document::new();
+        let figures = Figures { total, computed };
+        let subsets = doc! { "reviews": subset };
+        Derived { subsets, figures }
     }
 
     #[test]
@@ -220,11 +208,11 @@ mod tests {
         );
         let hostile = Bson::Document(doc! { "review_id": "$name" });
         assert_eq!(
-            replace_subset(&settings, derived(vec![hostile], None), Some(3)),
+            replace_subsets(&settings, derived(vec![hostile], None), Some(3)),
             doc! { "$set": { "reviews": [{ "review_id": "$name" }], "reviews_version": 4_i64 } }
         );
         assert_eq!(
-            replace_subset(&settings, derived(Vec::new(), None), None),
+            replace_subsets(&settings, derived(Vec::new(), None), None),
             doc! { "$set": { "reviews": [], "reviews_version": 1_i64 } }
         );
     }
@@ -235,11 +223,11 @@ mod tests {
         let total = FieldName::new("review_count").unwrap();
         settings.total = Some(total.clone());
         assert_eq!(
-            replace_subset(&settings, derived(Vec::new(), Some(12)), Some(3)),
+            replace_subsets(&settings, derived(Vec::new(), Some(12)), Some(3)),
             doc! { "$set": { "reviews": [], "review_count": 12_i64, "reviews_version": 4_i64 } }
         );
         assert_eq!(
-            set_subset_and_add(&settings, &total, Vec::new(), -1),
+            set_subsets_and_add(&settings, &total, doc! { "reviews": [] }, -1),
             doc! { "$set": { "reviews": [] }, "$inc": { "review_count": -1_i64 } }
         );
         assert_eq!(
@@ -256,7 +244,7 @@ mod tests {
             doc! { "_id": { "$eq": 1 }, "reviews_version": { "$type": ["int", "long"], "$lt": i64::MAX } }
         );
         assert_eq!(
-            set_subset_and_increment(&settings, Vec::new()),
+            set_subsets_and_increment(&settings, doc! { "reviews": [] }),
             doc! { "$set": { "reviews": [] }, "$inc": { "reviews_version": 1_i64 } }
         );
     }
@@ -286,24 +274,25 @@ mod tests {
     }
 
     #[test]
-    fn one_command_reads_the_first_children_and_then_the_parent() {
-        let settings = Settings::example();
-        let id = Bson::Document(doc! { "$gt": 1 });
-        let state = [
-            doc! { "$match": { "_id": { "$eq": &id } } },
-            doc! { "$project": { "_id": 0, "reviews": 1, "reviews_version": 1 } },
-            doc! { "$replaceWith": { "parent": "$$ROOT" } },
-        ];
+    fn the_children_of_all_subsets_are_compared() {
+        let settings = Settings::example().with_best();
+        let none = Bson::Array(vec![Bson::Array(Vec::new()), Bson::Array(Vec::new())]);
+        let ids = ["$reviews", "$top_rated"].map(|array| Bson::from(embedded_ids::embedded_ids(&settings, array)));
+        let no_version = doc! { "$not": [is_version("$reviews_version")] };
         assert_eq!(
-            first_children_and_state(&settings, "product", &id),
-            [
-                doc! { "$match": { "product_id": { "$eq": &id } } },
-                doc! { "$sort": { "published_date": -1, "review_id": -1 } },
-                doc! { "$limit": i64::from(settings.size) },
-                doc! { "$project": { "product_id": 0, "_id": 0 } },
-                doc! { "$replaceWith": { "child": "$$ROOT" } },
-                doc! { "$unionWith": { "coll": "product", "pipeline": state.to_vec() } },
-            ]
+            unmanaged(&settings, None),
+            doc! { "$expr": { "$and": [&no_version, { "$ne": [ids.to_vec(), &none] }] } }
+        );
+        assert_eq!(
+            at_first_write(&settings, &Bson::Int32(1), &none),
+            doc! { "_id": { "$eq": 1 }, "$expr": { "$and": [
+                no_version,
+                { "$eq": [ids.to_vec(), { "$literal": none }] },
+            ] } }
+        );
+        assert_eq!(
+            embedded_ids::is_unmigrated(&settings),
+            embedded_ids::is_unmanaged(&Settings::example())
         );
     }
 
@@ -318,12 +307,14 @@ mod tests {
     #[test]
     fn an_embedded_child_always_has_its_id() {
         let mut settings = Settings::example();
-        assert_eq!(embedded(&settings), doc! { "product_id": 0, "_id": 0 });
-        settings.embedded_fields = Some(vec![FieldName::new("review_text").unwrap()]);
-        assert_eq!(embedded(&settings), doc! { "_id": 0, "review_text": 1, "review_id": 1 });
+        assert_eq!(embedded(&settings, None), doc! { "product_id": 0, "_id": 0 });
+        let fields = [FieldName::new("review_text").unwrap()];
+        assert_eq!(
+            embedded(&settings, Some(&fields)),
+            doc! { "_id": 0, "review_text": 1, "review_id": 1 }
+        );
         settings.child_id = FieldName::of_element("_id").unwrap();
-        assert_eq!(embedded(&settings), doc! { "_id": 1, "review_text": 1 });
-        settings.embedded_fields = None;
-        assert_eq!(embedded(&settings), doc! { "product_id": 0 });
+        assert_eq!(embedded(&settings, Some(&fields)), doc! { "_id": 1, "review_text": 1 });
+        assert_eq!(embedded(&settings, None), doc! { "product_id": 0 });
     }
 }

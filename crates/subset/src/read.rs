@@ -3,8 +3,10 @@
 pub(crate) mod page;
 pub(crate) mod unmanaged;
 
-use crate::form::child::is_id;
+use crate::form::embedded::Embedded;
 use crate::form::parent::ParentState;
+use crate::query::Figures;
+use crate::query::first_children::{CHILD, PARENT, SUBSET};
 use crate::repository::prelude::*;
 
 /// Reads the state of a parent: from the primary, or from the snapshot of a transaction.
@@ -40,43 +42,91 @@ pub(crate) fn hinted_in_write(error: CommandError, index: &str) -> Error {
     }
 }
 
-/// Reads the first children, as they are embedded.
+/// Reads the first children for each subset, as they are embedded.
 pub(crate) async fn first_children(
     shared: &Shared,
     parent: &Bson,
     session: Option<&mut Session<'_>>,
-) -> Result<Vec<RawDocumentBuf>> {
-    let settings = &shared.settings;
-    let options = options::find_first_children(settings, is_in_transaction(session.as_deref()));
-    let filter = query::children_of(settings, parent);
-    let found = send::find_all(session, &shared.children, filter, options).await;
-    found.map_err(|error| hinted_in_write(error, &settings.order_index))
+) -> Result<Embedded> {
+    let Shared { children, settings, .. } = shared;
+    let in_transaction = is_in_transaction(session.as_deref());
+    let failed = |error| hinted_in_write(error, &settings.order_index);
+    if settings.further.is_empty() && !settings.is_covered() {
+        let options = options::find_first_children(settings, in_transaction);
+        let filter = query::children_of(settings, parent);
+        let found = send::find_all(session, children, filter, options).await;
+        return found.map(Embedded::only).map_err(failed);
+    }
+    let stages = query::first_children::of_all_subsets(settings, children.name(), parent);
+    let options = options::first_children_of_all(settings, in_transaction);
+    let rows = send::aggregate_all(session, children, stages, options).await;
+    let mut embedded = Embedded::none(settings);
+    for row in rows.map_err(failed)? {
+        add_child(&mut embedded, &row);
+    }
+    Ok(embedded)
 }
 
-/// Reads the first children as they are embedded, and then the state of their parent. Not in a transaction.
+/// Adds the child of a row to its subset. Returns whether the row has one.
+pub(crate) fn add_child(embedded: &mut Embedded, row: &RawDocument) -> bool {
+    let Ok(child) = row.get_document(CHILD) else {
+        return false;
+    };
+    let further = row.get_i32(SUBSET).ok().and_then(|number| usize::try_from(number).ok());
+    embedded.add(further, child.to_owned());
+    true
+}
+
+/// Reads the first children for each subset, as they are embedded, and then the state of their parent. Not in a
+/// transaction.
 pub(crate) async fn first_children_and_state(
     shared: &Shared,
     parent: &Bson,
     session: Option<&mut Session<'_>>,
-) -> Result<(Vec<RawDocumentBuf>, Option<ParentState>)> {
-    let settings = &shared.settings;
-    let stages = query::first_children_and_state(settings, shared.parents.name(), parent);
+) -> Result<(Embedded, Option<ParentState>)> {
+    let Shared { children, settings, .. } = shared;
+    let stages = query::first_children::with_state(settings, shared.parents.name(), children.name(), parent);
     let options = options::first_children_and_state(settings);
-    let rows = send::aggregate_all(session, &shared.children, stages, options).await;
+    let rows = send::aggregate_all(session, children, stages, options).await;
     let rows = rows.map_err(|error| hinted_in_write(error, &settings.order_index))?;
-    let (mut children, mut state) = (Vec::with_capacity(rows.len()), None);
+    let (mut embedded, mut state) = (Embedded::none(settings), None);
     for row in rows {
-        let document = |field: &str| row.get_document(field).ok().map(ToOwned::to_owned);
-        match document(query::CHILD) {
-            Some(child) => children.push(child),
-            None => state = document(query::PARENT).map(|parent| ParentState::of(settings, parent)),
+        if !add_child(&mut embedded, &row) {
+            let parent = row.get_document(PARENT).ok().map(ToOwned::to_owned);
+            state = parent.map(|parent| ParentState::of(settings, parent));
         }
     }
-    Ok((children, state))
+    Ok((embedded, state))
+}
+
+/// Computes what the parent stores of all its children.
+pub(crate) async fn figures(shared: &Shared, parent: &Bson, mut session: Option<&mut Session<'_>>) -> Result<Figures> {
+    let settings = &shared.settings;
+    if settings.computed.is_empty() {
+        let (total, computed) = (total(shared, parent, session).await?, Document::new());
+        return Ok(Figures { total, computed });
+    }
+    let in_transaction = is_in_transaction(session.as_deref());
+    let mut pipelines = query::computed::of_parent(settings, parent);
+    if !in_transaction {
+        pipelines = vec![query::computed::union(shared.children.name(), pipelines)];
+    }
+    let mut rows = Vec::new();
+    for (of, stages) in settings.sources().into_iter().zip(pipelines) {
+        let index = settings.values_index(of);
+        let options = options::compute(settings, &index, in_transaction);
+        let read = send::aggregate_all(session.as_deref_mut(), &shared.children, stages, options).await;
+        rows.extend(read.map_err(|error| hinted_in_write(error, &index))?);
+    }
+    let counted = rows.iter().find_map(|row| row.get_i64(query::computed::TOTAL).ok());
+    Ok(Figures {
+        total: settings.total.as_ref().map(|_| counted.unwrap_or(0)),
+        computed: query::computed::of_rows(settings, &rows),
+    })
 }
 
 /// Counts the children, if the parent stores their number.
-pub(crate) async fn total(shared: &Shared, parent: &Bson, session: Option<&mut Session<'_>>) -> Result<Option<i64>> {
+async fn total(shared: &Shared, parent: &Bson, session: Option<&mut Session<'_>>) -> Result<Option<i64>> {
     let settings = &shared.settings;
     if settings.total.is_none() {
         return Ok(None);
@@ -86,20 +136,4 @@ pub(crate) async fn total(shared: &Shared, parent: &Bson, session: Option<&mut S
     let counted = send::count_documents(session, &shared.children, filter, options).await;
     let counted = counted.map_err(|error| hinted_in_write(error, &settings.child_index))?;
     Ok(i64::try_from(counted).ok())
-}
-
-/// Returns documents as the elements of an array.
-pub(crate) fn elements(documents: &[RawDocumentBuf]) -> Result<Vec<Bson>> {
-    let elements = documents
-        .iter()
-        .map(|child| Bson::try_from(RawBsonRef::Document(child)));
-    let elements: bson::error::Result<Vec<Bson>> = elements.collect();
-    Ok(elements.map_err(CommandError::from)?)
-}
-
-pub(crate) fn includes(settings: &Settings, embedded: &[RawDocumentBuf], child: &Bson) -> bool {
-    let field = settings.child_id.as_str();
-    embedded
-        .iter()
-        .any(|embedded| is_id(embedded.get(field).ok().flatten(), child))
 }

@@ -83,6 +83,8 @@ impl Shared {
             plan: self.index_plan(),
             collection: &self.children,
             other: Some(&self.parents),
+            other_plan: None,
+            further: Vec::new(),
             entry: self.entry(),
             fields: self.settings.fields_of_child(),
             family: None,
@@ -125,13 +127,14 @@ impl Shared {
         self.indexes.get_or_try_init(check).await.copied()
     }
 
-    /// Locks parents within this process for an insert without a transaction. Without a total, inserts share the lock:
+    /// Locks parents within this process for an insert without a transaction. Without a total and computed fields, inserts share the
+    /// lock:
     /// see [`refreshes`]. Other writes do not, because each could wait on the server for a child that a transaction has
     /// locked, with a connection that the transaction may need.
     pub(crate) async fn lock_for_insert(&self, parents: &[Bson]) -> Locked<'_> {
-        match self.settings.total {
-            None => Locked::Shared(self.locks.shared_all(parents.iter().map(document_id::text)).await),
-            Some(_) => Locked::Exclusively(self.lock_exclusively(parents).await),
+        match self.settings.counts_children() {
+            false => Locked::Shared(self.locks.shared_all(parents.iter().map(document_id::text)).await),
+            true => Locked::Exclusively(self.lock_exclusively(parents).await),
         }
     }
 
@@ -191,8 +194,8 @@ impl<P, C> SubsetRepository<P, C> {
         &self.shared
     }
 
-    /// Returns the collection of the parents: to insert them, and to change all fields but the subset, its version and
-    /// the total.
+    /// Returns the collection of the parents: to insert them, and to change all fields but the subset, its version, the
+    /// total and the computed fields.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
@@ -222,7 +225,7 @@ impl<P, C> SubsetRepository<P, C> {
         &self.shared.children
     }
 
-    /// Returns the maximum number of embedded children.
+    /// Returns the maximum number of embedded children, of the first subset.
     ///
     /// ```no_run
     /// # fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) {

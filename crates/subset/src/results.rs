@@ -56,7 +56,7 @@ pub struct ChildPage<C> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inserted {
-    /// Whether the child is in the subset of its parent.
+    /// Whether the child is in a subset of its parent.
     pub in_subset: bool,
     /// Whether this call wrote the parent. Another writer may have written it on behalf of this call.
     pub wrote_parent: bool,
@@ -79,7 +79,7 @@ pub struct UpdatedChild {
     /// Whether it changed the child. Always `true` after a [`replace`](crate::SubsetRepository::replace) by a child
     /// without `_id`, unless a field name starts with `$`: the server does not compare such a child.
     pub modified: bool,
-    /// Whether the child is now in the subset of its parent.
+    /// Whether the child is now in a subset of its parent.
     pub in_subset: bool,
 }
 
@@ -97,7 +97,7 @@ pub struct DeletedParent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rebuilt {
-    /// The number of children that are now embedded.
+    /// The number of children that are now embedded; a child in several subsets counts in each.
     pub embedded: u64,
 }
 
@@ -140,7 +140,8 @@ pub struct InvalidParents {
     pub twice: u64,
     /// The number of parents that embed children of another parent; listed as `other_parent`.
     pub other_parent: u64,
-    /// The number of parents that embed children with an array in a field of the order; listed as `array_in_order`.
+    /// The number of parents that embed children with an array in a field of the order or of a computed
+    /// field; listed as `array_in_order`.
     pub array_in_order: u64,
 }
 
@@ -255,4 +256,15 @@ pub struct Followed {
     /// The cluster time up to which the subsets include all changes. `time` is in seconds since 1970: its difference to
     /// the clock is the lag of the follower, to within about a second. `None` until the follower has begun.
     pub up_to: Option<Timestamp>,
+}
+
+impl Followed {
+    pub(crate) fn of(followed: mongo_patterns_core::follow::Followed) -> Self {
+        Self {
+            changes: followed.changes,
+            refreshed: followed.applied,
+            rebuilt: followed.rebuilt,
+            up_to: followed.up_to,
+        }
+    }
 }

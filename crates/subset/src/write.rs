@@ -31,12 +31,13 @@
 //! To write an equal array is no write for the server, and causes no conflict between two transactions. The version
 //! always changes. See [`transactional`] for when it does.
 //!
-//! ## Why does a transaction add to the total, while other writes count?
+//! ## Why does a transaction add to the total and to computed fields, while other writes count?
 //!
-//! In a transaction that has incremented the version, no other writer can change the total. An eventual write has no
-//! such protection.
+//! In a transaction that has incremented the version, no other writer can change them. An eventual write has no such
+//! protection.
 
 pub(crate) mod change;
+mod computed;
 pub(crate) mod delete_parent;
 pub(crate) mod error;
 mod eventual;

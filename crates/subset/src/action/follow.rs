@@ -1,11 +1,12 @@
 use std::future::Future;
 
-use super::prelude::*;
-use crate::follow::follower::{Follower, OnFollowed, Options};
-use crate::follow::until::Until;
+use mongo_patterns_core::follow::{self, Follower, Options, Until};
 
-/// The default retry time of a follower that runs until it is current.
-const RETRY_TIME_UNTIL_CURRENT: Duration = Duration::from_secs(30);
+use super::prelude::*;
+use crate::follow::children::Children;
+
+/// A progress callback.
+type OnFollowed<'a> = Box<dyn FnMut(Followed) + Send + 'a>;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Follows the changes that other programs make to the children, and refreshes the subsets of their parents.
@@ -134,10 +135,11 @@ mongo_patterns_core::setters! {
 
 impl<'a> Follow<'a> {
     async fn execute(self) -> Result<Followed> {
-        let mut options = self.options;
-        let default = options.run_until_current.then_some(RETRY_TIME_UNTIL_CURRENT);
-        options.max_retry_time = options.max_retry_time.or(default);
-        let follower = Follower::new(self.shared, self.name, options, self.until, self.on_progress);
-        follower.run().await
+        let target = Children::new(self.shared);
+        let on_progress = self
+            .on_progress
+            .map(|mut call| -> follow::OnFollowed<'a> { Box::new(move |at| call(Followed::of(at))) });
+        let follower = Follower::new(target, self.name, self.options, self.until, on_progress);
+        follower.run().await.map(Followed::of)
     }
 }

@@ -29,11 +29,11 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// other processes write to the parent. The first write of a repository has one or two more.
     ///
     /// In a transaction four, if this repository has written the parent in a transaction before, without a conflict.
-    /// Otherwise five, and with a [total](crate::SubsetRepositoryBuilder::total_field) also. If the first attempt then finds
-    /// a child with this id, or a parent without a version, a second attempt follows, with at most eight more.
+    /// Otherwise five, and with a [total](crate::SubsetRepositoryBuilder::total_field) or [computed
+    /// fields](crate::SubsetRepositoryBuilder#computed-fields) also. If the first attempt then finds a child with this id, or a parent without a version, a second attempt follows, with at most eight more.
     ///
-    /// Without a total, concurrent eventual inserts of one process for one parent share the read of the first children and the write of
-    /// the parent: each waits for the current refresh and for the next one, whatever the number of writers.
+    /// Without a total and computed fields, concurrent eventual inserts of one process for one parent share the read of the
+    /// first children and the write of the parent: each waits for the current refresh and for the next one, whatever the number of writers.
     ///
     /// Each round trip examines one document, except the read of the first children, which examines as many as are
     /// embedded.
@@ -55,7 +55,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// - [`AlreadyExists`] when the parent has a child with this id.
     /// - [`DuplicateKey`] of a unique index of the application.
     /// - [`InvalidArgument`] when the child has no parent, its parent, id or `_id` is invalid, such as `Timestamp(0,
-    ///   0)`, or a field of the order is an array.
+    ///   0)`, or a field of the order or of a computed field is an array.
     /// - [`InvalidItemId`] when the child has no id.
     /// - [`Encode`], and [`TooLarge`] when the child exceeds 16 MiB.
     /// - [`IndexMissing`].

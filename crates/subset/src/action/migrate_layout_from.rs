@@ -5,7 +5,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// Migrates live collections from the [order](crate::SubsetRepositoryBuilder::order_by), the
     /// [subset size](crate::SubsetRepositoryBuilder::subset_size) and the
     /// [embedded fields](crate::SubsetRepositoryBuilder::embedded_fields) of an old repository to those of this one. It also
-    /// adds a [total](crate::SubsetRepositoryBuilder::total_field).
+    /// adds a [total](crate::SubsetRepositoryBuilder::total_field), [further
+    /// subsets](crate::SubsetRepositoryBuilder::add_subset) and [computed
+    /// fields](crate::SubsetRepositoryBuilder#computed-fields). Fields of the parent that are no longer written stay, with
+    /// their indexes.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::{Direction, SubsetRepository, SubsetRepositoryBuilder};
@@ -26,10 +29,10 @@ impl<P, C> SubsetRepository<P, C> {
     ///   these clients. A transactional write has then stored nothing. An eventual one may have
     ///   [stored](Error::stored_count) its child, whose parent the migration writes. It writes every parent, so that no
     ///   slower write can store an old subset.
-    /// - **Another size or other fields** with the same order: nothing can refuse writers with the old settings. Each
-    ///   write stores the subset by its own settings, so replace these writers first. If one was still running, call
-    ///   this once more. The same holds for an old order by the child's id alone, ascending, whose index is the unique
-    ///   one.
+    /// - **Another size, other fields or other further subsets** with the same order: nothing can refuse writers with the
+    ///   old settings. Each write stores the subsets by its own settings, so replace these writers first. If one was still
+    ///   running, call this once more. The same holds for an old order by the child's id alone, ascending, whose index is
+    ///   the unique one, and for one whose index a further subset needs.
     ///
     /// During the migration, each parent has a correct subset of either layout. When it returns, all have the new one.
     /// It can be interrupted and called again.

@@ -29,7 +29,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Cost
     /// Two aggregations: one reads all parents and as many children of each as are embedded, the other the parent field
-    /// of all children. One more round trip for each finding.
+    /// of all children. With a total or computed fields, the first also reads all children. One more round trip for each finding.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing.

@@ -1,7 +1,7 @@
 //! A child, encoded and decoded.
 
+use mongo_patterns_core::size;
 use mongo_patterns_core::stored::not_decoded;
-use mongo_patterns_core::{FieldChange, size};
 
 use crate::prelude::*;
 
@@ -56,9 +56,8 @@ impl Child {
             ));
         }
         if settings
-            .order
-            .iter()
-            .any(|(field, _)| matches!(value(field), Some(RawBsonRef::Array(_))))
+            .scalar_fields()
+            .any(|field| matches!(value(field), Some(RawBsonRef::Array(_))))
         {
             return Err(array_in_order());
         }
@@ -67,28 +66,9 @@ impl Child {
     }
 }
 
-/// Returns the update that sets and removes fields.
-///
-/// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument) for fields that cannot be changed.
-pub(crate) fn checked_update(settings: &Settings, set: Document, unset: Vec<String>) -> Result<Document> {
-    const OF_CHILD: &str = "the update changes the parent or the id of the child, nothing was stored: delete the child, and insert it again";
-    const ID: &str = "the update changes the `_id` of the child, which is immutable, nothing was stored: omit it";
-    let is_array = |field: &FieldName| matches!(set.get(field.as_str()), Some(Bson::Array(_)));
-    if settings.order.iter().any(|(field, _)| is_array(field)) {
-        return Err(array_in_order());
-    }
-    let fixed = [
-        (settings.parent.as_str(), OF_CHILD),
-        (settings.child_id.as_str(), OF_CHILD),
-        ("_id", ID),
-    ];
-    Ok(FieldChange::new(set, unset, &fixed)?.update(""))
-}
-
-fn array_in_order() -> Error {
+pub(super) fn array_in_order() -> Error {
     invalid_argument(
-        "a field of the order is an array, by which children cannot be ordered, nothing was stored: change its type",
+        "a field of the order or of a computed field is an array, by which children cannot be ordered or counted, nothing was stored: change its type",
     )
 }
 
@@ -139,33 +119,5 @@ mod tests {
         ] {
             assert_eq!(kind(bad.clone()), Err(ErrorKind::InvalidArgument), "{bad}");
         }
-    }
-
-    #[test]
-    fn an_update_changes_only_plain_fields() {
-        let settings = Settings::example();
-        for bad in [
-            doc! {},
-            doc! { "a.b": 1 },
-            doc! { "$inc": { "a": 1 } },
-            doc! { "_id": 1 },
-            doc! { "product_id": 2 },
-            doc! { "review_id": 2 },
-            doc! { "published_date": [1] },
-        ] {
-            let error = checked_update(&settings, bad.clone(), vec![]).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{bad}");
-        }
-        let set = doc! { "stars": [1], "published_date": null };
-        for bad in ["a.b", "_id", "product_id", "review_id", "stars", ""] {
-            let error = checked_update(&settings, set.clone(), vec![bad.to_owned()]).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{bad}");
-        }
-        let twice = vec!["draft".to_owned(), "draft".to_owned()];
-        assert!(checked_update(&settings, set.clone(), twice).is_err());
-        assert_eq!(
-            checked_update(&settings, set.clone(), vec!["draft".to_owned()]).unwrap(),
-            doc! { "$set": set, "$unset": { "draft": "" } }
-        );
     }
 }

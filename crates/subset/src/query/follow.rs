@@ -19,28 +19,6 @@ pub(crate) fn changes(settings: &Settings) -> [Document; 1] {
     } }]
 }
 
-/// Finds any child. The reply has the time of the last write of the server, or of all shards that have children.
-pub(crate) fn any_child(children: &str) -> Document {
-    doc! { "find": children, "projection": { "_id": 1 }, "limit": 1, "singleBatch": true }
-}
-
-pub(crate) fn options_of(children: &str) -> Document {
-    doc! { "name": children }
-}
-
-pub(crate) fn enable_pre_images(children: &str) -> Document {
-    doc! { "collMod": children, "changeStreamPreAndPostImages": { "enabled": true } }
-}
-
-pub(crate) fn record(name: &str) -> Document {
-    doc! { "_id": { "kind": "follower", "name": name } }
-}
-
-/// Matches the record of a follower with these settings.
-pub(crate) fn own_record(name: &str, record_settings: &Document) -> Document {
-    doc! { "_id": { "kind": "follower", "name": name }, "settings": record_settings }
-}
-
 /// The settings that all followers of one name share.
 pub(crate) fn record_settings(settings: &Settings, parents: &str, children: &str) -> Document {
     doc! {
@@ -50,10 +28,6 @@ pub(crate) fn record_settings(settings: &Settings, parents: &str, children: &str
         "parentField": settings.parent.as_str(),
         "subsetField": settings.subset.as_str(),
     }
-}
-
-pub(crate) fn store_position(token: Bson) -> Document {
-    doc! { "$set": { "token": token }, "$currentDate": { "updated": true } }
 }
 
 #[cfg(test)]

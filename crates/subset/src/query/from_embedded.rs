@@ -17,7 +17,8 @@ use mongo_patterns_core::catalog;
 use mongo_patterns_core::migration::{both, is_inserted, record_filter};
 
 use crate::prelude::*;
-use crate::query::{self, whole};
+use crate::query::embedded_ids::{embedded_ids, is_unmigrated};
+use crate::query::whole;
 
 pub(crate) struct EmbeddedChildren<'a> {
     pub(crate) settings: &'a Settings,
@@ -35,7 +36,7 @@ impl EmbeddedChildren<'_> {
         let child_id = &self.settings.child_id;
         let is_ours = [doc! { "$match": record }, doc! { "$project": { "_id": 1 } }];
         let of_call = doc! { "from": catalog::COLLECTION, "pipeline": is_ours.to_vec(), "as": "record" };
-        let ids = query::embedded_ids(self.settings, "$parent.c");
+        let ids = embedded_ids(self.settings, "$parent.c");
         let is_missing = doc! { "$not": [{ "$in": [format!("$parent.c.{child_id}"), "$there"] }] };
         vec![
             doc! { "$match": { "_id": { "$in": parents } } },
@@ -65,7 +66,7 @@ impl EmbeddedChildren<'_> {
     fn still_unmanaged(&self, id: &str, into: &str) -> Document {
         let still = [
             doc! { "$match": { "$expr": { "$eq": ["$_id", "$$id"] } } },
-            doc! { "$match": { "$expr": query::is_unmanaged(self.settings) } },
+            doc! { "$match": { "$expr": is_unmigrated(self.settings) } },
             doc! { "$project": { "_id": 0, "c": format!("${}", self.settings.subset) } },
         ];
         doc! { "$lookup": { "from": self.parents, "let": { "id": id }, "pipeline": still.to_vec(), "as": into } }
@@ -146,7 +147,7 @@ impl EmbeddedChildren<'_> {
         let type_in = |path: &str, types: &[&str]| doc! { "$in": [{ "$type": path }, types.to_vec()] };
         let in_child = |field: &str| format!("$$child.{field}");
         let no_id = ["missing", "null", "undefined", "array", "regex"];
-        let ids = query::embedded_ids(self.settings, &array);
+        let ids = embedded_ids(self.settings, &array);
         let has_twice = doc! { "$and": [
             &is_array,
             { "$ne": [{ "$size": { "$setUnion": [&ids, []] } }, { "$size": ids }] },
@@ -156,9 +157,8 @@ impl EmbeddedChildren<'_> {
             { "$ne": [in_child(parent.as_str()), "$_id"] },
         ] };
         let arrays = settings
-            .order
-            .iter()
-            .map(|(field, _)| Bson::from(type_in(&in_child(field.as_str()), &["array"])));
+            .scalar_fields()
+            .map(|field| Bson::from(type_in(&in_child(field.as_str()), &["array"])));
         let has_array = doc! { "$or": arrays.collect::<Vec<_>>() };
         // The server replaces this value by the time of the insert.
         let now = Timestamp { time: 0, increment: 0 };
@@ -233,7 +233,7 @@ impl EmbeddedChildren<'_> {
         let copy = doc! { "i": format!("$$child.{child_id}"), "d": content(self.document("$$child").into()) };
         let array = format!("${}", self.settings.subset);
         let copies = doc! { "$map": { "input": &array, "as": "child", "in": copy } };
-        let ids = query::embedded_ids(self.settings, &array);
+        let ids = embedded_ids(self.settings, &array);
         // One by one, only for the sets that differ.
         let with_id = doc! { "$filter": {
             "input": "$others", "as": "other", "cond": { "$in": ["$$other.i", "$ids"] },
@@ -260,7 +260,7 @@ impl EmbeddedChildren<'_> {
 
     /// The walk through the parents to migrate, weighted by their numbers of children.
     pub(crate) fn walk(&self, chunk_children: u64) -> Walk {
-        let children = doc! { "$size": query::embedded_ids(self.settings, &format!("${}", self.settings.subset)) };
+        let children = doc! { "$size": embedded_ids(self.settings, &format!("${}", self.settings.subset)) };
         Walk {
             filter: self.selected(),
             weight: children.into(),
@@ -300,13 +300,17 @@ impl EmbeddedChildren<'_> {
     /// Returns a filter of the parents whose subsets this migration rebuilds at its end. `None` for all.
     pub(crate) fn rebuilt(&self) -> Option<Document> {
         let takes_all = self.filter.is_empty() && self.skipped.is_none();
-        let is_not_skipped = || doc! { "$or": [{ "$nor": [query::unmanaged(self.settings, None)] }, self.selected()] };
+        let is_not_skipped = || doc! { "$or": [{ "$nor": [self.unmigrated()] }, self.selected()] };
         (!takes_all).then(|| both(self.filter.clone(), is_not_skipped()))
+    }
+
+    fn unmigrated(&self) -> Document {
+        doc! { "$expr": is_unmigrated(self.settings) }
     }
 
     /// Returns the same filter, with the invalid parents.
     fn given(&self) -> Document {
-        both(query::unmanaged(self.settings, None), self.filter.clone())
+        both(self.unmigrated(), self.filter.clone())
     }
 
     fn unmanaged(&self) -> Document {

@@ -2,8 +2,9 @@
 
 use mongo_patterns_core::action::batch_size;
 use mongodb::options::{
-    AggregateOptions, CountOptions, DeleteOptions, FindOneOptions, FindOptions, Hint, ReplaceOptions,
-    SelectionCriteria, UpdateOptions,
+    AggregateOptions, CountOptions, DeleteOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions,
+    FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint, ReplaceOptions, ReturnDocument, SelectionCriteria,
+    UpdateOptions,
 };
 
 use super::{embedded, state};
@@ -41,8 +42,20 @@ pub(crate) fn find_first_children(settings: &Settings, in_transaction: bool) -> 
         .sort(settings.sort())
         .limit(i64::from(settings.size))
         .batch_size(batch_size(settings.size))
-        .projection(embedded(settings))
+        .projection(embedded(settings, settings.embedded_fields.as_deref()))
         .hint(order_hint(settings))
+        .selection_criteria(criteria)
+        .read_concern(concern)
+        .build()
+}
+
+/// For a parent with several subsets, or with embedded fields that an index has.
+pub(crate) fn first_children_of_all(settings: &Settings, in_transaction: bool) -> AggregateOptions {
+    let (criteria, concern) = latest(in_transaction);
+    AggregateOptions::builder()
+        .hint(order_hint(settings))
+        // One more: a full batch leaves the cursor open.
+        .batch_size(batch_size(settings.most_embedded().saturating_add(1)))
         .selection_criteria(criteria)
         .read_concern(concern)
         .build()
@@ -52,7 +65,7 @@ pub(crate) fn first_children_and_state(settings: &Settings) -> AggregateOptions 
     AggregateOptions::builder()
         .hint(order_hint(settings))
         // With the parent, and one more: a full batch leaves the cursor open.
-        .batch_size(batch_size(settings.size.saturating_add(2)))
+        .batch_size(batch_size(settings.most_embedded().saturating_add(2)))
         .selection_criteria(primary())
         .read_concern(ReadConcern::local())
         .build()
@@ -64,6 +77,29 @@ pub(crate) fn count_children(settings: &Settings, in_transaction: bool) -> Count
         .hint(child_hint(settings))
         .selection_criteria(criteria)
         .read_concern(concern)
+        .build()
+}
+
+/// For the values of a parent, by the index of the first source.
+pub(crate) fn compute(settings: &Settings, index: &str, in_transaction: bool) -> AggregateOptions {
+    let (criteria, concern) = latest(in_transaction);
+    AggregateOptions::builder()
+        .hint(Hint::Name(index.to_owned()))
+        .batch_size(batch_size(u32::try_from(settings.computed.len()).unwrap_or(u32::MAX)))
+        .selection_criteria(criteria)
+        .read_concern(concern)
+        .build()
+}
+
+/// In a transaction.
+pub(crate) fn first_children_and_values(settings: &Settings) -> AggregateOptions {
+    let values = u32::try_from(settings.computed.len()).unwrap_or(u32::MAX);
+    AggregateOptions::builder()
+        .hint(order_hint(settings))
+        // With the changed child, and one more: a full batch leaves the cursor open.
+        .batch_size(batch_size(
+            settings.most_embedded().saturating_add(values).saturating_add(2),
+        ))
         .build()
 }
 
@@ -86,6 +122,25 @@ pub(crate) fn update_child(settings: &Settings) -> UpdateOptions {
 
 pub(crate) fn replace_child(settings: &Settings) -> ReplaceOptions {
     ReplaceOptions::builder().hint(child_hint(settings)).build()
+}
+
+/// Returns the child before the update. So do the next two.
+pub(crate) fn find_and_update_child(settings: &Settings) -> FindOneAndUpdateOptions {
+    FindOneAndUpdateOptions::builder()
+        .hint(child_hint(settings))
+        .return_document(ReturnDocument::Before)
+        .build()
+}
+
+pub(crate) fn find_and_replace_child(settings: &Settings) -> FindOneAndReplaceOptions {
+    FindOneAndReplaceOptions::builder()
+        .hint(child_hint(settings))
+        .return_document(ReturnDocument::Before)
+        .build()
+}
+
+pub(crate) fn find_and_delete_child(settings: &Settings) -> FindOneAndDeleteOptions {
+    FindOneAndDeleteOptions::builder().hint(child_hint(settings)).build()
 }
 
 pub(crate) fn delete_children(settings: &Settings) -> DeleteOptions {

@@ -14,8 +14,15 @@
 //! If the attempt succeeds, no parent needs that check. It also fails at an unmanaged parent, so that it needs no lookup
 //! of the ids of all children.
 
-use super::{by_id, children_of, embedded, embedded_ids, is_unmanaged, is_unmanaged_at, is_version, next_version};
+mod computed;
+mod further;
+
+use super::embedded_ids::{arrays, ids_of, is_unmanaged, is_unmanaged_at};
+use super::{by_id, children_of, embedded, is_version, next_version};
 use crate::prelude::*;
+
+/// The field of a row with whether each of several subsets is stale.
+pub(crate) const STALE: &str = "stale";
 
 /// Returns the stages that compute what each parent must store: first a projection of the parent, then the lookups of
 /// its children. A missing version is `null`.
@@ -27,22 +34,26 @@ fn truth(settings: &Settings, children: &str) -> (Document, Vec<Document>) {
     if let Some(total) = &settings.total {
         projected.insert("total", format!("${total}"));
     }
+    projected.extend(further::stored(settings));
+    projected.extend(computed::stored(settings));
     (doc! { "$project": projected }, lookups(settings, children))
 }
 
 /// Returns the stages that look up the first children of a parent as `truth` and, for a total, their number as `counted`.
+/// Then those of the computed fields.
 fn lookups(settings: &Settings, children: &str) -> Vec<Document> {
     let is_child = doc! { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } };
     let first = [
-        doc! { "$match": is_child },
+        doc! { "$match": &is_child },
         doc! { "$sort": settings.sort() },
         doc! { "$limit": i64::from(settings.size) },
-        doc! { "$project": embedded(settings) },
+        doc! { "$project": embedded(settings, settings.embedded_fields.as_deref()) },
     ];
     let lookup = |pipeline: &[Document], name: &str| {
         doc! { "$lookup": { "from": children, "let": { "id": "$_id" }, "pipeline": pipeline.to_vec(), "as": name } }
     };
     let mut lookups = vec![lookup(&first, "truth")];
+    lookups.extend(further::lookups(settings, &is_child, lookup));
     if settings.total.is_some() {
         let count = doc! { "$group": { "_id": null, "children": { "$sum": 1_i64 } } };
         lookups.push(lookup(&[first[0].clone(), count], "counted"));
@@ -50,19 +61,32 @@ fn lookups(settings: &Settings, children: &str) -> Vec<Document> {
         let counted = doc! { "$add": [{ "$sum": "$counted.children" }, 0_i64] };
         lookups.push(doc! { "$set": { "counted": counted } });
     }
+    lookups.extend(computed::lookups(settings, |values| {
+        let pipeline: Vec<Document> = first[..1].iter().cloned().chain(values).collect();
+        lookup(&pipeline, computed::FOUND)
+    }));
     lookups
 }
 
-/// Returns the ids and versions of stale parents: among all, or one.
+/// Returns the ids and versions of stale parents, and which of several subsets are stale: among all, or one.
 pub(crate) fn stale(settings: &Settings, children: &str, parent: Option<&Bson>) -> Vec<Document> {
     let (comparison, is_stale) = compared(settings, children);
     let mut stages: Vec<Document> = parent.map(|id| doc! { "$match": by_id(id) }).into_iter().collect();
     stages.extend(comparison);
-    stages.extend([
-        doc! { "$match": { "$expr": is_stale } },
-        doc! { "$project": { "version": 1 } },
-    ]);
+    let mut row = doc! { "version": 1 };
+    if !settings.further.is_empty() {
+        row.insert(STALE, subsets_differ(settings));
+    }
+    stages.extend([doc! { "$match": { "$expr": is_stale } }, doc! { "$project": row }]);
     stages
+}
+
+/// Whether each subset differs from the first children, as expressions.
+fn subsets_differ(settings: &Settings) -> Vec<Document> {
+    // A parent without children may have no subset, no total and no computed fields.
+    let mut differ = vec![doc! { "$ne": [{ "$ifNull": ["$subset", []] }, "$truth"] }];
+    differ.extend(further::differs(settings));
+    differ
 }
 
 /// Returns the ids and versions of all stale parents, and an empty row for each other one, which shows the progress of
@@ -79,11 +103,11 @@ fn compared(settings: &Settings, children: &str) -> (Vec<Document>, Document) {
     let (projected, lookups) = truth(settings, children);
     let mut stages = vec![projected];
     stages.extend(lookups);
-    // A parent without children may have no subset and no total.
-    let mut differs = vec![doc! { "$ne": [{ "$ifNull": ["$subset", []] }, "$truth"] }];
+    let mut differs = subsets_differ(settings);
     if settings.total.is_some() {
         differs.push(doc! { "$ne": [{ "$ifNull": ["$total", 0] }, "$counted"] });
     }
+    differs.extend(computed::differs(settings));
     (stages, either(differs))
 }
 
@@ -120,28 +144,31 @@ pub(crate) fn rebuild(settings: &Settings, parents: &str, children: &str, scope:
     }
     let (projected, lookups) = truth(settings, children);
     stages.push(projected);
+    let stored = further::projected_arrays(settings);
     stages.push(doc! { "$set": {
-        "unmanaged": is_unmanaged_at(settings, "$subset", "$version"),
-        "ids": { "$cond": [is_version("$version"), null, embedded_ids(settings, "$subset")] },
+        "unmanaged": is_unmanaged_at(settings, &stored, "$version"),
+        "ids": { "$cond": [is_version("$version"), null, ids_of(settings, &stored)] },
     } });
     // No child belongs to MinKey, so nothing is read for managed parents.
     let of_unmanaged = doc! { "id": { "$cond": ["$unmanaged", "$_id", Bson::MinKey] } };
     // Before the first children are read: if all embedded ones were stored by then, none is missing afterwards.
     stages.push(ids_of_children(settings, children, of_unmanaged, "found"));
     stages.extend(lookups);
-    let mut is_due = vec![doc! { "$or": [{ "$not": ["$unmanaged"] }, has_all("$ids", "$found.i")] }];
+    let mut is_due = vec![doc! { "$or": [{ "$not": ["$unmanaged"] }, has_all_embedded(settings)] }];
     if !matches!(scope, RebuildScope::AllOf(_)) {
         let mut is_stale = vec![Bson::from("$unmanaged"), doc! { "$ne": ["$subset", "$truth"] }.into()];
         if settings.total.is_some() {
             is_stale.push(doc! { "$ne": ["$total", "$counted"] }.into());
         }
+        is_stale.extend(further::must_be_written(settings).map(Bson::from));
+        is_stale.extend(computed::must_be_written(settings).map(Bson::from));
         is_due.push(doc! { "$or": is_stale });
     }
     let is_same = doc! { "$and": [
         { "$eq": [{ "$ifNull": [&version_path, null] }, "$$new.version"] },
         { "$or": [
             { "$eq": ["$$new.ids", null] },
-            { "$eq": ["$$new.ids", embedded_ids(settings, &format!("${subset}"))] },
+            { "$eq": ["$$new.ids", ids_of(settings, &arrays(settings))] },
         ] },
     ] };
     let mut written = doc! {
@@ -153,6 +180,11 @@ pub(crate) fn rebuild(settings: &Settings, parents: &str, children: &str, scope:
         let counted = doc! { "$cond": [&is_same, "$$new.counted", format!("${total}")] };
         written.insert(total.as_str(), counted);
         new.insert("counted", 1);
+    }
+    for (field, name) in further::names(settings).chain(computed::names(settings)) {
+        let computed = doc! { "$cond": [&is_same, format!("$$new.{name}"), format!("${field}")] };
+        written.insert(field.as_str(), computed);
+        new.insert(name, 1);
     }
     let written = doc! { "$set": written };
     stages.extend([
@@ -184,7 +216,7 @@ pub(crate) fn rebuild_undisturbed(settings: &Settings, parents: &str, children: 
     // The server parses the update again for each parent, so it is short. A parent without a version embeds no children.
     let is_same = doc! { "$and": [
         { "$eq": [&version_path, "$$new.version"] },
-        { "$or": ["$$new.managed", { "$eq": [{ "$ifNull": [format!("${subset}"), []] }, []] }] },
+        { "$or": ["$$new.managed", embeds_none(settings)] },
     ] };
     let mut written = doc! {
         subset: "$$new.truth",
@@ -195,6 +227,14 @@ pub(crate) fn rebuild_undisturbed(settings: &Settings, parents: &str, children: 
         is_stale.push(doc! { "$ne": ["$total", "$counted"] });
         new.insert("counted", 1);
         written.insert(total.as_str(), "$$new.counted");
+    }
+    projected.extend(further::stored(settings));
+    projected.extend(computed::stored(settings));
+    is_stale.extend(further::must_be_written(settings));
+    is_stale.extend(computed::must_be_written(settings));
+    for (field, name) in further::names(settings).chain(computed::names(settings)) {
+        written.insert(field.as_str(), format!("$$new.{name}"));
+        new.insert(name, 1);
     }
     let written = doc! { "$set": written };
     let mut stages = vec![doc! { "$project": projected }];
@@ -207,6 +247,18 @@ pub(crate) fn rebuild_undisturbed(settings: &Settings, parents: &str, children: 
     stages
 }
 
+/// Whether a parent embeds no children, as an expression.
+fn embeds_none(settings: &Settings) -> Document {
+    let arrays = arrays(settings).into_iter();
+    let mut none: Vec<Document> = arrays
+        .map(|array| doc! { "$eq": [{ "$ifNull": [array, []] }, []] })
+        .collect();
+    match none.len() {
+        1 => none.remove(0),
+        _ => doc! { "$and": none },
+    }
+}
+
 /// Looks up the ids of the children of `$$id`, as documents with the field `i`.
 pub(crate) fn ids_of_children(settings: &Settings, children: &str, id: Document, into: &str) -> Document {
     let is_child = doc! { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } };
@@ -215,6 +267,18 @@ pub(crate) fn ids_of_children(settings: &Settings, children: &str, id: Document,
         doc! { "$project": { "_id": 0, "i": format!("${}", settings.child_id) } },
     ];
     doc! { "$lookup": { "from": children, "let": id, "pipeline": ids.to_vec(), "as": into } }
+}
+
+/// Whether all children that an unmanaged parent embeds are stored, as an expression.
+fn has_all_embedded(settings: &Settings) -> Document {
+    let (ids, stored) = ("$ids", "$found.i");
+    match settings.further.is_empty() {
+        true => has_all(ids, stored),
+        false => {
+            let each = doc! { "$map": { "input": ids, "as": "of_subset", "in": has_all("$$of_subset", stored) } };
+            doc! { "$allElementsTrue": [{ "$ifNull": [each, [false]] }] }
+        }
+    }
 }
 
 /// Whether ids are distinct, and all among others, as an expression.
@@ -263,7 +327,7 @@ mod tests {
             { "$eq": [{ "$ifNull": ["$reviews_version", null] }, "$$new.version"] },
             { "$or": [
                 { "$eq": ["$$new.ids", null] },
-                { "$eq": ["$$new.ids", embedded_ids(&Settings::example(), "$reviews")] },
+                { "$eq": ["$$new.ids", ids_of(&Settings::example(), &["$reviews".to_owned()])] },
             ] },
         ] };
         assert_eq!(
@@ -308,5 +372,33 @@ mod tests {
             } },
         ];
         assert_eq!(stages, expected);
+    }
+
+    #[test]
+    fn a_rebuild_compares_and_writes_all_subsets() {
+        let settings = Settings::example().with_best();
+        let stages = rebuild_undisturbed(&settings, "product", "review");
+        let looked_up = |stage: &Document| Some(stage.get_document("$lookup").ok()?.get_str("as").ok()?.to_owned());
+        assert_eq!(
+            stages.iter().filter_map(looked_up).collect::<Vec<_>>(),
+            ["truth", "truth0"]
+        );
+        let is_stale = doc! { "$or": [
+            { "$ne": ["$subset", "$truth"] },
+            { "$ne": ["$further0", "$truth0"] },
+        ] };
+        assert!(stages.contains(&doc! { "$match": { "$expr": is_stale } }));
+        let written = stages.last().unwrap().to_string();
+        assert!(written.contains(r#""top_rated": "$$new.truth0""#), "{written}");
+        let is_empty = |array: &str| doc! { "$eq": [{ "$ifNull": [array, []] }, []] };
+        assert_eq!(
+            embeds_none(&settings),
+            doc! { "$and": [is_empty("$reviews"), is_empty("$top_rated")] }
+        );
+
+        let row = stale(&settings, "review", None).pop().unwrap();
+        let differ = [("$subset", "$truth"), ("$further0", "$truth0")]
+            .map(|(stored, truth)| doc! { "$ne": [{ "$ifNull": [stored, []] }, truth] });
+        assert_eq!(row, doc! { "$project": { "version": 1, "stale": differ.to_vec() } });
     }
 }

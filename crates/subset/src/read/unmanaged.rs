@@ -13,8 +13,8 @@ use super::{find_state, hinted_in_write, is_in_transaction};
 use crate::form::parent::ParentState;
 use crate::repository::prelude::*;
 
-/// Checks that all children that an unmanaged parent embeds are stored. One round trip for an unmanaged parent with
-/// embedded children, none for all others.
+/// Checks that all children that an unmanaged parent embeds are stored. One round trip for each subset of an unmanaged
+/// parent that has children, none for all others.
 ///
 /// # Errors
 /// [`NotMigrated`](ErrorKind::NotMigrated).
@@ -22,24 +22,33 @@ pub(crate) async fn check(
     shared: &Shared,
     parent: &Bson,
     state: &ParentState,
-    session: Option<&mut Session<'_>>,
+    mut session: Option<&mut Session<'_>>,
 ) -> Result<()> {
     let settings = &shared.settings;
+    let subsets = state.ids_of_subsets(settings).unwrap_or_default();
+    for (field, ids) in settings.subset_fields().zip(subsets) {
+        if !are_stored(shared, parent, &ids, session.as_deref_mut()).await? {
+            return Err(not_migrated(parent, field));
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether the embedded children with these ids are stored.
+async fn are_stored(shared: &Shared, parent: &Bson, ids: &Bson, session: Option<&mut Session<'_>>) -> Result<bool> {
+    let settings = &shared.settings;
     let is_valid = |id: &Bson| DocumentId::new(id.clone()).is_ok();
-    let ids = match state.unmanaged_ids(settings) {
-        None => return Ok(()),
-        Some(Bson::Array(ids)) if ids.is_empty() => return Ok(()),
-        Some(Bson::Array(ids)) if ids.iter().all(is_valid) => ids,
-        Some(_) => return Err(not_migrated(shared, parent)),
+    let ids = match ids {
+        Bson::Array(ids) if ids.is_empty() => return Ok(true),
+        Bson::Array(ids) if ids.iter().all(is_valid) => ids,
+        _ => return Ok(false),
     };
     let options = options::count_children(settings, is_in_transaction(session.as_deref()));
-    let filter = query::children_among(settings, parent, &ids);
+    let filter = query::children_among(settings, parent, ids);
     let counted = send::count_documents(session, &shared.children, filter, options).await;
     // The index is unique, so embedded children with equal ids are counted once.
-    match counted.map_err(|error| hinted_in_write(error, &settings.child_index))? {
-        stored if stored == ids.len() as u64 => Ok(()),
-        _ => Err(not_migrated(shared, parent)),
-    }
+    let stored = counted.map_err(|error| hinted_in_write(error, &settings.child_index))?;
+    Ok(stored == ids.len() as u64)
 }
 
 /// Returns the filter by which a parent can be deleted with its children, or `None` if it does not exist.
@@ -62,7 +71,7 @@ pub(crate) async fn deletable(
     }))
 }
 
-fn not_migrated(shared: &Shared, parent: &Bson) -> Error {
+fn not_migrated(parent: &Bson, subset: &FieldName) -> Error {
     let message = "no repository has written the parent, and it embeds children that their collection does not have; the parent was not written: migrate them with migrate_from_embedded(), or discard them with rebuild(..).discard_embedded()";
-    Error::new(ErrorKind::NotMigrated, message).at(parent.clone(), shared.settings.subset.as_str())
+    Error::new(ErrorKind::NotMigrated, message).at(parent.clone(), subset.as_str())
 }

@@ -13,14 +13,18 @@ pub struct Finding {
     pub parent_id: Bson,
     /// The problem.
     pub problem: Problem,
+    /// The fields of the stale subsets, if a parent has [several](crate::SubsetRepositoryBuilder::add_subset). Empty if it
+    /// has one, or if only the total or computed fields are wrong.
+    pub stale_subsets: Vec<String>,
 }
 
 /// A kind of problem. Its text says what to do, and contains no user value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The subset is not the first of the parent's children, an embedded child differs from the stored one, or the
-    /// [total](crate::SubsetRepositoryBuilder::total_field) is not the number of children.
+    /// A subset is not the first of the parent's children, an embedded child differs from the stored one, or the
+    /// [total](crate::SubsetRepositoryBuilder::total_field) or a [computed
+    /// field](crate::SubsetRepositoryBuilder#computed-fields) is not that of the children.
     Stale,
     /// Children refer to a parent that does not exist.
     Orphaned {
@@ -33,7 +37,7 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stale => f.write_str(
-                "the subset is not the first of the children, or the total is not their number: repair or rebuild the parent",
+                "the subset is not the first of the children, or the total or a computed field is not theirs: repair or rebuild the parent",
             ),
             Self::Orphaned { children } => {
                 write!(

@@ -69,12 +69,12 @@ impl<'a> Scan<'a> {
                 }
             }
             let parent_id = id_of(&row);
-            let problem = match self.is_at_children {
-                true => orphans(self.shared, &parent_id).await?,
-                false => stale(self.shared, &parent_id, version_of(&row)).await?,
+            let finding = match self.is_at_children {
+                true => orphans(self.shared, parent_id).await?,
+                false => stale(self.shared, parent_id, version_of(&row)).await?,
             };
-            if let Some(problem) = problem {
-                return Ok(Some(Finding { parent_id, problem }));
+            if finding.is_some() {
+                return Ok(finding);
             }
         }
     }
@@ -117,33 +117,52 @@ impl<'a> Scan<'a> {
 ///
 /// An aggregation does not read a parent and its children at one point in time. But if the version has changed since
 /// the last read, the parent has been written from newer children.
-async fn stale(shared: &Shared, parent: &Bson, first_version: Bson) -> Result<Option<Problem>> {
+async fn stale(shared: &Shared, parent: Bson, first_version: Bson) -> Result<Option<Finding>> {
     let mut version = first_version;
     for _ in 0..MAX_READS {
-        let stale = whole::stale(&shared.settings, shared.children.name(), Some(parent));
+        let stale = whole::stale(&shared.settings, shared.children.name(), Some(&parent));
         let mut rows = aggregate(&shared.parents, stale, None).await?;
         let Some(row) = rows.try_next().await.map_err(CommandError::of_read)? else {
             return Ok(None);
         };
         let read = version_of(&row);
         if read == version {
-            return Ok(Some(Problem::Stale));
+            return Ok(Some(Finding {
+                parent_id: parent,
+                problem: Problem::Stale,
+                stale_subsets: stale_subsets(&shared.settings, &row),
+            }));
         }
         version = read;
     }
     Ok(None)
 }
 
-async fn orphans(shared: &Shared, parent: &Bson) -> Result<Option<Problem>> {
-    let orphans = whole::orphans(&shared.settings, shared.parents.name(), Some(parent));
+async fn orphans(shared: &Shared, parent: Bson) -> Result<Option<Finding>> {
+    let orphans = whole::orphans(&shared.settings, shared.parents.name(), Some(&parent));
     let mut rows = aggregate(&shared.children, orphans, None).await?;
     let row = rows.try_next().await.map_err(CommandError::of_read)?;
     Ok(row.map(|row| {
         let children = row.get("children").ok().flatten().and_then(stored_integer);
-        Problem::Orphaned {
-            children: children.and_then(|children| children.try_into().ok()).unwrap_or(0),
+        let children = children.and_then(|children| children.try_into().ok()).unwrap_or(0);
+        Finding {
+            parent_id: parent,
+            problem: Problem::Orphaned { children },
+            stale_subsets: Vec::new(),
         }
     }))
+}
+
+/// Returns the fields of the stale subsets, by the row of a parent with several.
+fn stale_subsets(settings: &Settings, row: &RawDocument) -> Vec<String> {
+    let Ok(is_stale) = row.get_array(whole::STALE) else {
+        return Vec::new();
+    };
+    let is_stale = is_stale
+        .into_iter()
+        .map(|value| matches!(value, Ok(RawBsonRef::Boolean(true))));
+    let stale = settings.subset_fields().zip(is_stale).filter(|(_, is_stale)| *is_stale);
+    stale.map(|(field, _)| field.as_str().to_owned()).collect()
 }
 
 async fn aggregate(

@@ -10,11 +10,11 @@
 //! the next one, and the first of them runs it for all. One refresh for each parent runs at a time, and refreshes of
 //! different parents never wait for each other.
 //!
-//! ## Why do calls share no refresh of a parent with a total?
+//! ## Why do calls share no refresh of a parent with a total or computed fields?
 //!
-//! A transaction adds to the total and does not count. A refresh that loses against several transactions leaves a total
-//! without the children of its calls, until the next write to the parent. So it must not lose for many calls at once,
-//! and with a total, the calls of a process lock the parent from their first command to their last.
+//! A transaction adds to them and does not count. A refresh that loses against several transactions leaves them without
+//! the children of its calls, until the next write to the parent. So it must not lose for many calls at once, and the
+//! calls of a process lock such a parent from their first command to their last.
 //!
 //! ## What if the future that runs a refresh is dropped?
 //!
@@ -24,9 +24,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mongodb::bson::{Bson, RawDocumentBuf};
+use mongodb::bson::Bson;
 
 use super::version_cache::key;
+use crate::form::embedded::Embedded;
 use crate::form::rank::Rank;
 use crate::prelude::*;
 
@@ -36,7 +37,7 @@ pub(crate) enum Refreshed {
     /// This refresh or a later one of another writer wrote the parent, or it needs no write.
     Done {
         /// The embedded children, as this refresh read them.
-        embedded: Arc<[RawDocumentBuf]>,
+        embedded: Arc<Embedded>,
         /// Whether this call wrote the parent.
         written: bool,
     },

@@ -3,8 +3,8 @@
 use mongo_patterns_core::error::{code, duplicate_key, refused_document};
 use mongodb::options::UpdateModifications;
 
+use crate::form::embedded::Embedded;
 use crate::form::rank::Rank;
-use crate::read::includes;
 use crate::repository::prelude::*;
 use crate::repository::refreshes::NewChild;
 use crate::results::UpdatedChild;
@@ -82,11 +82,10 @@ impl<'a> Write<'a> {
         }
     }
 
-    pub(super) fn embeds(&self, embedded: &[RawDocumentBuf]) -> bool {
+    pub(super) fn embeds(&self, embedded: &Embedded) -> bool {
         let settings = &self.shared.settings;
-        self.child
-            .as_ref()
-            .is_some_and(|child| includes(settings, embedded, child))
+        let child = self.child.as_ref();
+        child.is_some_and(|child| embedded.includes(settings, child))
     }
 
     pub(super) fn children(&self) -> usize {
@@ -101,17 +100,27 @@ impl<'a> Write<'a> {
     pub(super) fn added_to(&self, parent: &Bson, found: bool) -> Option<i64> {
         match &self.change {
             Change::Insert(inserted) => {
-                let parent = document_id::text(parent);
-                let of_parent = inserted.iter().filter(|child| {
-                    let value = value(child, &self.shared.settings.parent);
-                    value.is_some_and(|value| document_id::text(&value) == parent)
-                });
+                let of_parent = self.of_parent(inserted, parent);
                 i64::try_from(of_parent.count()).ok()
             }
             Change::Delete => Some(-i64::from(found)),
             Change::Update(_) | Change::Replace(_) => Some(0),
             Change::Nothing => None,
         }
+    }
+
+    /// Returns the children of a parent among others.
+    pub(super) fn of_parent<'d>(
+        &self,
+        children: &'d [RawDocumentBuf],
+        parent: &Bson,
+    ) -> impl Iterator<Item = &'d RawDocument> {
+        let (field, parent) = (&self.shared.settings.parent, document_id::text(parent));
+        let is_of_parent = move |child: &&RawDocument| {
+            let value = value(child, field);
+            value.is_some_and(|value| document_id::text(&value) == parent)
+        };
+        children.iter().map(|child| &**child).filter(is_of_parent)
     }
 
     pub(super) async fn apply(&self, session: Option<&mut Session<'_>>) -> std::result::Result<Written, Failure> {
@@ -144,10 +153,7 @@ impl<'a> Write<'a> {
             }
         };
         match written {
-            Ok(written) if !written.found && !matches!(self.change, Change::Delete) => {
-                let message = "the parent has no child with this id, nothing was stored: insert it first";
-                Err(Error::new(ErrorKind::ChildNotFound, message).into())
-            }
+            Ok(written) if !written.found && !matches!(self.change, Change::Delete) => Err(child_not_found().into()),
             Ok(written) => Ok(written),
             Err(error) => Err(self.not_written(error)),
         }
@@ -175,7 +181,7 @@ impl<'a> Write<'a> {
         Failure { error, stored }
     }
 
-    fn not_written(&self, error: CommandError) -> Failure {
+    pub(super) fn not_written(&self, error: CommandError) -> Failure {
         // Without the driver's error, which would replace this one in the driver's `and_run2`.
         if is_bad_hint(&error) {
             return index_missing(&self.shared.settings.child_index).into();
@@ -198,12 +204,17 @@ impl<'a> Write<'a> {
     }
 }
 
+pub(super) fn child_not_found() -> Error {
+    let message = "the parent has no child with this id, nothing was stored: insert it first";
+    Error::new(ErrorKind::ChildNotFound, message)
+}
+
 fn is_child_id(settings: &Settings, index: Option<&str>) -> bool {
     index == Some(settings.child_index.as_str()) || index == Some("_id_") && settings.child_id.as_str() == "_id"
 }
 
 impl Written {
-    fn child(found: u64, modified: u64) -> Self {
+    pub(super) fn child(found: u64, modified: u64) -> Self {
         Self {
             found: found > 0,
             modified: modified > 0,

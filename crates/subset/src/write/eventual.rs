@@ -59,8 +59,8 @@ async fn refresh_all(
     let shared = write.shared;
     let mut written = Written::default();
     let (mut stored_before_orphans, mut failed) = (None, None);
-    // A new child always changes the total.
-    let may_skip = write.is_insert() && stored > 0 && shared.settings.total.is_none();
+    // A new child always changes the total, and may change computed fields.
+    let may_skip = write.is_insert() && stored > 0 && !shared.settings.counts_children();
     for (parent, before) in write.parents.iter().zip(before) {
         let needs = Needs {
             write: !may_skip,
@@ -87,7 +87,7 @@ async fn refresh_all(
                 written: by_us,
             } => {
                 written.parents += u64::from(by_us);
-                written.embedded += embedded.len() as u64;
+                written.embedded += embedded.count() as u64;
                 written.in_subset |= write.embeds(&embedded);
             }
             Refreshed::NoParent => {

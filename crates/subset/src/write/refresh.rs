@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::error::of_parent;
+use crate::form::embedded::Embedded;
 use crate::form::parent::ParentState;
 use crate::form::rank::Rank;
 use crate::query::Derived;
-use crate::read::{elements, find_state, first_children, first_children_and_state, includes, total, unmanaged};
+use crate::read::{figures, find_state, first_children, first_children_and_state, unmanaged};
 use crate::repository::prelude::*;
 use crate::repository::refreshes::{Needs, NewChild, ParentRefreshes, Refreshed, Turn};
 
@@ -89,7 +90,7 @@ pub(crate) async fn refresh_parent(shared: &Shared, parent: &Bson) -> Result<Ref
     refresh(shared, parent, before, Needs::write(), None).await
 }
 
-/// Writes the subset and the total of a parent, unless another writer does.
+/// Writes the subset, the total and the computed fields of a parent, unless another writer does.
 ///
 /// Reads the version before the children. If it is unchanged when the parent is written, no other client has written
 /// the parent since, and the children that were read are not older than the stored subset. A refresh that lost against
@@ -111,7 +112,7 @@ async fn refresh_now(
     let (settings, versions) = (&shared.settings, &shared.versions);
     let may_skip = !needs.write && !needs.children.is_empty();
     let mut first_version = None;
-    let mut embedded: Arc<[RawDocumentBuf]> = Arc::default();
+    let mut embedded: Arc<Embedded> = Arc::default();
     for attempt in 0..MAX_ATTEMPTS {
         if attempt > 0 {
             measure::retry();
@@ -141,7 +142,7 @@ async fn refresh_now(
             embedded = first_children(shared, parent, session.as_deref_mut()).await?.into();
             None
         };
-        let includes_new = |child: &NewChild| includes(settings, &embedded, &child.id);
+        let includes_new = |child: &NewChild| embedded.includes(settings, &child.id);
         if may_skip && !needs.children.iter().any(includes_new) {
             let is_correct = if reads_parent {
                 let found = match found {
@@ -152,9 +153,9 @@ async fn refresh_now(
                     versions.forget(parent);
                     return Ok(Refreshed::NoParent);
                 };
-                found.has_subset(settings, &embedded)
+                found.has_subsets(settings, &embedded)
             } else {
-                state.has_subset(settings, &embedded)
+                state.has_subsets(settings, &embedded)
             };
             if is_correct {
                 let written = false;
@@ -162,15 +163,15 @@ async fn refresh_now(
             }
         }
         let derived = Derived {
-            subset: elements(&embedded)?,
-            total: total(shared, parent, session.as_deref_mut()).await?,
+            subsets: embedded.fields(settings)?,
+            figures: figures(shared, parent, session.as_deref_mut()).await?,
         };
         let unchanged = query::unchanged(settings, parent, &state);
-        let update = query::replace_subset(settings, derived, state.version());
+        let update = query::replace_subsets(settings, derived, state.version());
         let updated = send::update_one(session.as_deref_mut(), &shared.parents, unchanged, update, None).await;
         let updated = updated.map_err(|error| of_parent(error.into()))?;
         if updated.matched_count > 0 {
-            let last = embedded.get(settings.size as usize - 1);
+            let last = embedded.first.get(settings.size as usize - 1);
             let last = last.and_then(|last| Rank::of(settings, last));
             versions.record(parent, state.version().unwrap_or(0), last);
             let written = true;

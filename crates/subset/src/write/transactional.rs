@@ -18,17 +18,20 @@
 //! The second attempt also decides what the first one cannot: whether the parent does not exist or is unmanaged, and
 //! which error a missing or existing child has then.
 //!
-//! ## Why is a parent with a total always written first?
+//! ## Why is a parent with a total or computed fields always written first?
 //!
-//! An eventual write counts the children, and is done when two other writes have won. A transaction adds to the total,
-//! so it does not count the child of the eventual write. The parent that is locked from the start lets fewer
+//! An eventual write counts the children, and is done when two other writes have won. A transaction adds to the total and
+//! to computed fields, so it does not count the child of the eventual write. The parent that is locked from the start lets fewer
 //! transactions win in a row.
 
+use mongodb::options::UpdateModifications;
+
 use super::change::{Write, Written};
+use super::computed::{self, Children};
 use super::error::{no_parent, of_parent};
 use super::unmanaged::increment_first_version;
 use crate::query::Derived;
-use crate::read::{elements, first_children, total};
+use crate::read::{figures, first_children};
 use crate::repository::prelude::*;
 
 /// The attempts of a call.
@@ -87,7 +90,7 @@ fn may_write_child_first(write: &Write<'_>) -> bool {
     let [parent] = write.parents.as_slice() else {
         return false;
     };
-    settings.total.is_none() && managed.get(parent, |()| Some(())).is_some()
+    !settings.counts_children() && managed.get(parent, |()| Some(())).is_some()
 }
 
 impl Attempts<'_, '_> {
@@ -107,14 +110,14 @@ async fn child_first(write: &Write<'_>, parent: &Bson, session: &mut Session<'_>
     let applied = write.apply(Some(&mut *session)).await;
     let mut written = applied.map_err(|failure| failure.error)?;
     let embedded = first_children(write.shared, parent, Some(&mut *session)).await?;
-    let update = query::set_subset_and_increment(settings, elements(&embedded)?);
+    let update = query::set_subsets_and_increment(settings, embedded.fields(settings)?);
     let filter = query::with_version(settings, parent);
     let updated = send::update_one(Some(session), parents, filter, update, None).await;
     written.parents = updated.map_err(|error| of_parent(error.into()))?.matched_count;
     if written.parents == 0 {
         return Err(no_parent());
     }
-    written.embedded = embedded.len() as u64;
+    written.embedded = embedded.count() as u64;
     written.in_subset = write.embeds(&embedded);
     Ok(written)
 }
@@ -130,40 +133,61 @@ pub(super) async fn write(write: &Write<'_>, session: &mut Session<'_>) -> Resul
             increment_first_version(write.shared, parent, &mut *session).await?;
         }
     }
-    let applied = write.apply(Some(&mut *session)).await;
-    let mut written = applied.map_err(|failure| failure.error)?;
+    let applied = computed::apply(write, Some(&mut *session)).await;
+    let (mut written, before) = applied.map_err(|failure| failure.error)?;
+    let before = before.as_ref();
     for parent in &write.parents {
-        let embedded = first_children(write.shared, parent, Some(&mut *session)).await?;
-        let subset = elements(&embedded)?;
-        let updated = write_parent(write, parent, subset, written.found, session).await;
+        let children = Children::read(write, parent, before, session).await?;
+        written.modified = children.is_modified(before).unwrap_or(written.modified);
+        let change = change_of(write, parent, &children, before, written.found)?;
+        let subsets = children.embedded.fields(settings)?;
+        let updated = write_parent(write.shared, parent, change, subsets, session).await;
         written.parents += updated.map_err(of_parent)?;
-        written.embedded += embedded.len() as u64;
-        written.in_subset |= write.embeds(&embedded);
+        written.embedded += children.embedded.count() as u64;
+        written.in_subset |= write.embeds(&children.embedded);
     }
     Ok(written)
 }
 
-/// Writes the subset and the total of a parent. Returns the number of parents that it wrote.
-async fn write_parent(
+/// Returns the write of a parent that adds to its total and its computed fields: a filter and an update. `None` if it has
+/// none, or if they must be computed from all children.
+fn change_of(
     write: &Write<'_>,
     parent: &Bson,
-    subset: Vec<Bson>,
+    children: &Children,
+    before: Option<&RawDocumentBuf>,
     found: bool,
+) -> Result<Option<(Document, UpdateModifications)>> {
+    let settings = &write.shared.settings;
+    let subsets = children.embedded.fields(settings)?;
+    if !settings.computed.is_empty() {
+        let change = children.change_of(write, parent, before, found, subsets);
+        return Ok(change.map(|(filter, update)| (filter, update.into())));
+    }
+    let (Some(field), Some(added)) = (&settings.total, write.added_to(parent, found)) else {
+        return Ok(None);
+    };
+    let add = query::set_subsets_and_add(settings, field, subsets, added);
+    Ok(Some((query::with_total(field, parent), add.into())))
+}
+
+/// Writes the subsets, the total and the computed fields of a parent. Returns the number of parents that it wrote.
+async fn write_parent(
+    shared: &Shared,
+    parent: &Bson,
+    change: Option<(Document, UpdateModifications)>,
+    subsets: Document,
     session: &mut Session<'_>,
 ) -> Result<u64> {
-    let Shared { parents, settings, .. } = write.shared;
-    if let Some(field) = &settings.total
-        && let Some(added) = write.added_to(parent, found)
-    {
-        let add = query::set_subset_and_add(settings, field, subset.clone(), added);
-        let filter = query::with_total(field, parent);
-        let updated = send::update_one(Some(&mut *session), parents, filter, add, None).await?;
+    let Shared { parents, settings, .. } = shared;
+    if let Some((filter, change)) = change {
+        let updated = send::update_one(Some(&mut *session), parents, filter, change, None).await?;
         if updated.matched_count > 0 {
             return Ok(updated.matched_count);
         }
     }
-    let total = total(write.shared, parent, Some(&mut *session)).await?;
-    let set = query::set_subset(settings, Derived { subset, total });
+    let figures = figures(shared, parent, Some(&mut *session)).await?;
+    let set = query::set_subsets(settings, Derived { subsets, figures });
     let updated = send::update_one(Some(session), parents, query::by_id(parent), set, None).await?;
     Ok(updated.matched_count)
 }

@@ -1,0 +1,49 @@
+//! The ids of the children that a parent embeds, as expressions. They decide about parents that no repository has written.
+
+use super::is_version;
+use crate::prelude::*;
+
+/// Whether a parent is unmanaged and embeds children.
+pub(crate) fn is_unmanaged(settings: &Settings) -> Document {
+    is_unmanaged_at(settings, &arrays(settings), &format!("${}", settings.version))
+}
+
+/// Whether a parent is unmanaged and embeds children in its first subset, which a migration copies.
+pub(crate) fn is_unmigrated(settings: &Settings) -> Document {
+    let first = format!("${}", settings.subset);
+    is_unmanaged_at(settings, &[first], &format!("${}", settings.version))
+}
+
+pub(super) fn is_unmanaged_at(settings: &Settings, arrays: &[String], version: &str) -> Document {
+    let none: Vec<Bson> = arrays.iter().map(|_| Bson::Array(Vec::new())).collect();
+    doc! { "$and": [
+        { "$not": [is_version(version)] },
+        { "$ne": [ids_of(settings, arrays), one_or_all(none)] },
+    ] }
+}
+
+/// Returns the paths of the arrays of a parent.
+pub(super) fn arrays(settings: &Settings) -> Vec<String> {
+    settings.subset_fields().map(|field| format!("${field}")).collect()
+}
+
+/// The ids of the children in one array, or an array of those in each of several.
+pub(super) fn ids_of(settings: &Settings, arrays: &[String]) -> Bson {
+    let ids = arrays.iter().map(|array| embedded_ids(settings, array).into());
+    one_or_all(ids.collect())
+}
+
+fn one_or_all(mut values: Vec<Bson>) -> Bson {
+    match values.len() {
+        1 => values.remove(0),
+        _ => Bson::Array(values),
+    }
+}
+
+/// The ids of the children in an array, in their order. A child without an id has `null`. A value that is not an array
+/// stays as it is.
+pub(crate) fn embedded_ids(settings: &Settings, array: &str) -> Document {
+    let id = format!("$$child.{}", settings.child_id);
+    let ids = doc! { "$map": { "input": array, "as": "child", "in": id } };
+    doc! { "$cond": [{ "$isArray": array }, ids, { "$ifNull": [array, []] }] }
+}

@@ -1,0 +1,190 @@
+//! The first children of a parent, for each of its subsets.
+//!
+//! # Design
+//!
+//! ## Why does one command read the children of all subsets?
+//!
+//! A write then needs as many round trips for several subsets as for one. Outside a transaction the subsets are not of one
+//! moment. Each is read after the version of the parent, which is all that a refresh requires of it.
+//!
+//! ## Why does it begin with the first subset?
+//!
+//! That one has no filter, so it is empty only if the parent has no children. Then all other subsets are empty too, and
+//! need no row.
+//!
+//! ## Why is the whole child read before its embedded fields are projected?
+//!
+//! If an index has all embedded fields, the server may read them from the index, in the order of its keys, and with `null`
+//! for a missing one. Another command reads them from the document. Then equal subsets would differ, and
+//! [`verify`](crate::SubsetRepository::verify) would report correct ones.
+
+use mongo_patterns_core::migration::both;
+
+use super::{by_id, children_of, embedded, state};
+use crate::prelude::*;
+use crate::settings::further::FurtherSubset;
+use crate::settings::sort;
+
+/// The field of a row with a child.
+pub(crate) const CHILD: &str = "child";
+/// The field of a row with the number of the further subset that its child belongs to.
+pub(crate) const SUBSET: &str = "subset";
+/// The field of a row with the state of a parent.
+pub(crate) const PARENT: &str = "parent";
+
+/// Returns the first children of a parent for each subset, and then the state of the parent if it exists: a row each.
+pub(crate) fn with_state(settings: &Settings, parents: &str, children: &str, parent: &Bson) -> Vec<Document> {
+    let state = [
+        doc! { "$match": by_id(parent) },
+        doc! { "$project": state(settings) },
+        doc! { "$replaceWith": { PARENT: "$$ROOT" } },
+    ];
+    let mut stages = of_all_subsets(settings, children, parent);
+    stages.push(doc! { "$unionWith": { "coll": parents, "pipeline": state.to_vec() } });
+    stages
+}
+
+/// Returns the first children of a parent for each subset: a row each.
+pub(crate) fn of_all_subsets(settings: &Settings, children: &str, parent: &Bson) -> Vec<Document> {
+    match settings.further.is_empty() {
+        true => of_first(settings, parent),
+        false => with_others(settings, children, parent, Vec::new()),
+    }
+}
+
+/// Returns the first children of a parent for each subset, and the rows of other pipelines over the children. None without
+/// children.
+pub(super) fn with_others(
+    settings: &Settings,
+    children: &str,
+    parent: &Bson,
+    others: Vec<Vec<Document>>,
+) -> Vec<Document> {
+    let mut stages = of_first(settings, parent);
+    stages.push(doc! { "$group": { "_id": null, "rows": { "$push": "$$ROOT" } } });
+    let mut rows = vec![Bson::from("$rows")];
+    for (number, pipeline) in of_further(settings, parent).chain(others).enumerate() {
+        let name = format!("rows{number}");
+        rows.push(format!("${name}").into());
+        stages.push(doc! { "$lookup": { "from": children, "pipeline": pipeline, "as": name } });
+    }
+    stages.extend([
+        doc! { "$project": { "rows": { "$concatArrays": rows } } },
+        // The rows of one document could exceed 16 MiB.
+        doc! { "$unwind": "$rows" },
+        doc! { "$replaceWith": "$rows" },
+    ]);
+    stages
+}
+
+fn of_first(settings: &Settings, parent: &Bson) -> Vec<Document> {
+    let fields = settings.embedded_fields.as_deref();
+    let mut stages = vec![
+        doc! { "$match": children_of(settings, parent) },
+        doc! { "$sort": settings.sort() },
+        doc! { "$limit": i64::from(settings.size) },
+    ];
+    match settings.is_covered() {
+        true => stages.extend(as_embedded(settings, fields)),
+        false => stages.push(doc! { "$project": embedded(settings, fields) }),
+    }
+    stages.push(doc! { "$replaceWith": { CHILD: "$$ROOT" } });
+    stages
+}
+
+fn of_further(settings: &Settings, parent: &Bson) -> impl Iterator<Item = Vec<Document>> {
+    (0_i32..).zip(&settings.further).map(move |(number, subset)| {
+        let mut stages = first_among(settings, subset, children_of(settings, parent));
+        stages.push(doc! { "$replaceWith": { CHILD: "$$ROOT", SUBSET: { "$literal": number } } });
+        stages
+    })
+}
+
+/// Returns the stages that read the first children for a further subset, among those of a filter, as they are embedded.
+pub(super) fn first_among(settings: &Settings, subset: &FurtherSubset, filter: Document) -> Vec<Document> {
+    let mut stages = vec![
+        doc! { "$match": both(filter, subset.filter.query().clone()) },
+        doc! { "$sort": sort(&subset.order) },
+        doc! { "$limit": i64::from(subset.size) },
+    ];
+    stages.extend(as_embedded(settings, subset.embedded_fields.as_deref()));
+    stages
+}
+
+/// Returns the stages that project children to their embedded form, always from their documents.
+fn as_embedded(settings: &Settings, fields: Option<&[FieldName]>) -> Vec<Document> {
+    let projection = embedded(settings, fields);
+    if fields.is_none() {
+        return vec![doc! { "$project": projection }];
+    }
+    let included = projection
+        .into_iter()
+        .filter(|(_, is_included)| *is_included == Bson::Int32(1));
+    let included: Document = included
+        .map(|(field, included)| (format!("{CHILD}.{field}"), included))
+        .collect();
+    vec![
+        doc! { "$replaceWith": { CHILD: "$$ROOT" } },
+        doc! { "$project": included },
+        doc! { "$replaceWith": format!("${CHILD}") },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_command_reads_the_first_children_and_then_the_parent() {
+        let settings = Settings::example();
+        let id = Bson::Document(doc! { "$gt": 1 });
+        let state = [
+            doc! { "$match": { "_id": { "$eq": &id } } },
+            doc! { "$project": { "_id": 0, "reviews": 1, "reviews_version": 1 } },
+            doc! { "$replaceWith": { "parent": "$$ROOT" } },
+        ];
+        assert_eq!(
+            with_state(&settings, "product", "review", &id),
+            [
+                doc! { "$match": { "product_id": { "$eq": &id } } },
+                doc! { "$sort": { "published_date": -1, "review_id": -1 } },
+                doc! { "$limit": i64::from(settings.size) },
+                doc! { "$project": { "product_id": 0, "_id": 0 } },
+                doc! { "$replaceWith": { "child": "$$ROOT" } },
+                doc! { "$unionWith": { "coll": "product", "pipeline": state.to_vec() } },
+            ]
+        );
+    }
+
+    #[test]
+    fn one_command_reads_the_children_of_all_subsets() {
+        let settings = Settings::example().with_best();
+        let id = Bson::Int32(1);
+        let of_parent = doc! { "product_id": { "$eq": 1 } };
+        let best = [
+            doc! { "$match": { "$and": [&of_parent, { "stars": { "$gte": 4 } }] } },
+            doc! { "$sort": { "stars": -1, "review_id": -1 } },
+            doc! { "$limit": 3_i64 },
+            doc! { "$replaceWith": { "child": "$$ROOT" } },
+            doc! { "$project": { "child.stars": 1, "child.review_id": 1 } },
+            doc! { "$replaceWith": "$child" },
+            doc! { "$replaceWith": { "child": "$$ROOT", "subset": { "$literal": 0 } } },
+        ];
+        let mut expected = of_first(&settings, &id);
+        expected.extend([
+            doc! { "$group": { "_id": null, "rows": { "$push": "$$ROOT" } } },
+            doc! { "$lookup": { "from": "review", "pipeline": best.to_vec(), "as": "rows0" } },
+            doc! { "$project": { "rows": { "$concatArrays": ["$rows", "$rows0"] } } },
+            doc! { "$unwind": "$rows" },
+            doc! { "$replaceWith": "$rows" },
+        ]);
+        assert_eq!(of_all_subsets(&settings, "review", &id), expected);
+        let with_state = with_state(&settings, "product", "review", &id);
+        assert_eq!(with_state[..expected.len()], expected);
+        let union = with_state.last().unwrap().get_document("$unionWith").unwrap();
+        assert_eq!(
+            union.get_array("pipeline").unwrap()[1],
+            doc! { "$project": { "_id": 0, "reviews": 1, "top_rated": 1, "reviews_version": 1 } }.into()
+        );
+    }
+}
