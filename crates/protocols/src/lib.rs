@@ -17,6 +17,8 @@
 //! | [`subset`] | `insert`, `update`, `delete`, `rebuild`, `delete_parent`, `rebuild_all` |
 //! | [`in_process`] | the locks of the outlier pattern within one process, and calls whose future is dropped |
 //! | [`shared_refresh`] | the refreshes that calls of one process share in the subset pattern, and dropped futures |
+//! | [`history`] | `insert`, `update`, `delete`, `restore`, `prune`, `repair` of the history pattern |
+//! | [`mod@reference`] | `insert`, `set_reference`, `update_source`, `delete_source`, `sweep` of the reference pattern |
 //! | [`migration`] | `migrate_from_embedded`, with the writes of [`subset`] |
 //!
 //! A model is only as good as its likeness to the code. Each names the modules that it mirrors: a change of the order
@@ -31,9 +33,11 @@
 
 pub mod bucket;
 pub mod check;
+pub mod history;
 pub mod in_process;
 pub mod migration;
 pub mod outlier;
+pub mod reference;
 pub mod shared_refresh;
 pub mod subset;
 pub mod transactions;

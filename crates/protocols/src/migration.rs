@@ -194,6 +194,7 @@ impl Migrate {
                         version: Some(parent.version.unwrap_or(0) + 1),
                         subset: top,
                         total: None,
+                        lowest: None,
                     };
                     documents.transactions.wrote(PARENT);
                 }

@@ -2,7 +2,7 @@
 //!
 //! Mirrors `crates/outlier/src`: `write`, the rewrites in `repair`, and `form/layout.rs`: what each command matches and
 //! changes, what its transaction writes, and the reaction to a conflict. A change there requires the same change in
-//! [`push`], [`remove`], [`rebalance`] or [`delete`].
+//! [`push`], [`remove`], [`rebalance`], [`delete`] or [`update`].
 //!
 //! The model has one document. Elements are numbers. Left out: sessions, standalones, sizes in bytes, damage by other
 //! programs, and the optimizations for tasks of one process, so that each client is a process of its own.
@@ -13,6 +13,7 @@ pub mod rebalance;
 pub mod remove;
 #[cfg(test)]
 mod tests;
+pub mod update;
 
 use stateright::Property;
 
@@ -22,6 +23,7 @@ use delete::Delete;
 use push::{Ended, Push};
 use rebalance::Rebalance;
 use remove::Remove;
+use update::{Outcome, Update, is_same};
 
 /// The maximum number of elements in the array.
 pub const THRESHOLD: usize = 2;
@@ -44,6 +46,8 @@ pub enum Form {
     NoCheck,
     /// Those of this project, but a rebalance that fills the array keeps the ids of overflow documents.
     SameIds,
+    /// Those of this project, but an update that finds no element does not read a snapshot.
+    NoSnapshot,
 }
 
 /// A document with its overflow documents, and clients that write to it.
@@ -95,6 +99,8 @@ pub enum Client {
     Rebalance(Rebalance),
     /// `delete`.
     Delete(Delete),
+    /// `update_element`.
+    Update(Update),
 }
 
 /// The bit of the main document.
@@ -136,14 +142,15 @@ impl Documents {
         self.inline.iter().chain(of_extras).copied()
     }
 
-    /// Returns how often an element is stored.
+    /// Returns how often an element is stored, in any version.
     pub fn count(&self, element: u8) -> usize {
-        self.elements().filter(|stored| *stored == element).count()
+        self.elements().filter(|stored| is_same(*stored, element)).count()
     }
 
     /// Returns whether a reader that follows the flag finds an element, or the document is deleted.
     fn is_visible(&self, element: u8) -> bool {
-        !self.exists || self.inline.contains(&element) || self.flag && self.count(element) > 0
+        let is_inline = self.inline.iter().any(|stored| is_same(*stored, element));
+        !self.exists || is_inline || self.flag && self.count(element) > 0
     }
 
     /// Inserts overflow documents, with new ids.
@@ -190,6 +197,7 @@ impl Protocol for Outlier {
             Client::Remove(call) => call.run(documents),
             Client::Rebalance(call) => call.run(self, documents, me),
             Client::Delete(call) => call.run(self.form, self.unique, documents, me),
+            Client::Update(call) => call.run(self.form, documents),
         }
     }
 
@@ -199,6 +207,7 @@ impl Protocol for Outlier {
             Client::Remove(call) => call.has_ended(),
             Client::Rebalance(call) => call.has_ended(),
             Client::Delete(call) => call.has_ended(),
+            Client::Update(call) => call.ended().is_some(),
         }
     }
 
@@ -208,6 +217,7 @@ impl Protocol for Outlier {
             Client::Remove(call) => call.writes(),
             Client::Rebalance(call) => call.writes(),
             Client::Delete(call) => call.writes(),
+            Client::Update(call) => call.writes(),
         }
     }
 
@@ -221,6 +231,7 @@ impl Protocol for Outlier {
             Client::Remove(call) => Client::Remove(Remove::new(call.element)),
             Client::Rebalance(_) => Client::Rebalance(Rebalance::default()),
             Client::Delete(_) => Client::Delete(Delete::new(false)),
+            Client::Update(call) => Client::Update(call.unknown()),
         }
     }
 
@@ -251,6 +262,15 @@ impl Protocol for Outlier {
             Property::always("a removed element is not stored", |_, state: &Moment| {
                 let mut removed = removals(state).filter(|call| call.has_ended());
                 removed.all(|call| state.documents.count(call.element) == 0)
+            }),
+            Property::always("an update is neither lost nor applied twice", |_, state: &Moment| {
+                state.documents.elements().all(|stored| {
+                    let (done, possible) = updates_of(state, stored);
+                    (done..=possible).contains(&usize::from(stored / ELEMENTS))
+                })
+            }),
+            Property::always("an update finds its element", |_, state: &Moment| {
+                !state.documents.exists || updates(state).all(|(_, call)| call.ended() != Some(Outcome::NotFound))
             }),
             Property::always("overflow documents exist only with the flag", |_, state: &Moment| {
                 state.documents.flag || state.documents.extras.is_empty()
@@ -325,6 +345,10 @@ impl Protocol for Outlier {
                 world.protocol.has_no(|client| matches!(client, Client::Delete(_)))
                     || pushes(state).any(|call| call.ended() == Some(Ended::NotFound))
             }),
+            Property::sometimes("an update misses an element that moves", |world, state: &Moment| {
+                world.protocol.has_no(|client| matches!(client, Client::Update(_)))
+                    || updates(state).any(|(_, call)| call.was_again())
+            }),
             Property::sometimes("a command outlives its client", |_, state: &Moment| {
                 !state.late.is_empty()
             }),
@@ -369,6 +393,25 @@ fn removals(state: &Moment) -> impl Iterator<Item = &Remove> {
         Client::Remove(call) => Some(call),
         _ => None,
     })
+}
+
+fn updates(state: &Moment) -> impl Iterator<Item = (usize, &Update)> {
+    let clients = state.clients.iter().enumerate();
+    clients.filter_map(|(at, client)| match client {
+        Client::Update(call) => Some((at, call)),
+        _ => None,
+    })
+}
+
+/// Returns how many updates of an element have succeeded, and how many may have been applied.
+fn updates_of(state: &Moment, element: u8) -> (usize, usize) {
+    let of_element = || updates(state).filter(|(_, call)| is_same(call.element, element));
+    let done = of_element().filter(|(_, call)| call.ended() == Some(Outcome::Updated));
+    let is_possible = |at: usize, call: &Update| {
+        state.is_dead(at) || matches!(call.ended(), Some(Outcome::Updated | Outcome::Unknown))
+    };
+    let possible = of_element().filter(|(at, call)| is_possible(*at, call));
+    (done.count(), possible.count())
 }
 
 fn rebalances(state: &Moment) -> impl Iterator<Item = &Rebalance> {

@@ -5,8 +5,8 @@
 //! [`delete_parent`]. [`rebuild_all`] mirrors `repair/rebuild.rs`. [`crate::migration`] uses the documents and the writers of this module.
 //!
 //! The model has one parent, whose subset is the first two of its children: those with the highest rank, and among
-//! equals with the lowest id. Left out: sessions, several parents in one call, and a parent that is deleted and
-//! inserted again.
+//! equals with the lowest id. It can have a second subset of one child, which is read at a later moment. Left out:
+//! sessions, several parents in one call, and a parent that is deleted and inserted again.
 
 pub mod delete_parent;
 pub mod rebuild_all;
@@ -57,6 +57,8 @@ pub struct Documents {
     pub parent: Option<Parent>,
     /// The children, by id.
     pub children: Vec<Child>,
+    /// Whether the parent has a second subset, which a refresh reads after the first one.
+    pub second: bool,
     /// The active call of a migration.
     pub run: u8,
     /// The number of active copies of a migration.
@@ -71,6 +73,8 @@ pub struct Parent {
     pub version: Option<u8>,
     /// The embedded children.
     pub subset: Vec<Child>,
+    /// The second subset: the child with the lowest rank, if the parent has one.
+    pub lowest: Option<Child>,
     /// The number of children, if the parent has it.
     pub total: Option<u8>,
 }
@@ -102,6 +106,11 @@ pub fn top(children: &[Child]) -> Vec<Child> {
     top
 }
 
+/// Returns the last of some children.
+pub(crate) fn lowest(children: &[Child]) -> Option<Child> {
+    children.iter().copied().min_by_key(|(id, rank)| (*rank, *id))
+}
+
 impl Documents {
     /// Returns these children, with a parent that embeds the first of them.
     pub fn of(children: &[Child], total: bool) -> Self {
@@ -111,10 +120,21 @@ impl Documents {
                 version: Some(1),
                 subset: top(children),
                 total: total.then_some(count),
+                ..Parent::default()
             }),
             children: children.to_vec(),
             ..Self::default()
         }
+    }
+
+    /// Returns the same, with a parent that also embeds the last of its children.
+    #[must_use]
+    pub fn with_second(mut self) -> Self {
+        self.second = true;
+        if let Some(parent) = &mut self.parent {
+            parent.lowest = lowest(&self.children);
+        }
+        self
     }
 
     /// Returns a parent that has all its children embedded.
@@ -142,7 +162,8 @@ impl Documents {
     pub fn is_correct(&self, total: bool) -> bool {
         self.parent.as_ref().is_none_or(|parent| {
             let is_total = !total || parent.total == Some(self.count());
-            parent.is_unmanaged() || parent.subset == top(&self.children) && is_total
+            let is_second = !self.second || parent.lowest == lowest(&self.children);
+            parent.is_unmanaged() || parent.subset == top(&self.children) && is_second && is_total
         })
     }
 

@@ -22,6 +22,10 @@ fn remove(element: u8) -> Client {
     Client::Remove(Remove::new(element))
 }
 
+fn update(element: u8) -> Client {
+    Client::Update(Update::new(element))
+}
+
 fn rebalance() -> Client {
     Client::Rebalance(Rebalance::default())
 }
@@ -54,6 +58,35 @@ fn outlier(form: Form) -> Outlier {
             (emptied, vec![push(&[8]), push(&[9]), rebalance()]),
         ],
     }
+}
+
+/// Updates of elements that a rebalance moves.
+fn updated(form: Form) -> Outlier {
+    let after_removals = Documents::of(&[0], &[&[1, 2], &[]]);
+    let gaps = Documents::of(&[0], &[&[1, 2], &[3]]);
+    let one_extra = Documents::of(&[0, 1], &[&[2]]);
+    let mut outlier = outlier(form);
+    outlier.starts.extend([
+        (one_extra.clone(), vec![update(2), update(2), rebalance()]),
+        (one_extra.clone(), vec![update(2), remove(0), rebalance()]),
+        (one_extra.clone(), vec![update(0), push(form, &[8]), rebalance()]),
+        (one_extra, vec![update(2), delete(), push(form, &[8])]),
+        (after_removals.clone(), vec![update(1), update(2), rebalance()]),
+        (after_removals, vec![update(1), rebalance(), rebalance()]),
+        (gaps.clone(), vec![update(3), update(3), rebalance()]),
+        (gaps, vec![update(2), update(2), rebalance()]),
+    ]);
+    outlier
+}
+
+#[test]
+fn an_update_is_applied_once_to_an_element_that_moves() {
+    explore(updated(Form::Ours)).assert_holds(1000);
+}
+
+#[test]
+fn without_a_snapshot_an_update_misses_an_element_that_moves() {
+    explore(updated(Form::NoSnapshot)).assert_refuted(&["an update finds its element"]);
 }
 
 #[test]

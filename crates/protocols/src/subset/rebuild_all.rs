@@ -167,6 +167,7 @@ impl RebuildAll {
             version: Some(self.read.version.unwrap_or(0) + 1),
             subset: self.top.clone(),
             total: self.total,
+            ..self.read.clone()
         };
         documents.transactions.wrote(PARENT);
         self.continue_after(true);

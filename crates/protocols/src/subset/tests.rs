@@ -114,6 +114,49 @@ fn the_total_is_eventually_correct() {
     explore(subset).assert_holds(1000);
 }
 
+/// A second subset, which is read at a later moment: a child can belong to either, to both or to none.
+#[test]
+fn two_subsets_are_eventually_correct() {
+    use Change::{Delete, Insert, Update};
+    let write = of(Form::Ours, Mode::Eventual);
+    let three = || Documents::of(&CHILDREN, false).with_second();
+    let mut starts = vec![
+        (three(), vec![write(Insert((3, 7))), write(Delete(2))]),
+        (three(), vec![cached(Insert((3, 7))), write(Update((2, 9)))]),
+        (three(), vec![cached(Insert((3, 1))), cached(Insert((4, 7)))]),
+        (three(), vec![write(Insert((3, 6))), write(Update((0, 1)))]),
+    ];
+    if is_long() {
+        let all = writes(&write, false).into_iter();
+        starts.extend(all.map(|(documents, clients)| (documents.with_second(), clients)));
+        starts.push((
+            three(),
+            vec![cached(Insert((3, 7))), write(Delete(2)), write(Update((0, 6)))],
+        ));
+    }
+    let subset = Subset {
+        form: Form::Ours,
+        total: false,
+        starts,
+    };
+    explore(subset).assert_holds(1000);
+}
+
+#[test]
+fn with_transactions_two_subsets_are_always_correct() {
+    let parent_first = of(Form::Ours, Mode::Transactional);
+    let starts = [writes(&parent_first, false), writes(&child_first, false)]
+        .concat()
+        .into_iter();
+    let starts = starts.map(|(documents, clients)| (documents.with_second(), clients));
+    let subset = Subset {
+        form: Form::Ours,
+        total: false,
+        starts: starts.collect(),
+    };
+    explore(subset).assert_holds(1000);
+}
+
 #[test]
 fn with_transactions_the_parent_is_always_correct() {
     for total in [false, true] {

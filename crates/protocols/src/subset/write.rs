@@ -8,7 +8,7 @@ mod state;
 use state::{At, Refresh};
 pub use state::{Change, Ended, Mode};
 
-use super::{Child, Documents, Form, PARENT, Parent, name, top};
+use super::{Child, Documents, Form, PARENT, Parent, lowest, name, top};
 use crate::world::Ran;
 
 /// A call and its progress.
@@ -66,7 +66,10 @@ impl Write {
 
     /// Returns whether the child is written, and the parent is not.
     pub fn is_between(&self) -> bool {
-        matches!(self.at, At::Read | At::Top | At::ReadAgain | At::Total | At::Swap) && !self.refresh.is_first_write
+        matches!(
+            self.at,
+            At::Read | At::Top | At::Second | At::ReadAgain | At::Total | At::Swap
+        ) && !self.refresh.is_first_write
     }
 
     /// Returns whether its refresh ended because two others were written.
@@ -118,23 +121,18 @@ impl Write {
             // With a cached version, `Top` and `ReadAgain` can be one command, which does not run atomically.
             At::Top => {
                 self.refresh.top = top(&documents.children);
-                let is_out = |id: u8| !self.refresh.top.iter().any(|(child, _)| *child == id);
-                let is_new_and_out = matches!(self.change, Change::Insert((id, _)) if is_out(id))
-                    && !total
-                    && self.refresh.ends.is_none()
-                    && !self.refresh.is_first_write;
-                let is_cached = self.cached.is_some();
-                if is_new_and_out && is_cached {
-                    self.at = At::ReadAgain;
-                } else if is_new_and_out && self.refresh.read.subset == self.refresh.top {
-                    self.refreshed();
-                } else {
-                    self.at = if total { At::Total } else { At::Swap };
+                match documents.second {
+                    true => self.at = At::Second,
+                    false => self.compare(total),
                 }
+            }
+            At::Second => {
+                self.refresh.lowest = lowest(&documents.children);
+                self.compare(total);
             }
             At::ReadAgain => match &documents.parent {
                 None => self.no_parent(),
-                Some(parent) if parent.subset == self.refresh.top => self.refreshed(),
+                Some(parent) if self.refresh.is_as_stored(parent) => self.refreshed(),
                 Some(_) => self.at = At::Swap,
             },
             At::Total => {
@@ -187,6 +185,21 @@ impl Write {
             At::Ended(_) => {}
         }
         Ran::Done
+    }
+
+    /// Continues after all subsets were read.
+    fn compare(&mut self, total: bool) {
+        let is_new_and_out = matches!(self.change, Change::Insert((id, _)) if !self.refresh.embeds(id))
+            && !total
+            && self.refresh.ends.is_none()
+            && !self.refresh.is_first_write;
+        if is_new_and_out && self.cached.is_some() {
+            self.at = At::ReadAgain;
+        } else if is_new_and_out && self.refresh.is_as_stored(&self.refresh.read) {
+            self.refreshed();
+        } else {
+            self.at = if total { At::Total } else { At::Swap };
+        }
     }
 
     fn find(&mut self, documents: &Documents) {
@@ -263,7 +276,13 @@ impl Write {
     }
 
     fn swap(&mut self, documents: &mut Documents) -> Ran {
-        let Refresh { read, top, total, .. } = &self.refresh;
+        let Refresh {
+            read,
+            top,
+            lowest,
+            total,
+            ..
+        } = &self.refresh;
         let Some(parent) = documents.parent.as_mut().filter(|parent| parent.is_as(read)) else {
             self.cached = None;
             self.at = At::Read;
@@ -275,6 +294,7 @@ impl Write {
         *parent = Parent {
             version: Some(read.version.unwrap_or(0) + 1),
             subset: top.clone(),
+            lowest: *lowest,
             total: *total,
         };
         documents.transactions.wrote(PARENT);
@@ -362,6 +382,7 @@ impl Write {
         if let Some(parent) = &mut documents.parent {
             parent.version = Some(parent.version.unwrap_or(0) + 1);
             parent.subset = top(&read.children);
+            parent.lowest = lowest(&read.children).filter(|_| documents.second);
             if counts {
                 let added = parent.total.filter(|_| self.change != Change::Nothing);
                 let added = added.map(|total| (total + read.count()).saturating_sub(before));

@@ -45,12 +45,25 @@ pub(super) struct Refresh {
     /// The parent as it was read, or assumed by its cached version.
     pub(super) read: Parent,
     pub(super) top: Vec<Child>,
+    pub(super) lowest: Option<Child>,
     pub(super) total: Option<u8>,
     /// Whether it is the parent's first write, before any change of its children.
     pub(super) is_first_write: bool,
     /// The outcome of the call that the child already determines: it exists, or does not.
     pub(super) ends: Option<Ended>,
     pub(super) has_lost_to_two: bool,
+}
+
+impl Refresh {
+    /// Returns whether a subset that was read has this child.
+    pub(super) fn embeds(&self, id: u8) -> bool {
+        self.top.iter().chain(&self.lowest).any(|(child, _)| *child == id)
+    }
+
+    /// Returns whether a parent has the subsets that were read.
+    pub(super) fn is_as_stored(&self, parent: &Parent) -> bool {
+        parent.subset == self.top && parent.lowest == self.lowest
+    }
 }
 
 /// The next command.
@@ -66,6 +79,8 @@ pub(super) enum At {
     Check,
     /// The refresh: reads the first children.
     Top,
+    /// The refresh: reads the second subset.
+    Second,
     /// The refresh: reads the parent whose version was cached.
     ReadAgain,
     /// The refresh: reads the number of children.

@@ -1,0 +1,405 @@
+//! The history pattern: a current document, and a copy of each of its revisions.
+//!
+//! Mirrors `write` and `query` of `crates/history/src`: what each command matches and changes, who completes an unrecorded
+//! change, and what a transaction writes. A change there requires the same change in [`write`](mod@write) or [`prune`].
+//!
+//! The model has one id. A change adds a bit of its own to the content of the document, so that a lost one is missed. Left
+//! out: times, sessions, the locks that tasks of one process share, damage by other programs, and
+//! the deletion of a copy that is stored after its revision was pruned.
+
+pub mod prune;
+#[cfg(test)]
+mod tests;
+pub mod write;
+
+use stateright::Property;
+
+use crate::transactions::Transactions;
+use crate::world::{Protocol, Ran, State, Stored, World};
+use prune::Prune;
+use write::{Change, Ended, Mode, Write};
+
+/// The modelled commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// Those of this project.
+    Ours,
+    /// Those of the manual: updates the document, then copies the state that it then has.
+    Manual,
+    /// Those of MongoDB's agent skills: finds the document, copies it, and sets its new fields.
+    FindCopyUpdate,
+    /// Those of this project, but an insert without a transaction does not check that its number is still the next one.
+    NoCheck,
+    /// Those of this project, but the check compares only numbers.
+    NumberOnly,
+}
+
+/// A document with its revisions, and clients that write to it.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// Whose commands the clients send.
+    pub form: Form,
+    /// The initial states.
+    pub starts: Vec<(Documents, Vec<Client>)>,
+}
+
+/// The content of the document after a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Version {
+    /// Its number.
+    pub revision: u8,
+    /// The call that wrote it.
+    pub author: u8,
+    /// Whether it is a tombstone.
+    pub deleted: bool,
+    /// The content: a bit for each change.
+    pub changes: u8,
+    /// The `_id` of its copy.
+    pub(crate) copy: u8,
+}
+
+/// The current document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Current {
+    /// Its content.
+    pub version: Version,
+    /// Whether it is marked: its copy may be missing.
+    pub unrecorded: bool,
+    /// Whether the change created it: its number may be taken.
+    pub(crate) inserted: bool,
+}
+
+/// The current document and its copies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Documents {
+    /// The current document.
+    pub current: Option<Current>,
+    /// The copies, in the order of their numbers.
+    pub copies: Vec<Version>,
+    /// Every version that the document had: not stored, for the invariants.
+    pub log: Vec<Version>,
+    /// The highest number that a prune deletes: not stored, for the invariants.
+    pub pruned: u8,
+    next_id: u8,
+    pub(crate) transactions: Transactions,
+}
+
+/// A call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Client {
+    /// `insert`, `update`, `delete` or `restore`.
+    Write(Write),
+    /// `prune`.
+    Prune(Prune),
+}
+
+/// The bit of the current document, which is also the entry of its id in the unique index.
+const CURRENT: u64 = 1;
+
+/// Returns the bit of the copy with a number, which is also its entry in the unique index.
+fn copy_bit(revision: u8) -> u64 {
+    1 << (1 + revision)
+}
+
+/// The author of the initial versions.
+const NO_CLIENT: u8 = u8::MAX;
+
+impl Documents {
+    /// Returns a document with this number of revisions.
+    pub fn of(revisions: u8) -> Self {
+        let version = |revision| Version {
+            revision,
+            author: NO_CLIENT,
+            deleted: false,
+            changes: 0,
+            copy: revision,
+        };
+        let log: Vec<Version> = (1..=revisions).map(version).collect();
+        let current = log.last().map(|version| Current {
+            version: *version,
+            unrecorded: false,
+            inserted: false,
+        });
+        Self {
+            current,
+            copies: log.clone(),
+            log,
+            next_id: revisions,
+            ..Self::default()
+        }
+    }
+
+    /// Returns a deleted document with this number of revisions, the last of which is the tombstone.
+    pub fn deleted(revisions: u8) -> Self {
+        let mut documents = Self::of(revisions);
+        documents.current = None;
+        for versions in [&mut documents.copies, &mut documents.log] {
+            if let Some(last) = versions.last_mut() {
+                last.deleted = true;
+            }
+        }
+        documents
+    }
+
+    /// Returns the same after a process died between the last change and its copy.
+    pub fn unrecorded(mut self) -> Self {
+        let last = self.copies.pop();
+        if let Some(version) = last {
+            self.current = Some(Current {
+                version,
+                unrecorded: true,
+                inserted: false,
+            });
+        }
+        self
+    }
+
+    fn copy(&self, revision: u8) -> Option<Version> {
+        self.copies.iter().find(|copy| copy.revision == revision).copied()
+    }
+
+    fn newest_copy(&self) -> Option<Version> {
+        self.copies.last().copied()
+    }
+
+    fn add_copy(&mut self, version: Version) {
+        self.copies.push(version);
+        self.copies.sort_by_key(|copy| copy.revision);
+    }
+
+    /// Writes the current document. A number that an earlier version had is not logged: the invariants tell whether it
+    /// is mistaken for a revision.
+    fn change(&mut self, version: Version, unrecorded: bool, inserted: bool) -> Current {
+        self.next_id += 1;
+        let version = Version {
+            copy: self.next_id,
+            ..version
+        };
+        if usize::from(version.revision) > self.log.len() {
+            self.log.push(version);
+        }
+        let current = Current {
+            version,
+            unrecorded,
+            inserted,
+        };
+        self.current = Some(current);
+        current
+    }
+
+    /// Returns whether the copies from the first that is not pruned on are complete, without the newest one if it is
+    /// marked.
+    fn is_complete(&self) -> bool {
+        self.log.iter().all(|version| {
+            let is_marked = self.current.is_some_and(|current| current.unrecorded);
+            let is_newest = usize::from(version.revision) == self.log.len();
+            version.revision <= self.pruned || self.copies.contains(version) || is_marked && is_newest
+        })
+    }
+
+    /// Returns whether the current document is the newest version.
+    fn is_newest(&self, current: &Current) -> bool {
+        self.log.last() == Some(&current.version)
+    }
+}
+
+impl Stored for Documents {
+    fn transactions(&self) -> &Transactions {
+        &self.transactions
+    }
+
+    fn transactions_mut(&mut self) -> &mut Transactions {
+        &mut self.transactions
+    }
+}
+
+/// A state of the model.
+type Moment = State<Documents, Client>;
+
+impl Protocol for History {
+    type Documents = Documents;
+    type Client = Client;
+
+    fn starts(&self) -> Vec<(Documents, Vec<Client>)> {
+        self.starts.clone()
+    }
+
+    fn run(&self, documents: &mut Documents, me: usize, client: &mut Client) -> Ran {
+        match client {
+            Client::Write(call) => call.run(self.form, documents, me),
+            Client::Prune(call) => call.run(documents),
+        }
+    }
+
+    fn has_ended(&self, client: &Client) -> bool {
+        match client {
+            Client::Write(call) => call.ended().is_some(),
+            Client::Prune(call) => call.has_ended(),
+        }
+    }
+
+    fn may_run_late(&self, client: &Client) -> bool {
+        match client {
+            Client::Write(call) => call.writes(),
+            Client::Prune(call) => call.writes(),
+        }
+    }
+
+    fn is_mid_command(&self, client: &Client) -> bool {
+        matches!(client, Client::Prune(call) if call.is_mid_command())
+    }
+
+    fn unknown(&self, client: &Client) -> Client {
+        match client {
+            Client::Write(call) => Client::Write(call.unknown(self.form)),
+            Client::Prune(call) => Client::Prune(call.retry()),
+        }
+    }
+
+    fn properties() -> Vec<Property<World<Self>>> {
+        let mut properties = invariants();
+        properties.extend(situations());
+        properties
+    }
+}
+
+fn invariants() -> Vec<Property<World<History>>> {
+    vec![
+        Property::always("the current document is the newest revision", |_, state: &Moment| {
+            let documents = &state.documents;
+            match &documents.current {
+                Some(current) => current.unrecorded || documents.is_newest(current) && !current.version.deleted,
+                None => documents.log.last().is_none_or(|version| version.deleted),
+            }
+        }),
+        Property::always("each change has a number of its own", |_, state: &Moment| {
+            let mut log = state.documents.log.iter().zip(1..);
+            log.all(|(version, number)| version.revision == number)
+        }),
+        Property::always("a copy is the revision of its number", |_, state: &Moment| {
+            let documents = &state.documents;
+            let mut copies = documents.copies.iter();
+            copies.all(|copy| documents.log.get(usize::from(copy.revision) - 1) == Some(copy))
+        }),
+        Property::always("no revision is stored twice", |_, state: &Moment| {
+            let copies = &state.documents.copies;
+            copies.windows(2).all(|two| two[0].revision < two[1].revision)
+        }),
+        Property::always(
+            "only the newest revision has no copy, and it is marked",
+            |_, state: &Moment| state.documents.is_complete(),
+        ),
+        Property::always(
+            "when all calls have returned, every revision has a copy",
+            |world, state: &Moment| {
+                let documents = Documents {
+                    current: None,
+                    ..state.documents.clone()
+                };
+                !world.is_quiet(state) || !state.is_without_faults(world.faults) || documents.is_complete()
+            },
+        ),
+        Property::always("an acknowledged change is a stored revision", |_, state: &Moment| {
+            let documents = &state.documents;
+            writes(state).all(|call| match call.ended() {
+                Some(Ended::Done(revision)) => {
+                    let copy = documents.copy(revision);
+                    revision <= documents.pruned || copy.is_some_and(|copy| copy.author == call.author)
+                }
+                _ => true,
+            })
+        }),
+        Property::always("no update is lost", |_, state: &Moment| {
+            state.documents.log.windows(2).all(|two| {
+                let (before, after) = (two[0], two[1]);
+                let is_update = |call: &Write| call.author == after.author && matches!(call.change, Change::Update(_));
+                !writes(state).any(is_update) || before.changes & !after.changes == 0
+            })
+        }),
+        Property::always("no update is applied twice", |_, state: &Moment| {
+            let log = &state.documents.log;
+            writes(state).all(|call| {
+                let own = log.iter().filter(|version| version.author == call.author);
+                !matches!(call.change, Change::Update(_) | Change::Restore(_)) || own.count() <= 1
+            })
+        }),
+        Property::always("no call finds damage", |_, state: &Moment| {
+            writes(state).all(|call| call.ended() != Some(Ended::Corrupt))
+        }),
+        Property::always("a prune keeps the newest revision", |_, state: &Moment| {
+            usize::from(state.documents.pruned) < state.documents.log.len().max(1)
+        }),
+        Property::always("a repair completes every final state", |world, state: &Moment| {
+            if !world.is_quiet(state) {
+                return true;
+            }
+            let mut documents = state.documents.clone();
+            write::complete_now(&mut documents);
+            let is_newest = match &documents.current {
+                Some(current) => documents.is_newest(current) && !current.unrecorded,
+                None => documents.log.last().is_none_or(|version| version.deleted),
+            };
+            is_newest && documents.is_complete()
+        }),
+    ]
+}
+
+fn situations() -> Vec<Property<World<History>>> {
+    vec![
+        Property::sometimes(
+            "a client dies between a change and its copy",
+            |world, state: &Moment| {
+                let mut clients = state.clients.iter().enumerate();
+                world.protocol.has_no(is_eventual)
+                    || clients.any(|(at, client)| {
+                        state.is_dead(at) && matches!(client, Client::Write(call) if call.is_between())
+                    })
+            },
+        ),
+        Property::sometimes("a client completes the change of another", |world, state: &Moment| {
+            world.protocol.has_no(is_eventual) || writes(state).any(|call| call.has_completed)
+        }),
+        Property::sometimes(
+            "an insert with a number that is taken is removed",
+            |world, state: &Moment| {
+                let inserts = |call: &Write| is_eventual(call) && call.change == Change::Insert;
+                world.protocol.has_no(inserts)
+                    || world.protocol.has_no(|call| call.change == Change::Delete)
+                    || writes(state).any(|call| call.has_removed)
+            },
+        ),
+        Property::sometimes("a transaction loses to another writer", |world, state: &Moment| {
+            world.protocol.has_no(|call| call.mode == Mode::Transaction)
+                || writes(state).any(|call| call.has_conflicted)
+        }),
+        Property::sometimes("an expected revision has changed", |world, state: &Moment| {
+            let expects = |call: &Write| matches!(call.change, Change::Update(Some(_)));
+            world.protocol.has_no(expects) || writes(state).any(|call| call.ended() == Some(Ended::Mismatch))
+        }),
+        Property::sometimes("a prune deletes a revision", |world, state: &Moment| {
+            let mut clients = world.protocol.starts.iter().flat_map(|(_, clients)| clients);
+            !clients.any(|client| matches!(client, Client::Prune(_))) || state.documents.pruned > 0
+        }),
+        Property::sometimes("a command outlives its client", |world, state: &Moment| {
+            world.protocol.has_no(is_eventual) || !state.late.is_empty()
+        }),
+    ]
+}
+
+impl History {
+    fn has_no(&self, is_one: impl Fn(&Write) -> bool) -> bool {
+        let mut clients = self.starts.iter().flat_map(|(_, clients)| clients);
+        !clients.any(|client| matches!(client, Client::Write(call) if is_one(call)))
+    }
+}
+
+fn is_eventual(call: &Write) -> bool {
+    call.mode == Mode::CompareAndSet
+}
+
+fn writes(state: &Moment) -> impl Iterator<Item = &Write> {
+    state.clients.iter().filter_map(|client| match client {
+        Client::Write(call) => Some(call),
+        Client::Prune(_) => None,
+    })
+}

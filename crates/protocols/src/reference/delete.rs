@@ -1,0 +1,142 @@
+//! `delete_source`, which refuses to delete a source with references.
+//!
+//! Mirrors `crates/reference/src/write`. A deletion marks the source with a token, looks for a reference, and deletes the
+//! source if it still has the mark. A reference that is stored before the mark is found. One that is stored later belongs
+//! to a call that reads the source again, and removes the mark, or finds no source. A call without a transaction can take
+//! over the mark of another deletion, which then starts again.
+
+use super::{Documents, Ended, Form, Mode, source_bit};
+use crate::world::Ran;
+
+/// A call and its progress.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Delete {
+    /// Whether it runs in a transaction.
+    pub mode: Mode,
+    /// The source.
+    pub source: u8,
+    /// The token of its mark. An application that repeats the call has a new one. The attempts of one call share it here:
+    /// none of their earlier commands can still run.
+    token: u8,
+    at: At,
+    pub(super) has_restarted: bool,
+}
+
+/// The next command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum At {
+    /// Marks the source.
+    Mark,
+    /// Looks for a reference.
+    Find,
+    /// Removes the mark.
+    Release,
+    /// Deletes the source, if it has the mark.
+    Delete,
+    /// Begins a transaction, locks the source, and looks for a reference.
+    Begin,
+    Commit,
+    Ended(Ended),
+}
+
+impl Delete {
+    /// Returns the call of a client.
+    pub fn new(form: Form, mode: Mode, client: u8, source: u8) -> Self {
+        Self {
+            mode,
+            source,
+            token: client,
+            at: first(form, mode),
+            has_restarted: false,
+        }
+    }
+
+    /// Returns the call that is made after an unknown outcome.
+    pub(super) fn retry(&self, form: Form) -> Self {
+        Self::new(form, self.mode, self.token + 3, self.source)
+    }
+
+    pub(super) fn ended(&self) -> Option<Ended> {
+        match self.at {
+            At::Ended(ended) => Some(ended),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the next command writes outside of a transaction.
+    pub(super) fn writes(&self) -> bool {
+        matches!(self.at, At::Mark | At::Release | At::Delete)
+    }
+
+    pub(super) fn run(&mut self, form: Form, documents: &mut Documents, me: usize) -> Ran {
+        let name = source_bit(self.source);
+        if self.writes() && documents.transactions.is_locked(name) {
+            return Ran::Waits;
+        }
+        let is_referenced = documents.references(self.source).next().is_some();
+        let is_mine = form == Form::NoMark || self.is_marked(documents);
+        self.at = match self.at {
+            At::Mark => match documents.source_mut(self.source) {
+                Some(source) => {
+                    source.mark = Some(self.token);
+                    documents.transactions.wrote(name);
+                    At::Find
+                }
+                None => At::Ended(Ended::NotFound),
+            },
+            At::Find if is_referenced && form == Form::NoMark => At::Ended(Ended::Referenced),
+            At::Find if is_referenced => At::Release,
+            At::Find => At::Delete,
+            At::Release => {
+                if let Some(source) = documents.source_mut(self.source).filter(|_| is_mine) {
+                    source.mark = None;
+                    documents.transactions.wrote(name);
+                }
+                At::Ended(Ended::Referenced)
+            }
+            At::Delete if is_mine => {
+                documents.sources[usize::from(self.source)] = None;
+                documents.transactions.wrote(name);
+                At::Ended(Ended::Done)
+            }
+            At::Delete => {
+                self.has_restarted = true;
+                first(form, self.mode)
+            }
+            At::Begin => {
+                documents.transactions.begin(me);
+                if documents.source(self.source).is_none() {
+                    documents.transactions.abort(me);
+                    At::Ended(Ended::NotFound)
+                } else if !documents.transactions.write(me, name) {
+                    At::Begin
+                } else if is_referenced {
+                    documents.transactions.abort(me);
+                    At::Ended(Ended::Referenced)
+                } else {
+                    At::Commit
+                }
+            }
+            At::Commit => {
+                documents.sources[usize::from(self.source)] = None;
+                documents.transactions.commit(me);
+                At::Ended(Ended::Done)
+            }
+            at @ At::Ended(_) => at,
+        };
+        Ran::Done
+    }
+
+    fn is_marked(&self, documents: &Documents) -> bool {
+        let source = documents.source(self.source);
+        source.is_some_and(|source| source.mark == Some(self.token))
+    }
+}
+
+fn first(form: Form, mode: Mode) -> At {
+    match mode {
+        _ if form == Form::NoMark => At::Find,
+        Mode::Single => At::Mark,
+        Mode::Transaction => At::Begin,
+    }
+}
