@@ -1,0 +1,51 @@
+//! The actions: structs with setters for their options, which run when they are awaited.
+//!
+//! See [`mongo_patterns_core::action`] for sessions, transactions and cancel safety.
+
+mod as_of;
+mod at;
+mod delete;
+mod diff;
+mod ensure_indexes;
+mod follow;
+mod get;
+mod insert;
+mod migrate_existing;
+mod prune;
+mod repair;
+mod replace;
+mod restore;
+mod revisions;
+mod sharding;
+mod update;
+mod verify;
+mod write_form;
+
+pub use as_of::AsOf;
+pub use at::At;
+pub use delete::Delete;
+pub use diff::FindDiff;
+pub use follow::Follow;
+pub use get::Get;
+pub use insert::Insert;
+pub use migrate_existing::MigrateExisting;
+pub use mongo_patterns_core::index::EnsureIndexes;
+pub use mongo_patterns_core::sharding::{EnsureSharded, VerifyShardKeys};
+pub use prune::Prune;
+pub use repair::{Repair, RepairedStream};
+pub use replace::Replace;
+pub use restore::Restore;
+pub use revisions::{RevisionStream, Revisions};
+pub use update::Update;
+pub use verify::{FindingStream, Verify};
+pub use write_form::FindWriteForm;
+
+/// The names that most actions use.
+mod prelude {
+    #[allow(unused_imports)] // the links of the documentation use it
+    pub(crate) use mongo_patterns_core::ErrorKind::*;
+
+    pub(crate) use crate::repository::HistoryRepository;
+    pub(crate) use crate::repository::prelude::*;
+    pub(crate) use crate::results::*;
+}

@@ -1,0 +1,57 @@
+use super::prelude::*;
+use crate::form::document::decode_revision;
+use crate::read::find_as_of;
+
+impl<D: DeserializeOwned> HistoryRepository<D> {
+    /// Reads the revision that a document had at a time: the newest one whose time is not later. `None` if the document did
+    /// not exist yet, or if that revision was pruned. For a document that was deleted then, the revision has no document.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_history::HistoryRepository;
+    /// # use mongodb::bson::{DateTime, Document};
+    /// # async fn f(policies: HistoryRepository<Document>, accident: DateTime) -> mongo_patterns_core::Result<()> {
+    /// if let Some(valid) = policies.as_of(1, accident).await? {
+    ///     println!("revision {}: {:?}", valid.revision, valid.document);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The times of a document strictly increase, whatever the clocks of the servers are, so the answer for a past time
+    /// does not change.
+    ///
+    /// # Cost
+    /// One round trip if the current revision was valid then, and otherwise two. Each examines one document, however long the
+    /// history is.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], [`Decode`], and [`Corrupt`].
+    pub fn as_of(&self, id: impl IntoId, time: DateTime) -> AsOf<'_, D> {
+        AsOf::create(self.shared(), DocumentId::new(id), time, PhantomData)
+    }
+}
+
+action! {
+    /// Reads the revision of a time; returned by [`HistoryRepository::as_of`].
+    pub struct AsOf<'a, D> {
+        shared: &'a Shared,
+        id: Result<DocumentId>,
+        time: DateTime,
+        types: PhantomData<fn() -> D>,
+    }
+    with session;
+    "as_of" => Option<Revision<D>> where D: DeserializeOwned + 'a
+}
+
+impl<D: DeserializeOwned> AsOf<'_, D> {
+    async fn execute(self) -> Result<Option<Revision<D>>> {
+        let (shared, id) = (self.shared, self.id?.into_bson());
+        let mut session = Session::of_caller(self.session).await?;
+        let found = find_as_of(shared, &id, self.time, session.as_mut()).await?;
+        found.map(|found| decode_revision(&shared.settings, &found)).transpose()
+    }
+}

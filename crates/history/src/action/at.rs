@@ -1,0 +1,53 @@
+use super::prelude::*;
+use crate::form::document::decode_revision;
+use crate::query::options::Reader;
+use crate::read::find_revision;
+
+impl<D: DeserializeOwned> HistoryRepository<D> {
+    /// Reads a revision of a document. `None` if the document never had it, or if it was pruned.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_history::HistoryRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(second) = policies.at(1, 2).await? {
+    ///     println!("since {}: {:?}", second.time, second.document);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip, which examines one document. Up to three if there is no such revision.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], [`Decode`], and [`Corrupt`].
+    pub fn at(&self, id: impl IntoId, revision: u64) -> At<'_, D> {
+        At::create(self.shared(), DocumentId::new(id), revision, PhantomData)
+    }
+}
+
+action! {
+    /// Reads a revision; returned by [`HistoryRepository::at`].
+    pub struct At<'a, D> {
+        shared: &'a Shared,
+        id: Result<DocumentId>,
+        revision: u64,
+        types: PhantomData<fn() -> D>,
+    }
+    with session;
+    "at" => Option<Revision<D>> where D: DeserializeOwned + 'a
+}
+
+impl<D: DeserializeOwned> At<'_, D> {
+    async fn execute(self) -> Result<Option<Revision<D>>> {
+        let (shared, id) = (self.shared, self.id?.into_bson());
+        let mut session = Session::of_caller(self.session).await?;
+        let found = find_revision(shared, &id, self.revision, Reader::Caller, session.as_mut()).await?;
+        found.map(|found| decode_revision(&shared.settings, &found)).transpose()
+    }
+}

@@ -1,0 +1,79 @@
+use super::prelude::*;
+use crate::form::update::checked_with;
+use crate::query::change::Change;
+use crate::write::change::{Write, run};
+
+impl<D> HistoryRepository<D> {
+    /// Deletes the current document, and stores the deletion as a revision without content. The history remains.
+    ///
+    /// ```no_run
+    /// # async fn f(policies: mongo_patterns_history::HistoryRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// let deleted = policies.delete(1).await?;
+    /// if let Some(revision) = deleted.revision {
+    ///     policies.restore(1, revision - 1).await?; // as revision + 1
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// Four round trips, each of which examines at most one document, or without a transaction three: the change into the
+    /// revision of the deletion, its copy, the deletion, and the commit. The first write of a repository has three
+    /// more.
+    ///
+    /// # Cancel safety
+    /// In a transaction it has no effect, unless its commit had begun, which completes. Without one, the document can be
+    /// deleted: the next write to it or [`repair`](Self::repair) stores the copy of its revision. Until then the
+    /// collection of the current documents has a document with the fields of the deletion, which no call returns.
+    ///
+    /// Call it again: it finds nothing if it took effect. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update), but no [`NotFound`]: then [`found`](Deleted::found) is `false`.
+    pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
+        Delete::create(self.shared(), DocumentId::new(id), None, Document::new())
+    }
+}
+
+action! {
+    /// Deletes a document; returned by [`HistoryRepository::delete`].
+    pub struct Delete<'a> {
+        shared: &'a Shared,
+        id: Result<DocumentId>,
+        expected: Option<u64>,
+        with: Document,
+    }
+    with session;
+    "delete" => Deleted
+}
+
+mongo_patterns_core::setters! {
+    for Delete<'a>:
+
+    /// Deletes the document only if it is at this revision (optimistic locking).
+    expecting(revision: u64) => expected = Some(revision);
+
+    /// Describes the deletion, by values of the [fields that describe a
+    /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
+    /// them. Other fields are refused with [`InvalidArgument`].
+    with(fields: Document) => with = fields;
+}
+
+impl Delete<'_> {
+    async fn execute(self) -> Result<Deleted> {
+        let write = Write {
+            shared: self.shared,
+            id: self.id?.into_bson(),
+            change: Change::Delete,
+            expected: self.expected,
+            with: checked_with(&self.shared.settings, self.with)?,
+        };
+        let (found, revision) = match run(&write, self.session).await {
+            Ok(recorded) => (true, Some(recorded.revision)),
+            Err(error) if error.kind() == ErrorKind::NotFound => (false, None),
+            Err(error) => return Err(error),
+        };
+        Ok(Deleted { found, revision })
+    }
+}

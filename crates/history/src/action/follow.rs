@@ -1,0 +1,169 @@
+use std::future::Future;
+use std::time::Duration;
+
+use mongo_patterns_core::follow::{self, Follower, Options, Until};
+
+use super::prelude::*;
+use crate::follow::documents::Documents;
+
+/// A progress callback.
+type OnFollowed<'a> = Box<dyn FnMut(Followed) + Send + 'a>;
+
+impl<D> HistoryRepository<D> {
+    /// Follows the writes of other programs to the current documents, and stores them as revisions.
+    ///
+    /// It watches the collection of the current documents by a change stream. It runs until it is dropped, unless an
+    /// option ends it.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_history::HistoryRepository;
+    /// # async fn f(policies: HistoryRepository<i32>, shutdown: tokio::sync::oneshot::Receiver<()>) {
+    /// let follower = tokio::spawn(async move {
+    ///     let follow = policies.follow("policies").enable_pre_images();
+    ///     follow.until(async { drop(shutdown.await) }).await
+    /// });
+    /// # }
+    /// ```
+    ///
+    /// | write of another program | revision |
+    /// |---|---|
+    /// | an update or a replacement | the document after it, with the next number |
+    /// | an insert | revision 1, or the next one after a deletion, whatever number the document has |
+    /// | a deletion | the next one, with `deleted: true` |
+    /// | a change of the id field | those of a deletion and an insert |
+    ///
+    /// The follower also sets the number and the time in the current document. The time of the revision is that of the
+    /// write, or 1 ms after the previous revision if it is not after it. So [`as_of`](Self::as_of) of a time that the follower
+    /// has not [reached](Followed::up_to) can change. Writes of a repository change the number, and have no second
+    /// revision.
+    ///
+    /// After each batch of changes, the follower stores its position under its name, in the collection `mongo_patterns`
+    /// of the database. The next follower of that name resumes there, after any interruption.
+    ///
+    /// A follower repairs all documents when it starts for the first time. It also does so when the server no longer has all
+    /// changes since its last run, because the oplog does not reach back far enough or an image is missing. It stores
+    /// what [`repair`](Self::repair) stores, and also documents without a number as their next revision, and missing
+    /// documents as deletions. [`disable_repair`](Follow::disable_repair) disables both.
+    ///
+    /// After a broken connection, a failover or while the server is down, it retries with a backoff of up to ten
+    /// seconds: until it succeeds, or for up to [`max_retry_time`](Follow::max_retry_time).
+    ///
+    /// # Guarantees
+    /// When the follower has reached a time, the result of every write up to it is in a revision, and none is stored
+    /// twice as a revision for the same write. The numbers have no gap and no duplicate. This holds for any number of followers, in any
+    /// number of processes, and for concurrent writers of repositories.
+    ///
+    /// Each write of another program has a revision of its own, also if several come faster than the follower, with these
+    /// exceptions, in which the next revision has the results of several writes:
+    ///
+    /// - A repository writes the document before the follower has stored the revision. The repository's revision has both
+    ///   results.
+    /// - The follower is stopped or fails while the document is written, or the server no longer has all changes. The first
+    ///   revision afterwards has the newest content.
+    /// - Several followers run concurrently. Run one, and start the next when it ends.
+    ///
+    /// Not followed: a program that increments the number itself, as MongoDB's manual does, or changes nothing else. It
+    /// stores the revision itself, and [`repair`](Self::repair) stores one that is missing. Changes of the collection of the revisions have no effect.
+    ///
+    /// # Requirements
+    /// - A replica set or a sharded cluster of MongoDB 6.0 or newer.
+    /// - Pre-images of the collection of the current documents: see
+    ///   [`enable_pre_images`](Follow::enable_pre_images) and the [manual][pre-images].
+    /// - Besides reading and writing both collections, its user must be allowed to write `mongo_patterns`.
+    /// - The two images of a change are at most 16 MB together, the limit of MongoDB for an event of a change stream.
+    ///
+    /// # Cost
+    /// - At the start five round trips, and for the first time four more and those of [`repair`](Self::repair).
+    /// - For a batch of up to 10,000 changes two. For a write of another program, one transaction of five round trips: two
+    ///   reads, the copy, the number of the current document, and the commit. Several writes of a document in a batch share
+    ///   all but the copies. Four documents are written concurrently.
+    /// - For an insert by a repository one, and none for its other writes.
+    /// - Without changes one a second, and one write every ten seconds.
+    ///
+    /// It writes with the write concern `majority`. The server sends the document before and after each change.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: the next follower of the name resumes at the position that was stored last. It misses no result, and stores
+    /// nothing twice. [`until`](Follow::until) ends it without work to repeat.
+    ///
+    /// # Errors
+    /// - [`Unsupported`]: a standalone, or older than MongoDB 6.0.
+    /// - [`PreImagesDisabled`], [`IndexMissing`], and [`SettingsMismatch`].
+    /// - [`InvalidArgument`]: a follower of this name has other collections or fields.
+    /// - [`HistoryLost`]: the server no longer has all changes, with [`disable_repair`](Follow::disable_repair), or
+    ///   directly after a repair of all documents.
+    /// - [`CollectionDropped`]: the collection of the current documents was dropped or renamed. The next follower of the
+    ///   name starts from the beginning.
+    /// - [`DuplicateKey`]: a unique index of the application on the revisions refuses a copy.
+    /// - Permanent errors of the driver. Transient ones after [`max_retry_time`](Follow::max_retry_time), with the
+    ///   number and the time of the attempts.
+    ///
+    /// After each of them, another call resumes.
+    ///
+    /// [pre-images]: https://www.mongodb.com/docs/manual/changeStreams/#change-streams-with-document-pre--and-post-images
+    pub fn follow(&self, name: impl Into<String>) -> Follow<'_> {
+        Follow {
+            shared: self.shared(),
+            name: name.into(),
+            options: Options {
+                rebuild: true,
+                ..Options::default()
+            },
+            until: Until::never(),
+            on_progress: None,
+        }
+    }
+}
+
+action! {
+    /// Follows the writes of other programs; returned by [`HistoryRepository::follow`].
+    pub struct Follow<'a> {
+        shared: &'a Shared,
+        name: String,
+        options: Options,
+        until: Until<'a>,
+        on_progress: Option<OnFollowed<'a>>,
+    }
+    "follow" => Followed
+}
+
+mongo_patterns_core::setters! {
+    for Follow<'a>:
+
+    /// Ends the follower when a future is ready, such as a signal to shut down. It completes the current batch and
+    /// stores its position first. It does not wait for further changes or a retry.
+    until(end: impl Future<Output = ()> + Send + 'a) => until = Until::new(end);
+
+    /// Ends the follower when the revisions include all writes that were acknowledged before this call was awaited: for
+    /// a periodic job, or a test.
+    run_until_current() => options.run_until_current = true;
+
+    /// Enables pre-images of the collection of the current documents if they are disabled. The server then keeps the
+    /// previous version of each changed or deleted document for as long as its oplog reaches back, or as its cluster
+    /// parameter `changeStreamOptions` says. The user must be allowed to run `collMod`.
+    enable_pre_images() => options.enable_pre_images = true;
+
+    /// Disables the automatic repair of all documents. At the first start the follower only processes later changes.
+    /// When changes are lost it ends with [`HistoryLost`]. Use it if a scan of both collections takes too long to run
+    /// automatically, or to see the output of [`verify`](HistoryRepository::verify) first.
+    disable_repair() => options.rebuild = false;
+
+    /// Sets how long it retries after transient errors, such as an unreachable server. Unlimited by default, and 30
+    /// seconds with [`run_until_current`](Self::run_until_current). The timeouts of the driver, such as
+    /// `serverSelectionTimeoutMS`, come first.
+    max_retry_time(time: Duration) => options.max_retry_time = Some(time);
+
+    /// Sets a progress callback, which is called after each batch, and about once a second without changes.
+    on_progress(call: impl FnMut(Followed) + Send + 'a) => on_progress = Some(Box::new(call));
+}
+
+impl<'a> Follow<'a> {
+    async fn execute(self) -> Result<Followed> {
+        let target = Documents::new(self.shared);
+        let on_progress = self
+            .on_progress
+            .map(|mut call| -> follow::OnFollowed<'a> { Box::new(move |at| call(Followed::of(at))) });
+        let follower = Follower::new(target, self.name, self.options, self.until, on_progress);
+        follower.run().await.map(Followed::of)
+    }
+}

@@ -1,0 +1,59 @@
+use super::prelude::*;
+use crate::form::document::{Head, decode};
+use crate::query::options::Reader;
+use crate::read::find_current;
+
+impl<D: DeserializeOwned> HistoryRepository<D> {
+    /// Reads the current document. `None` if it does not exist.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_history::HistoryRepository;
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Policy { revision: u64 }
+    /// # async fn f(policies: HistoryRepository<Policy>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(policy) = policies.get(1).await? {
+    ///     println!("revision {}", policy.revision);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip, which examines one document.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], and [`Decode`].
+    pub fn get(&self, id: impl IntoId) -> Get<'_, D> {
+        Get::create(self.shared(), DocumentId::new(id), PhantomData)
+    }
+}
+
+action! {
+    /// Reads the current document; returned by [`HistoryRepository::get`].
+    pub struct Get<'a, D> {
+        shared: &'a Shared,
+        id: Result<DocumentId>,
+        types: PhantomData<fn() -> D>,
+    }
+    with session;
+    "get" => Option<D> where D: DeserializeOwned + 'a
+}
+
+impl<D: DeserializeOwned> Get<'_, D> {
+    async fn execute(self) -> Result<Option<D>> {
+        let id = self.id?.into_bson();
+        let mut session = Session::of_caller(self.session).await?;
+        let found = find_current(self.shared, &id, Reader::Caller, session.as_mut()).await?;
+        // The tombstone of an interrupted deletion.
+        let is_deleted =
+            |document: &RawDocumentBuf| Head::of(&self.shared.settings, document).is_some_and(|head| head.is_deleted);
+        found
+            .filter(|document| !is_deleted(document))
+            .map(|document| decode(&document))
+            .transpose()
+    }
+}

@@ -1,0 +1,77 @@
+use super::prelude::*;
+use crate::form::document::{Encoded, encode};
+use crate::form::update::checked_with;
+use crate::write;
+
+impl<D: Serialize> HistoryRepository<D> {
+    /// Inserts a document, and stores its revision 1. A document that was deleted continues after the revision of its
+    /// deletion.
+    ///
+    /// The repository sets the revision and the time, whatever the document has in these fields.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_history::HistoryRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// let policy = doc! { "policyId": 1, "customerName": "Michelle", "itemsInsured": ["golf clubs", "car"] };
+    /// let recorded = policies.insert(&policy).await?;
+    /// assert_eq!(recorded.revision, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// Four round trips, each of which examines at most one document: the newest revision, the insert, its copy, and the
+    /// commit, or without a transaction five. The first write of a repository has three more.
+    ///
+    /// # Cancel safety
+    /// In a transaction it has no effect, unless its commit had begun, which completes. Without one, the document can be
+    /// inserted: the next write to it or [`repair`](Self::repair) stores the copy of its revision.
+    ///
+    /// Call it again: `AlreadyExists` means that the document is stored. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing stored:
+    ///
+    /// - [`AlreadyExists`] when there is a document with this id.
+    /// - [`DuplicateKey`] when its `_id` is used, or of a unique index of the application.
+    /// - [`InvalidArgument`] when the document has no valid id, or a field that the pattern uses for itself, such as
+    ///   `deleted`.
+    /// - [`Encode`], and [`TooLarge`] when the document exceeds 16 MiB.
+    /// - [`IndexMissing`], and [`Contention`].
+    ///
+    /// If the outcome is unknown, call it again.
+    pub fn insert(&self, document: &D) -> Insert<'_> {
+        let shared = self.shared();
+        Insert::create(shared, encode(&shared.settings, document), Document::new())
+    }
+}
+
+action! {
+    /// Inserts a document; returned by [`HistoryRepository::insert`].
+    pub struct Insert<'a> {
+        shared: &'a Shared,
+        document: Result<Encoded>,
+        with: Document,
+    }
+    with session;
+    "insert" => Recorded
+}
+
+mongo_patterns_core::setters! {
+    for Insert<'a>:
+
+    /// Describes the insert, by values of the [fields that describe a
+    /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
+    /// them. Other fields are refused with [`InvalidArgument`].
+    with(fields: Document) => with = fields;
+}
+
+impl Insert<'_> {
+    async fn execute(self) -> Result<Recorded> {
+        let mut encoded = self.document?;
+        encoded.with = checked_with(&self.shared.settings, self.with)?;
+        write::insert::run(self.shared, &encoded, self.session).await
+    }
+}

@@ -1,0 +1,81 @@
+use mongo_patterns_core::PlannedCommand;
+
+use super::prelude::*;
+use crate::migrate::existing;
+
+impl<D> HistoryRepository<D> {
+    /// Migrates existing collections: those that the manual's recipe has written, current documents without a history, and
+    /// documents with an [embedded](MigrateExisting::embedded_versions) array of their earlier versions.
+    ///
+    /// It deletes revisions that are stored twice with equal content, creates the indexes, gives the number 1 to current
+    /// documents without one, and stores the missing copies of the current documents. It invents no missing revisions:
+    /// [`verify`](Self::verify) reports them, and times that go back.
+    ///
+    /// ```no_run
+    /// # async fn f(policies: mongo_patterns_history::HistoryRepository<i32>) -> mongo_patterns_core::Result<()> {
+    /// for planned in policies.migrate_existing().plan().await? {
+    ///     println!("{}: {}", planned.purpose, planned.command);
+    /// }
+    /// let migrated = policies.migrate_existing().await?;
+    /// println!("{} revisions were stored twice", migrated.removed_duplicates);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Stop all programs that write to the collections without this crate first. It can be interrupted and called again.
+    ///
+    /// # Cost
+    /// About twelve round trips, one for each number that is stored twice, and one for each 1000 revisions to delete. The
+    /// server reads both collections several times.
+    ///
+    /// # Cancel safety
+    /// It stops between two steps, and the server may still execute the last command. Call it again: each step is idempotent.
+    ///
+    /// # Errors
+    /// With nothing changed: [`SettingsMismatch`] when the [catalog](mongo_patterns_core::catalog) has other settings, and
+    /// [`Corrupt`] when a document has no valid id, number or time, when one has the field of a deletion, and when two
+    /// revisions with the same number differ. Those of [`ensure_indexes`](Self::ensure_indexes) after the deletion of
+    /// equal revisions. A sharded cluster requires MongoDB 5.1, for `$lookup`.
+    pub fn migrate_existing(&self) -> MigrateExisting<'_> {
+        MigrateExisting::create(self.shared(), None)
+    }
+}
+
+action! {
+    /// Migrates existing collections; returned by [`HistoryRepository::migrate_existing`].
+    pub struct MigrateExisting<'a> {
+        shared: &'a Shared,
+        embedded: Option<Result<FieldName>>,
+    }
+    "migrate_existing" => MigratedExisting
+}
+
+mongo_patterns_core::setters! {
+    for MigrateExisting<'a>:
+
+    /// Stores the elements of this array as the first revisions of its document, from the oldest, and removes the array.
+    /// Each element is a version of the document, with its time.
+    embedded_versions(array: impl Into<String>) => embedded = Some(FieldName::new(array));
+}
+
+impl<'a> MigrateExisting<'a> {
+    /// Returns every command that it would send. Writes nothing.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
+    /// # Errors
+    /// Those of the call with nothing changed.
+    pub fn plan(self) -> action::ActionFuture<'a, Vec<PlannedCommand>> {
+        let call = self.shared.operation("migrate_existing");
+        action::run(call, move |_| async move {
+            let mut steps = Steps::plan();
+            existing(self.shared, self.embedded.transpose()?.as_ref(), &mut steps).await?;
+            Ok(steps.into_commands())
+        })
+    }
+
+    async fn execute(self) -> Result<MigratedExisting> {
+        existing(self.shared, self.embedded.transpose()?.as_ref(), &mut Steps::run()).await
+    }
+}

@@ -1,0 +1,63 @@
+use super::prelude::*;
+use crate::write::prune::{Keep, run};
+
+impl<D> HistoryRepository<D> {
+    /// Deletes the oldest revisions of a document: by [number](Prune::keep_last) or by [time](Prune::before). The newest
+    /// revision always remains, because the next one continues its number.
+    ///
+    /// ```no_run
+    /// # use mongodb::bson::DateTime;
+    /// # async fn f(policies: mongo_patterns_history::HistoryRepository<()>, start: DateTime)
+    /// # -> mongo_patterns_core::Result<()> {
+    /// let pruned = policies.prune(1).keep_last(100).await?;
+    /// println!("{} revisions deleted", pruned.revisions);
+    /// policies.prune(2).before(start).await?; // as_of(2, start) still has an answer
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Safe for concurrent writers.
+    ///
+    /// # Cost
+    /// Two round trips, which examine the deleted documents and one more.
+    ///
+    /// # Cancel safety
+    /// None, some or all of the revisions are deleted, from the oldest. Call it again. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing deleted: [`InvalidArgument`] for an invalid id, without a setting, and for `keep_last(0)`, and
+    /// [`IndexMissing`].
+    pub fn prune(&self, id: impl IntoId) -> Prune<'_> {
+        Prune::create(self.shared(), DocumentId::new(id), Keep::Unset)
+    }
+}
+
+action! {
+    /// Deletes old revisions; returned by [`HistoryRepository::prune`].
+    pub struct Prune<'a> {
+        shared: &'a Shared,
+        id: Result<DocumentId>,
+        keep: Keep,
+    }
+    with session;
+    "prune" => Pruned
+}
+
+mongo_patterns_core::setters! {
+    for Prune<'a>:
+
+    /// Keeps this number of the newest revisions, at least 1.
+    keep_last(revisions: u64) => keep = Keep::Last(revisions);
+
+    /// Deletes the revisions that are not needed to read the document as of this time or later. The one that was valid at
+    /// this time remains.
+    before(time: DateTime) => keep = Keep::Since(time);
+}
+
+impl Prune<'_> {
+    async fn execute(self) -> Result<Pruned> {
+        let id = self.id?.into_bson();
+        run(self.shared, &id, self.keep, self.session).await
+    }
+}

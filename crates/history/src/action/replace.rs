@@ -1,0 +1,85 @@
+use super::prelude::*;
+use crate::form::document::encode_replacement;
+use crate::form::update::checked_with;
+use crate::query::change::Change;
+use crate::write::change::{Write, run};
+
+impl<D: Serialize> HistoryRepository<D> {
+    /// Replaces the content of the current document, and stores it as a new revision, also if it equals the previous one.
+    ///
+    /// The document keeps its id and its `_id`, and the repository sets the revision and the time, whatever the new document
+    /// has in these fields.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_history::HistoryRepository;
+    /// # #[derive(serde::Serialize, serde::Deserialize)]
+    /// # struct Policy { revision: u64, items: Vec<String> }
+    /// # async fn f(policies: HistoryRepository<Policy>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(mut policy) = policies.get(1).await? {
+    ///     policy.items.retain(|item| item != "car");
+    ///     // An error if somebody else has changed it since the read.
+    ///     policies.replace(1, &policy).expecting(policy.revision).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Without [`expecting`](Replace::expecting), it overwrites changes that others have made since you read the document.
+    /// Their revisions remain.
+    ///
+    /// # Cost
+    /// As [`update`](Self::update), on a sharded cluster too without the additional round trip.
+    ///
+    /// # Cancel safety
+    /// As [`update`](Self::update).
+    ///
+    /// # Errors
+    /// As [`update`](Self::update). [`InvalidArgument`] also when the document has another id, or a field that the
+    /// pattern uses for itself. [`Encode`], with nothing sent.
+    pub fn replace(&self, id: impl IntoId, document: &D) -> Replace<'_> {
+        let shared = self.shared();
+        let replacement = DocumentId::new(id).and_then(|id| {
+            let document = encode_replacement(&shared.settings, id.value(), document)?;
+            Ok((id.into_bson(), document))
+        });
+        Replace::create(shared, replacement, None, Document::new())
+    }
+}
+
+action! {
+    /// Replaces a document; returned by [`HistoryRepository::replace`].
+    pub struct Replace<'a> {
+        shared: &'a Shared,
+        replacement: Result<(Bson, Document)>,
+        expected: Option<u64>,
+        with: Document,
+    }
+    with session;
+    "replace" => Recorded
+}
+
+mongo_patterns_core::setters! {
+    for Replace<'a>:
+
+    /// Replaces the document only if it is at this revision (optimistic locking).
+    expecting(revision: u64) => expected = Some(revision);
+
+    /// Describes the replacement, by values of the [fields that describe a
+    /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
+    /// them. Other fields are refused with [`InvalidArgument`].
+    with(fields: Document) => with = fields;
+}
+
+impl Replace<'_> {
+    async fn execute(self) -> Result<Recorded> {
+        let (id, document) = self.replacement?;
+        let write = Write {
+            shared: self.shared,
+            id,
+            change: Change::Replace(document),
+            expected: self.expected,
+            with: checked_with(&self.shared.settings, self.with)?,
+        };
+        run(&write, self.session).await
+    }
+}

@@ -1,0 +1,63 @@
+use super::prelude::*;
+use crate::form::update::checked_with;
+use crate::write::restore::run;
+
+impl<D> HistoryRepository<D> {
+    /// Restores the content of a revision, as a new revision. The history remains. A deleted document is inserted again.
+    ///
+    /// ```no_run
+    /// # async fn f(policies: mongo_patterns_history::HistoryRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// let recorded = policies.restore(1, 2).await?;
+    /// println!("revision {} has the content of revision 2", recorded.revision);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// That of [`replace`](Self::replace), and one more round trip for the revision. For a deleted document that of a
+    /// replacement that finds nothing, and of [`insert`](Self::insert).
+    ///
+    /// # Cancel safety
+    /// As [`update`](Self::update).
+    ///
+    /// # Errors
+    /// As [`update`](Self::update), but [`NotFound`] when the document has no such revision, or when a revision is
+    /// [expected](Restore::expecting) and the document does not exist. [`InvalidArgument`] also for the revision of a
+    /// deletion.
+    pub fn restore(&self, id: impl IntoId, revision: u64) -> Restore<'_> {
+        Restore::create(self.shared(), DocumentId::new(id), revision, None, Document::new())
+    }
+}
+
+action! {
+    /// Restores a revision; returned by [`HistoryRepository::restore`].
+    pub struct Restore<'a> {
+        shared: &'a Shared,
+        id: Result<DocumentId>,
+        revision: u64,
+        expected: Option<u64>,
+        with: Document,
+    }
+    with session;
+    "restore" => Recorded
+}
+
+mongo_patterns_core::setters! {
+    for Restore<'a>:
+
+    /// Restores the revision only if the document is at this one (optimistic locking).
+    expecting(revision: u64) => expected = Some(revision);
+
+    /// Describes the restoration, by values of the [fields that describe a
+    /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
+    /// them. Other fields are refused with [`InvalidArgument`].
+    with(fields: Document) => with = fields;
+}
+
+impl Restore<'_> {
+    async fn execute(self) -> Result<Recorded> {
+        let id = self.id?.into_bson();
+        let with = checked_with(&self.shared.settings, self.with)?;
+        run(self.shared, id, self.revision, self.expected, with, self.session).await
+    }
+}

@@ -1,0 +1,98 @@
+use mongo_patterns_core::update::failed;
+use mongodb::options::UpdateModifications;
+
+use super::prelude::*;
+use crate::form::update::{checked, checked_with};
+use crate::query::change::Change;
+use crate::write::change::{Write, run};
+
+impl<D> HistoryRepository<D> {
+    /// Updates the current document by [operators](#operators) or a pipeline, and stores the result as a new revision, also
+    /// if it equals the previous one.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_core::ErrorKind;
+    /// # use mongodb::bson::doc;
+    /// # async fn f(policies: mongo_patterns_history::HistoryRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// let recorded = policies.update(1, doc! { "$push": { "itemsInsured": "watch" } }).await?;
+    /// // Only if the document has not been changed since:
+    /// let update = doc! { "$pull": { "itemsInsured": "car" } };
+    /// match policies.update(1, update).expecting(recorded.revision).await {
+    ///     Err(error) if error.kind() == ErrorKind::RevisionMismatch => println!("it was changed, decide again"),
+    ///     done => drop(done?),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Operators
+    /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
+    /// meanings. The server applies them in one atomic command.
+    ///
+    /// A pipeline is a `Vec` of stages, each `$set` (or `$addFields`) or `$unset`. Its expressions are the caller's: wrap
+    /// untrusted values in `$literal`.
+    ///
+    /// Refused, with nothing sent: a document without operators, other operators and stages, positional paths, two paths
+    /// of which one contains the other, and changes of the id, the revision, the time, `_id`, or a field that describes the change.
+    ///
+    /// # Cost
+    /// Three round trips, each of which examines at most one document: the update, its copy, and the commit, or without
+    /// a transaction the removal of the mark. One more on a sharded cluster for an update by operators, and two more after a
+    /// writer that died, or if the server's clock is behind the time of the document. The first write of a repository
+    /// has three more.
+    ///
+    /// # Cancel safety
+    /// In a transaction it has no effect, unless its commit had begun, which completes. Without one, the document can be
+    /// updated: the next write to it or [`repair`](Self::repair) stores the copy of its revision.
+    ///
+    /// With [`expecting`](Update::expecting) it is safe to retry: an update that took effect is not repeated. A
+    /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing changed: [`NotFound`], [`RevisionMismatch`] when the document is not at the expected revision,
+    /// [`NotMigrated`] when it has no revision, [`InvalidArgument`] for the refused updates above, for one that does not
+    /// suit the stored document, such as `$inc` of a text, or for an invalid id, [`TooLarge`] when the document would
+    /// exceed 16 MiB, [`DuplicateKey`] of a unique index of the application, [`Corrupt`] when its next revision is stored
+    /// already, [`IndexMissing`], and [`Contention`].
+    pub fn update(&self, id: impl IntoId, update: impl Into<UpdateModifications>) -> Update<'_> {
+        Update::create(self.shared(), DocumentId::new(id), update.into(), None, Document::new())
+    }
+}
+
+action! {
+    /// Updates a document; returned by [`HistoryRepository::update`].
+    pub struct Update<'a> {
+        shared: &'a Shared,
+        id: Result<DocumentId>,
+        update: UpdateModifications,
+        expected: Option<u64>,
+        with: Document,
+    }
+    with session;
+    "update" => Recorded
+}
+
+mongo_patterns_core::setters! {
+    for Update<'a>:
+
+    /// Updates the document only if it is at this revision (optimistic locking).
+    expecting(revision: u64) => expected = Some(revision);
+
+    /// Describes the update, by values of the [fields that describe a
+    /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
+    /// them. Other fields are refused with [`InvalidArgument`].
+    with(fields: Document) => with = fields;
+}
+
+impl Update<'_> {
+    async fn execute(self) -> Result<Recorded> {
+        let write = Write {
+            shared: self.shared,
+            id: self.id?.into_bson(),
+            change: Change::Update(checked(&self.shared.settings, self.update)?),
+            expected: self.expected,
+            with: checked_with(&self.shared.settings, self.with)?,
+        };
+        run(&write, self.session).await.map_err(failed)
+    }
+}

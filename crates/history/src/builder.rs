@@ -1,0 +1,171 @@
+//! The builder of a repository.
+
+use mongo_patterns_core::settings::{check_acknowledged, configuration, required};
+
+use crate::form::document::MARK;
+use crate::prelude::*;
+use crate::repository::HistoryRepository;
+use crate::settings::WriteForm;
+
+impl<D> HistoryRepository<D> {
+    /// Returns a builder of a repository over a collection of current documents and a collection of their revisions.
+    ///
+    /// Writes use the write concern of the current documents. Reads for the caller use the read preference and read
+    /// concern of the collection that they read; with another read preference than the primary, the newest revisions can be
+    /// missing. All other reads go to the primary.
+    ///
+    /// Build one repository for the two collections, and clone it: the clones share per-key locks.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_core::RetryPolicy;
+    /// # use mongo_patterns_history::{HistoryRepository, WriteForm};
+    /// # use mongodb::{Database, bson::Document};
+    /// # use std::time::Duration;
+    /// # struct Policy;
+    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
+    /// let current = database.collection::<Document>("currentPolicies");
+    /// let revisions = database.collection::<Document>("policyRevisions");
+    /// let policies = HistoryRepository::<Policy>::builder(current, revisions)
+    ///     .id_field("policyId")
+    ///     // The other settings have defaults.
+    ///     .revision_field("revision")
+    ///     .time_field("dateSet")
+    ///     .deleted_field("deleted")
+    ///     .change_fields(["changedBy", "reason"])
+    ///     .write_form(WriteForm::Transaction)
+    ///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[allow(clippy::needless_pass_by_value)] // the builder owns the collections, with another type
+    pub fn builder<A: Send + Sync, B: Send + Sync>(
+        current: Collection<A>,
+        revisions: Collection<B>,
+    ) -> HistoryRepositoryBuilder<D> {
+        HistoryRepositoryBuilder {
+            current: current.clone_with_type(),
+            revisions: revisions.clone_with_type(),
+            chosen: Chosen::default(),
+            types: PhantomData,
+        }
+    }
+}
+
+/// Builds a repository; returned by [`HistoryRepository::builder`].
+#[must_use = "it does nothing until build() is called"]
+pub struct HistoryRepositoryBuilder<D> {
+    current: Collection<RawDocumentBuf>,
+    revisions: Collection<RawDocumentBuf>,
+    chosen: Chosen,
+    types: PhantomData<fn() -> D>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Chosen {
+    id: Option<String>,
+    revision: Option<String>,
+    time: Option<String>,
+    deleted: Option<String>,
+    change: Vec<String>,
+    form: Option<WriteForm>,
+    retry: RetryPolicy,
+}
+
+mongo_patterns_core::redacted_debug!(
+    HistoryRepositoryBuilder<D>,
+    |builder| "collection" = builder.current.namespace(),
+    "revisions_collection" = builder.revisions.namespace(),
+    "settings" = builder.chosen
+);
+
+mongo_patterns_core::clone_fields!(HistoryRepositoryBuilder<D>, current, revisions, chosen, types);
+
+mongo_patterns_core::setters! {
+    for HistoryRepositoryBuilder<D>:
+
+    /// Sets the field with the id of a document, such as `policyId`. Required. It is not `_id`, because the current document
+    /// and its revisions are documents with an `_id` of their own.
+    id_field(name: impl Into<String>) => chosen.id = Some(name.into());
+
+    /// Sets the field with the number of the revision; `revision` by default.
+    revision_field(name: impl Into<String>) => chosen.revision = Some(name.into());
+
+    /// Sets the field with the time of the revision; `time` by default.
+    time_field(name: impl Into<String>) => chosen.time = Some(name.into());
+
+    /// Sets the field that is `true` in the revision of a deletion; `deleted` by default. No document of yours can
+    /// have this field.
+    deleted_field(name: impl Into<String>) => chosen.deleted = Some(name.into());
+
+    /// Sets the fields that describe a change, such as `["changedBy", "reason"]`; none by default. Each write sets them
+    /// to the values of [`with`](crate::action::Update::with), in the current document and in the revision, and removes
+    /// those that the call does not give. Documents and updates of yours have no effect on them.
+    change_fields(names: impl IntoIterator<Item = impl Into<String>>) => chosen.change = names.into_iter().map(Into::into).collect();
+
+    /// Sets how writes store revisions. By default [`Transaction`](WriteForm::Transaction), and on a standalone
+    /// [`CompareAndSet`](WriteForm::CompareAndSet).
+    write_form(form: WriteForm) => chosen.form = Some(form);
+
+    /// Sets how writes retry after conflicts with other writers.
+    retry(policy: RetryPolicy) => chosen.retry = policy;
+}
+
+impl<D> HistoryRepositoryBuilder<D> {
+    /// Builds the repository. Sends nothing.
+    ///
+    /// # Errors
+    /// [`Configuration`](ErrorKind::Configuration) when
+    ///
+    /// - the id field is missing,
+    /// - a name is not that of a plain field, or two fields have the same name,
+    /// - the collections are the same, or in two databases,
+    /// - the write concern of a collection is `w: 0`, which confirms nothing.
+    pub fn build(self) -> Result<HistoryRepository<D>> {
+        let Chosen {
+            id,
+            revision,
+            time,
+            deleted,
+            change,
+            form,
+            retry,
+        } = self.chosen;
+        let named = |name: Option<String>, default: &str| FieldName::new(name.unwrap_or_else(|| default.to_owned()));
+        let fields = [
+            FieldName::new(required(id, "id_field")?)?,
+            named(revision, "revision")?,
+            named(time, "time")?,
+            named(deleted, "deleted")?,
+        ];
+        let change = change.into_iter().map(FieldName::new).collect::<Result<Vec<_>>>()?;
+        let all: Vec<&FieldName> = fields.iter().chain(&change).collect();
+        if (1..all.len()).any(|last| all[..last].contains(&all[last])) {
+            return Err(configuration(
+                "the id, the revision, the time, the deletion and the fields of a change are not different fields: rename one",
+            ));
+        }
+        if change.iter().any(|field| field.as_str() == "_id") {
+            return Err(configuration("`_id` cannot describe a change: use another field"));
+        }
+        if all.iter().any(|field| field.as_str() == MARK) {
+            return Err(configuration(format!(
+                "the field `{MARK}` is reserved: use another name"
+            )));
+        }
+        if self.current.namespace() == self.revisions.namespace() {
+            return Err(configuration(
+                "the current documents and the revisions are in one collection: use two collections",
+            ));
+        }
+        if self.current.namespace().db != self.revisions.namespace().db {
+            return Err(configuration(
+                "the current documents and the revisions are in two databases: use collections of one database",
+            ));
+        }
+        check_acknowledged(&self.current)?;
+        check_acknowledged(&self.revisions)?;
+        let settings = Settings::new(fields, change, form, retry);
+        Ok(HistoryRepository::new(self.current, self.revisions, settings))
+    }
+}

@@ -1,0 +1,129 @@
+//! What a follower does with the changes of the current documents.
+
+use std::collections::HashMap;
+
+use futures::{StreamExt, stream};
+use mongo_patterns_core::follow::{self, Target, Texts};
+
+use super::event::{Effect, Foreign};
+use super::record::record;
+use super::states::Recorded;
+use crate::query::follow as commands;
+use crate::repair;
+use crate::repair::finding::Unrepaired;
+use crate::repair::scan::Scan;
+use crate::repository::prelude::*;
+
+/// The number of documents that are recorded concurrently. A client has ten connections by default.
+const CONCURRENCY: usize = 4;
+/// The number of documents of which the follower remembers what it has recorded. Of others, states between two writes may
+/// not be stored.
+const REMEMBERED: usize = 10_000;
+
+const TEXTS: Texts = Texts {
+    old_server: "the server is older than MongoDB 6.0, and has no images of documents before and after a change: update it, or call repair()",
+    pre_images_disabled: "pre-images of the current documents are disabled, so the writes of other programs cannot be told from those of a repository: call enable_pre_images() on this action, or set changeStreamPreAndPostImages of their collection",
+    history_lost: "the server no longer has all changes since the follower's last one, so documents may differ from their newest revisions: run the follower once without disable_repair(), which compares them all; if this happens again, keep a longer oplog and older pre-images",
+    dropped: "the collection of the current documents was dropped or renamed: create it with ensure_indexes(), and follow again from the start",
+    other_settings: "a follower of this name has other collections or another id, revision or time field: use another name for this one",
+};
+
+/// The current documents.
+pub(crate) struct Documents {
+    shared: Shared,
+    /// By the texts of the ids.
+    recorded: HashMap<String, Recorded>,
+}
+
+impl Documents {
+    pub(crate) fn new(shared: &Shared) -> Self {
+        Self {
+            // A revision that is rolled back after the position was stored would be missing.
+            shared: shared.with_majority(),
+            recorded: HashMap::new(),
+        }
+    }
+}
+
+impl Target for Documents {
+    type Batch = Vec<(Bson, Foreign)>;
+
+    fn watched(&self) -> &Collection<RawDocumentBuf> {
+        &self.shared.current
+    }
+
+    fn pipeline(&self) -> Vec<Document> {
+        commands::changes()
+    }
+
+    fn record_settings(&self) -> Document {
+        let Shared { current, revisions, .. } = &self.shared;
+        commands::record_settings(&self.shared.settings, current.name(), revisions.name())
+    }
+
+    fn texts(&self) -> &'static Texts {
+        &TEXTS
+    }
+
+    async fn check(&self) -> Result<()> {
+        repair::check_settings(&self.shared).await
+    }
+
+    /// Repairs all documents. A document that was deleted, or has no number or an old one, is what another program left.
+    async fn rebuild(&self) -> Result<u64> {
+        repair::check_repair(&self.shared, true).await?;
+        let mut scan = Scan::new(&self.shared, None);
+        let mut recorded = 0;
+        while let Some(repaired) = repair::next(&self.shared, &mut scan, false).await? {
+            recorded += match repaired.unrepaired {
+                None => 1,
+                Some(Unrepaired::Unknown) => 0,
+                Some(_) => match DocumentId::new(repaired.finding.document_id) {
+                    Ok(id) => record(&self.shared, id.value(), &[], None).await?.revisions,
+                    Err(_) => 0,
+                },
+            };
+        }
+        Ok(recorded)
+    }
+
+    fn add(&self, batch: &mut Self::Batch, event: &RawDocument) -> Result<follow::Effect> {
+        match Effect::of(&self.shared.settings, event)? {
+            Effect::Foreign(writes) => {
+                batch.extend(writes);
+                Ok(follow::Effect::Added)
+            }
+            Effect::Unknown => Ok(follow::Effect::Unknown),
+            Effect::Dropped => Ok(follow::Effect::Dropped),
+        }
+    }
+
+    /// Stores the writes of a batch as revisions, those of one document in their order.
+    async fn apply(&mut self, batch: Self::Batch) -> Result<u64> {
+        let mut documents: HashMap<String, (Bson, Vec<Foreign>)> = HashMap::new();
+        for (id, write) in batch {
+            let (_, writes) = documents
+                .entry(document_id::text(&id))
+                .or_insert_with(|| (id, Vec::new()));
+            writes.push(write);
+        }
+        let (shared, recorded) = (&self.shared, &self.recorded);
+        let records = stream::iter(documents).map(|(key, (id, writes))| async move {
+            let done = record(shared, &id, &writes, recorded.get(&key)).await?;
+            Ok::<_, Error>((key, done))
+        });
+        let records: Vec<_> = records.buffer_unordered(CONCURRENCY).try_collect().await?;
+        let mut revisions = 0;
+        for (key, done) in records {
+            revisions += done.revisions;
+            match done.recorded {
+                Some(recorded) => drop(self.recorded.insert(key, recorded)),
+                None => drop(self.recorded.remove(&key)),
+            }
+        }
+        if self.recorded.len() > REMEMBERED {
+            self.recorded.clear();
+        }
+        Ok(revisions)
+    }
+}

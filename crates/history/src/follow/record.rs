@@ -1,0 +1,232 @@
+//! Stores what other programs wrote to one document as its next revisions.
+
+use mongodb::bson::oid::ObjectId;
+
+use super::event::{Before, Foreign, number_in};
+use super::states::{Recorded, State, States, after, states};
+use crate::form::document::{Head, MARK, copy, is_copy};
+use crate::query::follow as commands;
+use crate::query::options::Reader;
+use crate::read::{find_copy, find_current, find_newest, hinted};
+use crate::repository::prelude::*;
+use crate::write::change::with_head;
+use crate::write::record::{Duplicate, refused};
+
+/// The result for one document.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Done {
+    /// The number of stored revisions.
+    pub(crate) revisions: u64,
+    pub(crate) recorded: Option<Recorded>,
+}
+
+/// Stores writes as revisions. Without writes that follow the newest revision, compares the current document with it.
+pub(crate) async fn record(
+    shared: &Shared,
+    id: &Bson,
+    writes: &[Foreign],
+    recorded: Option<&Recorded>,
+) -> Result<Done> {
+    if is_insert_of_repository(shared, id, writes).await? {
+        return Ok(Done::default());
+    }
+    let mut recording = Recording {
+        shared,
+        id,
+        writes,
+        recorded,
+    };
+    let (done, is_complete) = recording.run().await?;
+    if is_complete {
+        return Ok(done);
+    }
+    recording.writes = &[];
+    let (compared, _) = recording.run().await?;
+    Ok(Done {
+        revisions: done.revisions + compared.revisions,
+        recorded: None,
+    })
+}
+
+/// Returns whether the only write is an insert whose copy is stored.
+async fn is_insert_of_repository(shared: &Shared, id: &Bson, writes: &[Foreign]) -> Result<bool> {
+    let [
+        Foreign {
+            before: Before::Absent,
+            after: Some(inserted),
+            ..
+        },
+    ] = writes
+    else {
+        return Ok(false);
+    };
+    let Some(number) = number_in(&shared.settings, inserted) else {
+        return Ok(false);
+    };
+    match find_copy(shared, id, number, Reader::Write, None).await? {
+        Some(copy) => is_copy(inserted, &copy),
+        None => Ok(false),
+    }
+}
+
+struct Recording<'a> {
+    shared: &'a Shared,
+    id: &'a Bson,
+    writes: &'a [Foreign],
+    recorded: Option<&'a Recorded>,
+}
+
+impl Recording<'_> {
+    /// Returns what it has stored, and whether this includes the last write.
+    async fn run(&self) -> Result<(Done, bool)> {
+        let shared = self.shared;
+        let locked = shared.lock(self.id).await;
+        let (current, retry) = (&shared.current, &shared.settings.retry);
+        let done = transaction::run(current, retry, None, locked, self, |session, recording| {
+            Box::pin(recording.attempt(session))
+        });
+        done.await
+    }
+
+    async fn attempt(&self, session: &mut Session<'_>) -> Result<(Done, bool)> {
+        let (shared, settings) = (self.shared, &self.shared.settings);
+        let newest = find_newest(shared, self.id, Some(&mut *session)).await?;
+        let newest = newest.map(|newest| with_head(settings, newest)).transpose()?;
+        let newest = newest.map(|newest| newest.head);
+        let current = find_current(shared, self.id, Reader::Transaction, Some(&mut *session)).await?;
+        let is_busy = |current: &RawDocumentBuf| {
+            matches!(current.get(MARK), Ok(Some(_))) || Head::of(settings, current).is_some_and(|head| head.is_deleted)
+        };
+        if current.as_ref().is_some_and(is_busy) {
+            return Ok((Done::default(), true));
+        }
+        let States {
+            states,
+            recorded,
+            is_last,
+        } = states(settings, newest, self.writes, self.recorded);
+        let Some(last) = states.last() else {
+            let revisions = match is_last && !self.writes.is_empty() {
+                true => 0,
+                false => self.compare(newest, current, session).await?,
+            };
+            return Ok((Done { revisions, recorded }, true));
+        };
+        self.store(&states, last, newest, current, session).await?;
+        let revisions = states.len() as u64;
+        Ok((Done { revisions, recorded }, is_last))
+    }
+
+    /// Stores revisions, and gives the current document the number of the last one.
+    async fn store(
+        &self,
+        states: &[State<'_>],
+        last: &State<'_>,
+        newest: Option<Head>,
+        current: Option<RawDocumentBuf>,
+        session: &mut Session<'_>,
+    ) -> Result<()> {
+        let settings = &self.shared.settings;
+        for state in states {
+            let copy = match state.document {
+                Some(document) => revised(settings, document, state.head)?,
+                None => self.tombstone(state.head)?,
+            };
+            self.insert(&copy, session).await?;
+        }
+        let Some(document) = last.document else {
+            return Ok(());
+        };
+        let number = current.as_ref().map(|current| number_in(settings, current));
+        let is_at = |of: Option<u64>| number.is_some_and(|number| number == of);
+        // Otherwise it was deleted or written again, and its change is still to come.
+        if is_at(number_in(settings, document)) || newest.is_some_and(|newest| is_at(Some(newest.revision))) {
+            self.number(commands::set_head(settings, last.head), session).await?;
+        }
+        Ok(())
+    }
+
+    /// Stores the current document as the next revision, if it is not the newest one. Returns how many it has stored.
+    async fn compare(
+        &self,
+        newest: Option<Head>,
+        current: Option<RawDocumentBuf>,
+        session: &mut Session<'_>,
+    ) -> Result<u64> {
+        let (shared, settings) = (self.shared, &self.shared.settings);
+        let Some(current) = current else {
+            let Some(newest) = newest.filter(|newest| !newest.is_deleted) else {
+                return Ok(0);
+            };
+            let last = self.writes.last().filter(|last| last.after.is_none());
+            let time = last.map_or_else(DateTime::now, |last| last.time);
+            self.insert(&self.tombstone(after(Some(newest), time, true))?, session)
+                .await?;
+            return Ok(1);
+        };
+        if let Some(newest) = newest
+            && number_in(settings, &current) == Some(newest.revision)
+        {
+            let copy = find_copy(
+                shared,
+                self.id,
+                newest.revision,
+                Reader::Transaction,
+                Some(&mut *session),
+            )
+            .await?;
+            if let Some(copy) = copy
+                && is_copy(&current, &copy)?
+            {
+                return Ok(0);
+            }
+        }
+        let update = query::change::number_after(settings, newest);
+        let Some(numbered) = self.number(update, session).await? else {
+            return Ok(0);
+        };
+        let copy = copy(&numbered, ObjectId::new())?;
+        self.insert(&copy, session).await?;
+        Ok(1)
+    }
+
+    fn tombstone(&self, head: Head) -> Result<RawDocumentBuf> {
+        let mut tombstone = doc! { "_id": ObjectId::new() };
+        tombstone.extend(commands::tombstone(&self.shared.settings, self.id, head));
+        Ok(RawDocumentBuf::try_from(&tombstone).map_err(CommandError::from)?)
+    }
+
+    async fn insert(&self, copy: &RawDocumentBuf, session: &mut Session<'_>) -> Result<()> {
+        let shared = self.shared;
+        let inserted = send::insert_one(Some(session), &shared.revisions, copy, None).await;
+        inserted
+            .map(drop)
+            .map_err(|error| match Duplicate::of(&shared.settings, &error) {
+                Some(Duplicate::Other) => refused(),
+                // With the driver's error of a duplicate, by which the transaction is run again.
+                _ => error.into(),
+            })
+    }
+
+    /// Changes the number and the time of the current document, and returns it.
+    async fn number(&self, update: Vec<Document>, session: &mut Session<'_>) -> Result<Option<RawDocumentBuf>> {
+        let (shared, settings) = (self.shared, &self.shared.settings);
+        let (filter, options) = (query::of_id(settings, self.id), options::change(settings, false));
+        let numbered = send::find_one_and_update(Some(session), &shared.current, filter, update, options).await;
+        numbered.map_err(|error| hinted(error, &settings.current_index))
+    }
+}
+
+/// Returns the copy of a document that another program wrote, with the number and the time of its revision.
+fn revised(settings: &Settings, document: &RawDocument, head: Head) -> Result<RawDocumentBuf> {
+    let mut copy = doc! { "_id": ObjectId::new() };
+    let fields = Document::try_from(document).map_err(CommandError::from)?;
+    copy.extend(
+        fields
+            .into_iter()
+            .filter(|(name, _)| !matches!(name.as_str(), "_id" | MARK)),
+    );
+    copy.insert(settings.revision.as_str(), query::number(head.revision));
+    copy.insert(settings.time.as_str(), head.time);
+    Ok(RawDocumentBuf::try_from(&copy).map_err(CommandError::from)?)
+}

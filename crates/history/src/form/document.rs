@@ -1,0 +1,364 @@
+//! Current documents and the copies of their revisions.
+
+use std::fmt::Display;
+
+use mongo_patterns_core::size;
+use mongo_patterns_core::stored::{id_of, not_decoded, value};
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Timestamp, cstr};
+
+use crate::prelude::*;
+use crate::results::Revision;
+
+/// A field that a current document has while the copy of its revision may be missing. Only the compare-and-set form sets
+/// it, to a [`Mark`].
+pub(crate) const MARK: &str = "mongo_patterns_unrecorded";
+
+/// What names the revision of a stored document.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Head {
+    pub(crate) revision: u64,
+    pub(crate) time: DateTime,
+    /// Whether it is the revision of a deletion.
+    pub(crate) is_deleted: bool,
+    /// The mark of a change whose copy may be missing.
+    pub(crate) mark: Option<Mark>,
+}
+
+/// The mark of a change without a transaction, in the current document until its copy is stored.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Mark {
+    /// The `_id` of the copy, by which a copy is recognized whoever stores it.
+    pub(crate) copy: ObjectId,
+    /// Whether the change inserted the document. Then its number can be that of another revision.
+    pub(crate) inserted: bool,
+}
+
+impl Mark {
+    pub(crate) fn new(inserted: bool) -> Self {
+        let copy = ObjectId::new();
+        Self { copy, inserted }
+    }
+
+    pub(crate) fn to_bson(self) -> Bson {
+        doc! { "copy": self.copy, "inserted": self.inserted }.into()
+    }
+
+    fn of(value: RawBsonRef<'_>) -> Option<Self> {
+        let mark = value.as_document()?;
+        Some(Self {
+            copy: mark.get_object_id("copy").ok()?,
+            inserted: mark.get_bool("inserted").ok()?,
+        })
+    }
+}
+
+impl Head {
+    /// Returns the head of a stored document. `None` without a positive number and a time, and with an invalid mark.
+    pub(crate) fn of(settings: &Settings, document: &RawDocument) -> Option<Self> {
+        let value = |field: &str| document.get(field).ok().flatten();
+        let revision = u64::try_from(stored_integer(value(settings.revision.as_str())?)?).ok()?;
+        let RawBsonRef::DateTime(time) = value(settings.time.as_str())? else {
+            return None;
+        };
+        let mark = match value(MARK) {
+            Some(mark) => Some(Mark::of(mark)?),
+            None => None,
+        };
+        (revision > 0).then_some(Self {
+            revision,
+            time,
+            is_deleted: value(settings.deleted.as_str()) == Some(RawBsonRef::Boolean(true)),
+            mark,
+        })
+    }
+
+    /// Returns the first time that is after this one.
+    pub(crate) fn next_time(self) -> DateTime {
+        DateTime::from_millis(self.time.timestamp_millis().saturating_add(1))
+    }
+}
+
+/// A document of the caller, checked and encoded.
+#[derive(Clone, Debug)]
+pub(crate) struct Encoded {
+    pub(crate) id: Bson,
+    /// With an `_id` at its start.
+    pub(crate) document: Document,
+    /// The values of the fields that describe the change.
+    pub(crate) with: Document,
+}
+
+/// Encodes a document to insert.
+///
+/// # Errors
+/// Those of an insert for which nothing is sent.
+pub(crate) fn encode<D: Serialize>(settings: &Settings, document: &D) -> Result<Encoded> {
+    let raw = bson::serialize_to_raw_document_buf(document).map_err(|error| not_encoded(&error))?;
+    size::check(&raw)?;
+    let mut encoded = Document::try_from(raw).map_err(|error| not_encoded(&error))?;
+    if encoded.contains_key(settings.deleted.as_str()) {
+        return Err(reserved(&settings.deleted));
+    }
+    if encoded.contains_key(MARK) {
+        return Err(reserved(MARK));
+    }
+    for field in settings.change_fields() {
+        encoded.remove(field);
+    }
+    let replaced = Bson::Timestamp(Timestamp { time: 0, increment: 0 });
+    if encoded.values().any(|value| *value == replaced) {
+        return Err(invalid_argument(
+            "a field of the document is `Timestamp(0, 0)`, which the server replaces by the time of an insert, so that the revision would differ from the document, nothing was stored: use another value",
+        ));
+    }
+    let Some(id) = encoded.get(settings.id.as_str()) else {
+        return Err(invalid_argument(
+            "the document has no id field, nothing was stored: set it",
+        ));
+    };
+    let id = DocumentId::new(id.clone())?.into_bson();
+    let own = encoded.remove("_id").unwrap_or_else(|| ObjectId::new().into());
+    if !matches!(own, Bson::Array(_) | Bson::RegularExpression(_) | Bson::Undefined) {
+        let mut document = doc! { "_id": own };
+        document.extend(encoded);
+        return Ok(Encoded {
+            id,
+            document,
+            with: Document::new(),
+        });
+    }
+    Err(invalid_argument(
+        "the `_id` of the document is an array, a regular expression, or undefined, nothing was stored: use another value, or omit it",
+    ))
+}
+
+/// Encodes a document that replaces the content of the one with this id. Returns it without its `_id`, which does not
+/// change.
+///
+/// # Errors
+/// As [`encode`], and when it has another id.
+pub(crate) fn encode_replacement<D: Serialize>(settings: &Settings, id: &Bson, document: &D) -> Result<Document> {
+    let mut encoded = encode(settings, document)?;
+    if !is_same_id(&encoded.id, id) {
+        return Err(invalid_argument(
+            "the id in the document is not the id of the call, nothing was changed: an id does not change; delete the document, and insert it again",
+        ));
+    }
+    encoded.document.remove("_id");
+    Ok(encoded.document)
+}
+
+/// Compares integers by value.
+fn is_same_id(a: &Bson, b: &Bson) -> bool {
+    let integer = |id: &Bson| match id {
+        Bson::Int32(id) => Some(i64::from(*id)),
+        Bson::Int64(id) => Some(*id),
+        _ => None,
+    };
+    match (integer(a), integer(b)) {
+        (Some(a), Some(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+/// Returns the copy of a current document for the revisions.
+pub(crate) fn copy(current: &RawDocument, id: ObjectId) -> std::result::Result<RawDocumentBuf, CommandError> {
+    let mut copy = RawDocumentBuf::new();
+    copy.append(cstr!("_id"), id);
+    append_fields(&mut copy, current)?;
+    Ok(copy)
+}
+
+fn without_id(document: &RawDocument) -> std::result::Result<RawDocumentBuf, CommandError> {
+    let mut fields = RawDocumentBuf::new();
+    append_fields(&mut fields, document)?;
+    Ok(fields)
+}
+
+/// Appends all fields but the `_id` and the mark.
+fn append_fields(to: &mut RawDocumentBuf, document: &RawDocument) -> std::result::Result<(), CommandError> {
+    for field in document {
+        let (name, value) = field?;
+        if !matches!(name.as_str(), "_id" | MARK) {
+            to.append(name, value);
+        }
+    }
+    Ok(())
+}
+
+/// Returns the content of a revision, to restore it: without its `_id`, its number, its time, and what describes its
+/// change.
+pub(crate) fn content(settings: &Settings, revision: &RawDocument) -> Result<Document> {
+    let mut content = Document::try_from(revision).map_err(CommandError::from)?;
+    let own = ["_id", MARK, settings.revision.as_str(), settings.time.as_str()];
+    for field in own.into_iter().chain(settings.change_fields()) {
+        content.remove(field);
+    }
+    Ok(content)
+}
+
+/// Returns whether a current document and its copy have the same fields. The `_id` differs.
+pub(crate) fn is_copy(current: &RawDocument, copy: &RawDocument) -> Result<bool> {
+    let [current, copy] = [without_id(current)?, without_id(copy)?];
+    // By bytes first, because a NaN does not equal itself.
+    let fields = |document: &RawDocumentBuf| Document::try_from(document).ok();
+    Ok(current.as_bytes() == copy.as_bytes() || fields(&current).is_some() && fields(&current) == fields(&copy))
+}
+
+/// Decodes a revision.
+///
+/// # Errors
+/// [`Decode`](ErrorKind::Decode), and [`Corrupt`](ErrorKind::Corrupt) without a number and a time.
+pub(crate) fn decode_revision<D: DeserializeOwned>(settings: &Settings, document: &RawDocument) -> Result<Revision<D>> {
+    let head = Head::of(settings, document).ok_or_else(|| no_head(settings, document))?;
+    Ok(Revision {
+        revision: head.revision,
+        time: head.time,
+        document: match head.is_deleted {
+            true => None,
+            false => Some(decode(document)?),
+        },
+        change: change_of(settings, document),
+    })
+}
+
+/// Returns the values of the fields that describe a change.
+fn change_of(settings: &Settings, document: &RawDocument) -> Document {
+    let fields = settings.change_fields();
+    let values = fields.filter_map(|field| Some((field.to_owned(), value(document, field)?)));
+    values.collect()
+}
+
+/// Decodes a stored document.
+///
+/// # Errors
+/// [`Decode`](ErrorKind::Decode).
+pub(crate) fn decode<D: DeserializeOwned>(document: &RawDocument) -> Result<D> {
+    let text =
+        "a stored document cannot be decoded as the type of the repository: change the type, or repair the document";
+    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| not_decoded(error, text, document, ""))
+}
+
+/// Returns the value of the id field; null if there is none.
+pub(crate) fn id_in(settings: &Settings, document: &RawDocument) -> Bson {
+    value(document, &settings.id).unwrap_or(Bson::Null)
+}
+
+pub(crate) fn no_head(settings: &Settings, document: &RawDocument) -> Error {
+    let message = "a stored document has no number or no time of its revision: see document_id(), and repair it";
+    Error::corrupt(id_of(document), settings.revision.as_str(), message)
+}
+
+fn not_encoded(error: &bson::error::Error) -> Error {
+    let message = "the document cannot be encoded as BSON, nothing was stored: see as_driver_error() for the reason";
+    Error::from_driver(ErrorKind::Encode, message, error.clone())
+}
+
+fn reserved(field: impl Display) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        format!(
+            "the document has the field `{field}`, which the pattern uses for itself, nothing was stored: rename it"
+        ),
+    )
+}
+
+pub(crate) fn invalid_argument(message: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::rawdoc;
+
+    use super::*;
+
+    #[test]
+    fn a_document_is_encoded_with_its_ids_first() {
+        let settings = Settings::example();
+        let encoded = encode(
+            &settings,
+            &doc! { "name": "a", "policyId": 7, "_id": "x", "revision": 99 },
+        )
+        .unwrap();
+        assert_eq!(encoded.id, Bson::Int32(7));
+        assert_eq!(encoded.document.keys().next().map(String::as_str), Some("_id"));
+        assert_eq!(encoded.document.get_str("_id").unwrap(), "x");
+        let encoded = encode(&settings, &doc! { "policyId": 7 }).unwrap();
+        assert!(encoded.document.get_object_id("_id").is_ok());
+    }
+
+    #[test]
+    fn invalid_documents_are_refused() {
+        let settings = Settings::example();
+        for bad in [
+            doc! {},
+            doc! { "policyId": null },
+            doc! { "policyId": [1] },
+            doc! { "policyId": 1, "deleted": false },
+            doc! { "policyId": 1, MARK: 1 },
+            doc! { "policyId": 1, "_id": [1] },
+            doc! { "policyId": 1, "seen": Timestamp { time: 0, increment: 0 } },
+        ] {
+            let error = encode(&settings, &bad).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{bad}");
+        }
+        let replace = |id: Bson, document: Document| encode_replacement(&settings, &id, &document);
+        assert!(
+            replace(Bson::Int64(1), doc! { "policyId": 1, "_id": 4 })
+                .unwrap()
+                .get("_id")
+                .is_none()
+        );
+        assert!(replace(Bson::Int32(2), doc! { "policyId": 1 }).is_err());
+    }
+
+    #[test]
+    fn a_copy_has_all_fields_but_the_id_and_the_mark() {
+        let current = rawdoc! {
+            "_id": 5, "policyId": 1, "items": ["a", f64::NAN], "revision": 2, "mongo_patterns_unrecorded": true,
+        };
+        let id = ObjectId::new();
+        let copy = copy(&current, id).unwrap();
+        let names: Vec<&str> = copy.iter().map(|field| field.unwrap().0.as_str()).collect();
+        assert_eq!(names, ["_id", "policyId", "items", "revision"]);
+        assert_eq!(copy.get_object_id("_id").unwrap(), id);
+        assert!(is_copy(&current, &copy).unwrap());
+        let other = rawdoc! { "policyId": 1, "items": ["b"], "revision": 2 };
+        assert!(!is_copy(&other, &copy).unwrap());
+        assert!(
+            is_copy(
+                &other,
+                &rawdoc! { "_id": 1, "revision": 2, "policyId": 1, "items": ["b"] }
+            )
+            .unwrap()
+        );
+    }
+
+    #[test]
+    fn a_head_has_a_positive_number_and_a_time() {
+        let settings = Settings::example();
+        let time = DateTime::from_millis(5);
+        let head = |document: Document| Head::of(&settings, &RawDocumentBuf::try_from(&document).unwrap());
+        let found = head(doc! { "revision": 2.0, "dateSet": time, "deleted": true }).unwrap();
+        assert_eq!((found.revision, found.time), (2, time));
+        assert!(found.is_deleted && found.mark.is_none());
+        let mark = Mark::new(true);
+        let marked = head(doc! { "revision": 2, "dateSet": time, MARK: mark.to_bson() }).unwrap();
+        assert_eq!(marked.mark, Some(mark));
+        assert_eq!(found.next_time(), DateTime::from_millis(6));
+        for invalid in [
+            doc! { "revision": 0, "dateSet": time },
+            doc! { "revision": -1, "dateSet": time },
+            doc! { "revision": 1.5, "dateSet": time },
+            doc! { "revision": "1", "dateSet": time },
+            doc! { "revision": 1, "dateSet": 5 },
+            doc! { "revision": 1 },
+            doc! { "dateSet": time },
+            doc! { "revision": 1, "dateSet": time, MARK: true },
+        ] {
+            assert_eq!(head(invalid.clone()), None, "{invalid}");
+        }
+    }
+}

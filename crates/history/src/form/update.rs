@@ -1,0 +1,125 @@
+//! Updates of a document.
+//!
+//! # Design
+//!
+//! ## Why does a pipeline have only `$set` and `$unset`?
+//!
+//! Their paths show which fields they write, so that the id, the revision and the time stay. The result of `$replaceWith`
+//! and `$project` can lack them: use [`replace`](crate::HistoryRepository::replace).
+
+use mongo_patterns_core::update::{Operators, check_path, stage_paths};
+use mongodb::bson::Timestamp;
+use mongodb::options::UpdateModifications;
+
+use super::document::{MARK, invalid_argument};
+use crate::prelude::*;
+
+const OWN: &str = "the update changes the revision, its time or the mark of a deletion, which the repository writes itself, nothing was sent: omit it";
+const CHANGE: &str =
+    "the update changes a field that describes the change, nothing was sent: pass its value to with(..) of the call";
+const ID: &str =
+    "the update changes the id of the document, nothing was sent: delete the document, and insert it again";
+const OWN_ID: &str = "the update changes the `_id` of the document, which is immutable, nothing was sent: omit it";
+
+/// An update, checked.
+#[derive(Clone, Debug)]
+pub(crate) enum Update {
+    Operators(Document),
+    Pipeline(Vec<Document>),
+}
+
+/// Checks an update.
+///
+/// # Errors
+/// [`InvalidArgument`](ErrorKind::InvalidArgument) for an invalid update, and for fields that cannot be changed.
+pub(crate) fn checked(settings: &Settings, update: UpdateModifications) -> Result<Update> {
+    let [revision, time, deleted] = settings.own_fields().map(|field| (field.as_str(), OWN));
+    let mut fixed = vec![
+        revision,
+        time,
+        deleted,
+        (MARK, OWN),
+        (settings.id.as_str(), ID),
+        ("_id", OWN_ID),
+    ];
+    fixed.extend(settings.change_fields().map(|field| (field, CHANGE)));
+    match update {
+        UpdateModifications::Document(update) => Ok(Update::Operators(Operators::new(update, &fixed)?.under(""))),
+        UpdateModifications::Pipeline(stages) => {
+            let mut fields = 0;
+            for stage in &stages {
+                for path in stage_paths(stage)? {
+                    check_path(path, &fixed)?;
+                    fields += 1;
+                }
+            }
+            match fields {
+                0 => Err(invalid_argument(
+                    "the update names no field, nothing was sent: name a field to change",
+                )),
+                _ => Ok(Update::Pipeline(stages)),
+            }
+        }
+        _ => Err(invalid_argument(
+            "the update is neither a document of operators nor a pipeline, nothing was sent: pass one of them",
+        )),
+    }
+}
+
+/// Checks the values of the fields that describe a change.
+///
+/// # Errors
+/// [`InvalidArgument`](ErrorKind::InvalidArgument) for another field.
+pub(crate) fn checked_with(settings: &Settings, with: Document) -> Result<Document> {
+    let is_known = |name: &String| settings.change_fields().any(|field| field == name);
+    if !with.keys().all(is_known) {
+        return Err(invalid_argument(
+            "with(..) has a field that does not describe a change, nothing was sent: name it in change_fields(..) of the builder",
+        ));
+    }
+    let replaced = Bson::Timestamp(Timestamp { time: 0, increment: 0 });
+    if with.values().any(|value| *value == replaced) {
+        return Err(invalid_argument(
+            "a value of with(..) is `Timestamp(0, 0)`, which the server replaces by the time of the write, nothing was sent: use another value",
+        ));
+    }
+    Ok(with)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_of_the_pattern_cannot_be_changed() {
+        let settings = Settings::example();
+        let refused = |update: UpdateModifications| {
+            let error = checked(&settings, update).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        };
+        for field in ["policyId", "revision", "dateSet", "deleted", "_id", MARK, "dateSet.x"] {
+            for operator in ["$set", "$unset", "$inc", "$push"] {
+                refused(doc! { operator: { field: 1 } }.into());
+            }
+            refused(vec![doc! { "$set": { field: 1 } }].into());
+            refused(vec![doc! { "$unset": field }].into());
+        }
+        for field in ["changedBy", "reason", "reason.x"] {
+            let settings = Settings::with_change_fields();
+            for update in [
+                doc! { "$set": { field: 1 } }.into(),
+                vec![doc! { "$set": { field: 1 } }].into(),
+            ] {
+                let error = checked(&settings, update).unwrap_err();
+                assert!(error.to_string().contains("with(..)"), "{error}");
+            }
+            assert!(checked(&Settings::example(), doc! { "$set": { field: 1 } }.into()).is_ok());
+        }
+        refused(doc! { "name": "a" }.into());
+        refused(doc! { "$rename": { "name": "b" } }.into());
+        refused(Vec::<Document>::new().into());
+        refused(vec![doc! { "$replaceWith": {} }].into());
+        assert!(checked(&settings, doc! { "$set": { "revisions": 1, "a.revision": 2 } }.into()).is_ok());
+        assert!(checked(&settings, vec![doc! { "$set": { "total": "$price" } }].into()).is_ok());
+    }
+}

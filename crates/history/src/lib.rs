@@ -1,0 +1,207 @@
+//! A history of document versions in MongoDB as a typed repository: a collection of current documents, and a collection of
+//! all of their revisions.
+//!
+//! The pattern comes from MongoDB's manual, "Keep a History of Document Versions" (the document versioning pattern). An
+//! insurance company keeps the current policies, and every version that a policy had:
+//!
+//! ```text
+//! currentPolicies: { policyId: 1, customerName: "Michelle", itemsInsured: ["golf clubs", "car", "watch"], revision: 2, dateSet: .. }
+//! policyRevisions: { policyId: 1, customerName: "Michelle", itemsInsured: ["golf clubs", "car"], revision: 1, dateSet: .. }
+//!                  { policyId: 1, customerName: "Michelle", itemsInsured: ["golf clubs", "car", "watch"], revision: 2, dateSet: .. }
+//! ```
+//!
+//! The current documents stay small and fast, and any earlier version can be read, by its number or by a time. The manual's
+//! recipe is an `updateOne`, and then a `$merge` of the updated document into the revisions. Two clients that use it
+//! concurrently lose revisions and store others twice, and a process that dies between the two commands leaves a gap. This
+//! crate stores the same documents without these faults.
+//!
+//! # Usage
+//!
+//! ```no_run
+//! use mongo_patterns_history::HistoryRepository;
+//! use mongodb::bson::{DateTime, Document, doc};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! #[serde(rename_all = "camelCase")]
+//! struct Policy {
+//!     policy_id: i32,
+//!     customer_name: String,
+//!     items_insured: Vec<String>,
+//!     #[serde(default)]
+//!     revision: u64, // set by the repository
+//! }
+//!
+//! # async fn f(database: mongodb::Database, policy: Policy, accident: DateTime) -> mongo_patterns_core::Result<()> {
+//! let current = database.collection::<Document>("currentPolicies");
+//! let revisions = database.collection::<Document>("policyRevisions");
+//! let policies = HistoryRepository::<Policy>::builder(current, revisions)
+//!     .id_field("policyId")
+//!     .revision_field("revision")
+//!     .time_field("dateSet")
+//!     .build()?;
+//! policies.ensure_indexes().await?; // once, at the start of the service
+//!
+//! policies.insert(&policy).await?; // revision 1
+//! policies.update(1, doc! { "$push": { "itemsInsured": "watch" } }).expecting(1).await?;
+//! let current = policies.get(1).await?;
+//! let first = policies.at(1, 1).await?;
+//! let valid = policies.as_of(1, accident).await?; // the revision at the time of the accident
+//! let history = policies.revisions(1).newest_first().limit(20).page().await?;
+//! for change in policies.diff(1, 1, 2).await?.changes {
+//!     println!("{} changed", change.path);
+//! }
+//! policies.restore(1, 1).await?; // revision 3, with the content of revision 1
+//! policies.prune(1).keep_last(100).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # When not to use it
+//!
+//! - Earlier versions are never read: an update is enough. A log of changes for other systems is a change stream.
+//! - Documents change many times a second: each revision is a full copy. Store measurements with the bucket pattern.
+//! - Documents are large and changes are small: store the changes as events.
+//!
+//! # How it works
+//!
+//! A write changes the current document by one `findAndModify`, which increments the revision and returns the new document,
+//! and inserts a copy of it into the revisions. The current revision is in both collections, as in the manual.
+//!
+//! - [`WriteForm::Transaction`], the default on a replica set or a sharded cluster: both are one transaction. Writes of one
+//!   process to one document wait for each other, so that they do not conflict.
+//! - [`WriteForm::CompareAndSet`], the default on a standalone: the change marks the current document (the field
+//!   `mongo_patterns_unrecorded`), the copy is inserted, and the mark is removed. A marked document gets no further change
+//!   before its copy is stored. If the process dies in between, the next writer or [`repair`](HistoryRepository::repair)
+//!   stores the copy, and reads take the newest revision from the current document.
+//!
+//! Clients with either form can write to the same collections concurrently.
+//!
+//! A deletion is a revision too, with the id, the number, the time and `deleted: true`. A later insert of the same id
+//! continues with the next number.
+//!
+//! The time of a revision is that of the server, or 1 ms after the previous revision if the clock is not after it. On a
+//! sharded cluster, an update by operators uses the client's clock in the same way, because a router and a shard have
+//! different clocks.
+//!
+//! # Guarantees
+//!
+//! With any number of writers, in any number of processes that write through this crate:
+//!
+//! - Every write that returns `Ok` has exactly one revision. A write that fails has no effect, unless its [outcome is
+//!   unknown](mongo_patterns_core::Error::is_outcome_unknown).
+//! - The numbers of a document have no gap and no duplicate, and the current document is its newest revision. Only
+//!   [`prune`](HistoryRepository::prune) removes revisions, from the oldest.
+//! - The times of the revisions strictly increase, so [`as_of`](HistoryRepository::as_of) is well-defined.
+//! - A write that [expects](action::Update::expecting) a revision has no effect if the document is at another one, and is
+//!   safe to retry.
+//!
+//! Not guaranteed: a program that changes a current document without this crate does not store a revision. The next write
+//! stores its result together with that of the program. [`verify`](HistoryRepository::verify) finds such a document, and
+//! [`repair`](HistoryRepository::repair) stores it as a revision. A [follower](HistoryRepository::follow) stores each write
+//! of other programs shortly after it.
+//!
+//! # Who made a change, and why
+//!
+//! [`change_fields`](HistoryRepositoryBuilder::change_fields) names fields that describe a change, such as `changedBy`. Each
+//! call gives their values by [`with`](action::Update::with):
+//!
+//! ```no_run
+//! # use mongo_patterns_history::HistoryRepository;
+//! # use mongodb::bson::doc;
+//! # async fn f(policies: HistoryRepository<()>) -> mongo_patterns_core::Result<()> {
+//! let update = doc! { "$push": { "itemsInsured": "watch" } };
+//! policies.update(1, update).with(doc! { "changedBy": "Ann", "reason": "call 17" }).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! They are in the current document and in the revision, also in that of a deletion. A call that does not give one removes
+//! it, so a revision never has that of an earlier change. [`Revision::change`] has them.
+//!
+//! # Cost
+//!
+//! Each round trip of a write examines at most one document, however long the history is.
+//!
+//! | call | round trips in a transaction | without | documents examined |
+//! |---|---|---|---|
+//! | [`insert`](HistoryRepository::insert) | 4 | 5 | 1 each |
+//! | [`update`](HistoryRepository::update), [`replace`](HistoryRepository::replace) | 3; 4 for operators on a sharded cluster | 3 | 1 each |
+//! | [`delete`](HistoryRepository::delete) | 4 | 3 | 1 each |
+//! | [`restore`](HistoryRepository::restore) | 4 | 4 | 1 each |
+//! | [`get`](HistoryRepository::get), [`at`](HistoryRepository::at) | 1 | 1 | 1 |
+//! | [`as_of`](HistoryRepository::as_of) | 1 for the current revision, otherwise 2 | the same | 1 each |
+//! | [`revisions`](HistoryRepository::revisions) | 1 a page, and 1 for the newest revision | the same | those of the page, and at most 2 more |
+//! | [`diff`](HistoryRepository::diff) | 2 | 2 | 1 each |
+//! | [`prune`](HistoryRepository::prune) | 2 | 2 | those it deletes, and 1 more |
+//! | [`verify`](HistoryRepository::verify), [`repair`](HistoryRepository::repair) | | 2 scans, and 1 for each 100 documents | all |
+//! | [`migrate_existing`](HistoryRepository::migrate_existing) | | about 12, and 1 for each number that is stored twice | all, several times |
+//! | [`ensure_indexes`](HistoryRepository::ensure_indexes) | | 4, or 8 the first time | all, to create |
+//!
+//! The first write of a repository has three more round trips, which check the indexes and detect the deployment.
+//!
+//! # Indexes
+//!
+//! The current documents need a unique index on the id. The revisions need a unique one on the id and the revision, and one on
+//! the id, the time and the revision. [`indexes`](HistoryRepository::indexes) returns their definitions. Reads and writes name
+//! them in hints, so that the server refuses them if one is missing.
+//!
+//! # Sessions and transactions
+//!
+//! Pass the session of a transaction to each call. For either [`WriteForm`], document and revision are then written in that
+//! transaction. `?` works in the driver's callback, which runs again when writers conflict:
+//!
+//! ```no_run
+//! # use mongo_patterns_history::HistoryRepository;
+//! # use mongodb::{Client, Collection, bson::{Document, doc}};
+//! # async fn f(client: Client, policies: HistoryRepository<Document>, audit: Collection<Document>)
+//! # -> mongodb::error::Result<()> {
+//! let (policies, audit) = (policies.clone(), audit.clone());
+//! let mut session = client.start_session().await?;
+//! session
+//!     .start_transaction()
+//!     .and_run2(async move |session| {
+//!         let recorded = policies.delete(1).session(&mut *session).await?;
+//!         audit.insert_one(doc! { "deleted": 1, "found": recorded.found }).session(session).await?;
+//!         Ok(())
+//!     })
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Dropping the future of a call aborts the whole transaction: see [cancel
+//! safety](mongo_patterns_core::action#cancel-safety).
+//!
+//! # Migrations
+//!
+//! [`migrate_existing`](HistoryRepository::migrate_existing) migrates collections of the manual's form, plain documents
+//! without a history, and documents with an embedded array of their earlier versions. A write to a document without a
+//! revision fails with [`NotMigrated`](mongo_patterns_core::ErrorKind::NotMigrated).
+//!
+//! # Sharding
+//!
+//! [`ensure_sharded`](HistoryRepository::ensure_sharded) shards both collections by the id. Every read and write has it by
+//! equality, except those of the whole collections: `verify`, `repair`, `follow` and migrations.
+
+pub mod action;
+mod builder;
+mod follow;
+mod form;
+mod migrate;
+mod prelude;
+mod query;
+mod read;
+mod repair;
+mod repository;
+mod results;
+mod settings;
+mod write;
+
+pub use builder::HistoryRepositoryBuilder;
+pub use form::token::RevisionToken;
+pub use mongo_patterns_core::Progress;
+pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
+pub use repository::HistoryRepository;
+pub use results::{Deleted, Diff, FieldChange, Followed, MigratedExisting, Pruned, Recorded, Revision, RevisionPage};
+pub use settings::WriteForm;

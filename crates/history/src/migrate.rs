@@ -1,0 +1,147 @@
+//! The migration of existing collections.
+//!
+//! # Design
+//!
+//! ## Why are unequal revisions with one number refused?
+//!
+//! The manual's recipe stores a revision twice when two updates meet, and then the two are equal. Unequal ones were written
+//! by something else, and only you know which of them is the revision.
+
+use mongo_patterns_core::migration::{Step, refuse};
+
+use crate::form::document::is_copy;
+use crate::query::migrate as commands;
+use crate::repository::prelude::*;
+use crate::results::MigratedExisting;
+
+/// How many documents one command compares or deletes.
+const BATCH: usize = 1000;
+
+/// Migrates existing collections.
+pub(crate) async fn existing(
+    shared: &Shared,
+    embedded: Option<&FieldName>,
+    steps: &mut Steps<'_, '_>,
+) -> Result<MigratedExisting> {
+    let Shared {
+        current,
+        revisions,
+        settings,
+        ..
+    } = shared;
+    shared.entry().check(steps).await?;
+    inspect(shared, steps).await?;
+    if let Some(array) = embedded {
+        inspect_embedded(shared, array, steps).await?;
+    }
+    let removed_duplicates = remove_duplicates(shared, steps).await?;
+    let ensured = shared.ensure().run(steps).await?;
+    let mut migrated = MigratedExisting {
+        created_indexes: ensured.created,
+        removed_duplicates,
+        ..MigratedExisting::default()
+    };
+    if let Some(array) = embedded {
+        let versions = commands::unwind(settings, array, revisions.name());
+        let unwind = Step::aggregate("store the embedded versions as revisions", current, versions);
+        steps.write(unwind.acknowledged_by(revisions)).await?;
+        let (filter, update) = (commands::embedding(array), commands::remove_embedded(settings, array));
+        let remove = Step::update_many("remove the embedded versions", current, filter, update);
+        migrated.numbered += steps.write(remove).await?.map_or(0, |reply| reply.modified);
+    }
+    let pipeline = commands::unnumbered_with_revisions(settings, revisions.name());
+    let strays = Step::aggregate("look for documents that lost their number", current, pipeline);
+    if let Some(strays) = steps.read_written(strays).await? {
+        let what = "documents have revisions, but no number: set it to that of their newest revision";
+        refuse(
+            &strays.first()?,
+            "n",
+            ErrorKind::Corrupt,
+            settings.revision.as_str(),
+            what,
+        )?;
+    }
+    let (filter, update) = (commands::incomplete(settings), commands::number(settings));
+    let number = Step::update_many("number the documents without a revision", current, filter, update);
+    migrated.numbered += steps.write(number).await?.map_or(0, |reply| reply.modified);
+    let copies = commands::record(settings, revisions.name());
+    let record = Step::aggregate("store the missing copies of the current documents", current, copies);
+    steps.write(record.acknowledged_by(revisions)).await?;
+    steps.count_migrated(migrated.numbered);
+    Ok(migrated)
+}
+
+/// Refuses documents that cannot be migrated.
+async fn inspect(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()> {
+    let settings = &shared.settings;
+    for (collection, are_revisions) in [(&shared.current, false), (&shared.revisions, true)] {
+        let pipeline = commands::inspection(settings, are_revisions);
+        let inspect = Step::aggregate("check the documents", collection, pipeline);
+        let found = steps.read(inspect).await?.first()?;
+        let check = |name, field: &FieldName, what| refuse(&found, name, ErrorKind::Corrupt, field.as_str(), what);
+        check("no_id", &settings.id, "documents have no valid id")?;
+        let what = "documents have a number of the revision that is not an integer from 1";
+        check("no_number", &settings.revision, what)?;
+        check(
+            "no_time",
+            &settings.time,
+            "documents have a time of the revision that is not a date",
+        )?;
+        let what = "documents have the field that marks a deletion: use another name with deleted_field(..)";
+        check("reserved", &settings.deleted, what)?;
+    }
+    Ok(())
+}
+
+async fn inspect_embedded(shared: &Shared, array: &FieldName, steps: &mut Steps<'_, '_>) -> Result<()> {
+    let settings = &shared.settings;
+    let pipeline = commands::embedded_inspection(settings, array);
+    let inspect = Step::aggregate("check the embedded versions", &shared.current, pipeline);
+    let found = steps.read(inspect).await?.first()?;
+    let check = |name, what| refuse(&found, name, ErrorKind::Corrupt, array.as_str(), what);
+    let what =
+        "documents have a value in the field of the embedded versions that is not an array of documents with a time";
+    check("no_array", what)?;
+    check(
+        "numbered",
+        "documents with embedded versions have a number of the revision",
+    )
+}
+
+/// Deletes all but one of equal revisions with the same number. Returns how many.
+async fn remove_duplicates(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<u64> {
+    let Shared {
+        revisions, settings, ..
+    } = shared;
+    let find = Step::aggregate(
+        "look for numbers that are stored twice",
+        revisions,
+        commands::duplicates(settings),
+    );
+    let mut surplus: Vec<Bson> = Vec::new();
+    for row in steps.read(find).await?.decoded()? {
+        let Ok(ids) = row.get_array("ids") else { continue };
+        let filter = commands::by_ids(ids);
+        let read = Step::find(
+            "compare the revisions with one number",
+            revisions,
+            filter,
+            options::find_some(),
+        );
+        let equal = steps.read(read).await?.documents;
+        for pair in equal.windows(2) {
+            if !is_copy(&pair[0], &pair[1])? {
+                let message = "revisions of a document have the same number and other content, nothing was migrated: see document_id(), and delete or renumber those that are wrong";
+                let id = mongo_patterns_core::stored::id_of(&pair[1]);
+                return Err(Error::corrupt(id, settings.revision.as_str(), message));
+            }
+        }
+        surplus.extend(ids.iter().skip(1).cloned());
+    }
+    let mut removed = 0;
+    for ids in surplus.chunks(BATCH) {
+        let delete = Step::delete_many("delete equal revisions", revisions, commands::by_ids(ids));
+        removed += steps.write(delete).await?.map_or(0, |reply| reply.deleted);
+    }
+    Ok(removed)
+}

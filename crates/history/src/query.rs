@@ -1,0 +1,120 @@
+//! The commands, filters, updates and aggregations, as pure functions.
+
+pub(crate) mod change;
+pub(crate) mod follow;
+pub(crate) mod migrate;
+pub(crate) mod options;
+pub(crate) mod scan;
+
+use crate::form::document::{Head, MARK, Mark};
+use crate::prelude::*;
+
+pub(crate) fn hello() -> Document {
+    doc! { "hello": 1 }
+}
+
+/// Matches a current document, or all revisions of a document. By `$eq`, because an id may be a document with operators.
+pub(crate) fn of_id(settings: &Settings, id: &Bson) -> Document {
+    doc! { settings.id.as_str(): { "$eq": id } }
+}
+
+/// Returns a number of a revision as it is stored.
+pub(crate) fn number(revision: u64) -> Bson {
+    let revision = i64::try_from(revision).unwrap_or(i64::MAX);
+    i32::try_from(revision).map_or(Bson::Int64(revision), Bson::Int32)
+}
+
+/// Matches one revision.
+pub(crate) fn revision(settings: &Settings, id: &Bson, revision: u64) -> Document {
+    let mut filter = of_id(settings, id);
+    filter.insert(settings.revision.as_str(), number(revision));
+    filter
+}
+
+/// Matches the revisions that were stored up to a time.
+pub(crate) fn until(settings: &Settings, id: &Bson, time: DateTime) -> Document {
+    let mut filter = of_id(settings, id);
+    // By type, because a date is greater than every string, and an array matches by any of its elements.
+    filter.insert(settings.time.as_str(), doc! { "$lte": time, "$type": "date" });
+    filter
+}
+
+/// Matches the revisions after a number, or before it.
+pub(crate) fn beyond(settings: &Settings, id: &Bson, revision: Option<u64>, newest_first: bool) -> Document {
+    let mut filter = of_id(settings, id);
+    if let Some(revision) = revision {
+        let operator = if newest_first { "$lt" } else { "$gt" };
+        filter.insert(settings.revision.as_str(), doc! { operator: number(revision) });
+    }
+    filter
+}
+
+/// Matches the current document while it has a mark.
+pub(crate) fn marked(settings: &Settings, id: &Bson, mark: Mark) -> Document {
+    let mut filter = of_id(settings, id);
+    filter.insert(format!("{MARK}.copy"), mark.copy);
+    filter
+}
+
+/// Matches the current document while it is at a revision.
+pub(crate) fn at(settings: &Settings, id: &Bson, head: Head) -> Document {
+    let mut filter = revision(settings, id, head.revision);
+    filter.insert(settings.time.as_str(), head.time);
+    filter
+}
+
+/// Matches the copy that a change has stored.
+pub(crate) fn copy(settings: &Settings, id: &Bson, mark: Mark) -> Document {
+    let mut filter = doc! { "_id": mark.copy };
+    filter.extend(of_id(settings, id));
+    filter
+}
+
+/// The fields of a document that name its revision.
+pub(crate) fn head(settings: &Settings) -> Document {
+    let mut fields = doc! { settings.id.as_str(): 1 };
+    fields.extend(
+        settings
+            .own_fields()
+            .map(|field| (field.as_str().to_owned(), Bson::Int32(1))),
+    );
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_with_operators_is_a_value() {
+        let settings = Settings::example();
+        let id = Bson::from(doc! { "$gt": 1 });
+        assert_eq!(of_id(&settings, &id), doc! { "policyId": { "$eq": { "$gt": 1 } } });
+        assert_eq!(
+            revision(&settings, &id, 2),
+            doc! { "policyId": { "$eq": { "$gt": 1 } }, "revision": 2 }
+        );
+    }
+
+    #[test]
+    fn a_number_is_stored_as_the_server_increments_it() {
+        assert_eq!(number(7), Bson::Int32(7));
+        assert_eq!(number(1 << 31), Bson::Int64(1 << 31));
+        assert_eq!(number(u64::MAX), Bson::Int64(i64::MAX));
+    }
+
+    #[test]
+    fn a_page_begins_after_its_position_in_either_direction() {
+        let settings = Settings::example();
+        let page = |position, newest_first| beyond(&settings, &Bson::Int32(1), position, newest_first);
+        assert_eq!(page(None, true), doc! { "policyId": { "$eq": 1 } });
+        assert_eq!(
+            page(Some(5), true),
+            doc! { "policyId": { "$eq": 1 }, "revision": { "$lt": 5 } }
+        );
+        assert_eq!(
+            page(Some(5), false),
+            doc! { "policyId": { "$eq": 1 }, "revision": { "$gt": 5 } }
+        );
+    }
+}

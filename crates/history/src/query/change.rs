@@ -1,0 +1,327 @@
+//! The commands that change a current document, and with it its revision.
+
+use mongodb::options::UpdateModifications;
+
+use super::{number, of_id};
+use crate::form::document::{Encoded, Head, MARK, Mark};
+use crate::form::update::Update;
+use crate::prelude::*;
+
+/// The document that a current document becomes.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    /// Some fields change.
+    Update(Update),
+    /// All fields but the id, the revision and the time change.
+    Replace(Document),
+    /// It becomes the revision of its deletion.
+    Delete,
+    /// Nothing changes: what another program changed becomes a revision.
+    Nothing,
+}
+
+/// How a change sets the time of its revision.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Clock {
+    /// By the clock of the server, which must be after the previous time.
+    Server,
+    /// After the previous time, which the filter contains.
+    After(Head, DateTime),
+}
+
+/// Matches the current document, if its revision is recorded and is the expected one.
+pub(crate) fn changeable(
+    settings: &Settings,
+    id: &Bson,
+    expected: Option<u64>,
+    change: &Change,
+    clock: Clock,
+) -> Document {
+    let mut filter = of_id(settings, id);
+    let (revision, time) = (settings.revision.as_str(), settings.time.as_str());
+    match (clock, expected) {
+        (Clock::After(head, _), _) => {
+            filter.insert(revision, number(head.revision));
+            filter.insert(time, head.time);
+        }
+        (Clock::Server, Some(expected)) => drop(filter.insert(revision, number(expected))),
+        // A document without a revision is not managed.
+        (Clock::Server, None) => drop(filter.insert(revision, doc! { "$gte": 1 })),
+    }
+    filter.insert(settings.deleted.as_str(), doc! { "$ne": true });
+    filter.insert(MARK, doc! { "$exists": false });
+    if clock == Clock::Server && change.is_by_operators() {
+        filter.insert("$expr", doc! { "$lt": [format!("${time}"), "$$NOW"] });
+    }
+    filter
+}
+
+impl Change {
+    /// Returns whether the time of the server can be set, but not computed from the previous one.
+    pub(crate) fn is_by_operators(&self) -> bool {
+        matches!(self, Self::Update(Update::Operators(_)))
+    }
+
+    /// Returns the update that applies the change, and sets the next revision, its time, and what describes the change.
+    pub(crate) fn update(
+        &self,
+        settings: &Settings,
+        clock: Clock,
+        mark: Option<Mark>,
+        with: &Document,
+    ) -> UpdateModifications {
+        match self {
+            Self::Update(Update::Operators(operators)) => {
+                let mut update = operators.clone();
+                let (revision, time) = (settings.revision.as_str(), settings.time.as_str());
+                add(&mut update, "$inc", revision, 1);
+                match clock {
+                    Clock::Server => add(&mut update, "$currentDate", time, true),
+                    Clock::After(_, now) => add(&mut update, "$set", time, now),
+                }
+                if let Some(mark) = mark {
+                    add(&mut update, "$set", MARK, mark.to_bson());
+                }
+                for field in settings.change_fields() {
+                    match with.get(field) {
+                        Some(value) => add(&mut update, "$set", field, value.clone()),
+                        None => add(&mut update, "$unset", field, ""),
+                    }
+                }
+                update.into()
+            }
+            Self::Update(Update::Pipeline(stages)) => {
+                let mut stages = stages.clone();
+                let mut own = next(settings, mark);
+                own.extend(literals(with));
+                stages.push(doc! { "$set": own });
+                let absent: Vec<&str> = settings
+                    .change_fields()
+                    .filter(|field| !with.contains_key(field))
+                    .collect();
+                if !absent.is_empty() {
+                    stages.push(doc! { "$unset": absent });
+                }
+                stages.into()
+            }
+            Self::Replace(document) => {
+                let mut own = doc! { settings.id.as_str(): format!("${}", settings.id) };
+                own.extend(next(settings, mark));
+                own.extend(literals(with));
+                let merged = vec![doc! { "_id": "$_id" }, doc! { "$literal": document }, own];
+                vec![doc! { "$replaceWith": { "$mergeObjects": merged } }].into()
+            }
+            Self::Nothing => vec![doc! { "$set": next(settings, mark) }].into(),
+            Self::Delete => {
+                let mut tombstone = doc! { "_id": "$_id", settings.id.as_str(): format!("${}", settings.id) };
+                tombstone.extend(next(settings, mark));
+                tombstone.insert(settings.deleted.as_str(), true);
+                tombstone.extend(literals(with));
+                vec![doc! { "$replaceWith": tombstone }].into()
+            }
+        }
+    }
+}
+
+fn add(update: &mut Document, operator: &str, field: &str, value: impl Into<Bson>) {
+    match update.get_document_mut(operator) {
+        Ok(fields) => drop(fields.insert(field, value)),
+        Err(_) => drop(update.insert(operator, doc! { field: value })),
+    }
+}
+
+/// Values as expressions.
+fn literals(values: &Document) -> impl Iterator<Item = (String, Bson)> {
+    let literal = |(field, value): (&String, &Bson)| (field.clone(), doc! { "$literal": value }.into());
+    values.iter().map(literal)
+}
+
+/// The revision and the time after the previous ones, as expressions.
+fn next(settings: &Settings, mark: Option<Mark>) -> Document {
+    let (revision, time) = (settings.revision.as_str(), settings.time.as_str());
+    let mut fields = doc! {
+        revision: { "$add": [format!("${revision}"), 1] },
+        time: { "$max": [{ "$add": [format!("${time}"), 1] }, "$$NOW"] },
+    };
+    if let Some(mark) = mark {
+        fields.insert(MARK, mark.to_bson());
+    }
+    fields
+}
+
+/// Matches no document, so that an upsert inserts one, unless the unique index has the id.
+pub(crate) fn absent(settings: &Settings, id: &Bson) -> Document {
+    let mut filter = of_id(settings, id);
+    filter.insert(settings.revision.as_str(), doc! { "$lt": 0 });
+    filter
+}
+
+/// Inserts a document with the revision and a time after the newest one.
+pub(crate) fn insert(
+    settings: &Settings,
+    Encoded { document, with, .. }: &Encoded,
+    newest: Option<Head>,
+    mark: Option<Mark>,
+) -> Vec<Document> {
+    let mut own = after(settings, newest);
+    own.extend(literals(with));
+    if let Some(mark) = mark {
+        own.insert(MARK, mark.to_bson());
+    }
+    let merged = vec![doc! { "$literal": document }, own];
+    vec![doc! { "$replaceWith": { "$mergeObjects": merged } }]
+}
+
+/// Gives a current document the revision and a time after the newest one.
+pub(crate) fn number_after(settings: &Settings, newest: Option<Head>) -> Vec<Document> {
+    vec![doc! { "$set": after(settings, newest) }]
+}
+
+fn after(settings: &Settings, newest: Option<Head>) -> Document {
+    let revision = number(newest.map_or(0, |newest| newest.revision) + 1);
+    let time = match newest {
+        Some(newest) => doc! { "$max": [newest.next_time(), "$$NOW"] }.into(),
+        None => Bson::from("$$NOW"),
+    };
+    doc! { settings.revision.as_str(): revision, settings.time.as_str(): time }
+}
+
+pub(crate) fn unmark() -> Document {
+    doc! { "$unset": { MARK: "" } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operators() -> Change {
+        Change::Update(Update::Operators(
+            doc! { "$push": { "items": "watch" }, "$inc": { "price": 2 } },
+        ))
+    }
+
+    fn head() -> Head {
+        Head {
+            revision: 3,
+            time: DateTime::from_millis(1000),
+            is_deleted: false,
+            mark: None,
+        }
+    }
+
+    fn document(update: UpdateModifications) -> Document {
+        match update {
+            UpdateModifications::Document(update) => update,
+            _ => panic!("not a document"),
+        }
+    }
+
+    #[test]
+    fn an_update_by_operators_is_the_manuals() {
+        let settings = Settings::example();
+        let update = document(operators().update(&settings, Clock::Server, None, &Document::new()));
+        let expected = doc! {
+            "$push": { "items": "watch" },
+            "$inc": { "price": 2, "revision": 1 },
+            "$currentDate": { "dateSet": true },
+        };
+        assert_eq!(update, expected);
+        assert_eq!(
+            changeable(&settings, &Bson::Int32(1), None, &operators(), Clock::Server),
+            doc! {
+                "policyId": { "$eq": 1 },
+                "revision": { "$gte": 1 },
+                "deleted": { "$ne": true },
+                "mongo_patterns_unrecorded": { "$exists": false },
+                "$expr": { "$lt": ["$dateSet", "$$NOW"] },
+            }
+        );
+    }
+
+    #[test]
+    fn a_clock_that_went_back_is_replaced_by_the_previous_time() {
+        let settings = Settings::example();
+        let clock = Clock::After(head(), head().next_time());
+        let mark = Mark::new(false);
+        let update = document(operators().update(&settings, clock, Some(mark), &Document::new()));
+        let time = DateTime::from_millis(1001);
+        assert_eq!(
+            update.get_document("$set").unwrap(),
+            &doc! { "dateSet": time, "mongo_patterns_unrecorded": mark.to_bson() }
+        );
+        let filter = changeable(&settings, &Bson::Int32(1), Some(3), &operators(), clock);
+        assert_eq!(filter.get_i32("revision").unwrap(), 3);
+        assert_eq!(*filter.get_datetime("dateSet").unwrap(), head().time);
+        assert!(!filter.contains_key("$expr"));
+    }
+
+    #[test]
+    fn a_replacement_keeps_the_ids_and_is_never_an_expression() {
+        let settings = Settings::example();
+        let change = Change::Replace(doc! { "name": "$policyId" });
+        let UpdateModifications::Pipeline(stages) = change.update(&settings, Clock::Server, None, &Document::new())
+        else {
+            panic!("not a pipeline");
+        };
+        let next = doc! {
+            "policyId": "$policyId",
+            "revision": { "$add": ["$revision", 1] },
+            "dateSet": { "$max": [{ "$add": ["$dateSet", 1] }, "$$NOW"] },
+        };
+        let merged = vec![
+            doc! { "_id": "$_id" },
+            doc! { "$literal": { "name": "$policyId" } },
+            next,
+        ];
+        assert_eq!(stages, [doc! { "$replaceWith": { "$mergeObjects": merged } }]);
+    }
+
+    #[test]
+    fn a_change_is_described_by_the_fields_of_its_call_alone() {
+        let settings = Settings::with_change_fields();
+        let with = doc! { "reason": "$price" };
+        let update = |change: Change| change.update(&settings, Clock::Server, None, &with);
+        let operators = document(update(operators()));
+        assert_eq!(operators.get_document("$set").unwrap(), &with);
+        assert_eq!(operators.get_document("$unset").unwrap(), &doc! { "changedBy": "" });
+        let literal = Bson::from(doc! { "$literal": "$price" });
+        let stages = |change: Change| match update(change) {
+            UpdateModifications::Pipeline(stages) => stages,
+            _ => panic!("not a pipeline"),
+        };
+        let pipeline = stages(Change::Update(Update::Pipeline(vec![doc! { "$set": { "a": 1 } }])));
+        assert_eq!(pipeline[1].get_document("$set").unwrap().get("reason"), Some(&literal));
+        assert_eq!(pipeline[2], doc! { "$unset": ["changedBy"] });
+        let deleted = stages(Change::Delete).remove(0);
+        assert_eq!(
+            deleted.get_document("$replaceWith").unwrap().get("reason"),
+            Some(&literal)
+        );
+        assert_eq!(stages(Change::Nothing).len(), 1);
+    }
+
+    #[test]
+    fn an_insert_continues_after_the_newest_revision() {
+        let settings = Settings::example();
+        let own = |newest| {
+            let encoded = Encoded {
+                id: 1.into(),
+                document: doc! { "policyId": 1 },
+                with: Document::new(),
+            };
+            let stages = insert(&settings, &encoded, newest, None);
+            let merged = stages[0]
+                .get_document("$replaceWith")
+                .unwrap()
+                .get_array("$mergeObjects")
+                .unwrap();
+            merged[1].clone()
+        };
+        assert_eq!(own(None), Bson::from(doc! { "revision": 1, "dateSet": "$$NOW" }));
+        let time = DateTime::from_millis(1001);
+        assert_eq!(
+            own(Some(head())),
+            Bson::from(doc! { "revision": 4, "dateSet": { "$max": [time, "$$NOW"] } })
+        );
+    }
+}

@@ -1,0 +1,46 @@
+//! The commands of a follower.
+
+use super::number;
+use crate::form::document::Head;
+use crate::prelude::*;
+
+/// Projects the events of the change stream to the images of the document and the time.
+pub(crate) fn changes() -> Vec<Document> {
+    vec![doc! { "$project": {
+        "operationType": 1,
+        "clusterTime": 1,
+        "wallTime": 1,
+        "fullDocument": 1,
+        "fullDocumentBeforeChange": 1,
+    } }]
+}
+
+/// The settings that all followers of one name share.
+pub(crate) fn record_settings(settings: &Settings, current: &str, revisions: &str) -> Document {
+    doc! {
+        "pattern": "history",
+        "current": current,
+        "revisions": revisions,
+        "id": settings.id.as_str(),
+        "revision": settings.revision.as_str(),
+        "time": settings.time.as_str(),
+    }
+}
+
+/// Gives a current document the number and the time of a revision.
+pub(crate) fn set_head(settings: &Settings, head: Head) -> Vec<Document> {
+    vec![doc! { "$set": {
+        settings.revision.as_str(): number(head.revision),
+        settings.time.as_str(): head.time,
+    } }]
+}
+
+/// The revision of a deletion.
+pub(crate) fn tombstone(settings: &Settings, id: &Bson, head: Head) -> Document {
+    doc! {
+        settings.id.as_str(): id,
+        settings.revision.as_str(): number(head.revision),
+        settings.time.as_str(): head.time,
+        settings.deleted.as_str(): true,
+    }
+}

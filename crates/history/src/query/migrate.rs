@@ -1,0 +1,166 @@
+//! The commands of the migration of existing collections.
+
+use mongo_patterns_core::migration::count_if;
+
+use crate::form::document::MARK;
+use crate::prelude::*;
+
+/// Counts the stored documents that cannot be migrated.
+pub(crate) fn inspection(settings: &Settings, are_revisions: bool) -> Vec<Document> {
+    let [id, revision, time, deleted] =
+        [&settings.id, &settings.revision, &settings.time, &settings.deleted].map(|field| format!("${field}"));
+    let type_of = |field: &str, types: Vec<&str>| doc! { "$in": [{ "$type": field }, types] };
+    let is_number = doc! { "$and": [
+        { "$isNumber": &revision },
+        { "$gte": [&revision, 1] },
+        { "$eq": [{ "$mod": [&revision, 1] }, 0] },
+    ] };
+    // Without a number, `$mod` would fail.
+    let is_number = doc! { "$cond": [{ "$isNumber": &revision }, is_number, false] };
+    let missing = |field: &str| match are_revisions {
+        true => doc! { "$literal": false },
+        false => doc! { "$eq": [{ "$type": field }, "missing"] },
+    };
+    let mut group = doc! { "_id": null };
+    let no_id = type_of(
+        &id,
+        vec!["missing", "null", "undefined", "array", "regex", "minKey", "maxKey"],
+    );
+    count_if(&mut group, "no_id", no_id, 1, "$_id");
+    let no_number = doc! { "$not": [{ "$or": [missing(&revision), is_number] }] };
+    count_if(&mut group, "no_number", no_number, 1, "$_id");
+    let no_time = doc! { "$not": [{ "$or": [missing(&time), type_of(&time, vec!["date"])] }] };
+    count_if(&mut group, "no_time", no_time, 1, "$_id");
+    // The deletions of an earlier migration, or of a repository, are revisions.
+    let is_reserved = match are_revisions {
+        true => doc! { "$not": [type_of(&deleted, vec!["missing", "bool"])] },
+        false => doc! { "$and": [
+            { "$ne": [{ "$type": &deleted }, "missing"] },
+            { "$eq": [{ "$type": format!("${MARK}") }, "missing"] },
+        ] },
+    };
+    count_if(&mut group, "reserved", is_reserved, 1, "$_id");
+    vec![doc! { "$group": group }]
+}
+
+/// The numbers that several revisions of a document have.
+pub(crate) fn duplicates(settings: &Settings) -> Vec<Document> {
+    let of = doc! { "id": format!("${}", settings.id), "revision": format!("${}", settings.revision) };
+    vec![
+        doc! { "$group": { "_id": of, "n": { "$sum": 1 }, "ids": { "$push": "$_id" } } },
+        doc! { "$match": { "n": { "$gt": 1 } } },
+        doc! { "$project": { "_id": 0, "ids": 1 } },
+    ]
+}
+
+/// Matches revisions by their `_id`.
+pub(crate) fn by_ids(ids: &[Bson]) -> Document {
+    doc! { "_id": { "$in": ids } }
+}
+
+/// Matches current documents without a number.
+pub(crate) fn unnumbered(settings: &Settings) -> Document {
+    doc! { settings.revision.as_str(): { "$exists": false } }
+}
+
+/// Counts the current documents without a number that have revisions.
+pub(crate) fn unnumbered_with_revisions(settings: &Settings, revisions: &str) -> Vec<Document> {
+    let lookup = doc! {
+        "from": revisions,
+        "localField": settings.id.as_str(),
+        "foreignField": settings.id.as_str(),
+        "as": "mongo_patterns_revisions",
+    };
+    vec![
+        doc! { "$match": unnumbered(settings) },
+        doc! { "$lookup": lookup },
+        doc! { "$match": { "mongo_patterns_revisions": { "$ne": [] } } },
+        doc! { "$group": { "_id": null, "n": { "$sum": 1 }, "nOne": { "$max": "$_id" } } },
+    ]
+}
+
+/// Gives the number 1 to current documents without one, and a time to those without one.
+pub(crate) fn number(settings: &Settings) -> Vec<Document> {
+    let or = |field: &FieldName, value: Bson| doc! { "$ifNull": [format!("${field}"), value] };
+    vec![doc! { "$set": {
+        settings.revision.as_str(): or(&settings.revision, 1.into()),
+        settings.time.as_str(): or(&settings.time, "$$NOW".into()),
+    } }]
+}
+
+/// Matches current documents without a number or a time.
+pub(crate) fn incomplete(settings: &Settings) -> Document {
+    doc! { "$or": [unnumbered(settings), { settings.time.as_str(): { "$exists": false } }] }
+}
+
+/// Stores the missing copies of the current documents.
+pub(crate) fn record(settings: &Settings, revisions: &str) -> Vec<Document> {
+    let merge = doc! {
+        "into": revisions,
+        "on": [settings.id.as_str(), settings.revision.as_str()],
+        "whenMatched": "keepExisting",
+        "whenNotMatched": "insert",
+    };
+    vec![
+        doc! { "$match": { MARK: { "$exists": false } } },
+        // The server gives each copy an `_id` of its own.
+        doc! { "$unset": "_id" },
+        doc! { "$merge": merge },
+    ]
+}
+
+/// Counts the elements of embedded histories that cannot be migrated.
+pub(crate) fn embedded_inspection(settings: &Settings, array: &FieldName) -> Vec<Document> {
+    let versions = format!("${array}");
+    let time = format!("$$this.{}", settings.time);
+    let is_document = doc! { "$and": [
+        { "$eq": [{ "$type": "$$this" }, "object"] },
+        { "$eq": [{ "$type": time }, "date"] },
+    ] };
+    let are_documents = doc! { "$allElementsTrue": [{ "$map": { "input": &versions, "in": is_document } }] };
+    let is_array = doc! { "$cond": [{ "$isArray": &versions }, are_documents, false] };
+    let mut group = doc! { "_id": null };
+    count_if(&mut group, "no_array", doc! { "$not": [is_array] }, 1, "$_id");
+    let numbered = doc! { "$ne": [{ "$type": format!("${}", settings.revision) }, "missing"] };
+    count_if(&mut group, "numbered", numbered, 1, "$_id");
+    vec![doc! { "$match": embedding(array) }, doc! { "$group": group }]
+}
+
+/// Matches documents with an embedded history.
+pub(crate) fn embedding(array: &FieldName) -> Document {
+    doc! { array.as_str(): { "$exists": true } }
+}
+
+/// Stores the versions of embedded histories as the first revisions of their documents.
+pub(crate) fn unwind(settings: &Settings, array: &FieldName, revisions: &str) -> Vec<Document> {
+    let own = doc! {
+        settings.id.as_str(): format!("${}", settings.id),
+        settings.revision.as_str(): { "$toInt": { "$add": ["$mongo_patterns_position", 1] } },
+    };
+    let version = format!("${array}");
+    vec![
+        doc! { "$match": embedding(array) },
+        doc! { "$unwind": { "path": &version, "includeArrayIndex": "mongo_patterns_position" } },
+        doc! { "$replaceWith": { "$mergeObjects": [&version, own] } },
+        doc! { "$unset": "_id" },
+        doc! { "$merge": {
+            "into": revisions,
+            "on": [settings.id.as_str(), settings.revision.as_str()],
+            "whenMatched": "keepExisting",
+            "whenNotMatched": "insert",
+        } },
+    ]
+}
+
+/// Removes the embedded history, and sets the number after its versions.
+pub(crate) fn remove_embedded(settings: &Settings, array: &FieldName) -> Vec<Document> {
+    let versions = format!("${array}");
+    let after = doc! { "$add": [{ "$size": { "$ifNull": [&versions, []] } }, 1] };
+    vec![
+        doc! { "$set": {
+            settings.revision.as_str(): after,
+            settings.time.as_str(): { "$ifNull": [format!("${}", settings.time), "$$NOW"] },
+        } },
+        doc! { "$unset": array.as_str() },
+    ]
+}

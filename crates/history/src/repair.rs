@@ -1,0 +1,109 @@
+//! Finds and repairs problems of histories.
+
+mod examine;
+pub(crate) mod finding;
+pub(crate) mod scan;
+
+use mongo_patterns_core::catalog::{Tally, check_fields};
+
+use self::finding::{Finding, Problem, Repaired, Unrepaired};
+use self::scan::Scan;
+use crate::form::document::{Head, copy};
+use crate::query::change::Change;
+use crate::query::options::Reader;
+use crate::read::find_current;
+use crate::repository::prelude::*;
+use crate::write::change::{Write, run_in, with_head};
+use crate::write::record::{Duplicate, complete, refused};
+
+/// Compares the settings with the catalog.
+pub(crate) async fn check_settings(shared: &Shared) -> Result<()> {
+    shared.entry().check(&mut Steps::run()).await?;
+    shared.check_indexes().await
+}
+
+/// Compares the settings with the catalog. A repair of collections without an entry also compares them with the
+/// documents.
+pub(crate) async fn check_repair(shared: &Shared, is_repair: bool) -> Result<()> {
+    let has_entry = shared.entry().check(&mut Steps::run()).await?;
+    shared.check_indexes().await?;
+    if has_entry || !is_repair {
+        return Ok(());
+    }
+    let fields = shared.settings.fields_of_revision();
+    check_fields(&mut Steps::run(), &shared.current, &fields).await?;
+    check_fields(&mut Steps::run(), &shared.revisions, &fields).await?;
+    let documents = shared.current.estimated_document_count().await;
+    let mut tally = Tally::of(documents.map_err(CommandError::of_read)?);
+    let mut scan = Scan::new(shared, None);
+    while let Some(finding) = scan.next().await? {
+        tally.add(&finding.problem)?;
+    }
+    Ok(())
+}
+
+/// Repairs the next finding of a scan.
+pub(crate) async fn next(shared: &Shared, scan: &mut Scan<'_>, dry_run: bool) -> Result<Option<Repaired>> {
+    let Some(finding) = scan.next().await? else {
+        return Ok(None);
+    };
+    let unrepaired = match finding.problem {
+        Problem::Unrecorded { .. } | Problem::Different { .. } if dry_run => None,
+        Problem::Unrecorded { revision } => record(shared, &finding, revision).await?,
+        Problem::Different { revision } => record_as_next(shared, &finding, revision).await?,
+        Problem::Gap { .. } | Problem::TimeReversed { .. } => Some(Unrepaired::Unknown),
+        Problem::Ahead { .. } => Some(Unrepaired::Ahead),
+        Problem::CurrentMissing { .. } => Some(Unrepaired::CurrentMissing),
+        Problem::Invalid => Some(Unrepaired::Invalid),
+    };
+    Ok(Some(Repaired { finding, unrepaired }))
+}
+
+/// Stores the copy of a current document, and removes its mark.
+async fn record(shared: &Shared, finding: &Finding, revision: u64) -> Result<Option<Unrepaired>> {
+    let id = &finding.document_id;
+    let _locked = shared.lock(id).await;
+    let Some(document) = find_current(shared, id, Reader::Write, None).await? else {
+        return Ok(None);
+    };
+    let Some(head) = Head::of(&shared.settings, &document) else {
+        return Ok(Some(Unrepaired::Invalid));
+    };
+    if let Some(mark) = head.mark {
+        let completed = complete(shared, &with_head(&shared.settings, document)?, mark, None).await;
+        return match completed {
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Some(Unrepaired::Ahead)),
+            completed => completed.map(|()| None),
+        };
+    }
+    if head.revision != revision {
+        return Ok(None);
+    }
+    let copy = copy(&document, mongodb::bson::oid::ObjectId::new())?;
+    let stored = send::insert_one(None, &shared.revisions, &copy, None).await;
+    stored
+        .map(|_| None)
+        .or_else(|error| match Duplicate::of(&shared.settings, &error) {
+            // Another client has stored it.
+            Some(Duplicate::Revision) => Ok(None),
+            Some(Duplicate::Other) => Err(refused()),
+            None => Err(error.into()),
+        })
+}
+
+/// Stores what another program wrote to a current document as its next revision.
+async fn record_as_next(shared: &Shared, finding: &Finding, revision: u64) -> Result<Option<Unrepaired>> {
+    let write = Write {
+        shared,
+        id: finding.document_id.clone(),
+        change: Change::Nothing,
+        expected: Some(revision),
+        with: Document::new(),
+    };
+    match run_in(&write, None).await {
+        // Another client has stored it as a revision, or deleted the document.
+        Err(error) if matches!(error.kind(), ErrorKind::RevisionMismatch | ErrorKind::NotFound) => Ok(None),
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Some(Unrepaired::Ahead)),
+        written => written.map(|_| None),
+    }
+}

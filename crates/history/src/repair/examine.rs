@@ -1,0 +1,126 @@
+//! The check of one document and all of its revisions.
+
+use std::time::Duration;
+
+use super::finding::Problem;
+use crate::form::document::{Head, is_copy};
+use crate::query::options::Reader;
+use crate::query::scan;
+use crate::read::{find_copy, find_current, find_newest, hinted};
+use crate::repository::prelude::*;
+
+/// The time that a writer of another process normally needs between two of its commands.
+const BETWEEN_COMMANDS: Duration = Duration::from_millis(50);
+
+/// Returns the problems of one document. Writers of this process wait. A problem that a writer of another process could be
+/// correcting is read twice.
+pub(crate) async fn examine(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
+    let _locked = shared.lock(id).await;
+    let problems = read(shared, id).await?;
+    if problems.is_empty() {
+        return Ok(problems);
+    }
+    tokio::time::sleep(BETWEEN_COMMANDS).await;
+    let again = read(shared, id).await?;
+    Ok(again.into_iter().filter(|problem| problems.contains(problem)).collect())
+}
+
+/// Reads the current document, then its revisions, and then the current document again: a revision that the first read
+/// saw must have its predecessors, and the second read must have seen the newest revision.
+async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
+    let settings = &shared.settings;
+    let mut problems = Vec::new();
+    let current = find_current(shared, id, Reader::Write, None).await?;
+    let newest = chain(shared, id, &mut problems).await?;
+    match current.as_ref().map(|current| (current, Head::of(settings, current))) {
+        Some((_, None)) => problems.push(Problem::Invalid),
+        Some((current, Some(head))) => {
+            let revision = head.revision;
+            if let Some(newest) = newest
+                && newest.revision + 1 < revision
+            {
+                let (from, to) = (newest.revision + 1, revision - 1);
+                problems.push(Problem::Gap { from, to });
+            }
+            match find_copy(shared, id, revision, Reader::Write, None).await? {
+                Some(copy) if !is_copy(current, &copy)? => problems.push(Problem::Different { revision }),
+                Some(_) if head.mark.is_none() => {}
+                _ => problems.push(Problem::Unrecorded { revision }),
+            }
+        }
+        None => {}
+    }
+    let Some(newest) = newest else {
+        return Ok(problems);
+    };
+    let revision = newest.revision;
+    let after = find_current(shared, id, Reader::Write, None).await?;
+    match after.as_ref().map(|after| Head::of(settings, after)) {
+        Some(Some(head)) if head.revision < revision => problems.push(Problem::Ahead { revision }),
+        None if current.is_none() && !newest.is_deleted => {
+            // The document can have been inserted and deleted since the first read.
+            let still = find_newest(shared, id, None)
+                .await?
+                .and_then(|newest| Head::of(settings, &newest));
+            if still.is_some_and(|still| still.revision == revision) {
+                problems.push(Problem::CurrentMissing { revision });
+            }
+        }
+        _ => {}
+    }
+    Ok(problems)
+}
+
+/// Reads all revisions, and returns the newest.
+async fn chain(shared: &Shared, id: &Bson, problems: &mut Vec<Problem>) -> Result<Option<Head>> {
+    let settings = &shared.settings;
+    let rows = shared.revisions.aggregate(scan::chain(settings, Some(id)));
+    let rows = rows
+        .with_options(options::scan(&settings.revision_index))
+        .with_type::<RawDocumentBuf>();
+    let named = |error| hinted(CommandError::of_read(error), &settings.revision_index);
+    let mut rows = rows.await.map_err(named)?;
+    let mut newest: Option<Head> = None;
+    while let Some(row) = rows.try_next().await.map_err(CommandError::of_read)? {
+        let Some(head) = Head::of(settings, &row) else {
+            problems.push(Problem::Invalid);
+            continue;
+        };
+        problems.extend(newest.into_iter().flat_map(|previous| between(previous, head)));
+        newest = Some(head);
+    }
+    Ok(newest)
+}
+
+/// Returns the problems between two adjacent revisions.
+pub(super) fn between(previous: Head, next: Head) -> impl Iterator<Item = Problem> {
+    let (from, to) = (previous.revision + 1, next.revision - 1);
+    let gap = (from <= to).then_some(Problem::Gap { from, to });
+    let revision = next.revision;
+    let reversed = (next.time <= previous.time).then_some(Problem::TimeReversed { revision });
+    gap.into_iter().chain(reversed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_and_a_time_that_goes_back_are_found_between_two_revisions() {
+        let head = |revision, millis| Head {
+            revision,
+            time: DateTime::from_millis(millis),
+            is_deleted: false,
+            mark: None,
+        };
+        let found = |previous, next| between(previous, next).collect::<Vec<_>>();
+        assert_eq!(found(head(1, 10), head(2, 11)), []);
+        assert_eq!(found(head(1, 10), head(2, 10)), [Problem::TimeReversed { revision: 2 }]);
+        let gap = Problem::Gap { from: 2, to: 4 };
+        assert_eq!(found(head(1, 10), head(5, 20)), [gap]);
+        assert_eq!(
+            found(head(1, 10), head(5, 9)),
+            [gap, Problem::TimeReversed { revision: 5 }]
+        );
+    }
+}

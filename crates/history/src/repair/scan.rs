@@ -1,0 +1,228 @@
+//! Reads all documents and revisions.
+//!
+//! # Design
+//!
+//! ## Why is every suspect examined by itself?
+//!
+//! Two cursors do not read all documents at one moment, and writers and prunes are concurrent. So a scan only collects
+//! suspects, and [`examine`](super::examine) reads each of them in an order that writers cannot disturb.
+
+use std::collections::{HashSet, VecDeque};
+
+use mongodb::Cursor;
+
+use super::examine::{between, examine};
+use super::finding::Finding;
+use crate::form::document::{Head, id_in, is_copy};
+use crate::query::scan;
+use crate::read::hinted;
+use crate::repository::prelude::*;
+
+/// How many documents are compared by one command.
+const BATCH: usize = 100;
+
+/// A scan of both collections.
+pub(crate) struct Scan<'a> {
+    shared: &'a Shared,
+    reporter: Reporter<'a>,
+    phase: Phase,
+    /// The documents to examine.
+    suspects: VecDeque<Bson>,
+    /// The documents that were examined, by the texts of their ids.
+    examined: HashSet<String>,
+    findings: VecDeque<Finding>,
+}
+
+enum Phase {
+    Start,
+    /// The current documents, each of which must equal its copy.
+    Current(Cursor<RawDocumentBuf>),
+    /// The revisions, with the last one that was read.
+    Revisions(Cursor<RawDocumentBuf>, Option<Last>),
+    End,
+}
+
+/// The last revision that a scan has read.
+struct Last {
+    id: Bson,
+    head: Option<Head>,
+    is_suspect: bool,
+}
+
+impl<'a> Scan<'a> {
+    pub(crate) fn new(shared: &'a Shared, on_progress: Option<OnProgress<'a>>) -> Self {
+        Self {
+            shared,
+            reporter: Reporter::new(on_progress),
+            phase: Phase::Start,
+            suspects: VecDeque::new(),
+            examined: HashSet::new(),
+            findings: VecDeque::new(),
+        }
+    }
+
+    /// Returns the next finding.
+    pub(crate) async fn next(&mut self) -> Result<Option<Finding>> {
+        loop {
+            if let Some(finding) = self.findings.pop_front() {
+                return Ok(Some(finding));
+            }
+            if let Some(id) = self.suspects.front().cloned() {
+                if !self.examined.contains(&document_id::text(&id)) {
+                    let problems = examine(self.shared, &id).await?;
+                    self.examined.insert(document_id::text(&id));
+                    let finding = |problem| Finding {
+                        document_id: id.clone(),
+                        problem,
+                    };
+                    self.findings.extend(problems.into_iter().map(finding));
+                }
+                self.suspects.pop_front();
+                continue;
+            }
+            match &mut self.phase {
+                Phase::Start => self.start().await?,
+                Phase::Current(_) => self.read_current().await?,
+                Phase::Revisions(..) => self.read_revisions().await?,
+                Phase::End => return Ok(None),
+            }
+        }
+    }
+
+    async fn start(&mut self) -> Result<()> {
+        let Shared {
+            current,
+            revisions,
+            settings,
+            ..
+        } = self.shared;
+        if self.reporter.is_asked() {
+            let documents = current
+                .estimated_document_count()
+                .await
+                .map_err(CommandError::of_read)?;
+            let copies = revisions
+                .estimated_document_count()
+                .await
+                .map_err(CommandError::of_read)?;
+            self.reporter.begin(documents + copies);
+        }
+        let rows = current.aggregate(scan::current(settings));
+        let rows = rows
+            .with_options(options::scan(&settings.current_index))
+            .with_type::<RawDocumentBuf>();
+        let named = |error| hinted(CommandError::of_read(error), &settings.current_index);
+        self.phase = Phase::Current(rows.await.map_err(named)?);
+        Ok(())
+    }
+
+    /// Compares a batch of current documents with their copies.
+    async fn read_current(&mut self) -> Result<()> {
+        let Phase::Current(rows) = &mut self.phase else {
+            return Ok(());
+        };
+        let settings = &self.shared.settings;
+        let batch = read_batch(rows).await?;
+        if batch.is_empty() {
+            let rows = self.shared.revisions.aggregate(scan::chain(settings, None));
+            let rows = rows
+                .with_options(options::scan(&settings.revision_index))
+                .with_type::<RawDocumentBuf>();
+            let named = |error| hinted(CommandError::of_read(error), &settings.revision_index);
+            self.phase = Phase::Revisions(rows.await.map_err(named)?, None);
+            return Ok(());
+        }
+        let documents = batch
+            .iter()
+            .map(|row| (id_in(settings, row), Head::of(settings, row), row));
+        let documents: Vec<_> = documents.collect();
+        let heads = documents.iter().filter_map(|(id, head, _)| Some((id, (*head)?)));
+        let copies = match heads.clone().next() {
+            Some(_) => find(&self.shared.revisions, scan::copies(settings, heads)).await?,
+            None => Vec::new(),
+        };
+        for (id, head, row) in &documents {
+            let own = |copy: &&RawDocumentBuf| {
+                let copied = Head::of(settings, copy).map(|copied| copied.revision);
+                copied == head.map(|head| head.revision) && id_in(settings, copy) == *id
+            };
+            let is_correct = match (head, copies.iter().find(own)) {
+                (Some(head), Some(copy)) => head.mark.is_none() && is_copy(row, copy)?,
+                _ => false,
+            };
+            if !is_correct {
+                self.suspects.push_back(id.clone());
+            }
+        }
+        self.reporter.advance(batch.len() as u64);
+        Ok(())
+    }
+
+    /// Compares a batch of revisions with each other, and the newest ones with their current documents.
+    async fn read_revisions(&mut self) -> Result<()> {
+        let Phase::Revisions(rows, last) = &mut self.phase else {
+            return Ok(());
+        };
+        let settings = &self.shared.settings;
+        let batch = read_batch(rows).await?;
+        let mut newest = Vec::new();
+        for row in &batch {
+            let (id, head) = (id_in(settings, row), Head::of(settings, row));
+            match last.as_mut().filter(|last| last.id == id) {
+                Some(last) => {
+                    last.is_suspect |= match (last.head, head) {
+                        (Some(previous), Some(head)) => between(previous, head).next().is_some(),
+                        _ => true,
+                    };
+                    last.head = head;
+                }
+                None => {
+                    let is_suspect = head.is_none();
+                    newest.extend(last.replace(Last { id, head, is_suspect }));
+                }
+            }
+        }
+        if batch.is_empty() {
+            newest.extend(last.take());
+            self.phase = Phase::End;
+        }
+        let current = match newest.is_empty() {
+            true => Vec::new(),
+            false => {
+                let filter = scan::current_of(settings, newest.iter().map(|last| &last.id));
+                find(&self.shared.current, filter).await?
+            }
+        };
+        for last in newest {
+            let current = current.iter().find(|current| id_in(settings, current) == last.id);
+            let current = current.map(|current| Head::of(settings, current));
+            let is_correct = match (current, last.head) {
+                (Some(Some(current)), Some(head)) => {
+                    current.revision == head.revision || current.revision == head.revision + 1
+                }
+                (None, Some(head)) => head.is_deleted,
+                _ => false,
+            };
+            if last.is_suspect || !is_correct {
+                self.suspects.push_back(last.id);
+            }
+        }
+        self.reporter.advance(batch.len() as u64);
+        Ok(())
+    }
+}
+
+async fn find(collection: &Collection<RawDocumentBuf>, filter: Document) -> Result<Vec<RawDocumentBuf>> {
+    Ok(send::find_all(None, collection, filter, options::find_some()).await?)
+}
+
+async fn read_batch(rows: &mut Cursor<RawDocumentBuf>) -> Result<Vec<RawDocumentBuf>> {
+    let mut batch = Vec::new();
+    while batch.len() < BATCH {
+        match rows.try_next().await.map_err(CommandError::of_read)? {
+            Some(row) => batch.push(row),
+            None => break,
+        }
+    }
+    Ok(batch)
+}

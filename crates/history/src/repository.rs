@@ -1,0 +1,233 @@
+//! The repository, and what its actions share.
+
+use std::sync::Arc;
+
+use mongo_patterns_core::action::Call;
+use mongo_patterns_core::catalog::Entry;
+use mongo_patterns_core::index::{Ensure, IndexPlan};
+use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
+use mongodb::options::{CollectionOptions, WriteConcern};
+use tokio::sync::OnceCell;
+
+use crate::prelude::*;
+use crate::query;
+use crate::settings::WriteForm;
+
+/// A collection of current documents, and a collection of all of their revisions.
+///
+/// `D` is the type of a document. See the [crate](crate) for the stored documents and the guarantees.
+///
+/// A clone is cheap. Build one repository for the two collections and clone it: the clones share per-key locks, so that
+/// the writes of one process to one document do not conflict.
+pub struct HistoryRepository<D> {
+    shared: Arc<Shared>,
+    types: PhantomData<fn() -> D>,
+}
+
+/// The part of a repository that does not depend on the type of the documents.
+pub(crate) struct Shared {
+    pub(crate) current: Collection<RawDocumentBuf>,
+    pub(crate) revisions: Collection<RawDocumentBuf>,
+    pub(crate) settings: Settings,
+    locks: Arc<KeyLocks>,
+    deployment: OnceCell<Deployment>,
+    indexes: OnceCell<()>,
+}
+
+/// What the server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deployment {
+    Standalone,
+    ReplicaSet,
+    /// The router of a sharded cluster.
+    Router,
+}
+
+mongo_patterns_core::redacted_debug!(
+    Shared,
+    |shared| "collection" = shared.current.namespace(),
+    "revisions_collection" = shared.revisions.namespace()
+);
+
+impl Shared {
+    pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
+        Call {
+            pattern: "history",
+            operation,
+            collection: &self.current,
+        }
+    }
+
+    /// Returns the entry in the catalog.
+    pub(crate) fn entry(&self) -> Entry {
+        let settings = self.settings.stored_form(self.revisions.name());
+        Entry::new("history", &self.current, None, settings)
+    }
+
+    pub(crate) fn current_plan(&self) -> IndexPlan {
+        self.settings.current_plan(self.current.name())
+    }
+
+    pub(crate) fn revisions_plan(&self) -> IndexPlan {
+        self.settings.revisions_plan(self.revisions.name())
+    }
+
+    /// Returns what creates the indexes and the entry.
+    pub(crate) fn ensure(&self) -> Ensure<'_> {
+        Ensure {
+            call: self.operation("ensure_indexes"),
+            plan: self.revisions_plan(),
+            collection: &self.revisions,
+            other: Some(&self.current),
+            other_plan: Some(self.current_plan()),
+            further: Vec::new(),
+            entry: self.entry(),
+            fields: self.settings.fields_of_revision(),
+            family: None,
+            has_indexes: None,
+        }
+    }
+
+    /// Returns what the server is. One round trip, once.
+    pub(crate) async fn deployment(&self) -> Result<Deployment> {
+        let detect = || async {
+            let admin = self.current.client().database("admin");
+            let hello = admin.run_command(query::hello()).await.map_err(CommandError::of_read)?;
+            let is_router = hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid");
+            Ok(match (is_router, hello.contains_key("setName")) {
+                (true, _) => Deployment::Router,
+                (false, true) => Deployment::ReplicaSet,
+                (false, false) => Deployment::Standalone,
+            })
+        };
+        self.deployment.get_or_try_init(detect).await.copied()
+    }
+
+    /// Returns the form that the user chose, or that the deployment supports.
+    pub(crate) async fn write_form(&self) -> Result<WriteForm> {
+        match self.settings.form {
+            Some(form) => Ok(form),
+            None if self.deployment().await? == Deployment::Standalone => Ok(WriteForm::CompareAndSet),
+            None => Ok(WriteForm::Transaction),
+        }
+    }
+
+    /// Checks that the indexes exist, and detects the deployment: three round trips, once. Without the unique indexes, a write
+    /// could store a revision twice.
+    pub(crate) async fn check_indexes(&self) -> Result<()> {
+        let check = || async {
+            self.deployment().await?;
+            self.current_plan().check(&self.current).await?;
+            self.revisions_plan().check(&self.revisions).await
+        };
+        self.indexes.get_or_try_init(check).await.copied()
+    }
+
+    /// Returns the same with the write concern `majority`.
+    pub(crate) fn with_majority(&self) -> Self {
+        let of = |collection: &Collection<RawDocumentBuf>| {
+            let options = CollectionOptions::builder().write_concern(WriteConcern::majority());
+            let namespace = collection.namespace();
+            let database = collection.client().database(&namespace.db);
+            database.collection_with_options(&namespace.coll, options.build())
+        };
+        Self {
+            current: of(&self.current),
+            revisions: of(&self.revisions),
+            settings: self.settings.clone(),
+            locks: Arc::clone(&self.locks),
+            deployment: self.deployment.clone(),
+            indexes: self.indexes.clone(),
+        }
+    }
+
+    /// Locks a document within this process.
+    pub(crate) async fn lock(&self, id: &Bson) -> LockedKeys {
+        self.locks.exclusive(&document_id::text(id)).await
+    }
+}
+
+impl<D> HistoryRepository<D> {
+    pub(crate) fn new(
+        current: Collection<RawDocumentBuf>,
+        revisions: Collection<RawDocumentBuf>,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                current,
+                revisions,
+                settings,
+                locks: Arc::default(),
+                deployment: OnceCell::new(),
+                indexes: OnceCell::new(),
+            }),
+            types: PhantomData,
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Returns the collection of the current documents, for reads that this crate does not offer. A write to it is not
+    /// recorded before the next write of the repository to the same document.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_history::HistoryRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// let of_michelle = doc! { "customerName": "Michelle" };
+    /// println!("{} policies", policies.collection().count_documents(of_michelle).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn collection(&self) -> &Collection<RawDocumentBuf> {
+        &self.shared.current
+    }
+
+    /// Returns the collection of the revisions, for reads that this crate does not offer.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_history::HistoryRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// println!("{} revisions of all policies", policies.revisions_collection().estimated_document_count().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn revisions_collection(&self) -> &Collection<RawDocumentBuf> {
+        &self.shared.revisions
+    }
+
+    /// Returns the indexes that the repository requires: those of the current documents, and those of the revisions.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_history::HistoryRepository;
+    /// # async fn f(policies: HistoryRepository<i32>) -> mongo_patterns_core::Result<()> {
+    /// let [current, revisions] = policies.indexes();
+    /// println!("{current}\n{revisions}"); // the calls of createIndex, for a shell
+    /// revisions.check(policies.revisions_collection()).await?; // an error if one is missing
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn indexes(&self) -> [IndexPlan; 2] {
+        [self.shared.current_plan(), self.shared.revisions_plan()]
+    }
+}
+
+mongo_patterns_core::clone_fields!(HistoryRepository<D>, shared, types);
+
+mongo_patterns_core::redacted_debug!(
+    HistoryRepository<D>,
+    |repository| "collection" = repository.shared.current.namespace(),
+    "revisions_collection" = repository.shared.revisions.namespace(),
+    "settings" = repository.shared.settings
+);
+
+/// The names that the modules above the repository use.
+pub(crate) mod prelude {
+    pub(crate) use super::Shared;
+    pub(crate) use crate::prelude::*;
+    pub(crate) use crate::query::{self, options};
+}

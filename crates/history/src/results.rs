@@ -1,0 +1,130 @@
+//! The results of the calls.
+
+use mongodb::bson::Timestamp;
+
+use crate::form::token::RevisionToken;
+use crate::prelude::*;
+
+/// A revision of a document that a write has stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recorded {
+    /// Its number.
+    pub revision: u64,
+    /// Its time, which is after that of the previous revision.
+    pub time: DateTime,
+}
+
+/// The result of a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deleted {
+    /// Whether the document existed. `false` is no error: a retry of a deletion that took effect finds nothing.
+    pub found: bool,
+    /// The number of the revision that records the deletion, if the document existed.
+    pub revision: Option<u64>,
+}
+
+/// A revision of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Revision<D> {
+    /// Its number, from 1.
+    pub revision: u64,
+    /// Its time.
+    pub time: DateTime,
+    /// The document as it was. `None` for the revision of a deletion.
+    pub document: Option<D>,
+    /// The values of the [fields that describe the change](crate::HistoryRepositoryBuilder::change_fields).
+    pub change: Document,
+}
+
+/// A page of the history of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RevisionPage<D> {
+    /// The revisions, in the order of the call.
+    pub revisions: Vec<Revision<D>>,
+    /// The position after the last of them. `None` if there are no more.
+    pub next: Option<RevisionToken>,
+}
+
+/// The differences between two revisions of a document.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Diff {
+    /// The fields that differ, in the order of the first revision. Empty if the revisions have the same content.
+    pub changes: Vec<FieldChange>,
+}
+
+/// A field that differs between two revisions.
+#[derive(Clone, PartialEq)]
+#[non_exhaustive]
+pub struct FieldChange {
+    /// The path of the field, such as `owner.name`, or `itemsInsured.2` for the third element of an array.
+    pub path: String,
+    /// Its value in the first revision. `None` if the first one does not have it.
+    pub before: Option<Bson>,
+    /// Its value in the second revision. `None` if the second one does not have it.
+    pub after: Option<Bson>,
+}
+
+mongo_patterns_core::redacted_debug!(
+    FieldChange,
+    |change| "added" = change.before.is_none(),
+    "removed" = change.after.is_none()
+);
+
+/// The result of a prune.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pruned {
+    /// The number of deleted revisions.
+    pub revisions: u64,
+}
+
+/// The result of a migration of existing collections.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MigratedExisting {
+    /// The names of the created indexes.
+    pub created_indexes: Vec<String>,
+    /// The number of current documents that got a number or a time.
+    pub numbered: u64,
+    /// The number of deleted revisions that were stored twice.
+    pub removed_duplicates: u64,
+}
+
+/// What a follower has done since its call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Followed {
+    /// The number of changes of current documents that it has processed, those of repositories included.
+    pub changes: u64,
+    /// The number of revisions that it has stored.
+    pub recorded: u64,
+    /// The number of times that it has repaired all documents: at the first start, and after lost changes.
+    pub repaired: u64,
+    /// The cluster time up to which the revisions include all writes. `time` is in seconds since 1970: its difference to
+    /// the clock is the lag of the follower, to within about a second. `None` until the follower has begun.
+    pub up_to: Option<Timestamp>,
+}
+
+impl Followed {
+    pub(crate) fn of(followed: mongo_patterns_core::follow::Followed) -> Self {
+        Self {
+            changes: followed.changes,
+            recorded: followed.applied,
+            repaired: followed.rebuilt,
+            up_to: followed.up_to,
+        }
+    }
+}
+
+/// Returns the error of a call on a document that does not exist.
+pub(crate) fn not_found() -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        "the document does not exist, nothing was changed: insert it first",
+    )
+}

@@ -1,0 +1,151 @@
+//! The checked settings.
+
+use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
+
+use crate::prelude::*;
+
+/// How a write stores a revision.
+///
+/// Clients with either form can write to the same collections concurrently, and every document has one history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WriteForm {
+    /// One transaction changes the current document and stores the copy of the new revision. The default on a replica
+    /// set or a sharded cluster.
+    Transaction,
+    /// A guarded update of the current document marks it, and the mark is removed after the copy is stored. A process
+    /// that dies in between leaves the mark: the next writer and [`repair`](crate::HistoryRepository::repair) store the
+    /// copy. The default on a standalone, which has no transactions.
+    CompareAndSet,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) id: FieldName,
+    pub(crate) revision: FieldName,
+    pub(crate) time: FieldName,
+    pub(crate) deleted: FieldName,
+    /// The fields that describe a change.
+    pub(crate) change: Vec<FieldName>,
+    pub(crate) form: Option<WriteForm>,
+    pub(crate) retry: RetryPolicy,
+    /// The unique index of the current documents.
+    pub(crate) current_index: String,
+    /// The unique index of the revisions.
+    pub(crate) revision_index: String,
+    /// The index of the revisions by time.
+    pub(crate) time_index: String,
+}
+
+impl Settings {
+    /// Returns the settings with the names of their indexes.
+    pub(crate) fn new(
+        fields: [FieldName; 4],
+        change: Vec<FieldName>,
+        form: Option<WriteForm>,
+        retry: RetryPolicy,
+    ) -> Self {
+        let [id, revision, time, deleted] = fields;
+        Self {
+            current_index: format!("{id}_1"),
+            revision_index: format!("{id}_1_{revision}_1"),
+            time_index: format!("{id}_1_{time}_1_{revision}_1"),
+            id,
+            revision,
+            time,
+            deleted,
+            change,
+            form,
+            retry,
+        }
+    }
+
+    /// Returns the names of the fields that describe a change.
+    pub(crate) fn change_fields(&self) -> impl Iterator<Item = &str> {
+        self.change.iter().map(FieldName::as_str)
+    }
+
+    /// Returns the fields that the pattern writes, besides the id.
+    pub(crate) fn own_fields(&self) -> [&FieldName; 3] {
+        [&self.revision, &self.time, &self.deleted]
+    }
+
+    /// Returns the settings as the catalog stores them.
+    pub(crate) fn stored_form(&self, revisions: &str) -> Document {
+        let mut stored = doc! {
+            "id": self.id.as_str(),
+            "revision": self.revision.as_str(),
+            "time": self.time.as_str(),
+            "deleted": self.deleted.as_str(),
+            "revisions_collection": revisions,
+        };
+        if !self.change.is_empty() {
+            let fields: Vec<&str> = self.change_fields().collect();
+            stored.insert("change_fields", fields);
+        }
+        stored
+    }
+
+    /// Returns the settings that name a field of every revision.
+    pub(crate) fn fields_of_revision(&self) -> Vec<(&'static str, &str)> {
+        vec![
+            ("id", self.id.as_str()),
+            ("revision", self.revision.as_str()),
+            ("time", self.time.as_str()),
+        ]
+    }
+
+    /// Returns the index of the current documents.
+    pub(crate) fn current_plan(&self, collection: &str) -> IndexPlan {
+        let keys = doc! { self.id.as_str(): 1 };
+        IndexPlan::new(collection, vec![PlannedIndex::new(&self.current_index, keys).unique()])
+    }
+
+    /// Returns the indexes of the revisions.
+    pub(crate) fn revisions_plan(&self, collection: &str) -> IndexPlan {
+        let (id, revision) = (self.id.as_str(), self.revision.as_str());
+        let by_revision = doc! { id: 1, revision: 1 };
+        let by_time = doc! { id: 1, self.time.as_str(): 1, revision: 1 };
+        let indexes = vec![
+            PlannedIndex::new(&self.revision_index, by_revision).unique(),
+            PlannedIndex::new(&self.time_index, by_time),
+        ];
+        IndexPlan::new(collection, indexes)
+    }
+}
+
+#[cfg(test)]
+impl Settings {
+    /// Those of the manual.
+    pub(crate) fn example() -> Self {
+        let fields = ["policyId", "revision", "dateSet", "deleted"];
+        let fields = fields.map(|name| FieldName::new(name).expect("a plain name"));
+        Self::new(fields, Vec::new(), None, RetryPolicy::default())
+    }
+
+    /// The same with `changedBy` and `reason`.
+    pub(crate) fn with_change_fields() -> Self {
+        let change = ["changedBy", "reason"].map(|name| FieldName::new(name).expect("a plain name"));
+        Self {
+            change: change.into(),
+            ..Self::example()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_the_indexes_are_those_of_the_shell() {
+        let settings = Settings::example();
+        assert_eq!(
+            settings.current_plan("currentPolicies").to_string(),
+            r#"db.getCollection("currentPolicies").createIndex({ "policyId": 1 }, { "name": "policyId_1", "unique": true })"#
+        );
+        let plan = settings.revisions_plan("policyRevisions");
+        let names: Vec<&str> = plan.indexes().iter().map(|index| index.name.as_str()).collect();
+        assert_eq!(names, ["policyId_1_revision_1", "policyId_1_dateSet_1_revision_1"]);
+    }
+}

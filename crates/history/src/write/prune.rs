@@ -1,0 +1,66 @@
+//! The deletion of old revisions.
+//!
+//! # Design
+//!
+//! ## Why is no transaction needed?
+//!
+//! The revisions are deleted from the oldest, in the order of the index, so an interrupted prune leaves a history without a
+//! gap. The newest revision stays, and concurrent writes only add newer ones.
+
+use mongodb::ClientSession;
+
+use crate::form::document::{Head, invalid_argument};
+use crate::query::options::Reader;
+use crate::read::{find_copy_as_of, find_newest, hinted};
+use crate::repository::prelude::*;
+use crate::results::Pruned;
+
+/// Which revisions stay.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Keep {
+    Unset,
+    /// This number of the newest.
+    Last(u64),
+    /// Those that are needed to read the document as of this time or later.
+    Since(DateTime),
+}
+
+/// Deletes the oldest revisions of a document.
+pub(crate) async fn run(shared: &Shared, id: &Bson, keep: Keep, session: Option<&mut ClientSession>) -> Result<Pruned> {
+    let mut session = Session::of_caller(session).await?;
+    shared.check_indexes().await?;
+    let settings = &shared.settings;
+    let head = |found: Option<RawDocumentBuf>| found.and_then(|found| Head::of(settings, &found));
+    let first = match keep {
+        Keep::Unset => {
+            return Err(invalid_argument(
+                "the call does not say which revisions stay, nothing was deleted: call keep_last(..) or before(..)",
+            ));
+        }
+        Keep::Last(0) => {
+            return Err(invalid_argument(
+                "a prune keeps at least one revision, nothing was deleted: the newest one continues the numbers of the history",
+            ));
+        }
+        Keep::Last(number) => {
+            let newest = head(find_newest(shared, id, session.as_mut()).await?);
+            newest.map(|newest| newest.revision.saturating_sub(number - 1))
+        }
+        Keep::Since(time) => {
+            let reader = Reader::of_write(session.as_ref());
+            head(find_copy_as_of(shared, id, time, reader, session.as_mut()).await?).map(|head| head.revision)
+        }
+    };
+    let Some(first) = first.filter(|first| *first > 1) else {
+        return Ok(Pruned::default());
+    };
+    let (filter, options) = (
+        query::beyond(settings, id, Some(first), true),
+        options::delete_revisions(settings),
+    );
+    let deleted = send::delete_many(session.as_mut(), &shared.revisions, filter, options).await;
+    let deleted = deleted.map_err(|error| hinted(error, &settings.revision_index))?;
+    Ok(Pruned {
+        revisions: deleted.deleted_count,
+    })
+}
