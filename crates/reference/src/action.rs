@@ -1,0 +1,35 @@
+//! The actions: structs with setters for their options, which run when they are awaited.
+//!
+//! See [`mongo_patterns_core::action`] for sessions, transactions and cancel safety.
+
+mod delete_source;
+mod ensure_indexes;
+mod get;
+mod insert;
+mod reference;
+mod repair;
+mod sharding;
+mod sweep;
+mod update_source;
+mod verify;
+
+pub use delete_source::DeleteSource;
+pub use get::Get;
+pub use insert::Insert;
+pub use mongo_patterns_core::index::EnsureIndexes;
+pub use mongo_patterns_core::sharding::{EnsureSharded, VerifyShardKeys};
+pub use reference::{AddReference, ClearReference, RemoveReference, SetReference};
+pub use repair::{Repair, RepairedStream};
+pub use sweep::Sweep;
+pub use update_source::UpdateSource;
+pub use verify::{FindingStream, Verify};
+
+/// The names that most actions use.
+mod prelude {
+    #[allow(unused_imports)] // the links of the documentation use it
+    pub(crate) use mongo_patterns_core::ErrorKind::*;
+
+    pub(crate) use crate::repository::ReferenceRepository;
+    pub(crate) use crate::repository::prelude::*;
+    pub(crate) use crate::results::*;
+}

@@ -1,0 +1,74 @@
+use super::prelude::*;
+use crate::write::delete;
+
+impl<D, S> ReferenceRepository<D, S> {
+    /// Deletes a source, if no document refers to it. Other rules [keep the copies](OnReferences::KeepCopy), or [clear the
+    /// references](OnReferences::Clear).
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_core::ErrorKind;
+    /// # use mongo_patterns_reference::{OnReferences, ReferenceRepository};
+    /// # use mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// match orders.delete_source(456).await {
+    ///     Err(error) if error.kind() == ErrorKind::Referenced => {
+    ///         let deleted = orders.delete_source(456).on_references(OnReferences::KeepCopy).await?;
+    ///         println!("{} orders keep their copy", deleted.copies);
+    ///     }
+    ///     done => drop(done?),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A concurrent [`insert`](Self::insert) or [`set_reference`](Self::set_reference) either returns first, and this call
+    /// finds its reference, or it fails with [`NotFound`].
+    ///
+    /// # Cost
+    /// Two round trips, and one for each reference field, which examines one document. For the other rules one, and one for
+    /// each reference field, which updates all copies. The first call of a repository has one more for each referring
+    /// collection, which checks the indexes.
+    ///
+    /// # Sessions and transactions
+    /// In a transaction of the caller, a new reference in another transaction conflicts with it. One outside of
+    /// transactions does not, and can refer to the source that is deleted by the commit: [`verify`](Self::verify) finds it.
+    ///
+    /// # Cancel safety
+    /// The source is deleted or not. If the references were not checked to the end, the source keeps the field
+    /// `mongo_patterns_deleting`, which has no effect, and which the next call replaces. For the other rules, references
+    /// can be left: call it again with the same rule. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing deleted: [`Referenced`] when a document refers to the source, [`InvalidArgument`] for an invalid id,
+    /// [`IndexMissing`], and [`Contention`]. After an error with a
+    /// [`stored_count`](mongo_patterns_core::Error::stored_count) of 1 the source is deleted, and references can be left.
+    pub fn delete_source(&self, source: impl IntoId) -> DeleteSource<'_> {
+        DeleteSource::create(self.shared(), DocumentId::new(source), OnReferences::Restrict)
+    }
+}
+
+action! {
+    /// Deletes a source; returned by [`ReferenceRepository::delete_source`].
+    pub struct DeleteSource<'a> {
+        shared: &'a Shared,
+        source: Result<DocumentId>,
+        rule: OnReferences,
+    }
+    with session;
+    "delete_source" => SourceDeleted
+}
+
+mongo_patterns_core::setters! {
+    for DeleteSource<'a>:
+
+    /// Sets what happens to the references to the source; [`Restrict`](OnReferences::Restrict) by default.
+    on_references(rule: OnReferences) => rule = rule;
+}
+
+impl DeleteSource<'_> {
+    async fn execute(self) -> Result<SourceDeleted> {
+        let id = self.source?.into_bson();
+        delete::run(self.shared, &id, self.rule, self.session).await
+    }
+}

@@ -1,0 +1,66 @@
+use super::prelude::*;
+use crate::form::document::decode;
+use crate::read::refresh;
+
+impl<D: DeserializeOwned, S> ReferenceRepository<D, S> {
+    /// Reads a document with its copies. `None` if it does not exist.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_reference::ReferenceRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let order = orders.get(1).await?;
+    /// let current = orders.get(1).max_staleness(0).await?; // with the current data of the customer
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip, which examines one document. With [`max_staleness`](Get::max_staleness) two: also the sources.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an invalid id, [`Decode`], and with `max_staleness` [`Corrupt`] when the version of a source
+    /// is not an integer.
+    pub fn get(&self, id: impl IntoId) -> Get<'_, D> {
+        Get::create(self.shared(), DocumentId::new(id), None, PhantomData)
+    }
+}
+
+action! {
+    /// Reads a document; returned by [`ReferenceRepository::get`].
+    pub struct Get<'a, D> {
+        shared: &'a Shared,
+        id: Result<DocumentId>,
+        max_staleness: Option<u32>,
+        types: PhantomData<fn() -> D>,
+    }
+    with session;
+    "get" => Option<D> where D: DeserializeOwned + 'a
+}
+
+mongo_patterns_core::setters! {
+    for Get<'a, D>:
+
+    /// Also reads the sources, on the primary, and returns current data instead of copies that are more than this number
+    /// of versions behind, or that have no version. 0 returns current data only. Snapshots stay as they are, and so do copies
+    /// whose source does not exist. Nothing is stored.
+    max_staleness(versions: u32) => max_staleness = Some(versions);
+}
+
+impl<D: DeserializeOwned> Get<'_, D> {
+    async fn execute(self) -> Result<Option<D>> {
+        let (shared, id) = (self.shared, self.id?.into_bson());
+        let mut session = Session::of_caller(self.session).await?;
+        let found = send::find_one(session.as_mut(), shared.documents(), query::by_id(&id), None).await?;
+        let Some(found) = found else { return Ok(None) };
+        let found = match self.max_staleness {
+            None => found,
+            Some(versions) => refresh(shared, found, versions, session.as_mut()).await?,
+        };
+        decode(&found).map(Some)
+    }
+}

@@ -1,0 +1,231 @@
+use super::prelude::*;
+use crate::write::reference::{Change, field_of, remove};
+
+impl<D, S> ReferenceRepository<D, S> {
+    /// Sets the reference of a document to a source, with a copy of it. Replaces the previous reference.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_reference::ReferenceRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// orders.set_reference(1, 457).await?;
+    /// orders.set_reference(1, 458).field("payer").await?; // another reference field
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// Three round trips: the source, the document, and the source again. One more if the source was updated in between.
+    /// In a transaction of the caller four, without the second read: two writes lock the source.
+    ///
+    /// # Cancel safety
+    /// The reference is set or not. Its copy can be outdated, if the source was updated or deleted concurrently. Call it
+    /// again: it is idempotent. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing changed: [`NotFound`] when the document or the source does not exist, [`InvalidArgument`] for an invalid
+    /// id, an unknown field or an array, [`TooLarge`] when the document would exceed 16 MiB, [`DuplicateKey`] by a unique
+    /// index of your own, [`Corrupt`] when the version of the source is not an integer, and [`Contention`].
+    ///
+    /// [`NotFound`] also when the source was deleted concurrently: the document has no reference then. After an error
+    /// with a [`stored_count`](mongo_patterns_core::Error::stored_count) of 1 the reference is set, and its copy can be
+    /// outdated.
+    pub fn set_reference(&self, id: impl IntoId, source: impl IntoId) -> SetReference<'_> {
+        let ids = [DocumentId::new(id), DocumentId::new(source)];
+        SetReference::create(self.shared(), ids, None)
+    }
+
+    /// Removes the reference of a document.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_reference::ReferenceRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let cleared = orders.clear_reference(1).await?;
+    /// println!("it had one: {}", cleared.modified);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip.
+    ///
+    /// # Cancel safety
+    /// The reference is removed or not. Call it again: it is idempotent. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing changed: [`NotFound`] when the document does not exist, and [`InvalidArgument`] for an invalid id, an
+    /// unknown field or an array.
+    pub fn clear_reference(&self, id: impl IntoId) -> ClearReference<'_> {
+        ClearReference::create(self.shared(), DocumentId::new(id), None)
+    }
+
+    /// Adds a reference to the end of an array, with a copy of the source. Idempotent: a source that the array refers to
+    /// already is not added again, and the result is not `modified`.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_reference::ReferenceRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// orders.add_reference_to(1, "pen").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// As [`set_reference`](Self::set_reference), and two if the array has the reference already.
+    ///
+    /// # Cancel safety
+    /// As [`set_reference`](Self::set_reference).
+    ///
+    /// # Errors
+    /// As [`set_reference`](Self::set_reference), and [`InvalidArgument`] for a field that is not an array of references.
+    pub fn add_reference_to(&self, id: impl IntoId, source: impl IntoId) -> AddReference<'_> {
+        let ids = [DocumentId::new(id), DocumentId::new(source)];
+        AddReference::create(self.shared(), ids, None)
+    }
+
+    /// Removes a reference from an array. The result is not `modified` if the array does not have it.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_reference::ReferenceRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let removed = orders.remove_reference(1, "pen").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip, and one more if the document does not have the reference.
+    ///
+    /// # Cancel safety
+    /// As [`clear_reference`](Self::clear_reference).
+    ///
+    /// # Errors
+    /// As [`clear_reference`](Self::clear_reference), and [`InvalidArgument`] for a field that is not an array of references.
+    pub fn remove_reference(&self, id: impl IntoId, source: impl IntoId) -> RemoveReference<'_> {
+        let ids = [DocumentId::new(id), DocumentId::new(source)];
+        RemoveReference::create(self.shared(), ids, None)
+    }
+}
+
+action! {
+    /// Sets a reference; returned by [`ReferenceRepository::set_reference`].
+    pub struct SetReference<'a> {
+        shared: &'a Shared,
+        ids: [Result<DocumentId>; 2],
+        field: Option<String>,
+    }
+    with session;
+    "set_reference" => Updated
+}
+
+action! {
+    /// Removes a reference; returned by [`ReferenceRepository::clear_reference`].
+    pub struct ClearReference<'a> {
+        shared: &'a Shared,
+        id: Result<DocumentId>,
+        field: Option<String>,
+    }
+    with session;
+    "clear_reference" => Updated
+}
+
+action! {
+    /// Adds a reference to an array; returned by [`ReferenceRepository::add_reference_to`].
+    pub struct AddReference<'a> {
+        shared: &'a Shared,
+        ids: [Result<DocumentId>; 2],
+        field: Option<String>,
+    }
+    with session;
+    "add_reference_to" => Updated
+}
+
+action! {
+    /// Removes a reference from an array; returned by [`ReferenceRepository::remove_reference`].
+    pub struct RemoveReference<'a> {
+        shared: &'a Shared,
+        ids: [Result<DocumentId>; 2],
+        field: Option<String>,
+    }
+    with session;
+    "remove_reference" => Updated
+}
+
+mongo_patterns_core::setters! {
+    for SetReference<'a>:
+
+    /// Sets the reference field; that of the builder's `reference_field` by default.
+    field(name: impl Into<String>) => field = Some(name.into());
+}
+
+mongo_patterns_core::setters! {
+    for ClearReference<'a>:
+
+    /// Sets the reference field; that of the builder's `reference_field` by default.
+    field(name: impl Into<String>) => field = Some(name.into());
+}
+
+mongo_patterns_core::setters! {
+    for AddReference<'a>:
+
+    /// Sets the reference field; that of the builder's `reference_field` by default.
+    field(name: impl Into<String>) => field = Some(name.into());
+}
+
+mongo_patterns_core::setters! {
+    for RemoveReference<'a>:
+
+    /// Sets the reference field; that of the builder's `reference_field` by default.
+    field(name: impl Into<String>) => field = Some(name.into());
+}
+
+/// Checks the arguments of a call that stores a copy.
+fn change<'a>(
+    shared: &'a Shared,
+    ids: [Result<DocumentId>; 2],
+    field: Option<&str>,
+    arrays: bool,
+) -> Result<Change<'a>> {
+    let [document, source] = ids;
+    Ok(Change {
+        field: field_of(shared, field, arrays)?,
+        shared,
+        document: document?.into_bson(),
+        source: source?.into_bson(),
+    })
+}
+
+impl SetReference<'_> {
+    async fn execute(self) -> Result<Updated> {
+        let change = change(self.shared, self.ids, self.field.as_deref(), false)?;
+        change.run(self.session).await
+    }
+}
+
+impl AddReference<'_> {
+    async fn execute(self) -> Result<Updated> {
+        let change = change(self.shared, self.ids, self.field.as_deref(), true)?;
+        change.run(self.session).await
+    }
+}
+
+impl ClearReference<'_> {
+    async fn execute(self) -> Result<Updated> {
+        let field = field_of(self.shared, self.field.as_deref(), false)?;
+        let id = self.id?.into_bson();
+        remove(self.shared, field, &id, None, self.session).await
+    }
+}
+
+impl RemoveReference<'_> {
+    async fn execute(self) -> Result<Updated> {
+        let field = field_of(self.shared, self.field.as_deref(), true)?;
+        let [document, source] = self.ids;
+        let (document, source) = (document?.into_bson(), source?.into_bson());
+        remove(self.shared, field, &document, Some(&source), self.session).await
+    }
+}

@@ -1,0 +1,202 @@
+//! Referring documents.
+
+use mongo_patterns_core::size;
+use mongo_patterns_core::stored::not_decoded;
+use mongodb::bson::oid::ObjectId;
+
+use super::copy;
+use super::id::canonical;
+use super::source::Source;
+use crate::prelude::*;
+
+/// A document of the caller, checked, before the copies are filled in.
+#[derive(Clone, Debug)]
+pub(crate) struct Encoded {
+    /// Its `_id`.
+    pub(crate) id: Bson,
+    document: Document,
+}
+
+/// A value that should be a reference, and is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotAReference;
+
+impl Encoded {
+    /// Encodes a document to insert.
+    ///
+    /// # Errors
+    /// Those of an insert for which nothing is sent.
+    pub(crate) fn new<D: Serialize>(settings: &Settings, document: &D) -> Result<Self> {
+        let raw = bson::serialize_to_raw_document_buf(document).map_err(|error| not_encoded(&error))?;
+        size::check(&raw)?;
+        let mut encoded = Document::try_from(raw).map_err(|error| not_encoded(&error))?;
+        let id = encoded.remove("_id").unwrap_or_else(|| ObjectId::new().into());
+        let id = DocumentId::new(id)?.into_bson();
+        let mut document = doc! { "_id": id.clone() };
+        document.extend(encoded);
+        for field in settings.own() {
+            check(field, &document)?;
+        }
+        Ok(Self { id, document })
+    }
+
+    /// Returns the ids in a reference field.
+    pub(crate) fn sources<'d>(&'d self, field: &ReferenceField) -> Vec<&'d Bson> {
+        let copies = copies(field, &self.document).unwrap_or_default();
+        copies.into_iter().filter_map(|copy| copy.get("_id")).collect()
+    }
+
+    /// Returns the document with the copies of its sources.
+    ///
+    /// # Errors
+    /// [`TooLarge`](ErrorKind::TooLarge), and [`Encode`](ErrorKind::Encode).
+    pub(crate) fn with_copies<'s>(
+        &self,
+        settings: &Settings,
+        source: impl Fn(&Bson) -> Option<&'s Source>,
+    ) -> Result<RawDocumentBuf> {
+        let mut document = self.document.clone();
+        for field in settings.own() {
+            for own in copies_mut(field, &mut document) {
+                if let Some(source) = own.get("_id").and_then(&source) {
+                    *own = copy::new(settings, field, source, Some(std::mem::take(own)));
+                }
+            }
+        }
+        let raw = RawDocumentBuf::try_from(&document).map_err(|error| not_encoded(&error))?;
+        size::check(&raw)?;
+        Ok(raw)
+    }
+}
+
+/// Refuses a reference field with another value than a reference, or an array of different ones.
+fn check(field: &ReferenceField, document: &Document) -> Result<()> {
+    let invalid = |problem: &str| {
+        let message = format!("the field `{}` of the document {problem}", field.name);
+        Error::new(ErrorKind::InvalidArgument, message)
+    };
+    let copies = copies(field, document).map_err(|NotAReference| {
+        invalid(match field.is_array {
+            true => {
+                "is not an array of documents with the `_id` of a source, nothing was stored: set it to one, or omit it"
+            }
+            false => "is not a document with the `_id` of a source, nothing was stored: set it to one, or omit it",
+        })
+    })?;
+    let mut seen = std::collections::HashSet::new();
+    match copies
+        .iter()
+        .filter_map(|copy| copy.get("_id"))
+        .all(|id| seen.insert(canonical(id)))
+    {
+        true => Ok(()),
+        false => Err(invalid(
+            "refers to one source twice, nothing was stored: store one element for a source, for example with a quantity",
+        )),
+    }
+}
+
+/// Returns the copies in a field: none if it is missing or null.
+pub(crate) fn copies<'d>(
+    field: &ReferenceField,
+    document: &'d Document,
+) -> std::result::Result<Vec<&'d Document>, NotAReference> {
+    match stored_copies(field, document) {
+        (copies, false) => Ok(copies),
+        (_, true) => Err(NotAReference),
+    }
+}
+
+/// Returns the copies in a field, and whether it has another value than references.
+pub(crate) fn stored_copies<'d>(field: &ReferenceField, document: &'d Document) -> (Vec<&'d Document>, bool) {
+    let is_copy = |copy: &&Document| copy.get("_id").is_some_and(|id| DocumentId::new(id.clone()).is_ok());
+    let copy = |value: &'d Bson| value.as_document().filter(is_copy);
+    let values: Vec<&Bson> = match document.get(field.name.as_str()) {
+        None | Some(Bson::Null) => Vec::new(),
+        Some(Bson::Array(elements)) if field.is_array => elements.iter().collect(),
+        Some(_) if field.is_array => return (Vec::new(), true),
+        Some(value) => vec![value],
+    };
+    let copies: Vec<&Document> = values.iter().copied().filter_map(copy).collect();
+    let has_other = copies.len() < values.len();
+    (copies, has_other)
+}
+
+/// Returns the documents in a field, to change them.
+pub(crate) fn copies_mut<'d>(field: &ReferenceField, document: &'d mut Document) -> Vec<&'d mut Document> {
+    match document.get_mut(field.name.as_str()) {
+        Some(Bson::Document(copy)) if !field.is_array => vec![copy],
+        Some(Bson::Array(elements)) if field.is_array => elements
+            .iter_mut()
+            .filter_map(|element| match element {
+                Bson::Document(copy) => Some(copy),
+                _ => None,
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Decodes a stored document.
+///
+/// # Errors
+/// [`Decode`](ErrorKind::Decode).
+pub(crate) fn decode<D: DeserializeOwned>(document: &RawDocument) -> Result<D> {
+    let text =
+        "a stored document cannot be decoded as the type of the repository: change the type, or repair the document";
+    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| not_decoded(error, text, document, ""))
+}
+
+pub(crate) fn not_encoded(error: &bson::error::Error) -> Error {
+    let message = "the document cannot be encoded as BSON, nothing was stored: see as_driver_error() for the reason";
+    Error::from_driver(ErrorKind::Encode, message, error.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::rawdoc;
+
+    use super::*;
+    use crate::settings::tests::example;
+
+    #[test]
+    fn a_document_refers_to_sources_or_to_none() {
+        let settings = example();
+        let encoded = |document: Document| Encoded::new(&settings, &document);
+        let none = encoded(doc! { "customer": null }).unwrap();
+        assert!(none.sources(&settings.references[0]).is_empty());
+        assert!(none.document.get_object_id("_id").is_ok());
+        let some =
+            encoded(doc! { "x": 1, "_id": 7, "customer": { "_id": 456 }, "products": [{ "_id": 1 }, { "_id": 2 }] });
+        let some = some.unwrap();
+        assert_eq!(some.document.keys().next().map(String::as_str), Some("_id"));
+        assert_eq!(some.sources(&settings.references[0]), [&Bson::Int32(456)]);
+        assert_eq!(some.sources(&settings.references[1]).len(), 2);
+        for bad in [
+            doc! { "customer": 456 },
+            doc! { "customer": {} },
+            doc! { "customer": { "_id": null } },
+            doc! { "customer": [{ "_id": 1 }] },
+            doc! { "products": { "_id": 1 } },
+            doc! { "products": [{ "_id": 1 }, 2] },
+            doc! { "products": [{ "_id": 1 }, { "_id": 1_i64 }] },
+            doc! { "_id": [1] },
+        ] {
+            let error = encoded(bad.clone()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_copies_are_filled_in() {
+        let settings = example();
+        let pen = Source::of(&settings, &rawdoc! { "_id": 1, "name": "pen", "v": 2 }).unwrap();
+        let order = doc! { "_id": 7, "products": [{ "quantity": 3, "_id": 1, "name": "?" }], "note": "x" };
+        let encoded = Encoded::new(&settings, &order).unwrap();
+        let filled = encoded.with_copies(&settings, |_| Some(&pen)).unwrap();
+        assert_eq!(
+            Document::try_from(filled).unwrap(),
+            doc! { "_id": 7, "products": [{ "_id": 1, "name": "pen", "v": 2_i64, "quantity": 3 }], "note": "x" }
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! Updates of a source.
+//!
+//! # Design
+//!
+//! ## Why no pipelines?
+//!
+//! The version is incremented by `$inc` in the same command, which a pipeline does not have, and the paths of operators show
+//! whether the update can change a copied field.
+
+use mongo_patterns_core::update::Operators;
+use mongodb::options::UpdateModifications;
+
+use crate::prelude::*;
+use crate::results::invalid_argument;
+use crate::settings::MARK;
+
+const OWN: &str = "the update changes the version of the source or the mark of a deletion, which the repository writes itself, nothing was sent: omit it";
+const OWN_ID: &str = "the update changes the `_id` of the source, which is immutable, nothing was sent: omit it";
+
+/// An update of a source, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SourceUpdate {
+    operators: Document,
+    /// Whether it can change a copied field.
+    pub(crate) changes_copies: bool,
+}
+
+impl SourceUpdate {
+    /// Checks an update.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an invalid update, and for fields that cannot be changed.
+    pub(crate) fn new(settings: &Settings, update: UpdateModifications) -> Result<Self> {
+        let UpdateModifications::Document(update) = update else {
+            return Err(invalid_argument(
+                "a source cannot be updated by a pipeline, nothing was sent: use update operators, such as `doc! { \"$set\": { \"field\": value } }`",
+            ));
+        };
+        let fixed = [(settings.version.as_str(), OWN), (MARK, OWN), ("_id", OWN_ID)];
+        let operators = Operators::new(update, &fixed)?;
+        let mut copied = settings.followed().flat_map(|field| &field.copied);
+        Ok(Self {
+            changes_copies: copied.any(|copied| copied.source.is_changed_by(&operators)),
+            operators: operators.under(""),
+        })
+    }
+
+    /// Returns the update to send. Increments the version if a copied field can change.
+    pub(crate) fn to_document(&self, settings: &Settings) -> Document {
+        let mut update = self.operators.clone();
+        if self.changes_copies {
+            let increments = update.entry("$inc").or_insert_with(|| Document::new().into());
+            if let Bson::Document(increments) = increments {
+                increments.insert(settings.version.as_str(), 1_i64);
+            }
+        }
+        update
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::tests::example;
+
+    fn sent(update: Document) -> Document {
+        let settings = example();
+        let update = SourceUpdate::new(&settings, update.into()).unwrap();
+        update.to_document(&settings)
+    }
+
+    #[test]
+    fn the_version_is_incremented_for_copied_fields_alone() {
+        assert_eq!(
+            sent(doc! { "$set": { "name": "Ann" }, "$inc": { "visits": 1 } }),
+            doc! { "$set": { "name": "Ann" }, "$inc": { "visits": 1, "v": 1_i64 } }
+        );
+        assert_eq!(
+            sent(doc! { "$unset": { "address": "" } }),
+            doc! { "$unset": { "address": "" }, "$inc": { "v": 1_i64 } }
+        );
+        let other = doc! { "$set": { "address.zip": "D1" } };
+        assert_eq!(sent(other.clone()), other);
+    }
+
+    #[test]
+    fn snapshots_do_not_count_as_copied() {
+        let mut settings = example();
+        settings
+            .references
+            .iter_mut()
+            .for_each(|field| field.is_snapshot = true);
+        let update = SourceUpdate::new(&settings, doc! { "$set": { "name": "Ann" } }.into()).unwrap();
+        assert!(!update.changes_copies);
+    }
+
+    #[test]
+    fn the_fields_of_the_pattern_cannot_be_changed() {
+        let refused = |update: UpdateModifications| {
+            let error = SourceUpdate::new(&example(), update).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            error.to_string()
+        };
+        for field in ["v", "v.x", "_id", MARK] {
+            for operator in ["$set", "$unset", "$inc", "$push"] {
+                refused(doc! { operator: { field: 1 } }.into());
+            }
+        }
+        assert!(refused(doc! { "name": "Ann" }.into()).contains("$set"));
+        assert!(refused(doc! {}.into()).contains("names no field"));
+        assert!(refused(vec![doc! { "$set": { "name": "Ann" } }].into()).contains("pipeline"));
+    }
+}

@@ -1,0 +1,182 @@
+//! Copies of fields of referenced MongoDB documents as a typed repository: the extended reference pattern.
+//!
+//! The pattern comes from MongoDB's manual ("Extended Reference", "Enforce Data Consistency"). An order refers to its
+//! customer, and has a copy of the fields that are read with it:
+//!
+//! ```text
+//! customers: { _id: 456, name: "Ann", address: { city: "Dublin" }, phone: .., v: 3 }
+//! orders:    { _id: 1, total: 42.5, customer: { _id: 456, name: "Ann", address: { city: "Dublin" }, v: 3 } }
+//! ```
+//!
+//! One read shows the order with its customer. The manual's recipe for a rename is an `updateOne` of the customer, and
+//! then an `updateMany` of the orders. If two renames meet, or a rename and a new order, copies stay outdated for good,
+//! also if each is a transaction. This crate stores the same documents, with a version, without these faults.
+//!
+//! # Usage
+//!
+//! ```no_run
+//! use mongo_patterns_reference::{OnReferences, ReferenceRepository};
+//! use mongodb::bson::{Document, doc};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Customer { _id: i32, name: String, phone: String }
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct CustomerCopy { _id: i32, #[serde(default)] name: String } // filled in by the repository
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Order { _id: i32, total: f64, customer: CustomerCopy }
+//!
+//! # async fn f(database: mongodb::Database, order: Order) -> mongo_patterns_core::Result<()> {
+//! let orders = database.collection::<Document>("orders");
+//! let customers = database.collection::<Document>("customers");
+//! let orders = ReferenceRepository::<Order, Customer>::builder(orders, customers)
+//!     .reference_field("customer")
+//!     .copied_fields(["name"])
+//!     .build()?;
+//! orders.ensure_indexes().await?; // once, at the start of the service
+//!
+//! let ann = Customer { _id: 456, name: "Ann".into(), phone: "1".into() };
+//! orders.sources_collection().insert_one(ann).await?; // the driver's insert
+//! orders.insert(&order).await?; // with the name of its customer
+//! orders.update_source(456, doc! { "$set": { "name": "Anna" } }).await?; // in the customer and in all of her orders
+//! let order = orders.get(1).await?;
+//! orders.set_reference(1, 457).await?;
+//! orders.delete_source(456).on_references(OnReferences::Restrict).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # When not to use it
+//!
+//! - The copied fields change all the time, such as a balance: read the source, by a second read or a `$lookup`.
+//! - Sources have millions of copies, and change often: each update writes all of them.
+//! - The document is always read without its source: store the id alone.
+//!
+//! # How it works
+//!
+//! A source has a version, the field `v`, and so has each copy. A source without one, such as one that the driver
+//! has inserted, has the version 0.
+//!
+//! - [`update_source`](ReferenceRepository::update_source) updates the source and increments its version by one
+//!   `findAndModify`. Then it updates all copies with a lower version. A copy never goes back.
+//! - [`insert`](ReferenceRepository::insert) reads the source, inserts the document, and reads the source again. If it was
+//!   updated in between, it updates its own copy. If it was deleted, it withdraws the document.
+//! - [`delete_source`](ReferenceRepository::delete_source) marks the source, looks for references, and deletes it while it
+//!   has the mark. A new reference removes the mark.
+//!
+//! # Stored documents
+//!
+//! A field can be an [array](ReferenceRepositoryBuilder::array) of references, `products: [{ _id, name, v, quantity }]`. Its
+//! elements keep their own fields. It refers to each source once. A document can have [several reference
+//! fields](ReferenceRepositoryBuilder::add_reference), [several collections](ReferenceRepositoryBuilder::add_referring) can
+//! refer to one source, and a field can have [another name](ReferenceRepositoryBuilder::copied_field) in the copy.
+//! [Snapshots](ReferenceRepositoryBuilder::snapshot), such as the price that was paid, do not follow their source.
+//!
+//! A field that the source does not have is removed from the copies. A copied path leads through documents: one through an
+//! array has no value.
+//!
+//! A copy whose source was deleted by [`KeepCopy`](OnReferences::KeepCopy) has `deleted: true`.
+//!
+//! # Guarantees
+//!
+//! With any number of writers, in any number of processes that write references and sources through repositories with the
+//! same references:
+//!
+//! - When all calls have returned, every copy has the current data of its source, except snapshots.
+//! - A copy never goes back to an older version.
+//! - When all calls have returned, every reference has its source, unless it was deleted with
+//!   [`KeepCopy`](OnReferences::KeepCopy). In transactions of the caller, see
+//!   [`delete_source`](ReferenceRepository::delete_source).
+//! - After a process died between two commands, [`verify`](ReferenceRepository::verify) finds the copies that it left, and
+//!   [`sweep`](ReferenceRepository::sweep) or [`repair`](ReferenceRepository::repair) correct them.
+//! - An update of many copies is not one transaction: another writer of one of the documents waits for this document, and
+//!   not for the update.
+//!
+//! Not guaranteed: a read can see a copy that a running update has not reached yet.
+//! [`max_staleness`](action::Get::max_staleness) bounds it. A program that changes a source without this crate must
+//! increment its version, and call [`sweep`](ReferenceRepository::sweep) for it. Otherwise
+//! [`repair`](ReferenceRepository::repair) finds the difference.
+//!
+//! Repositories with other references to the same sources do not know of each other: pass all referring collections to
+//! each of them.
+//!
+//! # Cost
+//!
+//! | call | round trips | documents examined |
+//! |---|---|---|
+//! | [`insert`](ReferenceRepository::insert) | 3; in a transaction 4 | the sources, twice |
+//! | [`get`](ReferenceRepository::get) | 1; with `max_staleness` 2 | 1, and the sources |
+//! | [`set_reference`](ReferenceRepository::set_reference), [`add_reference_to`](ReferenceRepository::add_reference_to) | 3; in a transaction 4 | 1 each |
+//! | [`clear_reference`](ReferenceRepository::clear_reference), [`remove_reference`](ReferenceRepository::remove_reference) | 1 | 1 |
+//! | [`update_source`](ReferenceRepository::update_source) | 1, and 1 for each reference; 1 if no copied field can change | the outdated copies |
+//! | [`delete_source`](ReferenceRepository::delete_source) | 2, and 1 for each reference; 1 less for the other rules | 1 each; for the other rules all copies |
+//! | [`sweep`](ReferenceRepository::sweep) | 1 for each 500 sources, and 1 for each reference of an outdated one | the index, and the outdated copies |
+//! | [`verify`](ReferenceRepository::verify), [`repair`](ReferenceRepository::repair) | 2 for each 500 documents | all |
+//! | [`ensure_indexes`](ReferenceRepository::ensure_indexes) | 3, or 5 the first time | all, to create |
+//!
+//! The first call of a repository that updates or deletes a source has one more for each referring collection, which checks
+//! the indexes.
+//!
+//! # Indexes
+//!
+//! Each reference has an index on the id and the version of its copies, such as `{ "customer._id": 1, "customer.v": 1 }`, by
+//! which an update reads outdated copies alone. A snapshot has one on the id. [`indexes`](ReferenceRepository::indexes)
+//! returns their definitions. Updates of copies name them in hints, so that the server refuses them if one is missing.
+//!
+//! # Sessions and transactions
+//!
+//! Pass the session of a transaction to each call. `?` works in the driver's callback, which runs again when writers
+//! conflict:
+//!
+//! ```no_run
+//! # use mongo_patterns_reference::ReferenceRepository;
+//! # use mongodb::{Client, Collection, bson::{Document, doc}};
+//! # async fn f(client: Client, orders: ReferenceRepository<Document, Document>, stock: Collection<Document>)
+//! # -> mongodb::error::Result<()> {
+//! let (orders, stock) = (orders.clone(), stock.clone());
+//! let mut session = client.start_session().await?;
+//! session
+//!     .start_transaction()
+//!     .and_run2(async move |session| {
+//!         orders.insert(&doc! { "_id": 1, "customer": { "_id": 456 } }).session(&mut *session).await?;
+//!         stock.update_one(doc! { "_id": "pen" }, doc! { "$inc": { "quantity": -1 } }).session(session).await?;
+//!         Ok(())
+//!     })
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! In a transaction, an insert locks its sources, so that a concurrent update or deletion of a source conflicts with it. See
+//! [`update_source`](ReferenceRepository::update_source) and [`delete_source`](ReferenceRepository::delete_source) for what
+//! a transaction around them cannot see.
+//!
+//! Dropping the future of a call aborts the whole transaction: see [cancel
+//! safety](mongo_patterns_core::action#cancel-safety).
+//!
+//! # Sharding
+//!
+//! [`ensure_sharded`](ReferenceRepository::ensure_sharded) shards all collections by `_id`. Every call on one document or
+//! one source has it by equality. Updates of copies go to all shards.
+
+pub mod action;
+mod builder;
+mod form;
+mod prelude;
+mod query;
+mod read;
+mod reference;
+mod repair;
+mod repository;
+mod results;
+mod settings;
+mod write;
+
+pub use builder::ReferenceRepositoryBuilder;
+pub use mongo_patterns_core::Progress;
+pub use reference::Reference;
+pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
+pub use repository::ReferenceRepository;
+pub use results::{Inserted, OnReferences, SourceDeleted, SourceUpdated, Swept};

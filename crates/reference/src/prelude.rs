@@ -1,0 +1,23 @@
+//! The names that most modules use.
+
+pub(crate) use std::marker::PhantomData;
+pub(crate) use std::pin::Pin;
+
+pub(crate) use futures::{Stream, TryStreamExt};
+pub(crate) use mongo_patterns_core::error::{CommandError, duplicate_key, is_bad_hint};
+pub(crate) use mongo_patterns_core::index::index_missing;
+pub(crate) use mongo_patterns_core::key::stored_integer;
+pub(crate) use mongo_patterns_core::migration::Steps;
+pub(crate) use mongo_patterns_core::progress::{OnProgress, Reporter};
+pub(crate) use mongo_patterns_core::send::primary;
+pub(crate) use mongo_patterns_core::session::Session;
+pub(crate) use mongo_patterns_core::{
+    DocumentId, Error, ErrorKind, FieldName, IntoId, Progress, Result, RetryPolicy, Updated, action, send,
+};
+pub(crate) use mongodb::Collection;
+pub(crate) use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
+pub(crate) use mongodb::options::ReadConcern;
+pub(crate) use serde::Serialize;
+pub(crate) use serde::de::DeserializeOwned;
+
+pub(crate) use crate::settings::{ReferenceField, Settings};

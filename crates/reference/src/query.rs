@@ -1,0 +1,303 @@
+//! The filters, updates and aggregations, as pure functions.
+
+pub(crate) mod options;
+pub(crate) mod scan;
+
+use mongo_patterns_core::stored::can_be_in;
+use mongodb::bson::oid::ObjectId;
+
+use crate::form::copy;
+use crate::form::source::{Source, version_to_bson};
+use crate::prelude::*;
+use crate::settings::{DELETED, MARK};
+
+/// The name of an element of an array in an array filter.
+const ELEMENT: &str = "copy";
+
+/// Matches a document by `_id`. By `$eq`, because an id may be a document with operators.
+pub(crate) fn by_id(id: &Bson) -> Document {
+    doc! { "_id": { "$eq": id } }
+}
+
+/// Matches documents by `_id`. At least one id.
+pub(crate) fn by_ids(ids: &[Bson]) -> Document {
+    match ids {
+        [id] => by_id(id),
+        ids if ids.iter().all(can_be_in) => doc! { "_id": { "$in": ids } },
+        ids => doc! { "$or": ids.iter().map(by_id).collect::<Vec<_>>() },
+    }
+}
+
+/// Matches documents with a copy that has these fields.
+fn with_copy(field: &ReferenceField, copy: Document) -> Document {
+    if field.is_array {
+        return doc! { field.name.as_str(): { "$elemMatch": copy } };
+    }
+    copy.into_iter()
+        .map(|(name, condition)| (field.path(&name), condition))
+        .collect()
+}
+
+/// Matches documents that refer to a source.
+pub(crate) fn referring(field: &ReferenceField, source: &Bson) -> Document {
+    with_copy(field, by_id(source))
+}
+
+/// Matches a document while it refers to a source.
+pub(crate) fn one_referring(field: &ReferenceField, document: &Bson, source: &Bson) -> Document {
+    let mut filter = by_id(document);
+    filter.extend(referring(field, source));
+    filter
+}
+
+/// Matches a document while it refers to a source that is not marked as deleted.
+pub(crate) fn one_referring_to_existing(field: &ReferenceField, document: &Bson, source: &Bson) -> Document {
+    let mut copy = by_id(source);
+    copy.insert(DELETED, doc! { "$ne": true });
+    let mut filter = by_id(document);
+    filter.extend(with_copy(field, copy));
+    filter
+}
+
+/// Matches copies of a source that are older than it, or have no version.
+fn outdated(settings: &Settings, source: &Source) -> Document {
+    let mut copy = by_id(&source.id);
+    copy.insert(
+        settings.version.as_str(),
+        doc! { "$not": { "$gte": source.stored_version() } },
+    );
+    copy
+}
+
+/// An update of copies: its filter, the update, and the filters of the elements of an array.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CopyUpdate {
+    pub(crate) filter: Document,
+    pub(crate) update: Document,
+    pub(crate) array_filters: Option<Vec<Document>>,
+}
+
+impl CopyUpdate {
+    fn new(field: &ReferenceField, copy: Document, update: impl FnOnce(&str) -> Document) -> Self {
+        match field.is_array {
+            false => Self {
+                update: update(field.name.as_str()),
+                filter: with_copy(field, copy),
+                array_filters: None,
+            },
+            true => {
+                let of_element = copy.iter();
+                let of_element: Document = of_element
+                    .map(|(name, condition)| (format!("{ELEMENT}.{name}"), condition.clone()))
+                    .collect();
+                Self {
+                    update: update(&format!("{}.$[{ELEMENT}]", field.name)),
+                    filter: with_copy(field, copy),
+                    array_filters: Some(vec![of_element]),
+                }
+            }
+        }
+    }
+
+    /// Updates the outdated copies of a source.
+    pub(crate) fn sweep(settings: &Settings, field: &ReferenceField, source: &Source) -> Self {
+        Self::new(field, outdated(settings, source), |path| {
+            copy::update(settings, field, source, path)
+        })
+    }
+
+    /// Marks the copies of a deleted source.
+    pub(crate) fn mark_deleted(field: &ReferenceField, source: &Bson) -> Self {
+        let mut copy = by_id(source);
+        copy.insert(DELETED, doc! { "$ne": true });
+        Self::new(
+            field,
+            copy,
+            |path| doc! { "$set": { format!("{path}.{DELETED}"): true } },
+        )
+    }
+
+    /// Removes the mark of a deleted source.
+    pub(crate) fn unmark_deleted(field: &ReferenceField, source: &Bson) -> Self {
+        let mut copy = by_id(source);
+        copy.insert(DELETED, true);
+        Self::new(
+            field,
+            copy,
+            |path| doc! { "$unset": { format!("{path}.{DELETED}"): "" } },
+        )
+    }
+
+    /// Removes the references to a source.
+    pub(crate) fn clear(field: &ReferenceField, source: &Bson) -> Self {
+        Self {
+            filter: referring(field, source),
+            update: removal(field, source),
+            array_filters: None,
+        }
+    }
+
+    /// Restricts it to one document.
+    pub(crate) fn of_document(mut self, document: &Bson) -> Self {
+        let mut filter = by_id(document);
+        filter.extend(std::mem::take(&mut self.filter));
+        self.filter = filter;
+        self
+    }
+}
+
+/// Removes the reference to a source from a document.
+pub(crate) fn removal(field: &ReferenceField, source: &Bson) -> Document {
+    match field.is_array {
+        true => doc! { "$pull": { field.name.as_str(): by_id(source) } },
+        false => doc! { "$unset": { field.name.as_str(): "" } },
+    }
+}
+
+/// Matches a document unless it has a newer copy of the source.
+pub(crate) fn settable(settings: &Settings, field: &ReferenceField, document: &Bson, source: &Source) -> Document {
+    let mut newer = referring(field, &source.id);
+    newer.insert(
+        field.path(settings.version.as_str()),
+        doc! { "$gt": source.stored_version() },
+    );
+    let mut filter = by_id(document);
+    filter.insert("$nor", vec![newer]);
+    filter
+}
+
+/// Sets a reference.
+pub(crate) fn set(field: &ReferenceField, copy: Document) -> Document {
+    doc! { "$set": { field.name.as_str(): copy } }
+}
+
+/// Removes a reference.
+pub(crate) fn unset(field: &ReferenceField) -> Document {
+    doc! { "$unset": { field.name.as_str(): "" } }
+}
+
+/// Matches a document whose array does not refer to a source. An array that is missing is created, and one that is null
+/// cannot be pushed to.
+pub(crate) fn addable(field: &ReferenceField, document: &Bson, source: &Bson) -> Document {
+    let mut filter = by_id(document);
+    filter.insert(field.name.as_str(), doc! { "$not": { "$type": "null" } });
+    filter.insert(field.path("_id"), doc! { "$ne": source });
+    filter
+}
+
+/// Adds a reference to an array.
+pub(crate) fn add(field: &ReferenceField, copy: Document) -> Document {
+    doc! { "$push": { field.name.as_str(): copy } }
+}
+
+/// Replaces an array that is null.
+pub(crate) fn set_array(field: &ReferenceField, copy: Document) -> Document {
+    doc! { "$set": { field.name.as_str(): [copy] } }
+}
+
+/// Matches a document whose array is null.
+pub(crate) fn null_array(field: &ReferenceField, document: &Bson) -> Document {
+    let mut filter = by_id(document);
+    filter.insert(field.name.as_str(), doc! { "$type": "null" });
+    filter
+}
+
+/// Matches a source with the mark of one deletion.
+pub(crate) fn marked(source: &Bson, mark: ObjectId) -> Document {
+    let mut filter = by_id(source);
+    filter.insert(MARK, mark);
+    filter
+}
+
+/// Sets the mark of a deletion.
+pub(crate) fn mark(mark: ObjectId) -> Document {
+    doc! { "$set": { MARK: mark } }
+}
+
+/// Removes the mark of a deletion.
+pub(crate) fn unmark() -> Document {
+    doc! { "$unset": { MARK: "" } }
+}
+
+/// Increments the version of a source, or raises it above that of a copy.
+pub(crate) fn raise_version(settings: &Settings, above: Option<u64>) -> Document {
+    match above {
+        None => doc! { "$inc": { settings.version.as_str(): 1_i64 } },
+        Some(version) => doc! { "$max": { settings.version.as_str(): version_to_bson(version.saturating_add(1)) } },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::tests::example;
+
+    fn pen() -> Source {
+        let raw = RawDocumentBuf::try_from(&doc! { "_id": 1, "name": "pen", "v": 4 }).unwrap();
+        Source::of(&example(), &raw).unwrap()
+    }
+
+    #[test]
+    fn an_id_with_operators_is_a_value() {
+        let id = Bson::from(doc! { "$gt": 1 });
+        assert_eq!(by_id(&id), doc! { "_id": { "$eq": { "$gt": 1 } } });
+        assert_eq!(
+            by_ids(&[id.clone(), 2.into()]),
+            doc! { "$or": [{ "_id": { "$eq": { "$gt": 1 } } }, { "_id": { "$eq": 2 } }] }
+        );
+        assert_eq!(by_ids(&[1.into(), "a".into()]), doc! { "_id": { "$in": [1, "a"] } });
+        let settings = example();
+        assert_eq!(
+            referring(&settings.references[0], &id),
+            doc! { "customer._id": { "$eq": { "$gt": 1 } } }
+        );
+        assert_eq!(
+            removal(&settings.references[1], &id),
+            doc! { "$pull": { "products": { "_id": { "$eq": { "$gt": 1 } } } } }
+        );
+    }
+
+    #[test]
+    fn a_sweep_updates_older_copies_and_those_without_a_version() {
+        let settings = example();
+        let sweep = CopyUpdate::sweep(&settings, &settings.references[0], &pen());
+        assert_eq!(
+            sweep.filter,
+            doc! { "customer._id": { "$eq": 1 }, "customer.v": { "$not": { "$gte": 4_i64 } } }
+        );
+        assert_eq!(
+            sweep.update.get_document("$set").unwrap(),
+            &doc! { "customer.name": "pen", "customer.v": 4_i64 }
+        );
+        assert_eq!(sweep.array_filters, None);
+    }
+
+    #[test]
+    fn a_sweep_of_arrays_updates_single_elements() {
+        let settings = example();
+        let sweep = CopyUpdate::sweep(&settings, &settings.references[1], &pen()).of_document(&7.into());
+        let outdated = doc! { "_id": { "$eq": 1 }, "v": { "$not": { "$gte": 4_i64 } } };
+        assert_eq!(
+            sweep,
+            CopyUpdate {
+                filter: doc! { "_id": { "$eq": 7 }, "products": { "$elemMatch": outdated } },
+                update: doc! { "$set": { "products.$[copy].name": "pen", "products.$[copy].v": 4_i64 } },
+                array_filters: Some(vec![
+                    doc! { "copy._id": { "$eq": 1 }, "copy.v": { "$not": { "$gte": 4_i64 } } }
+                ]),
+            }
+        );
+    }
+
+    #[test]
+    fn a_reference_is_set_unless_the_copy_is_newer() {
+        let settings = example();
+        assert_eq!(
+            settable(&settings, &settings.references[0], &7.into(), &pen()),
+            doc! {
+                "_id": { "$eq": 7 },
+                "$nor": [{ "customer._id": { "$eq": 1 }, "customer.v": { "$gt": 4_i64 } }],
+            }
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! The reads of all copies.
+
+use crate::prelude::*;
+
+/// Each source that is referred to, with the lowest version of its copies: null or -1 if one has none.
+///
+/// For documents the server reads one key of the index for each source.
+pub(crate) fn lowest_versions(settings: &Settings, field: &ReferenceField) -> Vec<Document> {
+    let (id, version) = (field.path("_id"), field.path(settings.version.as_str()));
+    let (of_id, of_version) = (format!("${id}"), format!("${version}"));
+    if field.is_array {
+        let lowest = doc! { "$min": { "$ifNull": [of_version, -1] } };
+        return vec![
+            doc! { "$unwind": format!("${}", field.name) },
+            doc! { "$group": { "_id": of_id, "v": lowest } },
+        ];
+    }
+    vec![
+        doc! { "$sort": { id: 1, version: 1 } },
+        doc! { "$group": { "_id": of_id, "v": { "$first": of_version } } },
+    ]
+}
+
+/// Matches the documents that have one of the fields.
+pub(crate) fn with_any<'f>(fields: impl Iterator<Item = &'f ReferenceField>) -> Document {
+    let present = fields.map(|field| doc! { field.name.as_str(): { "$ne": null } });
+    doc! { "$or": present.collect::<Vec<_>>() }
+}
+
+/// The fields with references of the documents of a collection.
+pub(crate) fn references<'f>(fields: impl Iterator<Item = &'f ReferenceField>) -> Document {
+    let mut projection = doc! { "_id": 1 };
+    projection.extend(fields.map(|field| (field.name.as_str().to_owned(), Bson::Int32(1))));
+    projection
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::tests::example;
+
+    #[test]
+    fn the_copies_of_a_document_are_grouped_in_the_order_of_the_index() {
+        let settings = example();
+        assert_eq!(
+            lowest_versions(&settings, &settings.references[0]),
+            [
+                doc! { "$sort": { "customer._id": 1, "customer.v": 1 } },
+                doc! { "$group": { "_id": "$customer._id", "v": { "$first": "$customer.v" } } },
+            ]
+        );
+        assert_eq!(
+            lowest_versions(&settings, &settings.references[1])[1],
+            doc! { "$group": { "_id": "$products._id", "v": { "$min": { "$ifNull": ["$products.v", -1] } } } }
+        );
+    }
+
+    #[test]
+    fn documents_without_references_are_not_read() {
+        let settings = example();
+        assert_eq!(
+            with_any(settings.own()),
+            doc! { "$or": [{ "customer": { "$ne": null } }, { "products": { "$ne": null } }] }
+        );
+        assert_eq!(
+            references(settings.own()),
+            doc! { "_id": 1, "customer": 1, "products": 1 }
+        );
+    }
+}

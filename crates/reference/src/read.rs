@@ -1,0 +1,138 @@
+//! Reads of sources and of referring documents.
+
+use std::collections::HashMap;
+
+use mongodb::Cursor;
+
+use crate::form::copy;
+use crate::form::document::{copies_mut, stored_copies};
+use crate::form::id::{canonical, distinct};
+use crate::form::source::Source;
+use crate::repository::prelude::*;
+
+/// How many sources one command reads.
+const SOURCES: usize = 1000;
+
+/// Names a missing index in the error of a command. Omits the driver's error, which would replace this one in the driver's
+/// `and_run2`.
+pub(crate) fn hinted(error: CommandError, index: &str) -> Error {
+    match is_bad_hint(&error) {
+        true => index_missing(index),
+        false => error.into(),
+    }
+}
+
+/// Sources by their ids.
+#[derive(Debug, Default)]
+pub(crate) struct Sources(HashMap<String, Source>);
+
+impl Sources {
+    pub(crate) fn get(&self, id: &Bson) -> Option<&Source> {
+        self.0.get(&canonical(id))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Source> {
+        self.0.values()
+    }
+}
+
+/// Returns the fields of a source that all references need.
+pub(crate) fn projection(shared: &Shared) -> Document {
+    copy::projection(&shared.settings, &shared.settings.references)
+}
+
+/// Reads a source.
+pub(crate) async fn find_source(
+    shared: &Shared,
+    id: &Bson,
+    session: Option<&mut Session<'_>>,
+) -> Result<Option<Source>> {
+    let options = options::find_document(projection(shared), session.as_deref());
+    let found = send::find_one(session, &shared.sources, query::by_id(id), options).await?;
+    found.map(|found| Source::of(&shared.settings, &found)).transpose()
+}
+
+/// Reads the sources of [distinct](crate::form::id::distinct) ids. One round trip for each 1000.
+pub(crate) async fn find_sources(
+    shared: &Shared,
+    ids: &[Bson],
+    mut session: Option<&mut Session<'_>>,
+) -> Result<Sources> {
+    let mut sources = Sources::default();
+    for ids in ids.chunks(SOURCES) {
+        let options = options::find_sources(projection(shared), session.as_deref());
+        let filter = query::by_ids(ids);
+        let found = send::find_all(session.as_deref_mut(), &shared.sources, filter, options).await?;
+        for found in &found {
+            let source = Source::of(&shared.settings, found)?;
+            sources.0.insert(canonical(&source.id), source);
+        }
+        let missing: Vec<&Bson> = ids.iter().filter(|id| sources.get(id).is_none()).collect();
+        // Otherwise a source has an equal number of another type as its id.
+        if found.len() + missing.len() == ids.len() {
+            continue;
+        }
+        for id in missing {
+            if let Some(source) = find_source(shared, id, session.as_deref_mut()).await? {
+                sources.0.insert(canonical(id), source);
+            }
+        }
+    }
+    Ok(sources)
+}
+
+/// Reads the references of a document of the repository. `None` if it does not exist.
+pub(crate) async fn find_references(
+    shared: &Shared,
+    document: &Bson,
+    session: Option<&mut Session<'_>>,
+) -> Result<Option<Document>> {
+    let projection = query::scan::references(shared.settings.own());
+    let options = options::find_document(projection, session.as_deref());
+    let found = send::find_one(session, shared.documents(), query::by_id(document), options).await?;
+    let found = found.map(|found| Document::try_from(found).map_err(CommandError::from));
+    Ok(found.transpose()?)
+}
+
+/// Replaces the copies of a document that was read which are more versions behind their sources than allowed. One round
+/// trip for up to 1000 sources.
+pub(crate) async fn refresh(
+    shared: &Shared,
+    document: RawDocumentBuf,
+    max_staleness: u32,
+    session: Option<&mut Session<'_>>,
+) -> Result<RawDocumentBuf> {
+    let settings = &shared.settings;
+    let fields = || settings.own().filter(|field| !field.is_snapshot);
+    let mut document = Document::try_from(document).map_err(CommandError::from)?;
+    let copies = fields().flat_map(|field| stored_copies(field, &document).0);
+    let ids = distinct(copies.filter_map(|copy| copy.get("_id")));
+    let sources = find_sources(shared, &ids, session).await?;
+    for field in fields() {
+        for copy in copies_mut(field, &mut document) {
+            let Some(source) = copy.get("_id").and_then(|id| sources.get(id)) else {
+                continue;
+            };
+            let is_stale = match copy::version(settings, copy) {
+                Some(version) => source.version > version.saturating_add(max_staleness.into()),
+                None => true,
+            };
+            if is_stale {
+                copy::refresh(settings, field, source, copy);
+            }
+        }
+    }
+    Ok(RawDocumentBuf::try_from(&document).map_err(CommandError::from)?)
+}
+
+/// Reads the next documents of a cursor. None at its end.
+pub(crate) async fn next_batch(cursor: &mut Cursor<RawDocumentBuf>) -> Result<Vec<RawDocumentBuf>> {
+    let mut batch = Vec::new();
+    while batch.len() < options::BATCH {
+        match cursor.try_next().await.map_err(CommandError::of_read)? {
+            Some(document) => batch.push(document),
+            None => break,
+        }
+    }
+    Ok(batch)
+}

@@ -1,0 +1,107 @@
+//! Finds and repairs problems of references.
+
+pub(crate) mod finding;
+pub(crate) mod scan;
+
+use mongo_patterns_core::catalog::Tally;
+
+use self::finding::{Problem, Repaired, Unrepaired};
+use self::scan::{Found, Scan, is_still_there};
+use crate::query::CopyUpdate;
+use crate::read::find_source;
+use crate::repository::prelude::*;
+use crate::results::OnReferences;
+use crate::write::delete::update_of;
+use crate::write::source::change;
+use crate::write::sweep::{sweep, update_copies};
+
+/// Compares the settings with the catalog.
+pub(crate) async fn check_settings(shared: &Shared) -> Result<()> {
+    shared.entry().check(&mut Steps::run()).await.map(drop)
+}
+
+/// Compares the settings with the catalog. A repair of collections without an entry also compares them with the
+/// documents.
+pub(crate) async fn check_repair(shared: &Shared, is_repair: bool) -> Result<()> {
+    let has_entry = shared.entry().check(&mut Steps::run()).await?;
+    shared.check_indexes().await?;
+    if has_entry || !is_repair {
+        return Ok(());
+    }
+    let mut tally = Tally::of(scan::documents(shared).await?);
+    let mut scan = Scan::new(shared, None);
+    while let Some(found) = scan.next().await? {
+        tally.add(&found.finding.problem)?;
+    }
+    Ok(())
+}
+
+/// Repairs the next finding of a scan.
+pub(crate) async fn next(
+    shared: &Shared,
+    scan: &mut Scan<'_>,
+    on_missing: OnReferences,
+    dry_run: bool,
+) -> Result<Option<Repaired>> {
+    let Some(found) = scan.next().await? else {
+        return Ok(None);
+    };
+    let unrepaired = match found.finding.problem {
+        Problem::NotAReference => Some(Unrepaired::NotAReference),
+        Problem::SourceMissing if on_missing == OnReferences::Restrict => Some(Unrepaired::SourceMissing),
+        _ if dry_run => None,
+        // The repair of another copy of the source may have repaired it.
+        _ if !is_still_there(shared, &found).await? => None,
+        Problem::SourceMissing => {
+            release(shared, &found, on_missing).await?;
+            None
+        }
+        Problem::Stale { .. } | Problem::VersionMissing => copy_again(shared, &found, None).await?,
+        Problem::Differs => copy_again(shared, &found, Some(query::raise_version(&shared.settings, None))).await?,
+        Problem::NewerThanSource { version, .. } => {
+            let raise = query::raise_version(&shared.settings, Some(version));
+            copy_again(shared, &found, Some(raise)).await?
+        }
+    };
+    let finding = found.finding;
+    Ok(Some(Repaired { finding, unrepaired }))
+}
+
+/// Copies a source to all of its outdated copies, after its version was raised if that is needed.
+async fn copy_again(shared: &Shared, found: &Found<'_>, raise: Option<Document>) -> Result<Option<Unrepaired>> {
+    let Some(id) = &found.finding.source_id else {
+        return Ok(Some(Unrepaired::NotAReference));
+    };
+    let source = match raise {
+        Some(raise) => change(shared, id, raise, None).await?,
+        None => find_source(shared, id, None).await?,
+    };
+    let Some(source) = source else {
+        return Ok(Some(Unrepaired::SourceMissing));
+    };
+    sweep(shared, &source, None).await?;
+    if found.is_deleted {
+        // In all documents: the next finding of this source is no longer one by its version.
+        for field in shared.settings.followed() {
+            update_copies(shared, field, &CopyUpdate::unmark_deleted(field, id), None).await?;
+        }
+    }
+    Ok(None)
+}
+
+/// Marks a copy without a source, or removes the reference.
+async fn release(shared: &Shared, found: &Found<'_>, rule: OnReferences) -> Result<()> {
+    match &found.finding.source_id {
+        Some(id) => update_one(shared, found, update_of(found.field, id, rule)).await,
+        None => Ok(()),
+    }
+}
+
+/// Updates the copy in the document of a finding.
+async fn update_one(shared: &Shared, found: &Found<'_>, update: CopyUpdate) -> Result<()> {
+    let update = update.of_document(&found.finding.document_id);
+    let options = options::update_copy(&update);
+    let collection = shared.collection_of(found.field);
+    send::update_one(None, collection, update.filter, update.update, options).await?;
+    Ok(())
+}

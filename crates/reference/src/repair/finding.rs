@@ -1,0 +1,150 @@
+//! Problems of references.
+
+use std::fmt;
+
+use mongodb::bson::Bson;
+
+/// A problem of a reference, from [`verify`](crate::ReferenceRepository::verify).
+#[derive(Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The name of the collection of the referring document.
+    pub collection: String,
+    /// The `_id` of the referring document. It is a user value: take care where you log it.
+    pub document_id: Bson,
+    /// The field with the reference, such as `customer`.
+    pub field: String,
+    /// The `_id` of the source. `None` for a value that is not a reference. It is a user value.
+    pub source_id: Option<Bson>,
+    /// The problem.
+    pub problem: Problem,
+}
+
+mongo_patterns_core::redacted_debug!(
+    Finding,
+    |finding| "collection" = finding.collection,
+    "field" = finding.field,
+    "problem" = finding.problem
+);
+
+/// A kind of problem. Its text says what to do, and contains no user value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The copy is older than its source: the process that updated the source died, or another program inserted the
+    /// document.
+    Stale {
+        /// The version of the copy.
+        version: u64,
+        /// The version of the source.
+        source_version: u64,
+    },
+    /// The copy has the version of its source, and other values, or is marked as deleted: another program changed one of
+    /// the two.
+    Differs,
+    /// The copy is newer than its source: the source was deleted and inserted again, or restored from a backup.
+    NewerThanSource {
+        /// The version of the copy.
+        version: u64,
+        /// The version of the source.
+        source_version: u64,
+    },
+    /// There is no source, and the copy is not marked as that of a deleted one.
+    SourceMissing,
+    /// The copy has no valid version: another program inserted the document.
+    VersionMissing,
+    /// The field has another value than a reference, such as an id alone.
+    NotAReference,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stale {
+                version,
+                source_version,
+            } => write!(
+                f,
+                "the copy has the version {version}, and its source the version {source_version}: call sweep() or repair()"
+            ),
+            Self::Differs => {
+                f.write_str("the copy differs from the source of the same version: repair() copies the source again")
+            }
+            Self::NewerThanSource {
+                version,
+                source_version,
+            } => write!(
+                f,
+                "the copy has the version {version}, and its source only the version {source_version}: repair() raises the version of the source, and copies it again"
+            ),
+            Self::SourceMissing => f.write_str(
+                "the source does not exist: insert it again, or call repair() with on_missing(..) to keep the copy or clear the reference",
+            ),
+            Self::VersionMissing => f.write_str("the copy has no valid version: call sweep() or repair()"),
+            Self::NotAReference => {
+                f.write_str("the value is not a document with the `_id` of a source: set a reference, or remove the field")
+            }
+        }
+    }
+}
+
+impl Problem {
+    /// Returns whether a second read confirms this problem. The source can have been updated in between.
+    pub(super) fn is_confirmed_by(self, second: Self) -> bool {
+        match (self, second) {
+            (Self::Stale { version, .. }, Self::Stale { version: after, .. })
+            | (Self::NewerThanSource { version, .. }, Self::NewerThanSource { version: after, .. }) => version == after,
+            (first, second) => first == second,
+        }
+    }
+}
+
+/// The repair of a finding.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Repaired {
+    /// The problem that was repaired, or would be.
+    pub finding: Finding,
+    /// Why it was not repaired; `None` if it was.
+    pub unrepaired: Option<Unrepaired>,
+}
+
+/// Why a finding was not repaired. Its text says what to do, and contains no user value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unrepaired {
+    /// There is no source.
+    SourceMissing,
+    /// The value is not a reference.
+    NotAReference,
+}
+
+impl fmt::Display for Unrepaired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SourceMissing => {
+                "it is unknown whether the source was deleted on purpose: insert it again, or set on_missing(..)"
+            }
+            Self::NotAReference => {
+                "it is unknown to which source the value refers: set a reference, or remove the field"
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_has_changed_is_not_confirmed() {
+        let stale = |version, source_version| Problem::Stale {
+            version,
+            source_version,
+        };
+        assert!(stale(1, 2).is_confirmed_by(stale(1, 3)));
+        assert!(!stale(1, 3).is_confirmed_by(stale(2, 3)));
+        assert!(!stale(1, 2).is_confirmed_by(Problem::SourceMissing));
+        assert!(Problem::Differs.is_confirmed_by(Problem::Differs));
+    }
+}

@@ -1,0 +1,214 @@
+//! Reads all references, and compares the copies with their sources.
+//!
+//! # Design
+//!
+//! ## Why is the comparison not a `$lookup`?
+//!
+//! A batch of documents and one read of their sources need no join, which sharded clusters have since MongoDB 5.1 only. The
+//! copy is read before its source, so a copy that is newer is never due to the order of the reads.
+//!
+//! ## Why is every problem read twice?
+//!
+//! Between two commands of a writer, a copy can be outdated or without a source. A second read of the documents of a batch
+//! with problems, after a pause, only confirms what has not changed.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use mongodb::Cursor;
+
+use super::finding::{Finding, Problem};
+use crate::form::copy::{Difference, difference, is_deleted};
+use crate::form::document::stored_copies;
+use crate::form::id::{canonical, distinct};
+use crate::query::scan;
+use crate::read::{Sources, find_sources, next_batch};
+use crate::repository::prelude::*;
+
+/// The time that a writer normally needs between two of its commands.
+const BETWEEN_COMMANDS: Duration = Duration::from_millis(50);
+
+/// A finding, and what its repair needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Found<'a> {
+    pub(crate) finding: Finding,
+    pub(crate) field: &'a ReferenceField,
+    /// Whether the copy is marked as that of a deleted source.
+    pub(crate) is_deleted: bool,
+}
+
+/// A scan of all referring collections.
+pub(crate) struct Scan<'a> {
+    shared: &'a Shared,
+    reporter: Reporter<'a>,
+    /// The position of the next collection.
+    next: usize,
+    /// The documents of the collection before.
+    documents: Option<Cursor<RawDocumentBuf>>,
+    findings: VecDeque<Found<'a>>,
+}
+
+impl<'a> Scan<'a> {
+    pub(crate) fn new(shared: &'a Shared, on_progress: Option<OnProgress<'a>>) -> Self {
+        Self {
+            shared,
+            reporter: Reporter::new(on_progress),
+            next: 0,
+            documents: None,
+            findings: VecDeque::new(),
+        }
+    }
+
+    /// Returns the next finding.
+    pub(crate) async fn next(&mut self) -> Result<Option<Found<'a>>> {
+        loop {
+            if let Some(finding) = self.findings.pop_front() {
+                return Ok(Some(finding));
+            }
+            if self.documents.is_none() && self.next == self.shared.referring.len() {
+                return Ok(None);
+            }
+            match self.documents {
+                None => self.start().await?,
+                Some(_) => self.read().await?,
+            }
+        }
+    }
+
+    /// Begins to read the next collection.
+    async fn start(&mut self) -> Result<()> {
+        if self.next == 0 && self.reporter.is_asked() {
+            self.reporter.begin(documents(self.shared).await?);
+        }
+        let fields = || self.shared.settings.of_collection(self.next);
+        let find = self.shared.referring[self.next].find(scan::with_any(fields()));
+        let find = find.with_options(options::scan(scan::references(fields())));
+        self.documents = Some(find.await.map_err(CommandError::of_read)?);
+        self.next += 1;
+        Ok(())
+    }
+
+    /// Reads and compares a batch.
+    async fn read(&mut self) -> Result<()> {
+        let Some(documents) = &mut self.documents else {
+            return Ok(());
+        };
+        let batch = next_batch(documents).await?;
+        if batch.is_empty() {
+            self.documents = None;
+            return Ok(());
+        }
+        let collection = self.next - 1;
+        let first = examine(self.shared, collection, &batch).await?;
+        if !first.is_empty() {
+            tokio::time::sleep(BETWEEN_COMMANDS).await;
+            let ids = distinct(first.iter().map(|found| &found.finding.document_id));
+            let second = examine_again(self.shared, collection, &ids).await?;
+            let confirmed = second
+                .into_iter()
+                .filter(|second| first.iter().any(|first| is_confirmed(first, second)));
+            self.findings.extend(confirmed);
+        }
+        self.reporter.advance(batch.len() as u64);
+        Ok(())
+    }
+}
+
+/// Returns about how many referring documents there are.
+pub(crate) async fn documents(shared: &Shared) -> Result<u64> {
+    let mut documents = 0;
+    for collection in &shared.referring {
+        let count = collection.estimated_document_count().await;
+        documents += count.map_err(CommandError::of_read)?;
+    }
+    Ok(documents)
+}
+
+/// Returns whether a second read found the same problem.
+fn is_confirmed(first: &Found<'_>, second: &Found<'_>) -> bool {
+    let (a, b) = (&first.finding, &second.finding);
+    let source = |finding: &Finding| finding.source_id.as_ref().map(canonical);
+    a.field == b.field
+        && a.problem.is_confirmed_by(b.problem)
+        && canonical(&a.document_id) == canonical(&b.document_id)
+        && source(a) == source(b)
+}
+
+/// Returns whether a finding is still there.
+pub(crate) async fn is_still_there(shared: &Shared, found: &Found<'_>) -> Result<bool> {
+    let id = std::slice::from_ref(&found.finding.document_id);
+    let now = examine_again(shared, found.field.collection, id).await?;
+    Ok(now.iter().any(|now| is_confirmed(found, now)))
+}
+
+/// Reads documents of a collection again, and returns their problems.
+async fn examine_again<'a>(shared: &'a Shared, collection: usize, ids: &[Bson]) -> Result<Vec<Found<'a>>> {
+    let projection = scan::references(shared.settings.of_collection(collection));
+    let (filter, options) = (query::by_ids(ids), options::scan(projection));
+    let documents = send::find_all(None, &shared.referring[collection], filter, options).await?;
+    examine(shared, collection, &documents).await
+}
+
+/// Returns the problems of documents of a collection.
+async fn examine<'a>(shared: &'a Shared, collection: usize, documents: &[RawDocumentBuf]) -> Result<Vec<Found<'a>>> {
+    let documents = documents
+        .iter()
+        .map(|document| Document::try_from(document).map_err(CommandError::from));
+    let documents: Vec<Document> = documents.collect::<std::result::Result<_, _>>()?;
+    let fields = || shared.settings.of_collection(collection);
+    let copies = documents
+        .iter()
+        .flat_map(|document| fields().flat_map(move |field| stored_copies(field, document).0));
+    let ids = distinct(copies.filter_map(|copy| copy.get("_id")));
+    let sources = find_sources(shared, &ids, None).await?;
+    let mut found = Vec::new();
+    for document in &documents {
+        let document_id = document.get("_id").unwrap_or(&Bson::Null);
+        let finding = |field: &'a ReferenceField, source_id: Option<Bson>, problem, is_deleted| Found {
+            finding: Finding {
+                collection: shared.collection_of(field).name().to_owned(),
+                document_id: document_id.clone(),
+                field: field.name.as_str().to_owned(),
+                source_id,
+                problem,
+            },
+            field,
+            is_deleted,
+        };
+        for field in fields() {
+            let (copies, has_other) = stored_copies(field, document);
+            if has_other {
+                found.push(finding(field, None, Problem::NotAReference, false));
+            }
+            for copy in copies {
+                if let Some(problem) = problem(shared, field, &sources, copy) {
+                    found.push(finding(field, copy.get("_id").cloned(), problem, is_deleted(copy)));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the problem of a copy.
+fn problem(shared: &Shared, field: &ReferenceField, sources: &Sources, copy: &Document) -> Option<Problem> {
+    let Some(source) = copy.get("_id").and_then(|id| sources.get(id)) else {
+        return (!is_deleted(copy)).then_some(Problem::SourceMissing);
+    };
+    if field.is_snapshot {
+        return None;
+    }
+    let source_version = source.version;
+    difference(&shared.settings, field, source, copy).map(|difference| match difference {
+        Difference::NoVersion => Problem::VersionMissing,
+        Difference::Older(version) => Problem::Stale {
+            version,
+            source_version,
+        },
+        Difference::Newer(version) => Problem::NewerThanSource {
+            version,
+            source_version,
+        },
+        Difference::Values => Problem::Differs,
+    })
+}

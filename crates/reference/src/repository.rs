@@ -1,0 +1,193 @@
+//! The repository, and what its actions share.
+
+use std::sync::Arc;
+
+use mongo_patterns_core::action::Call;
+use mongo_patterns_core::catalog::Entry;
+use mongo_patterns_core::index::{Ensure, IndexPlan};
+use tokio::sync::OnceCell;
+
+use crate::prelude::*;
+
+/// A collection of documents with copies of fields of the documents that they refer to, and the collection of these
+/// sources.
+///
+/// `D` is the type of a referring document, such as an order, and `S` that of a source, such as a customer. See the
+/// [crate](crate) for the stored documents and the guarantees.
+///
+/// A clone is cheap.
+pub struct ReferenceRepository<D, S> {
+    shared: Arc<Shared>,
+    types: PhantomData<fn() -> (D, S)>,
+}
+
+/// The part of a repository that does not depend on the types of the documents.
+pub(crate) struct Shared {
+    /// The first is that of the repository's documents.
+    pub(crate) referring: Vec<Collection<RawDocumentBuf>>,
+    pub(crate) sources: Collection<RawDocumentBuf>,
+    pub(crate) settings: Settings,
+    indexes: OnceCell<()>,
+}
+
+mongo_patterns_core::redacted_debug!(
+    Shared,
+    |shared| "collection" = shared.documents().namespace(),
+    "sources_collection" = shared.sources.namespace()
+);
+
+impl Shared {
+    pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
+        Call {
+            pattern: "reference",
+            operation,
+            collection: self.documents(),
+        }
+    }
+
+    /// Returns the collection of the documents that the repository inserts and reads.
+    pub(crate) fn documents(&self) -> &Collection<RawDocumentBuf> {
+        &self.referring[0]
+    }
+
+    /// Returns the collection of a reference.
+    pub(crate) fn collection_of(&self, field: &ReferenceField) -> &Collection<RawDocumentBuf> {
+        &self.referring[field.collection]
+    }
+
+    /// Returns the entry in the catalog.
+    pub(crate) fn entry(&self) -> Entry {
+        let names: Vec<&str> = self.referring.iter().map(Collection::name).collect();
+        let settings = self.settings.stored_form(self.sources.name(), &names);
+        let field = self.settings.references[0].name.as_str();
+        Entry::new("reference", self.documents(), Some(field), settings)
+    }
+
+    /// Returns the indexes of each referring collection.
+    pub(crate) fn plans(&self) -> Vec<IndexPlan> {
+        let collections = self.referring.iter().enumerate();
+        collections
+            .map(|(number, collection)| self.settings.plan(number, collection.name()))
+            .collect()
+    }
+
+    /// Returns what creates the indexes and the entry.
+    pub(crate) fn ensure(&self) -> Ensure<'_> {
+        let mut plans = self.plans().into_iter();
+        let plan = plans
+            .next()
+            .unwrap_or_else(|| IndexPlan::new(self.documents().name(), Vec::new()));
+        Ensure {
+            call: self.operation("ensure_indexes"),
+            plan,
+            collection: self.documents(),
+            other: Some(&self.sources),
+            other_plan: None,
+            further: self.referring[1..].iter().zip(plans).collect(),
+            entry: self.entry(),
+            // A document can be without a reference, so a sample of documents decides nothing.
+            fields: Vec::new(),
+            family: None,
+            has_indexes: None,
+        }
+    }
+
+    /// Checks that the indexes exist: one round trip for each referring collection, once. An update of a source must not
+    /// find out later that it cannot update the copies.
+    pub(crate) async fn check_indexes(&self) -> Result<()> {
+        let check = || async {
+            for (plan, collection) in self.plans().iter().zip(&self.referring) {
+                plan.check(collection).await?;
+            }
+            Ok::<_, Error>(())
+        };
+        self.indexes.get_or_try_init(check).await.copied()
+    }
+}
+
+impl<D, S> ReferenceRepository<D, S> {
+    pub(crate) fn new(
+        referring: Vec<Collection<RawDocumentBuf>>,
+        sources: Collection<RawDocumentBuf>,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                referring,
+                sources,
+                settings,
+                indexes: OnceCell::new(),
+            }),
+            types: PhantomData,
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Returns the collection of the referring documents, for reads and writes that this crate does not offer. A write to
+    /// it must not change a reference.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_reference::ReferenceRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let of_customer = doc! { "customer._id": 456 };
+    /// println!("{} orders", orders.collection().count_documents(of_customer).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn collection(&self) -> &Collection<RawDocumentBuf> {
+        self.shared.documents()
+    }
+
+    /// Returns the indexes that the repository requires, for each referring collection. The first is that of its own
+    /// documents.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_reference::ReferenceRepository;
+    /// # async fn f(orders: ReferenceRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// for plan in orders.indexes() {
+    ///     println!("{plan}"); // the calls of createIndex, for a shell
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn indexes(&self) -> Vec<IndexPlan> {
+        self.shared.plans()
+    }
+}
+
+impl<D, S: Send + Sync> ReferenceRepository<D, S> {
+    /// Returns the collection of the sources, to insert and read them. Update and delete them through the repository.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_reference::ReferenceRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let customer = doc! { "_id": 456, "name": "Ann", "address": { "city": "Dublin" } };
+    /// orders.sources_collection().insert_one(customer).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sources_collection(&self) -> Collection<S> {
+        self.shared.sources.clone_with_type()
+    }
+}
+
+mongo_patterns_core::clone_fields!(ReferenceRepository<D, S>, shared, types);
+
+mongo_patterns_core::redacted_debug!(
+    ReferenceRepository<D, S>,
+    |repository| "collection" = repository.shared.documents().namespace(),
+    "sources_collection" = repository.shared.sources.namespace(),
+    "settings" = repository.shared.settings
+);
+
+/// The names that the modules above the repository use.
+pub(crate) mod prelude {
+    pub(crate) use super::Shared;
+    pub(crate) use crate::prelude::*;
+    pub(crate) use crate::query::{self, options};
+}

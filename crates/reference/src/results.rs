@@ -1,0 +1,77 @@
+//! The results of the calls.
+
+use crate::prelude::*;
+
+/// The result of an insert.
+#[derive(Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Inserted {
+    /// The `_id` of the document: its own, or the ObjectId that was generated for one without.
+    pub id: Bson,
+}
+
+mongo_patterns_core::redacted_debug!(Inserted);
+
+/// The result of an update of a source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SourceUpdated {
+    /// The version of the source after the update. It does not change when the update cannot change a copied field.
+    pub version: u64,
+    /// The number of documents whose copies this call updated, once for each reference of a document. Another call may
+    /// have updated some of them to this version or a newer one.
+    pub copies_updated: u64,
+}
+
+/// The result of a deletion of a source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SourceDeleted {
+    /// Whether this call deleted the source. `false` is no error: a retry of a deletion that took effect finds nothing.
+    pub found: bool,
+    /// The number of documents whose copies were marked or removed, once for each reference of a document.
+    pub copies: u64,
+}
+
+/// The result of a sweep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Swept {
+    /// The number of sources that had outdated copies.
+    pub sources: u64,
+    /// The number of documents whose copies were updated, once for each reference of a document.
+    pub copies: u64,
+}
+
+/// What happens to the references to a source that is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnReferences {
+    /// A source that is referred to is not deleted: the error is [`Referenced`](mongo_patterns_core::ErrorKind::Referenced).
+    #[default]
+    Restrict,
+    /// The copies stay, with `deleted: true`.
+    KeepCopy,
+    /// The references are removed.
+    Clear,
+}
+
+/// Returns the error of a call for a source that does not exist.
+pub(crate) fn no_source() -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        "a source of the references does not exist, nothing was changed: insert it first, or refer to another one",
+    )
+}
+
+/// Returns the error of a call on a document that does not exist.
+pub(crate) fn no_document() -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        "the document does not exist, nothing was changed: insert it first",
+    )
+}
+
+pub(crate) fn invalid_argument(message: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}

@@ -1,0 +1,163 @@
+//! The checked settings.
+
+pub(crate) mod copied;
+
+use std::collections::BTreeMap;
+
+use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
+
+use crate::prelude::*;
+use crate::settings::copied::CopiedField;
+
+/// The field of a source that its deletion sets for the time of its check, to an ObjectId.
+pub(crate) const MARK: &str = "mongo_patterns_deleting";
+/// The field of a copy whose source was deleted.
+pub(crate) const DELETED: &str = "deleted";
+
+/// A field of referring documents with references to sources.
+#[derive(Clone, Debug)]
+pub(crate) struct ReferenceField {
+    /// The position of its collection.
+    pub(crate) collection: usize,
+    pub(crate) name: FieldName,
+    pub(crate) copied: Vec<CopiedField>,
+    /// Whether the field is an array of references.
+    pub(crate) is_array: bool,
+    /// Whether the copies stay as they were stored.
+    pub(crate) is_snapshot: bool,
+    /// The name of its index.
+    pub(crate) index: String,
+}
+
+impl ReferenceField {
+    /// Returns the path of a field of the reference, such as `customer.v`.
+    pub(crate) fn path(&self, field: &str) -> String {
+        format!("{}.{field}", self.name)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// The field of the version, in sources and copies.
+    pub(crate) version: FieldName,
+    /// The first is that of the builder.
+    pub(crate) references: Vec<ReferenceField>,
+    pub(crate) retry: RetryPolicy,
+}
+
+impl Settings {
+    /// Returns the settings with the names of the indexes.
+    pub(crate) fn new(version: FieldName, mut references: Vec<ReferenceField>, retry: RetryPolicy) -> Self {
+        for reference in &mut references {
+            let (id, of_version) = (reference.path("_id"), reference.path(version.as_str()));
+            reference.index = match reference.is_snapshot {
+                true => format!("{id}_1"),
+                false => format!("{id}_1_{of_version}_1"),
+            };
+        }
+        Self {
+            version,
+            references,
+            retry,
+        }
+    }
+
+    /// Returns the references of the documents that the repository inserts and reads.
+    pub(crate) fn own(&self) -> impl Iterator<Item = &ReferenceField> {
+        self.of_collection(0)
+    }
+
+    pub(crate) fn of_collection(&self, collection: usize) -> impl Iterator<Item = &ReferenceField> {
+        self.references
+            .iter()
+            .filter(move |reference| reference.collection == collection)
+    }
+
+    /// Returns the references whose copies follow their sources.
+    pub(crate) fn followed(&self) -> impl Iterator<Item = &ReferenceField> {
+        self.references.iter().filter(|reference| !reference.is_snapshot)
+    }
+
+    /// Returns the settings as the catalog stores them. The order of the calls of the builder does not matter.
+    pub(crate) fn stored_form(&self, sources: &str, collections: &[&str]) -> Document {
+        let one = |reference: &ReferenceField| {
+            let copied = reference.copied.iter();
+            let mut copied: Vec<_> = copied.map(|field| (field.target.text(), field.source.text())).collect();
+            copied.sort_unstable();
+            let copied = copied
+                .iter()
+                .map(|(target, source)| doc! { "field": target, "from": source });
+            let collection = collections.get(reference.collection).copied().unwrap_or_default();
+            let stored = doc! {
+                "collection": collection,
+                "field": reference.name.as_str(),
+                "array": reference.is_array,
+                "snapshot": reference.is_snapshot,
+                "copied": copied.collect::<Vec<_>>(),
+            };
+            ((collection.to_owned(), reference.name.as_str().to_owned()), stored)
+        };
+        let references: BTreeMap<_, _> = self.references.iter().map(one).collect();
+        doc! {
+            "source_collection": sources,
+            "version": self.version.as_str(),
+            "references": references.into_values().collect::<Vec<_>>(),
+        }
+    }
+
+    /// Returns the indexes of a referring collection.
+    pub(crate) fn plan(&self, collection: usize, name: &str) -> IndexPlan {
+        let planned = |reference: &ReferenceField| {
+            let mut keys = doc! { reference.path("_id"): 1 };
+            if !reference.is_snapshot {
+                keys.insert(reference.path(self.version.as_str()), 1);
+            }
+            PlannedIndex::new(&reference.index, keys)
+        };
+        IndexPlan::new(name, self.of_collection(collection).map(planned).collect())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Returns a reference field for tests.
+    pub(crate) fn field(name: &str, copied: &[(&str, &str)]) -> ReferenceField {
+        let copied = copied
+            .iter()
+            .map(|(target, source)| CopiedField::new(target, source).unwrap());
+        ReferenceField {
+            collection: 0,
+            name: FieldName::new(name).unwrap(),
+            copied: copied.collect(),
+            is_array: false,
+            is_snapshot: false,
+            index: String::new(),
+        }
+    }
+
+    /// Orders with their customer, and with the products that were bought.
+    pub(crate) fn example() -> Settings {
+        let products = ReferenceField {
+            is_array: true,
+            ..field("products", &[("name", "name")])
+        };
+        let customer = field("customer", &[("name", "name"), ("address.city", "address.city")]);
+        let version = FieldName::new("v").unwrap();
+        Settings::new(version, vec![customer, products], RetryPolicy::default())
+    }
+
+    #[test]
+    fn the_names_of_the_indexes_are_those_of_the_shell() {
+        let mut settings = example();
+        settings.references[1].is_snapshot = true;
+        let settings = Settings::new(settings.version, settings.references, settings.retry);
+        assert_eq!(
+            settings.plan(0, "orders").to_string(),
+            "db.getCollection(\"orders\").createIndex({ \"customer._id\": 1, \"customer.v\": 1 }, { \"name\": \"customer._id_1_customer.v_1\" })\n\
+             db.getCollection(\"orders\").createIndex({ \"products._id\": 1 }, { \"name\": \"products._id_1\" })"
+        );
+        assert!(settings.plan(1, "invoices").indexes().is_empty());
+    }
+}

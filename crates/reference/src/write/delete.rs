@@ -1,0 +1,136 @@
+//! The deletion of a source.
+
+use mongodb::ClientSession;
+use mongodb::bson::oid::ObjectId;
+
+use crate::query::CopyUpdate;
+use crate::read::{find_source, hinted};
+use crate::repository::prelude::*;
+use crate::results::{OnReferences, SourceDeleted};
+use crate::write::is_in_transaction;
+use crate::write::sweep::update_copies;
+
+/// Deletes a source, and does with the references to it what the rule says.
+pub(crate) async fn run(
+    shared: &Shared,
+    id: &Bson,
+    rule: OnReferences,
+    session: Option<&mut ClientSession>,
+) -> Result<SourceDeleted> {
+    let mut session = Session::of_caller(session).await?;
+    shared.check_indexes().await?;
+    match rule {
+        OnReferences::Restrict if is_in_transaction(session.as_ref()) => {
+            restrict_in_transaction(shared, id, session.as_mut()).await
+        }
+        OnReferences::Restrict => restrict(shared, id, session.as_mut()).await,
+        OnReferences::KeepCopy | OnReferences::Clear => delete(shared, id, rule, session.as_mut()).await,
+    }
+}
+
+/// Deletes the source if no document refers to it.
+async fn restrict(shared: &Shared, id: &Bson, mut session: Option<&mut Session<'_>>) -> Result<SourceDeleted> {
+    let mut attempts = shared.settings.retry.start();
+    loop {
+        let mark = ObjectId::new();
+        let filter = query::by_id(id);
+        let marked = send::update_one(session.as_deref_mut(), &shared.sources, filter, query::mark(mark), None).await?;
+        if marked.matched_count == 0 {
+            return Ok(SourceDeleted::default());
+        }
+        let own = query::marked(id, mark);
+        if is_referenced(shared, id, session.as_deref_mut()).await? {
+            send::update_one(session, &shared.sources, own, query::unmark(), None).await?;
+            return Err(referenced());
+        }
+        if delete_source(shared, own, session.as_deref_mut()).await? {
+            return Ok(SourceDeleted { found: true, copies: 0 });
+        }
+        // A new reference has removed the mark, or another deletion has replaced it.
+        attempts
+            .next(CommandError::custom(
+                "another client refers to the source or deletes it",
+            ))
+            .await?;
+    }
+}
+
+/// Does what [`restrict`] does. A new reference of another transaction writes the source, so that one of the two
+/// conflicts.
+async fn restrict_in_transaction(
+    shared: &Shared,
+    id: &Bson,
+    mut session: Option<&mut Session<'_>>,
+) -> Result<SourceDeleted> {
+    if find_source(shared, id, session.as_deref_mut()).await?.is_none() {
+        return Ok(SourceDeleted::default());
+    }
+    if is_referenced(shared, id, session.as_deref_mut()).await? {
+        return Err(referenced());
+    }
+    let found = delete_source(shared, query::by_id(id), session).await?;
+    Ok(SourceDeleted { found, copies: 0 })
+}
+
+/// Deletes the source, and then marks its copies or removes the references. A call after an interrupted one finds no
+/// source, and completes the rest.
+async fn delete(
+    shared: &Shared,
+    id: &Bson,
+    rule: OnReferences,
+    mut session: Option<&mut Session<'_>>,
+) -> Result<SourceDeleted> {
+    let found = delete_source(shared, query::by_id(id), session.as_deref_mut()).await?;
+    let is_stored = found && !is_in_transaction(session.as_deref());
+    let mut copies = 0;
+    for field in &shared.settings.references {
+        let update = update_of(field, id, rule);
+        let updated = update_copies(shared, field, &update, session.as_deref_mut()).await;
+        copies += updated.map_err(|error| match is_stored {
+            true => deleted(error),
+            false => error,
+        })?;
+    }
+    Ok(SourceDeleted { found, copies })
+}
+
+/// Returns what a rule does with the copies of a deleted source.
+pub(crate) fn update_of(field: &ReferenceField, source: &Bson, rule: OnReferences) -> CopyUpdate {
+    match rule {
+        OnReferences::Clear => CopyUpdate::clear(field, source),
+        OnReferences::KeepCopy | OnReferences::Restrict => CopyUpdate::mark_deleted(field, source),
+    }
+}
+
+async fn delete_source(shared: &Shared, filter: Document, session: Option<&mut Session<'_>>) -> Result<bool> {
+    let deleted = send::delete_one(session, &shared.sources, filter, None).await?;
+    Ok(deleted.deleted_count > 0)
+}
+
+/// Returns whether any document refers to the source.
+async fn is_referenced(shared: &Shared, id: &Bson, mut session: Option<&mut Session<'_>>) -> Result<bool> {
+    for field in &shared.settings.references {
+        let options = options::find_reference(field, session.as_deref());
+        let filter = query::referring(field, id);
+        let collection = shared.collection_of(field);
+        let found = send::find_one(session.as_deref_mut(), collection, filter, options).await;
+        if found.map_err(|error| hinted(error, &field.index))?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn referenced() -> Error {
+    Error::new(
+        ErrorKind::Referenced,
+        "documents refer to the source, nothing was deleted: remove the references first, or keep or clear them with on_references(..)",
+    )
+}
+
+/// Adds to an error that the source is deleted, and replaces its text.
+fn deleted(error: Error) -> Error {
+    error.with_stored(1).with_text(
+        "the source is deleted, but references to it may be left, because a command failed: see as_driver_error() for the reason, then call delete_source(..) with the same rule again",
+    )
+}

@@ -1,0 +1,73 @@
+//! The insert of a document with the copies of its sources.
+
+use mongodb::ClientSession;
+
+use crate::form::document::Encoded;
+use crate::form::id::distinct;
+use crate::repository::prelude::*;
+use crate::results::Inserted;
+use crate::write::is_in_transaction;
+use crate::write::settle::{Placed, read_sources, settle, stored};
+
+/// Inserts a document.
+pub(crate) async fn run(shared: &Shared, encoded: &Encoded, session: Option<&mut ClientSession>) -> Result<Inserted> {
+    let mut session = Session::of_caller(session).await?;
+    let settings = &shared.settings;
+    let fields = || settings.own().map(move |field| (field, encoded.sources(field)));
+    let ids = distinct(fields().flat_map(|(_, ids)| ids));
+    let sources = read_sources(shared, &ids, session.as_mut()).await?;
+    let document = encoded.with_copies(settings, |id| sources.get(id))?;
+    let inserted = send::insert_one(session.as_mut(), shared.documents(), &document, None).await;
+    inserted.map_err(refused)?;
+    let id = encoded.id.clone();
+    if is_in_transaction(session.as_ref()) {
+        return Ok(Inserted { id });
+    }
+    let placed = |(field, ids): (_, Vec<&Bson>)| {
+        let known = ids.into_iter().filter_map(|id| sources.get(id));
+        let placed = known.map(|source| Placed {
+            field,
+            source: source.id.clone(),
+            version: source.version,
+        });
+        placed.collect::<Vec<_>>()
+    };
+    let placed = fields().flat_map(placed).collect();
+    let without_source = settle(shared, &id, placed, session.as_mut()).await.map_err(stored)?;
+    for copy in without_source {
+        let filter = query::one_referring_to_existing(copy.field, &id, &copy.source);
+        let deleted = send::delete_one(session.as_mut(), shared.documents(), filter, None).await;
+        let deleted = deleted.map_err(|error| stored(error.into()))?;
+        // Otherwise the deletion of the source has found the document, or another client has changed it.
+        if deleted.deleted_count > 0 {
+            return Err(withdrawn());
+        }
+    }
+    Ok(Inserted { id })
+}
+
+/// Converts the error of an insert.
+fn refused(error: CommandError) -> Error {
+    let Some(duplicate) = duplicate_key(&error) else {
+        return error.into();
+    };
+    let is_of_id = duplicate.fields == ["_id"] || duplicate.index.as_deref() == Some("_id_");
+    let (kind, text) = match is_of_id {
+        true => (
+            ErrorKind::AlreadyExists,
+            "there is a document with this `_id` already, nothing was stored: use another one",
+        ),
+        false => (
+            ErrorKind::DuplicateKey,
+            "a unique index of the application refused the document, nothing was stored: use other values",
+        ),
+    };
+    Error::from_driver(kind, text, error)
+}
+
+fn withdrawn() -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        "a source of the document was deleted concurrently, and the document was removed again: refer to another source",
+    )
+}

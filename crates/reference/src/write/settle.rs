@@ -1,0 +1,143 @@
+//! The second read of the sources, after copies of them were stored.
+
+use mongo_patterns_core::transaction::lock_documents;
+
+use crate::form::copy;
+use crate::form::id::distinct;
+use crate::form::source::Source;
+use crate::query::CopyUpdate;
+use crate::read::{Sources, find_sources};
+use crate::repository::prelude::*;
+use crate::results::no_source;
+
+/// A copy that a call has stored.
+#[derive(Debug)]
+pub(crate) struct Placed<'a> {
+    pub(crate) field: &'a ReferenceField,
+    /// The `_id` of its source.
+    pub(crate) source: Bson,
+    pub(crate) version: u64,
+}
+
+/// Reads the sources of new copies, by [distinct] ids. In a transaction of the caller, locks them first: other writers of the sources wait for
+/// its end, or conflict.
+///
+/// # Errors
+/// [`NotFound`](ErrorKind::NotFound) when one does not exist.
+pub(crate) async fn read_sources(
+    shared: &Shared,
+    ids: &[Bson],
+    mut session: Option<&mut Session<'_>>,
+) -> Result<Sources> {
+    if ids.is_empty() {
+        return Ok(Sources::default());
+    }
+    let is_in_transaction = super::is_in_transaction(session.as_deref());
+    if is_in_transaction {
+        let filter = query::by_ids(ids);
+        lock_documents(&mut Steps::Run(session.as_deref_mut()), &shared.sources, &filter).await?;
+    }
+    let sources = find_sources(shared, ids, session.as_deref_mut()).await?;
+    if ids.iter().any(|id| sources.get(id).is_none()) {
+        return Err(no_source());
+    }
+    if is_in_transaction {
+        // A deletion that has checked the references must check them again.
+        for source in sources.iter() {
+            unmark(shared, source, session.as_deref_mut()).await?;
+        }
+    }
+    Ok(sources)
+}
+
+/// Removes the mark of a deletion from a source, so that the deletion checks the references again. Returns `false` if it
+/// has another mark by now, or was deleted.
+async fn unmark(shared: &Shared, source: &Source, session: Option<&mut Session<'_>>) -> Result<bool> {
+    let Some(mark) = source.mark else { return Ok(true) };
+    let filter = query::marked(&source.id, mark);
+    let updated = send::update_one(session, &shared.sources, filter, query::unmark(), None).await?;
+    Ok(updated.matched_count > 0)
+}
+
+/// Makes copies that a call has stored in a document current: reads their sources again, updates the copies that are
+/// older, and stops deletions of the sources. Returns the copies whose source was deleted, which are still there.
+///
+/// In a transaction of the caller there is nothing to do, because the sources are locked.
+///
+/// # Errors
+/// [`Contention`](ErrorKind::Contention) when deletions of a source exhausted the retry policy.
+pub(crate) async fn settle<'a>(
+    shared: &Shared,
+    document: &Bson,
+    mut placed: Vec<Placed<'a>>,
+    mut session: Option<&mut Session<'_>>,
+) -> Result<Vec<Placed<'a>>> {
+    if placed.is_empty() || super::is_in_transaction(session.as_deref()) {
+        return Ok(Vec::new());
+    }
+    let mut attempts = shared.settings.retry.start();
+    loop {
+        let ids = distinct(placed.iter().map(|copy| &copy.source));
+        let sources = find_sources(shared, &ids, session.as_deref_mut()).await?;
+        let mut is_done = true;
+        for source in sources.iter() {
+            is_done &= unmark(shared, source, session.as_deref_mut()).await?;
+        }
+        for copy in &mut placed {
+            let Some(source) = sources.get(&copy.source) else {
+                continue;
+            };
+            if !copy.field.is_snapshot && source.version > copy.version {
+                update(shared, copy.field, document, source, session.as_deref_mut()).await?;
+                copy.version = source.version;
+            }
+        }
+        if is_done {
+            placed.retain(|copy| sources.get(&copy.source).is_none());
+            return Ok(placed);
+        }
+        attempts.next(CommandError::custom("a source is being deleted")).await?;
+    }
+}
+
+/// Updates the copy in one document, unless it is as new.
+async fn update(
+    shared: &Shared,
+    field: &ReferenceField,
+    document: &Bson,
+    source: &Source,
+    session: Option<&mut Session<'_>>,
+) -> Result<()> {
+    let update = CopyUpdate::sweep(&shared.settings, field, source).of_document(document);
+    let options = options::update_copy(&update);
+    send::update_one(
+        session,
+        shared.collection_of(field),
+        update.filter,
+        update.update,
+        options,
+    )
+    .await?;
+    Ok(())
+}
+
+/// Returns a new copy of a source without further fields.
+pub(crate) fn new_copy(shared: &Shared, field: &ReferenceField, source: &Source) -> Document {
+    copy::new(&shared.settings, field, source, None)
+}
+
+/// Adds to an error that the document is stored, and replaces its text, which would report that nothing was stored.
+pub(crate) fn stored(error: Error) -> Error {
+    let text = match error.kind() {
+        ErrorKind::Contention => {
+            "the document is written, but other clients delete one of its sources again and again, so the reference may have no source: call repair()"
+        }
+        ErrorKind::Unauthorized => {
+            "the document is written, but the user lacks a privilege to read its sources again or to update their copies, which may be outdated: grant the role `readWrite`, then call sweep() for the sources"
+        }
+        _ => {
+            "the document is written, but it is unknown whether the copies of its sources are current, because a command failed: see as_driver_error() for the reason, then call sweep() for the sources, or repair()"
+        }
+    };
+    error.with_stored(1).with_text(text)
+}

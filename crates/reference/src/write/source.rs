@@ -1,0 +1,91 @@
+//! The update of a source and of its copies.
+
+use mongo_patterns_core::update::failed;
+use mongodb::ClientSession;
+
+use crate::form::source::Source;
+use crate::form::update::SourceUpdate;
+use crate::read::projection;
+use crate::repository::prelude::*;
+use crate::results::{SourceUpdated, no_source};
+use crate::write::is_in_transaction;
+use crate::write::sweep::sweep;
+
+/// Updates a source, and then its copies.
+pub(crate) async fn update(
+    shared: &Shared,
+    id: &Bson,
+    update: &SourceUpdate,
+    session: Option<&mut ClientSession>,
+) -> Result<SourceUpdated> {
+    let mut session = Session::of_caller(session).await?;
+    if update.changes_copies {
+        shared.check_indexes().await?;
+    }
+    let changes = update.to_document(&shared.settings);
+    let source = change(shared, id, changes, session.as_mut())
+        .await?
+        .ok_or_else(no_source)?;
+    let version = source.version;
+    if !update.changes_copies {
+        return Ok(SourceUpdated {
+            version,
+            copies_updated: 0,
+        });
+    }
+    let is_in_transaction = is_in_transaction(session.as_ref());
+    let swept = sweep(shared, &source, session.as_mut()).await;
+    let copies_updated = swept.map_err(|error| match is_in_transaction {
+        true => error,
+        false => updated(error),
+    })?;
+    Ok(SourceUpdated {
+        version,
+        copies_updated,
+    })
+}
+
+/// Changes a source, and returns it as it is afterwards. `None` if it does not exist.
+pub(crate) async fn change(
+    shared: &Shared,
+    id: &Bson,
+    changes: Document,
+    session: Option<&mut Session<'_>>,
+) -> Result<Option<Source>> {
+    let options = options::update_source(projection(shared));
+    let changed = send::find_one_and_update(session, &shared.sources, query::by_id(id), changes, options).await;
+    let changed = changed.map_err(|error| failed(refused(error)))?;
+    changed
+        .map(|document| Source::of(&shared.settings, &document))
+        .transpose()
+}
+
+fn refused(error: CommandError) -> Error {
+    match duplicate_key(&error) {
+        Some(_) => Error::from_driver(
+            ErrorKind::DuplicateKey,
+            "a unique index of the application refused the update, nothing was changed: use other values",
+            error,
+        ),
+        None => error.into(),
+    }
+}
+
+/// Adds to an error of the sweep that the source is updated, and replaces its text.
+fn updated(error: Error) -> Error {
+    let text = match error.kind() {
+        ErrorKind::IndexMissing => {
+            "the source is updated, but an index is missing and copies of it are outdated: call ensure_indexes(), then sweep() for the source"
+        }
+        ErrorKind::Unauthorized => {
+            "the source is updated, but the user lacks a privilege to update its copies: grant the role `readWrite`, then call sweep() for the source"
+        }
+        ErrorKind::TooLarge => {
+            "the source is updated, but with the new copy a document would exceed MongoDB's limit of 16 MiB, and further copies may be outdated: make the document or the copied fields smaller, then call sweep() for the source"
+        }
+        _ => {
+            "the source is updated, but copies of it may be outdated, because a command failed: see as_driver_error() for the reason, then call sweep() for the source"
+        }
+    };
+    error.with_stored(1).with_text(text)
+}

@@ -1,0 +1,108 @@
+//! Updates of the copies of a source.
+
+use mongo_patterns_core::stored::id_of;
+
+use crate::form::id::distinct;
+use crate::form::source::{Source, stored_version};
+use crate::query::{CopyUpdate, scan};
+use crate::read::{find_source, find_sources, hinted, next_batch};
+use crate::repository::prelude::*;
+use crate::results::Swept;
+use crate::write::is_in_transaction;
+
+/// Updates the outdated copies of a source. Returns the number of changed documents, for each reference.
+pub(crate) async fn sweep(shared: &Shared, source: &Source, mut session: Option<&mut Session<'_>>) -> Result<u64> {
+    let mut copies = 0;
+    for field in shared.settings.followed() {
+        let update = CopyUpdate::sweep(&shared.settings, field, source);
+        copies += update_copies(shared, field, &update, session.as_deref_mut()).await?;
+    }
+    Ok(copies)
+}
+
+/// Updates copies in many documents. Idempotent, so it is retried after an error whose outcome is unknown. Returns the
+/// number of documents that the last command changed.
+pub(crate) async fn update_copies(
+    shared: &Shared,
+    field: &ReferenceField,
+    update: &CopyUpdate,
+    mut session: Option<&mut Session<'_>>,
+) -> Result<u64> {
+    let mut attempts = shared.settings.retry.start();
+    loop {
+        let (filter, changes) = (update.filter.clone(), update.update.clone());
+        let options = options::update_copies(field, update);
+        let collection = shared.collection_of(field);
+        let updated = send::update_many(session.as_deref_mut(), collection, filter, changes, options).await;
+        let error = match updated {
+            Ok(updated) => return Ok(updated.modified_count),
+            Err(error) => hinted(error, &field.index),
+        };
+        let may_succeed = error.is_transient() || error.is_outcome_unknown();
+        // The first took effect. For the second, the driver has waited already.
+        let is_final = matches!(error.kind(), ErrorKind::WriteConcern | ErrorKind::ServerSelection);
+        if is_in_transaction(session.as_deref()) || is_final || !may_succeed || !attempts.wait().await {
+            return Err(error);
+        }
+    }
+}
+
+/// Updates the outdated copies of one source.
+pub(crate) async fn one(shared: &Shared, source: &Bson) -> Result<Swept> {
+    shared.check_indexes().await?;
+    let Some(source) = find_source(shared, source, None).await? else {
+        return Ok(Swept::default());
+    };
+    let copies = sweep(shared, &source, None).await?;
+    let sources = u64::from(copies > 0);
+    Ok(Swept { sources, copies })
+}
+
+/// Updates the outdated copies of all sources: reads the lowest version of the copies of each source, and compares it with
+/// that of the source.
+pub(crate) async fn all(shared: &Shared, mut reporter: Reporter<'_>) -> Result<Swept> {
+    // With other fields, copies would get the new version and keep old values.
+    shared.entry().check(&mut Steps::run()).await?;
+    shared.check_indexes().await?;
+    let settings = &shared.settings;
+    if reporter.is_asked() {
+        let sources = shared.sources.estimated_document_count().await;
+        let references = settings.followed().count() as u64;
+        reporter.begin(sources.map_err(CommandError::of_read)? * references);
+    }
+    let mut swept = Swept::default();
+    for field in settings.followed() {
+        let rows = shared
+            .collection_of(field)
+            .aggregate(scan::lowest_versions(settings, field));
+        let rows = rows
+            .with_options(options::scan_index(&field.index))
+            .with_type::<RawDocumentBuf>();
+        let named = |error| hinted(CommandError::of_read(error), &field.index);
+        let mut rows = rows.await.map_err(named)?;
+        loop {
+            let batch = next_batch(&mut rows).await?;
+            if batch.is_empty() {
+                break;
+            }
+            // The fields can have other values than references.
+            let copies = batch
+                .iter()
+                .map(|row| (id_of(row), row))
+                .filter(|(id, _)| DocumentId::new(id.clone()).is_ok());
+            let copies: Vec<(Bson, &RawDocumentBuf)> = copies.collect();
+            let ids = distinct(copies.iter().map(|(id, _)| id));
+            let sources = find_sources(shared, &ids, None).await?;
+            for (id, row) in &copies {
+                let lowest = row.get("v").ok().flatten().and_then(stored_version);
+                let is_outdated = |source: &&Source| lowest.is_none_or(|lowest| lowest < source.version);
+                if let Some(source) = sources.get(id).filter(is_outdated) {
+                    swept.copies += sweep(shared, source, None).await?;
+                    swept.sources += 1;
+                }
+            }
+            reporter.advance(batch.len() as u64);
+        }
+    }
+    Ok(swept)
+}
