@@ -1,12 +1,14 @@
 //! The command line.
 
 mod effects;
+mod history;
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use self::history::{History, HistoryMigration, HistoryVerb, LogOptions, ShowOptions};
 use crate::connection::Connection;
 use crate::init::InitOptions;
 use crate::load::LoadOptions;
@@ -14,7 +16,8 @@ use crate::selection::Selection;
 use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings, SubsetSettings};
 use crate::shard::ShardOptions;
 
-/// Analyzes, migrates, verifies and repairs MongoDB collections of the bucket, outlier, subset and embedded patterns.
+/// Analyzes, migrates, verifies and repairs MongoDB collections of the bucket, outlier, subset, embedded and history
+/// patterns.
 ///
 /// Exit codes: 0 success, 1 findings in the data, 2 an invalid command, 3 the server is unreachable or refuses, 130
 /// stopped by Ctrl-C, 143 by SIGTERM. A stopped migration or repair resumes when the command is run again, and so
@@ -50,6 +53,8 @@ pub(crate) enum Command {
     Subset(Subset),
     /// A few children in the document of their parent
     Embedded(Embedded),
+    /// Current documents, and all of their revisions in a second collection
+    History(History),
     /// Inserts documents from a file into a flat collection
     Load(FlatLoad),
     /// Writes a profile from a sample of a collection
@@ -107,6 +112,13 @@ pub(crate) enum BucketVerb {
         #[arg(long, value_name = "ITEMS")]
         from: Option<u32>,
     },
+    /// Creates a view with one document for each item
+    View {
+        /// The name of the view
+        name: String,
+    },
+    /// Computes the sums, extremes and counts of --sum, --min, --max, --count-by and --first-and-last in all buckets
+    Figures,
     /// Appends items from a file: CSV, TSV or JSON
     Load(LoadOptions),
 }
@@ -291,6 +303,12 @@ pub(crate) struct SubsetMigration {
     /// With --from settings: the old embedded fields, if they change; * for all but _id and the parent's.
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     pub(crate) old_embed: Option<Vec<String>>,
+    /// With --from settings: an old further subset, if they change, as --add-subset; none if there were none.
+    #[arg(long, value_name = "SUBSET")]
+    pub(crate) old_add_subset: Option<Vec<String>>,
+    /// With --from settings: the old settings have no total and no computed fields, which are added.
+    #[arg(long)]
+    pub(crate) old_without_totals: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -5,9 +5,10 @@ mod invalid;
 mod migrate;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::TryStreamExt;
-use mongo_patterns_bucket::BucketRepository;
+use mongo_patterns_bucket::{BucketRepository, BucketRepositoryBuilder, Window};
 use mongo_patterns_core::Key;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::BinarySubtype;
@@ -17,8 +18,9 @@ use mongodb::{Collection, Database};
 use crate::Context;
 use crate::analyze::{self, Source};
 use crate::args::{Bucket, BucketVerb};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome};
 use crate::load::{self, BucketShape, FromText, LoadOptions};
+use crate::output::Summary;
 use crate::profile::overlay;
 use crate::settings::{BucketSettings, KeyType, check_different, check_fields, need};
 use crate::shard::{self, ShardOptions};
@@ -89,6 +91,8 @@ impl<'a, K: Key + FromText> Work<'a, K> {
             }
             BucketVerb::Shard(options) => self.shard(options).await,
             BucketVerb::Resize { from } => self.resize(*from).await,
+            BucketVerb::View { name } => self.view(name).await,
+            BucketVerb::Figures => self.rebuild_figures().await,
             BucketVerb::Load(options) => self.load(options).await,
             BucketVerb::Analyze(_) => unreachable!("analyze does not depend on the type of the keys"),
         }
@@ -122,12 +126,21 @@ impl<'a, K: Key + FromText> Work<'a, K> {
     }
 
     /// Checks that the collections that the command reads exist.
+    async fn view(&self, name: &str) -> Outcome {
+        self.buckets.create_view(name).await?;
+        let summary = Summary::new("bucket view", self.namespace()).row("view", name);
+        self.context.output.summary(&summary, Exit::Success)?;
+        Ok(Exit::Success)
+    }
+
     async fn check_collections(&self, verb: &BucketVerb) -> Result<(), Failure> {
         let buckets = self.buckets.collection().name();
         match verb {
-            BucketVerb::Verify | BucketVerb::Repair(_) | BucketVerb::Resize { .. } => {
-                self.context.must_exist(buckets).await
-            }
+            BucketVerb::Verify
+            | BucketVerb::Repair(_)
+            | BucketVerb::Resize { .. }
+            | BucketVerb::View { .. }
+            | BucketVerb::Figures => self.context.must_exist(buckets).await,
             BucketVerb::Plan(options) | BucketVerb::Migrate { options, .. } if options.back => {
                 self.context.must_exist(buckets).await
             }
@@ -161,7 +174,41 @@ fn repository<K: Key, T>(context: &Context, settings: &BucketSettings) -> Result
     if let Some(field) = &settings.item_id {
         builder = builder.item_id_field(field);
     }
-    Ok(builder.build()?)
+    if let Some(seconds) = settings.window_seconds {
+        builder = builder.window(Window::every(Duration::from_secs(seconds.into())));
+    }
+    if let Some(field) = &settings.window_field {
+        builder = builder.window_field(field);
+    }
+    Ok(with_figures(builder, settings).build()?)
+}
+
+fn with_figures<K: Key, T>(
+    mut builder: BucketRepositoryBuilder<K, T>,
+    settings: &BucketSettings,
+) -> BucketRepositoryBuilder<K, T> {
+    for field in settings.sum.iter().flatten() {
+        builder = builder.sum(field);
+    }
+    for field in settings.min.iter().flatten() {
+        builder = builder.min(field);
+    }
+    for field in settings.max.iter().flatten() {
+        builder = builder.max(field);
+    }
+    for field in settings.count_by.iter().flatten() {
+        builder = builder.count_by(field);
+    }
+    if settings.first_and_last == Some(true) {
+        builder = builder.first_and_last();
+    }
+    if let Some(seconds) = settings.expire_after_seconds {
+        builder = builder.expire_after(Duration::from_secs(seconds.into()));
+    }
+    if let Some(field) = &settings.figures {
+        builder = builder.figures_field(field);
+    }
+    builder
 }
 
 fn check(settings: &BucketSettings) -> Result<(), Failure> {
@@ -172,12 +219,23 @@ fn check(settings: &BucketSettings) -> Result<(), Failure> {
         ("--count", &settings.count),
         ("--time", &settings.time),
         ("--item-id", &settings.item_id),
+        ("--figures", &settings.figures),
+        ("--window-field", &settings.window_field),
     ];
     check_fields(
         fields
             .into_iter()
             .filter_map(|(option, name)| Some((option, name.as_ref()?))),
     )?;
+    let figures = [
+        ("--sum", &settings.sum),
+        ("--min", &settings.min),
+        ("--max", &settings.max),
+        ("--count-by", &settings.count_by),
+    ];
+    for (option, names) in figures {
+        check_fields(names.iter().flatten().map(|name| (option, name)))?;
+    }
     match (&settings.collection, &settings.flat) {
         (Some(buckets), Some(flat)) => check_different(["--collection", "--flat"], [buckets, flat]),
         _ => Ok(()),

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::Context;
 use crate::failure::Failure;
 use crate::profile::{Profile, overlay};
-use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings, SubsetSettings};
+use crate::settings::{BucketSettings, EmbeddedSettings, HistorySettings, OutlierSettings, SubsetSettings, further};
 
 /// The settings of a collection that the catalog has.
 pub(crate) struct Stored {
@@ -24,12 +24,13 @@ pub(crate) async fn has(context: &Context, pattern: &str, collection: &str, fiel
     Ok(!find(context, doc! { "_id": id }).await?.is_empty())
 }
 
-/// Returns the settings of all patterns of a collection, also as that of overflow documents or children.
+/// Returns the settings of all patterns of a collection, also as that of overflow documents, children or revisions.
 pub(crate) async fn settings_of(context: &Context, collection: &str) -> Result<Stored, Failure> {
     let filter = doc! { "$or": [
         { "_id.collection": collection },
         { "settings.extras_collection": collection },
         { "settings.children_collection": collection },
+        { "settings.revisions_collection": collection },
     ] };
     let entries = find(context, filter).await?;
     let mut stored = Stored {
@@ -81,6 +82,10 @@ impl Stored {
                 profile.embedded = Some(EmbeddedSettings::of_entry(collection, settings));
                 "embedded"
             }
+            "history" if profile.history.is_none() => {
+                profile.history = Some(HistorySettings::of_entry(collection, settings));
+                "history"
+            }
             _ => return,
         };
         self.patterns.push(pattern);
@@ -121,6 +126,10 @@ impl Managed for BucketSettings {
     }
 
     fn of_entry(collection: Option<String>, settings: &Document) -> Self {
+        let none = Document::new();
+        let figures = settings.get_document("figures").unwrap_or(&none);
+        let window = settings.get_document("window").unwrap_or(&none);
+        let names = |name: &str| texts(figures, name).filter(|names| !names.is_empty());
         Self {
             collection,
             key: text(settings, "key"),
@@ -128,6 +137,15 @@ impl Managed for BucketSettings {
             count: text(settings, "count"),
             time: text(settings, "time"),
             item_id: text(settings, "item_id"),
+            sum: names("sum"),
+            min: names("min"),
+            max: names("max"),
+            count_by: names("count_by"),
+            first_and_last: figures.get_bool("first_and_last").ok().filter(|is_kept| *is_kept),
+            figures: text(figures, "field"),
+            window_seconds: number(window, "seconds"),
+            window_field: text(window, "field"),
+            expire_after_seconds: number(settings, "expire_after_seconds"),
             page_size: number(settings, "page_size"),
             ..Self::default()
         }
@@ -177,6 +195,11 @@ impl Managed for SubsetSettings {
             embed: texts(settings, "embedded_fields"),
             version: text(settings, "version"),
             total: text(settings, "total"),
+            sum: pairs(settings, "sum"),
+            min: pairs(settings, "min"),
+            max: pairs(settings, "max"),
+            count_by: pairs(settings, "count_by"),
+            add_subset: further::of_entry(settings),
         }
     }
 }
@@ -199,6 +222,26 @@ impl Managed for EmbeddedSettings {
     }
 }
 
+impl Managed for HistorySettings {
+    const PATTERN: &'static str = "history";
+
+    fn id(&self) -> (Option<&String>, Option<&String>) {
+        (self.collection.as_ref(), None)
+    }
+
+    fn of_entry(collection: Option<String>, settings: &Document) -> Self {
+        Self {
+            collection,
+            revisions_collection: text(settings, "revisions_collection"),
+            id: text(settings, "id"),
+            revision: text(settings, "revision"),
+            time: text(settings, "time"),
+            deleted: text(settings, "deleted"),
+            change_fields: texts(settings, "change_fields"),
+        }
+    }
+}
+
 fn text(document: &Document, field: &str) -> Option<String> {
     document.get_str(field).ok().map(str::to_owned)
 }
@@ -206,6 +249,14 @@ fn text(document: &Document, field: &str) -> Option<String> {
 fn texts(document: &Document, field: &str) -> Option<Vec<String>> {
     let texts = document.get_array(field).ok()?;
     texts.iter().map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+/// Returns the names of fields and their values, as `field=value`.
+fn pairs(document: &Document, field: &str) -> Option<Vec<String>> {
+    let pairs = document.get_document(field).ok()?.iter();
+    pairs
+        .map(|(field, value)| value.as_str().map(|value| format!("{field}={value}")))
+        .collect()
 }
 
 fn number(document: &Document, field: &str) -> Option<u32> {

@@ -14,6 +14,7 @@ mod embedded;
 mod failure;
 mod flat;
 mod generate;
+mod history;
 mod indexes;
 mod init;
 mod load;
@@ -140,6 +141,7 @@ async fn execute(context: &Context, command: &Command) -> Outcome {
         Command::Outlier(pattern) => outlier::run(context, pattern).await,
         Command::Subset(pattern) => subset::run(context, pattern).await,
         Command::Embedded(pattern) => embedded::run(context, pattern).await,
+        Command::History(pattern) => history::run(context, pattern).await,
         Command::Load(options) => flat::load(context, options).await,
         Command::Init(options) => init::run(context, options).await,
         Command::Migrations { verb } => migrations::run(context, verb).await,

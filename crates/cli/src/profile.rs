@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::failure::{Exit, Failure};
-use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings, SubsetSettings};
+use crate::settings::{BucketSettings, EmbeddedSettings, HistorySettings, OutlierSettings, SubsetSettings};
 
 /// The profile that is read if no option names one.
 pub(crate) const FILE: &str = "mongo-patterns.toml";
@@ -21,6 +21,7 @@ pub(crate) struct Profile {
     pub(crate) outlier: Option<OutlierSettings>,
     pub(crate) subset: Option<SubsetSettings>,
     pub(crate) embedded: Option<EmbeddedSettings>,
+    pub(crate) history: Option<HistorySettings>,
 }
 
 impl Profile {
@@ -79,6 +80,7 @@ pub(crate) fn check(input: &[u8]) {
     unchanged(profile.outlier.as_ref());
     unchanged(profile.subset.as_ref());
     unchanged(profile.embedded.as_ref());
+    unchanged(profile.history.as_ref());
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The settings of each pattern, as options and as tables of the profile.
 
+pub(crate) mod further;
+
 use clap::{Args, ValueEnum};
 use mongo_patterns_core::FieldName;
 use serde::{Deserialize, Serialize};
@@ -53,6 +55,33 @@ pub(crate) struct BucketSettings {
     /// The field of an item that identifies it within its key.
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) item_id: Option<String>,
+    /// The fields of an item of which a bucket keeps the sum, separated by commas.
+    #[arg(long, global = true, value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) sum: Option<Vec<String>>,
+    /// The fields of an item of which a bucket keeps the least value, separated by commas.
+    #[arg(long, global = true, value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) min: Option<Vec<String>>,
+    /// The fields of an item of which a bucket keeps the greatest value, separated by commas.
+    #[arg(long, global = true, value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) max: Option<Vec<String>>,
+    /// The fields of an item of which a bucket counts the values, separated by commas.
+    #[arg(long, global = true, value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) count_by: Option<Vec<String>>,
+    /// A bucket keeps the first and the last time of its items.
+    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) first_and_last: Option<bool>,
+    /// The length of the windows of time that have buckets of their own, such as 3600. [default: none]
+    #[arg(long, global = true, value_name = "SECONDS")]
+    pub(crate) window_seconds: Option<u32>,
+    /// The field of a bucket that holds the start of its window. [default: window]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) window_field: Option<String>,
+    /// The server removes a bucket this many seconds after its last item.
+    #[arg(long, global = true, value_name = "SECONDS")]
+    pub(crate) expire_after_seconds: Option<u32>,
+    /// The field of a bucket that holds its figures. [default: figures]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) figures: Option<String>,
     /// The number of items in a full bucket. [default: 10]
     #[arg(long, global = true, value_name = "ITEMS")]
     pub(crate) page_size: Option<u32>,
@@ -142,6 +171,22 @@ pub(crate) struct SubsetSettings {
     /// The field of a parent that holds the number of its children. [default: none]
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) total: Option<String>,
+    /// The sums in a parent: field=child's field, such as rating_sum=rating; separate several by commas. [default: none]
+    #[arg(long, global = true, value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) sum: Option<Vec<String>>,
+    /// The minima in a parent, as those of --sum.
+    #[arg(long, global = true, value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) min: Option<Vec<String>>,
+    /// The maxima in a parent, as those of --sum.
+    #[arg(long, global = true, value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) max: Option<Vec<String>>,
+    /// The counts by value in a parent, as those of --sum, such as stars=rating.
+    #[arg(long, global = true, value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) count_by: Option<Vec<String>>,
+    /// A further subset of a parent, as Extended JSON: {"field": "top_rated", "order": ["-stars"], "size": 3}. It can
+    /// also have "filter" and "embedded_fields". Repeat it for several. [default: none]
+    #[arg(long, global = true, value_name = "SUBSET")]
+    pub(crate) add_subset: Option<Vec<String>>,
 }
 
 /// The fields of parents with embedded children.
@@ -170,6 +215,34 @@ pub(crate) struct EmbeddedSettings {
     /// The field by which children are ordered. [default: their _id]
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) sort: Option<String>,
+}
+
+/// The collections and fields of documents with a history.
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
+#[command(next_help_heading = "Settings of the pattern")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HistorySettings {
+    /// The collection of the current documents.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) collection: Option<String>,
+    /// The collection of the revisions.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) revisions_collection: Option<String>,
+    /// The field that holds the id of a document, such as policyId.
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) id: Option<String>,
+    /// The field that holds the number of the revision. [default: revision]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) revision: Option<String>,
+    /// The field that holds the time of the revision. [default: time]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) time: Option<String>,
+    /// The field that is true in the revision of a deletion. [default: deleted]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) deleted: Option<String>,
+    /// The fields that describe a change, such as changedBy, separated by commas. [default: none]
+    #[arg(long, global = true, value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) change_fields: Option<Vec<String>>,
 }
 
 /// Returns a required setting, or an error that names its option.

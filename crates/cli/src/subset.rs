@@ -14,7 +14,7 @@ use crate::args::{Subset, SubsetForm, SubsetVerb};
 use crate::failure::{Failure, Outcome};
 use crate::load::{self, ChildShape, Children, LoadOptions};
 use crate::profile::overlay;
-use crate::settings::{SubsetSettings, check_different, check_fields, need};
+use crate::settings::{SubsetSettings, check_different, check_fields, further, need};
 use crate::{Context, catalog, indexes, plan, shard};
 
 const PATTERN: &str = "subset";
@@ -124,7 +124,28 @@ fn repository<P, C>(context: &Context, settings: &SubsetSettings) -> Result<Subs
     if let Some(field) = &settings.total {
         builder = builder.total_field(field);
     }
+    for (field, of) in computed(settings.sum.as_ref()) {
+        builder = builder.sum(of, field);
+    }
+    for (field, of) in computed(settings.min.as_ref()) {
+        builder = builder.min(of, field);
+    }
+    for (field, of) in computed(settings.max.as_ref()) {
+        builder = builder.max(of, field);
+    }
+    for (field, of) in computed(settings.count_by.as_ref()) {
+        builder = builder.count_by(of, field);
+    }
+    for subset in settings.add_subset.iter().flatten() {
+        builder = builder.add_subset(further::parse("--add-subset", subset)?);
+    }
     Ok(builder.build()?)
+}
+
+/// Returns the field of a parent and that of a child from each `field=child's field`.
+fn computed(settings: Option<&Vec<String>>) -> impl Iterator<Item = (&str, &str)> {
+    let settings = settings.into_iter().flatten();
+    settings.map(|setting| setting.split_once('=').unwrap_or((setting, "")))
 }
 
 async fn load(context: &Context, settings: &SubsetSettings, options: &LoadOptions) -> Outcome {
@@ -152,6 +173,16 @@ fn check(settings: &SubsetSettings) -> Result<(), Failure> {
             .into_iter()
             .filter_map(|(option, name)| Some((option, name.as_ref()?))),
     )?;
+    for (option, settings) in [
+        ("--sum", &settings.sum),
+        ("--min", &settings.min),
+        ("--max", &settings.max),
+        ("--count-by", &settings.count_by),
+    ] {
+        let names = computed(settings.as_ref()).flat_map(|(field, of)| [field.to_owned(), of.to_owned()]);
+        let names: Vec<String> = names.collect();
+        check_fields(names.iter().map(|name| (option, name)))?;
+    }
     check_fields(settings.embed.iter().flatten().map(|name| ("--embed", name)))?;
     let order = settings.order.iter().flatten();
     let order: Vec<String> = order.map(|name| name.trim_start_matches('-').to_owned()).collect();

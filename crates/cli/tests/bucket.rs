@@ -51,6 +51,30 @@ async fn a_flat_collection_is_planned_migrated_verified_and_migrated_back() {
 }
 
 #[tokio::test]
+async fn a_view_has_a_document_for_each_item() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        refused(&bucket(db, &["view", "all_trades"]), "trades");
+        fill(db, 3, 90).await;
+        assert_eq!(bucket(db, &["migrate"]).code, Some(0));
+        for _ in 0..2 {
+            let created = bucket(db, &["view", "all_trades", "--json"]);
+            assert_eq!(
+                (created.code, &created.summary()["view"]),
+                (Some(0), &"all_trades".into()),
+                "{created:?}"
+            );
+        }
+        assert_eq!(all(db, "all_trades").await.len(), 90);
+        refused(&bucket(db, &["view", "flat"]), "choose another name");
+        assert_eq!(all(db, "flat").await.len(), 90);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn damage_is_found_printed_and_repaired() {
     testkit::run(async |db| {
         let items = vec![doc! { "n": 1, "date": mongodb::bson::DateTime::from_millis(SECOND * 1000) }; 3];
@@ -143,6 +167,110 @@ async fn options_override_the_profile() {
             (migrated.code, &migrated.summary()["buckets"]),
             (Some(0), &3.into()),
             "{migrated:?}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn figures_are_migrated_verified_and_computed_again() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        fill(db, 3, 90).await;
+        let figures = ["--sum", "n", "--max", "n", "--first-and-last"];
+        let refused = bucket(db, &["plan", "--sum", "a.b"]);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.err.contains("--sum"), "{}", refused.err);
+        let migrated = bucket(db, &[&["migrate"][..], &figures].concat());
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
+        let first = all(db, "trades").await.remove(0);
+        let figures_of = |bucket: &Document| {
+            bucket
+                .get_document("figures")
+                .unwrap()
+                .get_document("n")
+                .unwrap()
+                .clone()
+        };
+        assert_eq!(figures_of(&first), doc! { "count": 10, "max": 27_i64, "sum": 135_i64 });
+
+        // The catalog has the settings.
+        assert_eq!(bucket(db, &["verify"]).code, Some(0));
+        let trades = db.plain_collection::<Document>("trades");
+        let wrong = doc! { "$set": { "figures.n.sum": 1 } };
+        trades
+            .update_one(doc! { "_id": first.get_str("_id").unwrap() }, wrong)
+            .await
+            .unwrap();
+        let found = bucket(db, &["verify", "--json"]);
+        assert_eq!(
+            (found.code, &found.json()[0]["problem"]),
+            (Some(1), &"Figures".into()),
+            "{found:?}"
+        );
+        let written = bucket(db, &["figures", "--json"]);
+        assert_eq!(
+            (written.code, &written.summary()["buckets_written"]),
+            (Some(0), &1.into()),
+            "{written:?}"
+        );
+        assert_eq!(bucket(db, &["verify"]).code, Some(0));
+
+        // Other figures.
+        let written = bucket(db, &["figures", "--min", "n", "--json"]);
+        assert_eq!(
+            (written.code, &written.summary()["buckets_written"]),
+            (Some(0), &9.into()),
+            "{written:?}"
+        );
+        let first = all(db, "trades").await.remove(0);
+        assert_eq!(
+            figures_of(&first),
+            doc! { "count": 10, "max": 27_i64, "min": 0_i64, "sum": 135_i64 }
+        );
+        assert_eq!(bucket(db, &["verify"]).code, Some(0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn windows_are_migrated_verified_and_refused() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        fill(db, 3, 90).await;
+        let refused = bucket(db, &["plan", "--window-seconds", "7"]);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.err.contains("windows"), "{}", refused.err);
+        let windows = ["migrate", "--window-seconds", "60", "--window-field", "minute"];
+        let migrated = bucket(db, &windows);
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
+        for trades in all(db, "trades").await {
+            let start = trades.get_datetime("minute").unwrap().timestamp_millis();
+            assert_eq!(start % 60_000, 0, "{trades}");
+        }
+
+        // The catalog has the windows.
+        assert_eq!(bucket(db, &["verify"]).code, Some(0));
+        let other = bucket(db, &["verify", "--window-seconds", "3600"]);
+        assert!(other.err.contains("`window`"), "{other:?}");
+        let found = ran(on(db).args(["init", "trades", "--out", "-"]));
+        assert!(
+            found.out.contains("window_seconds = 60") && found.out.contains("window_field = \"minute\""),
+            "{found:?}"
+        );
+        // So has the index.
+        db.plain_collection::<Document>("mongo_patterns")
+            .delete_many(doc! {})
+            .await
+            .unwrap();
+        let found = ran(on(db).args(["init", "trades", "--out", "-"]));
+        assert!(
+            found.out.contains("window_seconds = 60") && found.out.contains("window_field = \"minute\""),
+            "{found:?}"
         );
     })
     .await;

@@ -53,11 +53,6 @@ fn outlier(db: &TestDatabase, arguments: &[&str]) -> Ran {
     ran(on(db).args(DRUGS).args(arguments))
 }
 
-fn refused(ran: &Ran, text: &str) {
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.err.contains(text), "{text}: {ran:?}");
-}
-
 #[tokio::test]
 async fn settings_that_contradict_the_catalog_are_refused() {
     testkit::run(async |db| {

@@ -54,6 +54,16 @@ async fn fill_shop(shop: &Database) {
         let products = shop.collection::<Document>(collection);
         products.insert_one(product.clone()).await.unwrap();
     }
+    let policy =
+        |revision: i32| doc! { "policyId": 1, "revision": revision, "time": DateTime::from_millis(revision.into()) };
+    let mut changed = policy(2);
+    changed.insert("name", "Ann");
+    shop.collection::<Document>("policies")
+        .insert_one(changed)
+        .await
+        .unwrap();
+    let revisions = shop.collection::<Document>("policy_revisions");
+    revisions.insert_many([policy(1), policy(2)]).await.unwrap();
     let reviews = (1..9).map(|n| doc! { "product_id": n % 2, "review_id": n, "date": n });
     shop.collection::<Document>("review")
         .insert_many(reviews)
@@ -66,9 +76,19 @@ async fn read_only_commands_send_no_write() {
     let (mongod, shop) = server().await;
     fill_shop(&shop).await;
     let root = mongod.uri().replace("//", "//root:r00t@");
-    let mut indexes = program();
-    indexes.env("MONGODB_URI", root).args(["--db", "shop", "subset"]);
-    assert_eq!(ran(indexes.args(REVIEWS).args(["indexes", "--create"])).code, Some(0));
+    let policies = [
+        "--collection",
+        "policies",
+        "--revisions-collection",
+        "policy_revisions",
+        "--id",
+        "policyId",
+    ];
+    for (pattern, settings) in [("subset", &REVIEWS[..]), ("history", &policies)] {
+        let mut indexes = program();
+        indexes.env("MONGODB_URI", &root).args(["--db", "shop", pattern]);
+        assert_eq!(ran(indexes.args(settings).args(["indexes", "--create"])).code, Some(0));
+    }
     shop.run_command(doc! { "profile": 2 }).await.unwrap();
     let uri = mongod
         .uri()
@@ -172,6 +192,16 @@ async fn read_only_commands_send_no_write() {
             vec!["--source", "back", "migrate", "--back", "--dry-run"],
             0,
         ),
+        ("history", &policies, vec!["analyze"], 0),
+        ("history", &policies, vec!["verify"], 1),
+        ("history", &policies, vec!["repair", "--dry-run"], 1),
+        ("history", &policies, vec!["indexes"], 0),
+        ("history", &policies, vec!["shard", "--plan"], 0),
+        ("history", &policies, vec!["plan"], 0),
+        ("history", &policies, vec!["migrate", "--dry-run"], 0),
+        ("history", &policies, vec!["log", "1"], 0),
+        ("history", &policies, vec!["show", "1@1"], 0),
+        ("history", &policies, vec!["diff", "1", "1", "2"], 0),
         ("init", &[], vec!["review", "--out", "-"], 0),
         ("init", &[], vec!["unmigrated", "--out", "-"], 0),
         ("init", &[], vec!["flat", "--out", "-"], 0),

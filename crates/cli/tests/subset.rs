@@ -5,7 +5,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use crate::support::*;
 
-fn subset(db: &TestDatabase, arguments: &[&str]) -> Ran {
+pub fn subset(db: &TestDatabase, arguments: &[&str]) -> Ran {
     ran(on(db).arg("subset").args(REVIEWS).args(arguments))
 }
 

@@ -210,3 +210,8 @@ pub fn invalid_documents<const N: usize>(analyzed: &Ran, reasons: [&str; N]) -> 
     let filter = serde_json::from_value(query["filter"].clone()).unwrap();
     (reasons.map(of), filter)
 }
+
+pub fn refused(ran: &Ran, text: &str) {
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.err.contains(text), "{text}: {ran:?}");
+}

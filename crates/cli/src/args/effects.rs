@@ -1,8 +1,8 @@
 //! What commands write, and what to do after they were stopped.
 
 use super::{
-    Bucket, BucketVerb, Command, DryRun, Embedded, EmbeddedVerb, MigrationsVerb, Outlier, OutlierVerb, Repair, Subset,
-    SubsetVerb,
+    Bucket, BucketVerb, Command, DryRun, Embedded, EmbeddedVerb, History, HistoryVerb, MigrationsVerb, Outlier,
+    OutlierVerb, Repair, Subset, SubsetVerb,
 };
 
 impl Command {
@@ -42,7 +42,7 @@ impl Command {
                 BucketVerb::Migrate { dry_run, .. } | BucketVerb::Repair(Repair { dry_run, .. }) => is_live(dry_run),
                 BucketVerb::Indexes(create) => create.create,
                 BucketVerb::Shard(options) => !options.plan,
-                BucketVerb::Resize { .. } => true,
+                BucketVerb::Resize { .. } | BucketVerb::View { .. } | BucketVerb::Figures => true,
                 BucketVerb::Load(options) => !options.is_dry_run(),
                 BucketVerb::Analyze(_) | BucketVerb::Plan(_) | BucketVerb::Verify => false,
             },
@@ -69,6 +69,17 @@ impl Command {
                 | EmbeddedVerb::Verify
                 | EmbeddedVerb::Repair(_)
                 | EmbeddedVerb::Indexes(_) => false,
+            },
+            Self::History(History { verb, .. }) => match verb {
+                HistoryVerb::Migrate { dry_run, .. } | HistoryVerb::Repair(Repair { dry_run, .. }) => is_live(dry_run),
+                HistoryVerb::Indexes(create) => create.create,
+                HistoryVerb::Shard(options) => !options.plan,
+                HistoryVerb::Analyze
+                | HistoryVerb::Plan(_)
+                | HistoryVerb::Verify
+                | HistoryVerb::Log(_)
+                | HistoryVerb::Show(_)
+                | HistoryVerb::Diff { .. } => false,
             },
             Self::Load(load) => !load.options.is_dry_run(),
             Self::Migrations { verb } => matches!(verb, MigrationsVerb::Forget { .. }),

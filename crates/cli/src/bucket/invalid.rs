@@ -58,7 +58,9 @@ impl<K: Key + FromText> Work<'_, K> {
             documents,
         };
         let (settings, invalid) = (self.settings, found.invalid);
-        Ok(Invalid {
+        let figures = [&settings.sum, &settings.min, &settings.max, &settings.count_by];
+        let figures: Vec<&str> = figures.into_iter().flatten().flatten().map(String::as_str).collect();
+        let mut invalid_documents = Invalid {
             collection: flat.name().to_owned(),
             checked: found.checked,
             is_sample: sample.is_some(),
@@ -83,6 +85,12 @@ impl<K: Key + FromText> Work<'_, K> {
                 ),
             ],
             filter: found.filter,
-        })
+        };
+        if !figures.is_empty() {
+            let text = "no valid value in a field with figures";
+            let reason = of("figure", Some(&figures.join(", ")), text, invalid.figures);
+            invalid_documents.reasons.push(reason);
+        }
+        Ok(invalid_documents)
     }
 }

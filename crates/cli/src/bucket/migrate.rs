@@ -159,6 +159,14 @@ impl<K: Key + FromText> Work<'_, K> {
         Ok(Exit::Success)
     }
 
+    /// Computes the figures of all buckets.
+    pub(super) async fn rebuild_figures(&self) -> Outcome {
+        let rebuilt = self.buckets.rebuild_figures().await?;
+        let summary = Summary::new("bucket figures", self.namespace()).row("buckets_written", rebuilt.buckets);
+        self.context.output.summary(&summary, Exit::Success)?;
+        Ok(Exit::Success)
+    }
+
     fn needs_time(&self) -> Result<(), Failure> {
         crate::settings::need(self.settings.time.as_ref(), super::PATTERN, "time").map(|_| ())
     }
@@ -167,7 +175,7 @@ impl<K: Key + FromText> Work<'_, K> {
     fn at_source(&self, error: Error, options: &BucketMigration) -> Failure {
         let is_invalid = matches!(
             error.kind(),
-            ErrorKind::InvalidKey | ErrorKind::InvalidTime | ErrorKind::InvalidItemId
+            ErrorKind::InvalidKey | ErrorKind::InvalidTime | ErrorKind::InvalidItemId | ErrorKind::InvalidArgument
         );
         let mut failure = Failure::from(error);
         if let (Some(document), false, Some(flat)) = (&mut failure.document, options.back, &self.settings.flat) {
@@ -183,10 +191,11 @@ impl<K: Key + FromText> Work<'_, K> {
     }
 }
 
-fn reasons(skipped: &InvalidDocuments) -> [(&'static str, u64); 3] {
+fn reasons(skipped: &InvalidDocuments) -> [(&'static str, u64); 4] {
     [
         ("key", skipped.keys),
         ("time", skipped.times),
         ("item_id", skipped.item_ids),
+        ("figure", skipped.figures),
     ]
 }

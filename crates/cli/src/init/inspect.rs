@@ -32,18 +32,21 @@ struct Field {
     longest: usize,
 }
 
-/// The index of open buckets: the key field, the count field and the page size.
+/// The index of open buckets: the key field, the count field, the page size, and the windows.
 struct OpenIndex {
     key: String,
     count: String,
     page_size: Option<u32>,
+    /// The field and the seconds of the windows, if there are any.
+    window: Option<(String, u32)>,
 }
 
 impl OpenIndex {
     /// Returns the index of open buckets among those of a collection.
     fn of(indexes: &[Document]) -> Option<Self> {
         indexes.iter().find_map(|index| {
-            let (key, _) = index.get_document("key").ok()?.iter().next()?;
+            let mut fields = index.get_document("key").ok()?.keys();
+            let (key, window) = (fields.next()?, fields.next());
             let (count, below) = index.get_document("partialFilterExpression").ok()?.iter().next()?;
             let page_size = match below.as_document()?.get("$lt")? {
                 Bson::Int32(size) => u32::try_from(*size).ok(),
@@ -52,7 +55,18 @@ impl OpenIndex {
                 _ => None,
             };
             let (key, count) = (key.clone(), count.clone());
-            Some(Self { key, count, page_size })
+            // The name ends with the field and the seconds, such as `_window_3600s`.
+            let name = index.get_str("name").unwrap_or_default();
+            let window = window.and_then(|field| {
+                let (_, seconds) = name.strip_suffix('s')?.rsplit_once(&format!("_{field}_"))?;
+                Some((field.clone(), seconds.parse().ok()?))
+            });
+            Some(Self {
+                key,
+                count,
+                page_size,
+                window,
+            })
         })
     }
 }
@@ -121,6 +135,7 @@ fn buckets(
         None => key_field(documents.len(), fields, &[array, "count"]),
     };
     let page_size = index.map_or_else(|| u32::try_from(longest).ok(), |index| index.page_size);
+    let window = index.and_then(|index| index.window.as_ref());
     let item = documents
         .iter()
         .find_map(|document| document.get_array(array).ok()?.first()?.as_document());
@@ -131,6 +146,8 @@ fn buckets(
         items: Some(array.to_owned()),
         time: date.map(|(name, _)| name.clone()),
         count: index.map(|index| index.count.clone()).filter(|count| count != "count"),
+        window_seconds: window.map(|(_, seconds)| *seconds),
+        window_field: window.map(|(field, _)| field.clone()).filter(|field| field != "window"),
         page_size,
         ..BucketSettings::default()
     };
@@ -138,7 +155,10 @@ fn buckets(
         notes: vec![
             format!("`_id` contains a second, and `count` is the length of `{array}`: these are buckets"),
             match index {
-                Some(_) => "key, count and page size are those of the index of open buckets".to_owned(),
+                Some(OpenIndex { window: None, .. }) => {
+                    "key, count and page size are those of the index of open buckets".to_owned()
+                }
+                Some(_) => "key, count, page size and windows are those of the index of open buckets".to_owned(),
                 None => format!("the fullest has {longest} items: check that this is the page size"),
             },
         ],
@@ -277,6 +297,30 @@ mod tests {
             (bucket.key.as_deref(), bucket.count.as_deref(), bucket.page_size),
             (Some("customerId"), Some("n"), Some(50))
         );
+    }
+
+    #[test]
+    fn the_index_of_open_buckets_names_the_windows() {
+        let hour = DateTime::from_millis(1_698_332_400_000);
+        let bucket =
+            doc! { "_id": "7_1698335223", "sensorId": 7, "window": hour, "count": 1, "readings": [{ "date": hour }] };
+        let index = |name: &str| {
+            doc! {
+                "v": 2, "key": { "sensorId": 1, "window": 1 }, "name": name, "unique": true,
+                "partialFilterExpression": { "count": { "$lt": 50 } },
+            }
+        };
+        let seen = |name: &str| {
+            let seen = inspect("readings", std::slice::from_ref(&bucket), &[index(name)]);
+            let bucket = seen.profile.bucket.unwrap();
+            (bucket.key, bucket.page_size, bucket.window_seconds, bucket.window_field)
+        };
+        let key = Some("sensorId".to_owned());
+        assert_eq!(
+            seen("sensorId_1_count_lt_50_window_3600s"),
+            (key.clone(), Some(50), Some(3600), None)
+        );
+        assert_eq!(seen("sensorId_1_window_1"), (key, Some(50), None, None));
     }
 
     #[test]

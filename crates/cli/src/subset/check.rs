@@ -77,20 +77,28 @@ impl Work<'_> {
 
     fn print(&self, finding: &Finding) -> std::io::Result<()> {
         let text = match finding.problem {
+            Problem::Stale if !finding.stale_subsets.is_empty() => {
+                let fields = finding.stale_subsets.join(" and ");
+                format!("{fields} differ from the first children: rebuild the parent with `subset repair`")
+            }
             Problem::Stale => {
-                "the subset differs from the first children, or the total from their number: rebuild it with `subset repair`".to_owned()
+                "the subset differs from the first children, or the total or a computed field from theirs: rebuild it with `subset repair`".to_owned()
             }
             Problem::Orphaned { children } => {
                 format!("{children} children belong to a parent that does not exist: insert the parent, or delete the children")
             }
             problem => problem.to_string(),
         };
+        let mut fields = vec![("problem", json!(variant(&finding.problem)))];
+        if !finding.stale_subsets.is_empty() {
+            fields.push(("stale_subsets", json!(finding.stale_subsets)));
+        }
         self.context.output.record(Record {
             kind: "finding",
             collection: self.parents.collection().name(),
             id: Some(finding.parent_id.clone()),
             text,
-            fields: vec![("problem", json!(variant(&finding.problem)))],
+            fields,
         })
     }
 }

@@ -13,6 +13,8 @@ use crate::settings::SubsetSettings;
 
 /// The value of `--old-embed` for all fields but `_id` and the parent's.
 const ALL_FIELDS: &str = "*";
+/// The value of `--old-add-subset` for a parent with one subset.
+const NO_SUBSETS: &str = "none";
 
 impl Work<'_> {
     pub(super) async fn plan(&self, options: &SubsetMigration) -> Result<MigrationPlan, Failure> {
@@ -137,13 +139,33 @@ impl Work<'_> {
             Some(fields) => settings.embed = Some(fields.clone()),
             None => {}
         }
+        match &options.old_add_subset {
+            Some(subsets) if *subsets == [NO_SUBSETS] => settings.add_subset = None,
+            Some(subsets) => settings.add_subset = Some(subsets.clone()),
+            None => {}
+        }
+        if options.old_without_totals {
+            settings.total = None;
+            for computed in [
+                &mut settings.sum,
+                &mut settings.min,
+                &mut settings.max,
+                &mut settings.count_by,
+            ] {
+                *computed = None;
+            }
+        }
         repository(self.context, &settings)
     }
 }
 
 /// Refuses options that have no effect with the given form.
 fn check(options: &SubsetMigration) -> Result<(), Failure> {
-    let has_old = options.old_order.is_some() || options.old_size.is_some() || options.old_embed.is_some();
+    let has_old = options.old_order.is_some()
+        || options.old_size.is_some()
+        || options.old_embed.is_some()
+        || options.old_add_subset.is_some()
+        || options.old_without_totals;
     let is = |form: SubsetForm| options.from == form;
     let restricted = [
         (
@@ -162,7 +184,11 @@ fn check(options: &SubsetMigration) -> Result<(), Failure> {
             SubsetForm::Embedded,
         ),
         (options.discard_embedded, "--discard-embedded", SubsetForm::Collection),
-        (has_old, "--old-order, --old-size and --old-embed", SubsetForm::Settings),
+        (
+            has_old,
+            "--old-order, --old-size, --old-embed, --old-add-subset and --old-without-totals",
+            SubsetForm::Settings,
+        ),
     ];
     for (is_set, option, form) in restricted {
         if is_set && !is(form) {
@@ -171,7 +197,7 @@ fn check(options: &SubsetMigration) -> Result<(), Failure> {
     }
     if is(SubsetForm::Settings) && !has_old {
         return Err(Failure::usage(
-            "--from settings needs the old settings: pass --old-order, --old-size or --old-embed",
+            "--from settings needs the old settings: pass --old-order, --old-size, --old-embed, --old-add-subset or --old-without-totals",
         ));
     }
     Ok(())

@@ -1,0 +1,98 @@
+//! Verifies and repairs histories.
+
+use futures::TryStreamExt;
+use mongo_patterns_history::{Finding, Problem};
+use serde_json::json;
+
+use super::Work;
+use crate::args::Repair;
+use crate::failure::{Exit, Outcome};
+use crate::output::{Record, Summary, variant};
+use crate::progress::SharedProgress;
+use crate::shard;
+
+impl Work<'_> {
+    pub(super) async fn verify(&self) -> Outcome {
+        let output = self.context.output;
+        let mut found = shard::verify(output, self.documents.verify_shard_keys()).await?;
+        let progress = SharedProgress::new(output, "verify", "documents", None);
+        let mut findings = self.documents.verify().on_progress(progress.callback()).stream();
+        while let Some(finding) = findings.try_next().await? {
+            found += 1;
+            progress.suspend(|| self.print(&finding))?;
+        }
+        progress.end();
+        let exit = Exit::of_findings(found);
+        let summary = Summary::new("history verify", self.namespace()).row("findings", found);
+        output.summary(&summary, exit)?;
+        Ok(exit)
+    }
+
+    pub(super) async fn repair(&self, options: Repair) -> Outcome {
+        let dry_run = options.dry_run.dry_run;
+        let output = self.context.output;
+        let progress = SharedProgress::new(output, "repair", "documents", None);
+        let mut repair = self.documents.repair().on_progress(progress.callback());
+        if dry_run {
+            repair = repair.dry_run();
+        }
+        if options.force {
+            repair = repair.force();
+        }
+        let (mut seen, mut left) = (0, 0);
+        let mut repaired = repair.stream();
+        while let Some(document) = repaired.try_next().await? {
+            seen += 1;
+            left += u64::from(document.unrepaired.is_some());
+            let text = match (&document.unrepaired, dry_run) {
+                (Some(left), _) => format!("not repaired: {left}"),
+                (None, true) => "would store the revision".to_owned(),
+                (None, false) => "the revision was stored".to_owned(),
+            };
+            progress.suspend(|| {
+                self.print(&document.finding)?;
+                output.record(Record {
+                    kind: "repaired",
+                    collection: self.documents.collection().name(),
+                    id: Some(document.finding.document_id.clone()),
+                    text,
+                    fields: vec![("unrepaired", json!(document.unrepaired.as_ref().map(variant)))],
+                })
+            })?;
+        }
+        progress.end();
+        let exit = Exit::of_findings(if dry_run { seen } else { left });
+        let (command, name) = match dry_run {
+            true => ("history repair --dry-run", "revisions_to_store"),
+            false => ("history repair", "revisions_stored"),
+        };
+        let summary = Summary::new(command, self.namespace())
+            .row(name, seen - left)
+            .row("unrepaired", left);
+        output.summary(&summary, exit)?;
+        Ok(exit)
+    }
+
+    fn print(&self, finding: &Finding) -> std::io::Result<()> {
+        self.context.output.record(Record {
+            kind: "finding",
+            collection: self.documents.collection().name(),
+            id: Some(finding.document_id.clone()),
+            text: text(finding.problem),
+            fields: vec![("problem", json!(variant(&finding.problem)))],
+        })
+    }
+}
+
+/// Returns the text with commands of the command line, because the library's text names methods.
+fn text(problem: Problem) -> String {
+    match problem {
+        Problem::Unrecorded { revision } => {
+            format!("the revision {revision} is only in the current document: `history repair` stores its copy")
+        }
+        Problem::Different { revision } => format!(
+            "the current document differs from its revision {revision}: `history repair` stores it as the next revision"
+        ),
+        problem => problem.to_string(),
+    }
+}
