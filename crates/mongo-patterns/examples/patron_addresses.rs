@@ -90,7 +90,9 @@ async fn main() -> Result<()> {
         zip: "12345".to_owned(),
     };
     patrons.add_child("joe", &new).await?;
-    patrons.update_child("joe", 3, doc! { "zip": "54321" }).await?;
+    patrons
+        .update_child("joe", 3, doc! { "$set": { "zip": "54321" } })
+        .await?;
     patrons.child("joe", 3).await?;
     patrons.reorder_children("joe", [3, 1, 2]).await?;
     patrons.remove_child("joe", 2).await?;
@@ -103,7 +105,10 @@ async fn main() -> Result<()> {
         patrons.add_child("joe", &Address { id: 5, ..new.clone() }).await,
         patrons.add_child("joe", &new).await,
         patrons.add_child("jim", &new).await,
-        patrons.update_child("joe", 7, doc! { "zip": "54321" }).await.map(drop),
+        patrons
+            .update_child("joe", 7, doc! { "$set": { "zip": "54321" } })
+            .await
+            .map(drop),
     ];
     for error in answers.into_iter().filter_map(Result::err) {
         println!("{:?}: {error}", error.kind());

@@ -1,5 +1,6 @@
 //! The example of MongoDB's manual for the subset pattern: a product with its ten newest reviews, and all reviews in a
-//! second collection. Then two other orders: the biggest roles of a film, and the best-rated comments of a blog.
+//! second collection. The product also has the number of its reviews, the sum of their ratings, and how many gave each
+//! number of stars. Then two other orders: the biggest roles of a film, and the best-rated comments of a blog.
 //!
 //! `cargo run --example product_reviews`
 
@@ -19,6 +20,7 @@ struct Review {
     product_id: i32,
     review_author: String,
     review_text: String,
+    rating: i32,
     published_date: DateTime,
 }
 
@@ -43,11 +45,15 @@ async fn product_reviews(database: &Database, recorder: &CommandRecorder) -> Res
         .child_id_field("review_id")
         .order_by("published_date", Direction::Descending)
         .subset_size(10)
+        .embedded_fields(["review_author", "review_text", "published_date"])
+        .total_field("review_count")
+        .sum("rating", "rating_sum")
+        .count_by("rating", "stars")
         // The output is then the same on a standalone.
         .consistency(Consistency::Eventual)
         .build()?;
 
-    println!("# Two indexes: the order of the reviews, and their ids\n");
+    println!("# Three indexes: the order of the reviews, their ids, and their ratings\n");
     products.ensure_indexes().await?;
     println!("{}\n", products.indexes());
 
@@ -73,8 +79,8 @@ async fn product_reviews(database: &Database, recorder: &CommandRecorder) -> Res
     print_product(&products).await?;
 
     recorder.clear();
-    println!("# Update a review\n");
-    let text = doc! { "review_text": "Nice product. Slow shipping, but they apologized." };
+    println!("# Update a review, and its rating\n");
+    let text = doc! { "$set": { "review_text": "Nice product. Slow shipping, but they apologized.", "rating": 5 } };
     products.update(1, 785, text).await?;
     print_wire(recorder);
 
@@ -83,6 +89,7 @@ async fn product_reviews(database: &Database, recorder: &CommandRecorder) -> Res
     products.delete(1, 786).await?;
     print_wire(recorder);
     print_product(&products).await?;
+    print_average(&products).await?;
 
     println!("# Read all reviews by token\n");
     let first = products.children(1).limit(10).await?;
@@ -100,26 +107,27 @@ async fn product_reviews(database: &Database, recorder: &CommandRecorder) -> Res
 /// Returns the manual's four reviews, and more in between, newest first.
 fn reviews() -> Result<Vec<Review>> {
     let mut reviews = vec![
-        review(786, "Kristina", "This is indeed an amazing widget.", "2019-02-18")?,
-        review(785, "Trina", "Nice product. Slow shipping.", "2019-02-17")?,
+        review(786, "Kristina", "This is indeed an amazing widget.", 5, "2019-02-18")?,
+        review(785, "Trina", "Nice product. Slow shipping.", 4, "2019-02-17")?,
     ];
     for (review_id, author) in (777..=784)
         .rev()
         .zip(["Ana", "Ben", "Cho", "Dina", "Eli", "Fay", "Gus", "Ida"])
     {
-        reviews.push(review(review_id, author, "Does what it says.", "2019-02-16")?);
+        reviews.push(review(review_id, author, "Does what it says.", 4, "2019-02-16")?);
     }
-    reviews.push(review(776, "Pablo", "Amazing!", "2019-02-16")?);
-    reviews.push(review(1, "Hans", "Meh, it's okay.", "2017-12-06")?);
+    reviews.push(review(776, "Pablo", "Amazing!", 5, "2019-02-16")?);
+    reviews.push(review(1, "Hans", "Meh, it's okay.", 2, "2017-12-06")?);
     Ok(reviews)
 }
 
-fn review(review_id: i32, author: &str, text: &str, date: &str) -> Result<Review> {
+fn review(review_id: i32, author: &str, text: &str, rating: i32, date: &str) -> Result<Review> {
     Ok(Review {
         review_id,
         product_id: 1,
         review_author: author.to_owned(),
         review_text: text.to_owned(),
+        rating,
         published_date: DateTime::parse_rfc3339_str(format!("{date}T00:00:00Z"))?,
     })
 }
@@ -173,7 +181,7 @@ async fn blog_comments(database: &Database) -> Result<()> {
         let comment = doc! { "comment_id": id, "post_id": 7, "rating": rating, "day": day };
         posts.insert(&comment).await?;
     }
-    posts.update(7, 3, doc! { "rating": 10 }).await?;
+    posts.update(7, 3, doc! { "$set": { "rating": 10 } }).await?;
     print_found(posts.get(7).await?)
 }
 
@@ -193,6 +201,17 @@ fn print_wire(recorder: &CommandRecorder) {
 
 async fn print_product(products: &Products) -> Result<()> {
     print_found(products.get(1).await?)
+}
+
+/// Prints the average rating, which is never stored: a sum and a number are always correct, and can be changed.
+async fn print_average(products: &Products) -> Result<()> {
+    let product = products.get(1).await?.context("the product does not exist")?;
+    let (sum, count) = (product.get_i32("rating_sum")?, product.get_i64("review_count")?);
+    println!(
+        "{count} reviews, {:.2} stars on average\n",
+        f64::from(sum) / count as f64
+    );
+    Ok(())
 }
 
 fn print_found(found: Option<Document>) -> Result<()> {

@@ -10,6 +10,8 @@
 //! | [`outlier`] | `outlier` | arrays up to a threshold; the rest of a few long ones in a second collection |
 //! | [`subset`] | `subset` | the first few children in their parent, all of them in a second collection |
 //! | [`embedded`] | `embedded` | a few children in the document of their parent, with a limit |
+//! | [`history`] | `history` | current documents, all of their revisions in a second collection |
+//! | [`reference`](mod@reference) | `reference` | references with copies of fields of their sources, which follow them |
 //!
 //! The [`guide`] leads from questions about your data to one of them, or to none. These features are on by default.
 //! The feature `derive` adds derive macros: `Fields` gives a struct the stored names of its fields, so that a builder takes
@@ -119,15 +121,59 @@
 //! patrons.ensure_indexes().await?;
 //!
 //! patrons.add_child("joe", &home).await?; // or the error `LimitReached`
-//! patrons.update_child("joe", "home", doc! { "zip": "54321" }).await?;
+//! patrons.update_child("joe", "home", doc! { "$set": { "zip": "54321" } }).await?;
 //! let joe = patrons.get("joe").await?; // with all addresses
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A **history** of every version of a policy:
+//!
+//! ```no_run
+//! # use mongo_patterns::mongodb::{Database, bson::{DateTime, Document, doc}};
+//! # use serde::{Deserialize, Serialize};
+//! use mongo_patterns::prelude::*;
+//!
+//! #[derive(Serialize, Deserialize)]
+//! #[serde(rename_all = "camelCase")]
+//! struct Policy { policy_id: i32, customer_name: String, items_insured: Vec<String> }
+//!
+//! # async fn f(database: Database, policy: Policy, accident: DateTime) -> mongo_patterns::Result<()> {
+//! let current = database.collection::<Document>("currentPolicies");
+//! let revisions = database.collection::<Document>("policyRevisions");
+//! let policies = HistoryRepository::<Policy>::builder(current, revisions).id_field("policyId").build()?;
+//! policies.ensure_indexes().await?;
+//!
+//! policies.insert(&policy).await?; // revision 1
+//! policies.update(1, doc! { "$push": { "itemsInsured": "watch" } }).await?; // revision 2
+//! let valid = policies.as_of(1, accident).await?; // the revision at that time
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A **reference** of an order to its customer, with a copy of the name:
+//!
+//! ```no_run
+//! # use mongo_patterns::mongodb::{Database, bson::{Document, doc}};
+//! use mongo_patterns::prelude::*;
+//!
+//! # async fn f(database: Database) -> mongo_patterns::Result<()> {
+//! let (orders, customers) = (database.collection::<Document>("orders"), database.collection::<Document>("customers"));
+//! let orders = ReferenceRepository::<Document, Document>::builder(orders, customers)
+//!     .reference_field("customer")
+//!     .copied_fields(["name"])
+//!     .build()?;
+//! orders.ensure_indexes().await?;
+//!
+//! orders.insert(&doc! { "_id": 1, "total": 42.5, "customer": { "_id": 456 } }).await?; // with the name
+//! orders.update_source(456, doc! { "$set": { "name": "Ann" } }).await?; // in the customer and in all of her orders
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! The documentation of each pattern has its guarantees, the cost of each call, its indexes, and a cookbook. The [book] has
 //! a tutorial, the hazards of the manual's recipes, a cookbook for services, operations, and a reference of errors. The
-//! package `examples/service` of the repository is a web service over all four.
+//! package `examples/service` of the repository is a web service over the first four.
 //!
 //! [book]: https://github.com/mongo-patterns/mongo-patterns/blob/main/book/src/SUMMARY.md
 //!
@@ -180,6 +226,12 @@
 //! client, one in 500 ms. With the defaults of 2 and 10, a burst of dropped futures can delay the next command, or the abort
 //! of a dropped call's transaction, by many seconds.
 //!
+//! Build one repository for a collection and clone it: clones share per-key locks, which keep single commands from occupying
+//! the connections that a transaction of the same process needs. Of two repositories that were built separately over one
+//! client, the single commands of one can hold all connections of the pool while they wait on the server for a transaction
+//! of the other. Then both wait until the server aborts that transaction, after a minute by default. Give the second
+//! repository a client of its own.
+//!
 //! # Sharded clusters
 //!
 //! `ensure_sharded` of a repository shards its collections and does what `ensure_indexes` does, in the order that the server
@@ -208,8 +260,12 @@ pub use mongo_patterns_core::{
 pub use mongo_patterns_derive::{AsKey, Fields, IntoId};
 #[cfg(feature = "embedded")]
 pub use mongo_patterns_embedded as embedded;
+#[cfg(feature = "history")]
+pub use mongo_patterns_history as history;
 #[cfg(feature = "outlier")]
 pub use mongo_patterns_outlier as outlier;
+#[cfg(feature = "reference")]
+pub use mongo_patterns_reference as reference;
 #[cfg(feature = "subset")]
 pub use mongo_patterns_subset as subset;
 pub use mongodb;
@@ -230,6 +286,10 @@ mod readmes {
     struct Subset;
     #[doc = include_str!("../../embedded/README.md")]
     struct Embedded;
+    #[doc = include_str!("../../history/README.md")]
+    struct History;
+    #[doc = include_str!("../../reference/README.md")]
+    struct Reference;
     #[doc = include_str!("../../testkit/README.md")]
     struct Testkit;
     #[cfg(feature = "derive")]

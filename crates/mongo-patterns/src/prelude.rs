@@ -7,8 +7,12 @@
 pub use crate::bucket::{BucketRepository, ItemToken, PageToken};
 #[cfg(feature = "embedded")]
 pub use crate::embedded::EmbeddedRepository;
+#[cfg(feature = "history")]
+pub use crate::history::{HistoryRepository, RevisionToken};
 #[cfg(feature = "outlier")]
 pub use crate::outlier::{OutlierRepository, Pushed};
+#[cfg(feature = "reference")]
+pub use crate::reference::{OnReferences, Reference, ReferenceRepository};
 #[cfg(feature = "subset")]
 pub use crate::subset::{ChildToken, Consistency, Direction, SubsetRepository};
 pub use crate::{Error, ErrorKind};

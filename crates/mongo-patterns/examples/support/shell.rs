@@ -44,7 +44,11 @@ fn update_call(collection: &str, sent: &Document) -> Option<String> {
     let mut options = statement.clone();
     let filter = options.remove("q")?;
     let update = options.remove("u")?;
-    let mut text = format!("db.{collection}.updateOne({}, {}", compact(&filter), compact(&update));
+    let call = match options.remove("multi") {
+        Some(Bson::Boolean(true)) => "updateMany",
+        _ => "updateOne",
+    };
+    let mut text = format!("db.{collection}.{call}({}, {}", compact(&filter), compact(&update));
     if !options.is_empty() {
         write!(text, ", {}", compact(&Bson::Document(options))).ok()?;
     }
