@@ -1,4 +1,4 @@
-//! Lists of customers, books, products and patrons, from which the visitor chooses one by a link or by its id.
+//! Lists of customers, books, products, patrons and policies, from which the visitor chooses one by a link or by its id.
 
 use axum::Json;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -64,7 +64,16 @@ pub(crate) static PATRONS: Section = Section {
     largest: None,
 };
 
-pub(crate) static SECTIONS: [&Section; 4] = [&CUSTOMERS, &BOOKS, &PRODUCTS, &PATRONS];
+pub(crate) static POLICIES: Section = Section {
+    path: "/policies",
+    title: "Policies",
+    unknown: "There is no policy with this id.",
+    page: "",
+    label: "Number of the policy",
+    largest: Some(i32::MAX as u32),
+};
+
+pub(crate) static SECTIONS: [&Section; 5] = [&CUSTOMERS, &BOOKS, &PRODUCTS, &PATRONS, &POLICIES];
 
 impl Section {
     /// Returns the section of a path.

@@ -1,5 +1,6 @@
-//! A small web service over all four patterns, with HTML pages and JSON: a customer's trades (bucket), a book and its
-//! buyers (outlier), a product and its reviews (subset), a patron's addresses (embedded).
+//! A small web service over the patterns, with HTML pages and JSON: a customer's trades (bucket), a book and its
+//! buyers (outlier), a product and its reviews (subset), a patron's addresses (embedded), a
+//! policy and its revisions (history).
 //!
 //! ```text
 //! cargo run -p service
@@ -14,9 +15,9 @@
 //!
 //! - `store.rs`: the repositories, created once and shared by all requests, and the preparation before the first one.
 //! - `problem.rs`: the response for each kind of error, as problem details (RFC 9457).
-//! - `trades.rs`, `books.rs`, `products.rs`, `patrons.rs`: one pattern each. Everything that is stored has an id that
+//! - `trades.rs`, `books.rs`, `products.rs`, `patrons.rs`, `policies.rs`: one pattern each. Everything that is stored has an id that
 //!   the client chooses, so all requests are idempotent.
-//! - `choose.rs`: the lists from which a visitor chooses a customer, a book, a product or a patron.
+//! - `choose.rs`: the lists from which a visitor chooses a customer, a book, a product, a patron or a policy.
 //! - `guard.rs`: the checks of every request, among them that no other site sends a write.
 //! - `serve.rs`: connections, with time limits for slow clients and a graceful shutdown.
 //! - `health.rs`: liveness and readiness.
@@ -32,6 +33,7 @@ mod input;
 mod layout;
 mod metrics;
 mod patrons;
+mod policies;
 mod problem;
 mod products;
 mod reply;
@@ -114,6 +116,7 @@ fn router(store: Store) -> Router {
         .merge(books::routes())
         .merge(products::routes())
         .merge(patrons::routes())
+        .merge(policies::routes())
         // Only the routes that need the database wait for the preparation.
         .route_layer(from_fn_with_state(store.clone(), guard::ready))
         .route_layer(from_fn(guard::in_time));

@@ -59,6 +59,12 @@ pub(crate) static TAKEN: Kind = Kind {
     title: "The id is taken",
     advice: "Other data is stored with this id. Nothing was changed. Choose another id.",
 };
+pub(crate) static CHANGED: Kind = Kind {
+    name: "changed",
+    status: StatusCode::CONFLICT,
+    title: "It was changed since",
+    advice: "Somebody else has changed it. Nothing was stored. Read it again, and decide by its new content.",
+};
 pub(crate) static FULL: Kind = Kind {
     name: "full",
     status: StatusCode::CONFLICT,
@@ -108,12 +114,13 @@ static BROKEN: Kind = Kind {
     advice: "The operator finds the cause in the log. Sending the request again does not help.",
 };
 
-static KINDS: [&Kind; 13] = [
+static KINDS: [&Kind; 14] = [
     &INVALID,
     &NOT_FOUND,
     &CROSS_ORIGIN,
     &NOT_ALLOWED,
     &TAKEN,
+    &CHANGED,
     &FULL,
     &TOO_LARGE,
     &SLOW,
@@ -156,7 +163,7 @@ impl Problem {
         }
     }
 
-    /// Reports that no customer, book, product or patron has this id.
+    /// Reports that no customer, book, product, patron or policy has this id.
     pub(crate) fn unknown(section: &'static Section) -> Self {
         Self {
             section: Some(section),
@@ -184,6 +191,7 @@ impl From<Error> for Problem {
             ErrorKind::TooLarge => &TOO_LARGE,
             ErrorKind::NotFound | ErrorKind::ChildNotFound => &NOT_FOUND,
             ErrorKind::AlreadyExists | ErrorKind::DuplicateKey => &TAKEN,
+            ErrorKind::RevisionMismatch => &CHANGED,
             ErrorKind::LimitReached => &FULL,
             ErrorKind::Contention | ErrorKind::ChildSetMismatch => &BUSY,
             // For example, a server that just started, or is no longer primary.

@@ -325,7 +325,10 @@ async fn change(
 ) -> Result<Response, Problem> {
     let review = read(fields, product, Some(id.clone()))?;
     let set = doc! { "review_author": review.review_author, "review_text": review.review_text };
-    store.products.update(product, id.as_str(), set).await?;
+    store
+        .products
+        .update(product, id.as_str(), doc! { "$set": set })
+        .await?;
     show_one(State(store), wants, Ids((product, id))).await
 }
 

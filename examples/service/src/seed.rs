@@ -1,10 +1,11 @@
 //! Sample data from the examples of MongoDB's manual.
 
 use mongo_patterns::{ErrorKind, Result};
-use mongodb::bson::{DateTime, Document};
+use mongodb::bson::{DateTime, Document, doc};
 
 use crate::books::Book;
 use crate::patrons::{Address, Patron};
+use crate::policies::{CHANGED_BY, Policy};
 use crate::products::{Price, Product, Review};
 use crate::store::Store;
 use crate::trades::Trade;
@@ -31,6 +32,9 @@ pub(crate) async fn fill_empty(store: &Store) -> Result<()> {
         for patron in patrons() {
             ignore_existing(store.patrons.insert(&patron).await)?;
         }
+    }
+    if is_empty(store, "currentPolicies").await? {
+        policies(store).await?;
     }
     Ok(())
 }
@@ -126,6 +130,26 @@ async fn products(store: &Store) -> Result<()> {
         })
         .collect();
     store.products.insert_many(&reviews).await.map(drop)
+}
+
+/// Inserts the manual's policy with the revision that it shows, and another one.
+async fn policies(store: &Store) -> Result<()> {
+    let sample = || doc! { CHANGED_BY: "sample" };
+    for (policy_id, name, items) in [(1, "Michelle", ["golf clubs", "car"]), (2, "Rodney", ["car", "boat"])] {
+        let policy = Policy {
+            policy_id,
+            customer_name: name.to_owned(),
+            items_insured: items.map(str::to_owned).into(),
+            revision: 1,
+        };
+        ignore_existing(store.policies.insert(&policy).with(sample()).await)?;
+    }
+    let watch = doc! { "$push": { "itemsInsured": "watch" } };
+    match store.policies.update(1, watch).expecting(1).with(sample()).await {
+        // Another process has made the change.
+        Err(error) if error.kind() == ErrorKind::RevisionMismatch => Ok(()),
+        updated => updated.map(drop),
+    }
 }
 
 fn patrons() -> [Patron; 2] {

@@ -13,6 +13,7 @@ use tracing::{info, warn};
 
 use crate::books::Book;
 use crate::patrons::{Address, Patron};
+use crate::policies::{self, Policy};
 use crate::products::{Product, Review};
 use crate::seed;
 use crate::trades::Trade;
@@ -30,6 +31,7 @@ pub(crate) struct Store {
     pub(crate) books: OutlierRepository<Book, String>,
     pub(crate) products: SubsetRepository<Product, Review>,
     pub(crate) patrons: EmbeddedRepository<Patron, Address>,
+    pub(crate) policies: HistoryRepository<Policy>,
     is_prepared: Arc<AtomicBool>,
 }
 
@@ -69,6 +71,11 @@ impl Store {
                 .child_id_field("id")
                 .max_children(20)
                 .build()?,
+            policies: HistoryRepository::builder(of("currentPolicies"), of("policyRevisions"))
+                .id_field("policyId")
+                .time_field("dateSet")
+                .change_fields([policies::CHANGED_BY])
+                .build()?,
             database,
             is_prepared: Arc::default(),
         })
@@ -89,6 +96,7 @@ impl Store {
         self.books.ensure_indexes().await?;
         self.products.ensure_indexes().await?;
         self.patrons.ensure_indexes().await?;
+        self.policies.ensure_indexes().await?;
         seed::fill_empty(self).await
     }
 
