@@ -4,15 +4,19 @@ mod append;
 mod batches;
 mod by_hand;
 mod combine;
+mod figures;
 mod history;
+mod increment;
 mod latency;
 mod one_key;
 mod overhead;
 mod pages;
 mod pool;
 mod scale;
+mod settings;
 mod storage;
 mod trade;
+mod windows;
 
 use anyhow::{Result, bail};
 use mongo_patterns_bucket::BucketRepository;
@@ -25,8 +29,21 @@ use trade::Trade;
 pub(crate) use trade::scatter;
 
 /// The sections, in the order in which they run.
-pub(crate) const SECTIONS: [&str; 11] = [
-    "append", "overhead", "one-key", "latency", "pool", "history", "pages", "batches", "combine", "storage", "scale",
+pub(crate) const SECTIONS: [&str; 14] = [
+    "append",
+    "overhead",
+    "one-key",
+    "latency",
+    "pool",
+    "long-history",
+    "pages",
+    "batches",
+    "combine",
+    "figures",
+    "windows",
+    "increment",
+    "storage",
+    "scale",
 ];
 
 const PAGE_SIZE: u32 = 10;
@@ -40,10 +57,13 @@ pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
         "one-key" => one_key::run(bench).await,
         "latency" => latency::run(bench).await,
         "pool" => pool::run(bench).await,
-        "history" => history::run(bench).await,
+        "long-history" => history::run(bench).await,
         "pages" => pages::run(bench).await,
         "batches" => batches::run(bench).await,
         "combine" => combine::run(bench).await,
+        "figures" => figures::run(bench).await,
+        "windows" => windows::run(bench).await,
+        "increment" => increment::run(bench).await,
         "storage" => storage::run(bench).await,
         "scale" => scale::run(bench).await,
         _ => bail!("the section `{name}` does not exist"),

@@ -52,10 +52,19 @@ where
     let explained = database
         .run_command(doc! { "explain": last, "verbosity": "executionStats" })
         .await?;
-    let statistics = explained.get_document("executionStats")?;
+    let statistics = statistics(&explained).context("the server's reply has no statistics")?;
     Ok(Examined {
         keys: number(statistics, "totalKeysExamined")?,
         documents: number(statistics, "totalDocsExamined")?,
+    })
+}
+
+/// Returns the statistics of a command, or of the first stage of an aggregation.
+fn statistics(explained: &Document) -> Option<&Document> {
+    let whole = explained.get_document("executionStats").ok();
+    whole.or_else(|| {
+        let first = explained.get_array("stages").ok()?.first()?.as_document()?;
+        first.get_document("$cursor").ok()?.get_document("executionStats").ok()
     })
 }
 

@@ -8,9 +8,12 @@
 mod block;
 mod bucket;
 mod cluster;
+mod computed;
 mod embedded;
+mod history;
 mod load;
 mod outlier;
+mod reference;
 mod stored;
 mod subset;
 
@@ -42,17 +45,26 @@ enum Source {
     Manual,
     /// The manual, by a program that reads the array, adds to it, and writes it back.
     WriteBack,
+    /// The manual, by a program that runs the commands of an operation in a transaction.
+    InTransactions,
     AgentSkills,
     Ours,
 }
 
 impl Source {
-    const ALL: [Self; 4] = [Self::Manual, Self::WriteBack, Self::AgentSkills, Self::Ours];
+    const ALL: [Self; 5] = [
+        Self::Manual,
+        Self::WriteBack,
+        Self::InTransactions,
+        Self::AgentSkills,
+        Self::Ours,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Self::Manual => "manual",
             Self::WriteBack => "manual, array written back",
+            Self::InTransactions => "manual, in transactions",
             Self::AgentSkills => "agent skills",
             Self::Ours => "mongo-patterns",
         }
@@ -64,25 +76,46 @@ enum Pattern {
     Bucket,
     Outlier,
     Subset,
+    Computed,
     Embedded,
+    History,
+    Reference,
 }
 
 impl Pattern {
-    const ALL: [Self; 4] = [Self::Bucket, Self::Outlier, Self::Subset, Self::Embedded];
+    const ALL: [Self; 7] = [
+        Self::Bucket,
+        Self::Outlier,
+        Self::Subset,
+        Self::Computed,
+        Self::Embedded,
+        Self::History,
+        Self::Reference,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Self::Bucket => "bucket",
             Self::Outlier => "outlier",
             Self::Subset => "subset",
+            Self::Computed => "computed fields",
             Self::Embedded => "embedded",
+            Self::History => "history",
+            Self::Reference => "reference",
         }
     }
 
     /// Returns whether the pattern has this recipe. Where the manual has no commands for an array, a
-    /// program can also write it back.
+    /// program can also write it back. The manual computes fields by a job, and not with each write.
     fn has(self, source: Source) -> bool {
-        source != Source::WriteBack || matches!(self, Self::Outlier | Self::Embedded)
+        match source {
+            Source::Manual => !matches!(self, Self::Computed),
+            Source::WriteBack => matches!(self, Self::Outlier | Self::Embedded),
+            Source::InTransactions => matches!(self, Self::Reference),
+            // They have no commands for this pattern.
+            Source::AgentSkills => !matches!(self, Self::Reference),
+            Source::Ours => true,
+        }
     }
 
     /// Creates the collections, indexes and first documents.
@@ -91,7 +124,10 @@ impl Pattern {
             Self::Bucket => bucket::prepare(source, database).await,
             Self::Outlier => outlier::prepare(source, database).await,
             Self::Subset => subset::prepare(source, database).await,
+            Self::Computed => computed::prepare(source, database).await,
             Self::Embedded => embedded::prepare(source, database).await,
+            Self::History => history::prepare(source, database).await,
+            Self::Reference => reference::prepare(source, database).await,
         }
     }
 
@@ -101,7 +137,10 @@ impl Pattern {
             Self::Bucket => bucket::writes(source, databases),
             Self::Outlier => outlier::writes(source, databases),
             Self::Subset => subset::writes(source, databases),
+            Self::Computed => computed::writes(source, databases),
             Self::Embedded => embedded::writes(source, databases),
+            Self::History => history::writes(source, databases),
+            Self::Reference => reference::writes(source, databases),
         }
     }
 
@@ -110,7 +149,10 @@ impl Pattern {
             Self::Bucket => bucket::check(database, ledger).await,
             Self::Outlier => outlier::check(source, database, ledger).await,
             Self::Subset => subset::check(source, database, ledger).await,
+            Self::Computed => computed::check(database, ledger).await,
             Self::Embedded => embedded::check(database, ledger).await,
+            Self::History => history::check(source, database, ledger).await,
+            Self::Reference => reference::check(source, database, ledger).await,
         }
     }
 }
@@ -124,7 +166,7 @@ struct Hazards {
     doubled: u64,
     /// Documents whose copies or totals contradict the data.
     stale: Option<u64>,
-    /// Partial pages and overflow documents before the last one, and missing positions.
+    /// Partial pages and overflow documents before the last one, missing positions, and missing revisions.
     gaps: Option<u64>,
     /// Documents that exceed a bound, compete for a position, or that no reader finds.
     wrong: u64,
@@ -176,7 +218,7 @@ async fn run_once(
     source: Source,
     size: Size,
 ) -> Result<(Ledger, Hazards, f64)> {
-    let name = format!("{}_{}", pattern.name(), source.name().replace([' ', '-', ','], "_"));
+    let name = format!("{}_{}", pattern.name(), source.name()).replace([' ', '-', ','], "_");
     let plain = cluster.plain(&name).await?;
     pattern.prepare(source, &plain).await?;
     let mut databases = Vec::new();
@@ -251,8 +293,8 @@ fn text(cluster: &Cluster, size: Size, rows: Vec<Vec<String>>) -> String {
 const LEGEND: &str = "\
 *Refused* operations are valid, and got an error that no retry solves, such as a duplicate key: a program that ignores it
 loses them. *Lost* are acknowledged and not stored, *doubled* are stored more than once. *Stale* documents contradict the
-data: a subset, a count or a total. *Gaps* are partial pages before the last one. *Wrong documents* exceed a bound, have
-an overflow that no reader finds, or compete for one position. A sixth of the operations of *embedded* exceeds the bound
-of a list, and is answered so. The calls of mongo-patterns have the ids that make them idempotent. To repeat the run:
-`cargo run --release -p mongo-patterns-bench -- hazards`.
+data: a subset, a count, a total, a sum, a newest revision or a copy. *Gaps* are partial pages before the last one, and
+missing revisions. *Wrong documents* exceed a bound, have an overflow that no reader finds, or compete for one position.
+A sixth of the operations of *embedded* exceeds the bound of a list, and is answered so. The calls of mongo-patterns have
+the ids that make them idempotent. To repeat the run: `cargo run --release -p mongo-patterns-bench -- hazards`.
 ";

@@ -8,6 +8,7 @@ mod bucket;
 mod counts;
 mod cpu;
 mod hazards;
+mod history;
 mod latency;
 mod measure;
 mod memory;
@@ -48,6 +49,10 @@ struct Args {
     /// none with --quick or --only.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Stores each finished section in this folder, and reads those that are there instead of running them. A run that
+    /// was stopped resumes so; the program and the server must still be the same.
+    #[arg(long, value_name = "DIR", conflicts_with = "quick")]
+    resume: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -66,7 +71,7 @@ struct Part {
     sections: &'static [&'static str],
 }
 
-const PARTS: [Part; 3] = [
+const PARTS: [Part; 4] = [
     Part {
         name: "bucket",
         page: "README.md",
@@ -82,7 +87,23 @@ const PARTS: [Part; 3] = [
         page: "subset.md",
         sections: &subset::SECTIONS,
     },
+    Part {
+        name: "history",
+        page: "history.md",
+        sections: &history::SECTIONS,
+    },
 ];
+
+impl Part {
+    async fn run(&self, bench: &Bench<'_>, section: &str) -> Result<Section> {
+        match self.name {
+            "bucket" => bucket::section(bench, section).await,
+            "outlier" => outlier::section(bench, section).await,
+            "subset" => subset::section(bench, section).await,
+            _ => history::section(bench, section).await,
+        }
+    }
+}
 
 /// The environment of all sections.
 struct Bench<'a> {
@@ -163,11 +184,14 @@ async fn run(args: &Args, db: &TestDatabase) -> Result<()> {
         let mut sections: Vec<Section> = Vec::new();
         for name in part.sections {
             if args.only.is_empty() || args.only.iter().any(|only| only == name || only == part.name) {
-                let section = match part.name {
-                    "bucket" => bucket::section(&bench, name).await?,
-                    "outlier" => outlier::section(&bench, name).await?,
-                    _ => subset::section(&bench, name).await?,
+                let stored = args.resume.as_ref().map(|folder| folder.join(format!("{name}.json")));
+                let section = match stored.as_deref().map(page::load).transpose()?.flatten() {
+                    Some(section) => section,
+                    None => part.run(&bench, name).await?,
                 };
+                if let Some(file) = &stored {
+                    page::store(file, &section)?;
+                }
                 println!("\n{}", section.terminal());
                 sections.push(section);
             }

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use mongo_patterns_testkit::Mongod;
 use mongodb::Client;
 use mongodb::bson::doc;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::task::JoinSet;
 
 use crate::Bench;
@@ -84,7 +84,7 @@ impl<'a> Variant<'a> {
 }
 
 /// The measurements of one variant in one round.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) operations: u64,
     pub(crate) seconds: f64,
@@ -107,19 +107,27 @@ impl Sample {
 }
 
 /// The measurements of one variant in all rounds, and its other figures.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) baseline: String,
     pub(crate) ours: bool,
     pub(crate) samples: Vec<Sample>,
     /// The other figures, by the name of their column, in order.
-    #[serde(serialize_with = "as_map")]
+    #[serde(serialize_with = "as_map", deserialize_with = "of_map")]
     pub(crate) figures: Vec<(String, f64)>,
 }
 
 fn as_map<S: Serializer>(figures: &[(String, f64)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(figures.iter().map(|(column, value)| (column, value)))
+}
+
+fn of_map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, f64)>, D::Error> {
+    let figures = serde_json::Map::deserialize(deserializer)?;
+    let figures = figures.into_iter();
+    Ok(figures
+        .filter_map(|(column, value)| Some((column, value.as_f64()?)))
+        .collect())
 }
 
 impl Entry {

@@ -80,6 +80,23 @@ and index keys examined are those of the server's `explain`; both are counted in
 write concern `majority`, the server's default. In the charts, blue is this project.
 ";
 
+/// Returns a section that was stored by an earlier run, if it is there.
+pub(crate) fn load(file: &Path) -> Result<Option<Section>> {
+    let context = || file.display().to_string();
+    if !fs::exists(file).with_context(context)? {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(file).with_context(context)?;
+    serde_json::from_str(&text).map(Some).with_context(context)
+}
+
+/// Stores a section for a run that resumes this one.
+pub(crate) fn store(file: &Path, section: &Section) -> Result<()> {
+    let context = || file.display().to_string();
+    fs::create_dir_all(file.parent().unwrap_or(file)).with_context(context)?;
+    fs::write(file, serde_json::to_string(section)?).with_context(context)
+}
+
 /// Writes all files of a part to a folder. The page begins with the summary.
 pub(crate) fn write(folder: &Path, run: &Run, part: &Part, sections: &[Section], summary: &str) -> Result<()> {
     let save = |file: &str, text: &str| {

@@ -1,15 +1,17 @@
 //! Figures as tables and charts.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::measure::{Entry, Sample, median};
 use crate::svg::{Bar, Chart};
 
 /// One subject of the report.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Section {
     /// Its name on the command line.
-    pub(crate) name: &'static str,
-    pub(crate) title: &'static str,
+    pub(crate) name: String,
+    pub(crate) title: String,
     /// What is measured, and what the rows mean, as Markdown.
     pub(crate) text: String,
     pub(crate) tables: Vec<Table>,
@@ -22,8 +24,8 @@ pub(crate) struct Section {
 impl Section {
     pub(crate) fn new(name: &'static str, title: &'static str, text: impl Into<String>) -> Self {
         Self {
-            name,
-            title,
+            name: name.into(),
+            title: title.into(),
             text: text.into(),
             tables: Vec::new(),
             charts: Vec::new(),
@@ -52,11 +54,11 @@ impl Section {
 }
 
 /// Variants side by side.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Comparison {
     pub(crate) title: String,
     /// The operation that is counted, such as `append`.
-    pub(crate) operation: &'static str,
+    pub(crate) operation: String,
     pub(crate) entries: Vec<Entry>,
 }
 
@@ -64,7 +66,7 @@ impl Comparison {
     pub(crate) fn new(title: impl Into<String>, operation: &'static str, entries: Vec<Entry>) -> Self {
         Self {
             title: title.into(),
-            operation,
+            operation: operation.into(),
             entries,
         }
     }
@@ -191,6 +193,7 @@ impl Comparison {
 }
 
 /// A table whose first column has the names of the rows.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) title: String,
     pub(crate) columns: Vec<String>,

@@ -2,6 +2,7 @@
 
 mod by_hand;
 mod collections;
+mod computed;
 mod hot_product;
 mod insert;
 mod latency;
@@ -19,12 +20,13 @@ use crate::Bench;
 use crate::report::Section;
 
 /// The sections, in the order in which they run.
-pub(crate) const SECTIONS: [&str; 9] = [
+pub(crate) const SECTIONS: [&str; 10] = [
     "product-page",
     "second-page",
     "one-to-one",
     "insert",
     "insert-latency",
+    "computed",
     "hot-product",
     "wrong-subsets",
     "rebuild",
@@ -38,6 +40,7 @@ pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
         "one-to-one" => one_to_one::run(bench).await,
         "insert" => insert::run(bench).await,
         "insert-latency" => latency::run(bench).await,
+        "computed" => computed::run(bench).await,
         "hot-product" => hot_product::run(bench).await,
         "wrong-subsets" => wrong::run(bench).await,
         "rebuild" => rebuild::run(bench).await,

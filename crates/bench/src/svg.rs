@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use serde::{Deserialize, Serialize};
+
 const WIDTH: f64 = 800.0;
 const LABELS: f64 = 300.0;
 const VALUES: f64 = 150.0;
@@ -10,15 +12,17 @@ const ROW: f64 = 26.0;
 const BAR: f64 = 16.0;
 
 /// Horizontal bars, each labelled with its value.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Chart {
     /// Its file name, without the name of the part.
     pub(crate) file: String,
     pub(crate) title: String,
     pub(crate) bars: Vec<Bar>,
     /// The names of a bar's segments, if it has several.
-    pub(crate) parts: Vec<&'static str>,
+    pub(crate) parts: Vec<String>,
 }
 
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Bar {
     pub(crate) label: String,
     pub(crate) parts: Vec<f64>,

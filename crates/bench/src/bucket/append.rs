@@ -27,7 +27,7 @@ const TEXT: &str = "\
 Items go to 64 keys in turn, first from one writer, then from 64 tasks with one key each. The collection is new in \
 every round. All rows are compared with the same command written by hand with the driver: the same filter, hint and \
 update, and the same struct as the item. The manual's form has no equality on the key and no index, so it walks the \
-buckets of its key (here they are few; see *history* for many). One document per item has an index by customer and \
+buckets of its key (here they are few; see *long-history* for many). One document per item has an index by customer and \
 date. The time series collection has the customer as its meta field.";
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {

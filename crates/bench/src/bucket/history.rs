@@ -51,7 +51,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
             comparison.figure(&name(is_ours, buckets), "keys examined", found.keys);
         }
     }
-    let mut section = Section::new("history", "Append to a long history", TEXT);
+    let mut section = Section::new("long-history", "Append to a long history", TEXT);
     section.add(&comparison);
     Ok(section)
 }

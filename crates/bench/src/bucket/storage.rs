@@ -128,7 +128,7 @@ fn section(items: u64, measured: &[(Form, Sizes)]) -> Section {
         file: "storage-1.svg".to_owned(),
         title: format!("{title}: MiB on disk"),
         bars,
-        parts: vec!["documents", "indexes"],
+        parts: ["documents", "indexes"].map(str::to_owned).into(),
     });
     section.tables.push(Table {
         title,

@@ -38,7 +38,7 @@ fn books(database: &Database) -> Result<Books> {
 
 fn layout(source: Source) -> Layout {
     match source {
-        Source::Manual | Source::WriteBack => Layout {
+        Source::Manual | Source::WriteBack | Source::InTransactions => Layout {
             array: "customers_purchased",
             flag: "has_extras",
             total: None,
@@ -71,7 +71,9 @@ pub(super) async fn prepare(source: Source, database: &Database) -> Result<()> {
     database.create_collection(OVERFLOW).await?;
     let layout = layout(source);
     match source {
-        Source::Manual | Source::WriteBack => drop(overflow.create_index(index("book_id")).await?),
+        Source::Manual | Source::WriteBack | Source::InTransactions => {
+            drop(overflow.create_index(index("book_id")).await?);
+        }
         Source::AgentSkills => {
             main.create_index(index("customers")).await?;
             overflow.create_indexes([index("bookId"), index("customers")]).await?;
@@ -95,7 +97,7 @@ pub(super) fn writes(source: Source, databases: &[Database]) -> Result<Vec<Write
             async move {
                 let (book, customer) = ((number % BOOKS) as i32, customer(number));
                 match source {
-                    Source::Manual => collections.read_and_push(book, &customer).await?,
+                    Source::Manual | Source::InTransactions => collections.read_and_push(book, &customer).await?,
                     Source::WriteBack => collections.read_and_set(book, &customer).await?,
                     Source::AgentSkills => collections.push_or_overflow(book, &customer).await?,
                     Source::Ours => drop(books.push_unique(book, &customer).await?),

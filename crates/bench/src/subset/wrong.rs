@@ -149,7 +149,7 @@ async fn run_once(
             let set = doc! { "published_date": new.published_date, "review_text": format!("edit {n}") };
             match form {
                 Form::Naive(naive) => naive.update(&collections, product, id, set).await,
-                Form::Ours(..) => match ours.update(product, id, set).await {
+                Form::Ours(..) => match ours.update(product, id, doc! { "$set": set }).await {
                     Err(error) if error.kind() != ErrorKind::ChildNotFound => Err(error.into()),
                     _ => Ok(()),
                 },
