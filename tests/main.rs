@@ -7,6 +7,8 @@ mod cluster;
 mod common;
 mod embedded;
 mod faults;
+mod history;
 mod outlier;
+mod reference;
 mod service;
 mod subset;

@@ -237,14 +237,7 @@ async fn an_items_time_comes_from_the_call_the_item_or_the_clock() {
 #[tokio::test]
 async fn an_item_without_a_valid_time_is_refused() {
     testkit::run(async |db| {
-        let trades = BucketRepository::<u32, Document>::builder(db.collection::<Document>("trades"))
-            .key_field("customerId")
-            .items_field("history")
-            .time_field("date")
-            .build()
-            .unwrap();
-        trades.ensure_indexes().await.unwrap();
-        db.recorder().clear();
+        let trades = trades_of_documents(db).await;
         let unusable = [
             doc! {},
             doc! { "date": "2023-10-26T15:47:03Z" },

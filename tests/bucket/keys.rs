@@ -352,28 +352,6 @@ async fn a_deletion_needs_no_retries() {
     .await;
 }
 
-/// Waits until a deletion of the test's client on the server waits for a transaction.
-async fn until_a_deletion_waits(db: &TestDatabase) {
-    let of_test = doc! {
-        "currentOp": true,
-        "appName": db.app_name(),
-        "op": "remove",
-        "writeConflicts": { "$gt": 0 },
-    };
-    let admin = db.plain_client().database("admin");
-    let waits = async {
-        loop {
-            let found = admin.run_command(of_test.clone()).await.unwrap();
-            if !found.get_array("inprog").unwrap().is_empty() {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    let waits = tokio::time::timeout(std::time::Duration::from_secs(20), waits).await;
-    waits.expect("the deletion waits for the transaction");
-}
-
 /// A `deleteMany` that waits for a transaction skips a bucket that the transaction deletes and inserts again with the same
 /// `_id`.
 #[tokio::test]
@@ -390,7 +368,7 @@ async fn a_deletion_finds_a_bucket_that_a_transaction_writes_concurrently() {
             let removed = other_process.remove_item(&1, 0_i64).session(&mut session);
             assert!(removed.await.unwrap().found);
             let commits = async {
-                until_a_deletion_waits(db).await;
+                until_blocked(db, doc! { "op": "remove" }).await;
                 session.commit_transaction().await.unwrap();
             };
             let (deleted, ()) = tokio::join!(trades.delete_key(&1), commits);

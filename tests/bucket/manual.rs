@@ -1,7 +1,6 @@
 //! The stored form is that of MongoDB's manual: buckets of its shell commands are read and appended to, and this crate
 //! stores what they would have stored.
 
-use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, DateTime, Document, Regex, cstr, doc};
 
@@ -54,21 +53,10 @@ fn manuals_update() -> (Document, Document) {
     )
 }
 
-async fn documents(db: &testkit::TestDatabase) -> BucketRepository<u32, Document> {
-    let trades = BucketRepository::<u32, Document>::builder(db.collection::<Document>("trades"))
-        .key_field("customerId")
-        .items_field("history")
-        .time_field("date")
-        .build()
-        .unwrap();
-    trades.ensure_indexes().await.unwrap();
-    trades
-}
-
 #[tokio::test]
 async fn documents_of_the_manual_are_read_and_appended_to() {
     testkit::run(async |db| {
-        let trades = documents(db).await;
+        let trades = trades_of_documents(db).await;
         plain(db).insert_many(manuals_documents()).await.unwrap();
         let page = trades.page(&456, 1).await.unwrap().unwrap();
         assert_eq!((page.id.as_str(), page.items.len()), ("456_1698765362", 1));
@@ -97,7 +85,7 @@ async fn documents_of_the_manual_are_read_and_appended_to() {
 #[tokio::test]
 async fn the_manuals_commands_and_ours_work_on_the_same_buckets() {
     testkit::run(async |db| {
-        let trades = documents(db).await;
+        let trades = trades_of_documents(db).await;
         let [first, _] = manuals_documents();
         for item in first.get_array("history").unwrap() {
             trades.append(&123, item.as_document().unwrap()).await.unwrap();
@@ -127,7 +115,7 @@ async fn the_manuals_commands_and_ours_work_on_the_same_buckets() {
 #[tokio::test]
 async fn numbers_of_any_type_are_read_and_appended_to() {
     testkit::run(async |db| {
-        let trades = documents(db).await;
+        let trades = trades_of_documents(db).await;
         plain(db)
             .insert_many([
                 doc! { "_id": "123_1698349623", "customerId": 123.0, "count": 1.0, "history": [msft()] },

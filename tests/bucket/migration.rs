@@ -380,7 +380,7 @@ async fn an_index_allows_chunks_of_whole_keys() {
                 .recorder()
                 .commands()
                 .into_iter()
-                .filter(|command| command.command.to_string().contains("$merge"));
+                .filter(|command| command.command.to_string().contains("\"$merge\""));
             assert_eq!(
                 merges.count(),
                 progress.len(),

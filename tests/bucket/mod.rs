@@ -1,5 +1,6 @@
 //! Tests of the bucket pattern.
 
+pub(crate) mod across;
 pub(crate) mod append;
 pub(crate) mod append_many;
 pub(crate) mod append_stream;
@@ -8,7 +9,11 @@ pub(crate) mod concurrency;
 pub(crate) mod counts;
 pub(crate) mod damage;
 pub(crate) mod errors;
+pub(crate) mod expiry;
 pub(crate) mod faults;
+pub(crate) mod figures;
+pub(crate) mod figures_model;
+pub(crate) mod figures_upkeep;
 pub(crate) mod items;
 pub(crate) mod items_by_page;
 pub(crate) mod items_range;
@@ -38,3 +43,7 @@ pub(crate) mod tampered_tokens;
 pub(crate) mod transactions;
 pub(crate) mod update_item;
 pub(crate) mod verify;
+pub(crate) mod windows;
+pub(crate) mod windows_model;
+pub(crate) mod windows_refused;
+pub(crate) mod windows_upkeep;

@@ -7,6 +7,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, deserialize_from_bson, doc};
 use proptest::prelude::*;
 
+use crate::bucket::across;
 use crate::common::model::{Sequence, check_random};
 use crate::common::support::*;
 
@@ -22,7 +23,8 @@ enum Call {
     Stream(Vec<(usize, i64)>),
     /// Appends stored items, and new ones.
     AppendAgain(usize, i64),
-    Replace(usize, i64),
+    /// Replaces the item, or only updates its date.
+    Replace(usize, i64, bool),
     Remove(usize),
     Item(usize),
     Page(u64),
@@ -53,7 +55,7 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
         4 => prop::collection::vec(second(), 0..12).prop_map(Call::AppendMany),
         2 => prop::collection::vec((0..2_usize, second()), 0..12).prop_map(Call::Stream),
         2 => (item(), second()).prop_map(|(item, second)| Call::AppendAgain(item, second)),
-        2 => (item(), second()).prop_map(|(item, second)| Call::Replace(item, second)),
+        4 => (item(), second(), any::<bool>()).prop_map(|(item, second, part)| Call::Replace(item, second, part)),
         8 => item().prop_map(Call::Remove),
         1 => item().prop_map(Call::Item),
         1 => (1..8_u64).prop_map(Call::Page),
@@ -259,14 +261,16 @@ impl Model<'_> {
                 assert_eq!(appended.items, self.histories[of].append(&items));
                 assert_eq!(appended.already_there, u64::from(is_there));
             }
-            Call::Replace(rank, second) => {
+            Call::Replace(rank, second, is_update) => {
                 let n = self.histories[of].pick(rank);
-                let item = Trade {
-                    n,
-                    date: at(SECOND + second),
-                };
+                let date = at(SECOND + second);
+                let item = Trade { n, date };
                 let stored = self.histories[of].item(n);
-                let replaced = trades.replace_item(&key, &item).await;
+                let set = doc! { "$set": { "date": date } };
+                let replaced = match is_update {
+                    true => trades.update_item(&key, n, set).await,
+                    false => trades.replace_item(&key, &item).await,
+                };
                 match stored {
                     Some(stored) => {
                         assert_eq!(replaced.unwrap().modified, *stored != item);
@@ -392,6 +396,7 @@ impl Model<'_> {
                 let mut expected = history.in_order(newest_first);
                 expected.retain(|item| (from..until).contains(&item.date));
                 assert_eq!(read.unwrap(), expected);
+                across::compare(trades, key, from..until, &expected).await;
             }
             Call::Counts => {
                 let counts = trades.counts(&key).await.unwrap();

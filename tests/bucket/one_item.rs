@@ -117,7 +117,13 @@ async fn fields_that_look_like_operators_are_stored_unchanged() {
         assert!(trades.replace_item(&1, &changed).await.unwrap().modified);
         let update = doc! { "value": "$in", "in": { "c.d": "$$NOW" }, "new": "$history" };
         changed.extend(update.clone());
-        assert!(trades.update_item(&1, 7, update).await.unwrap().modified);
+        assert!(
+            trades
+                .update_item(&1, 7, doc! { "$set": update })
+                .await
+                .unwrap()
+                .modified
+        );
         assert_eq!(trades.item(&1, 7).await.unwrap(), Some(changed));
         assert!(trades.remove_item(&1, 7).await.unwrap().found);
         for id in (0..25).filter(|id| *id != 7) {
@@ -302,7 +308,7 @@ async fn a_removal_is_part_of_the_callers_transaction() {
         let changed = Trade { n: 5, date: at(1) };
         let replaced = trades.replace_item(&123, &changed).session(&mut session).await.unwrap();
         assert!(replaced.modified);
-        let update = trades.update_item(&123, 6, doc! { "date": at(2) });
+        let update = trades.update_item(&123, 6, doc! { "$set": { "date": at(2) } });
         assert!(update.session(&mut session).await.unwrap().modified);
         assert_eq!(trades.item(&123, 1).session(&mut session).await.unwrap(), None);
         assert_eq!(
@@ -343,6 +349,10 @@ async fn on_a_standalone_only_a_removal_from_a_full_page_is_refused() {
     assert_eq!(pages(&trades).await, chunks(&(0..6).collect::<Vec<_>>(), 3));
 }
 
+fn set(field: &str) -> Document {
+    doc! { "$set": { field: 1 } }
+}
+
 #[tokio::test]
 async fn errors_of_invalid_input_and_setup_say_what_to_do() {
     testkit::run(async |db| {
@@ -351,7 +361,7 @@ async fn errors_of_invalid_input_and_setup_say_what_to_do() {
             without.item(&123, 1).await.unwrap_err(),
             without.remove_item(&123, 1).await.unwrap_err(),
             without.replace_item(&123, &spread(1)).await.unwrap_err(),
-            without.update_item(&123, 1, doc! { "a": 1 }).await.unwrap_err(),
+            without.update_item(&123, 1, set("a")).await.unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::Configuration);
             assert!(error.to_string().contains("item_id_field"));
@@ -361,7 +371,7 @@ async fn errors_of_invalid_input_and_setup_say_what_to_do() {
             trades.item(&123, 1).await.unwrap_err(),
             trades.remove_item(&123, 1).await.unwrap_err(),
             trades.replace_item(&123, &spread(1)).await.unwrap_err(),
-            trades.update_item(&123, 1, doc! { "a": 1 }).await.unwrap_err(),
+            trades.update_item(&123, 1, set("a")).await.unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error}");
             assert!(error.to_string().contains("customerId_1_history.n_1"), "{error}");
@@ -419,9 +429,9 @@ async fn the_error_of_an_invalid_item_or_id_names_the_key() {
             items.remove_item(&123, 1.5).await.unwrap_err(),
             items.replace_item(&123, &bad_id).await.unwrap_err(),
             items.replace_item(&123, &timeless).await.unwrap_err(),
-            items.update_item(&123, 1.5, doc! { "qty": 1 }).await.unwrap_err(),
-            items.update_item(&123, 1, doc! { "date": 1 }).await.unwrap_err(),
-            items.update_item(&123, 1, doc! { "n": 1 }).await.unwrap_err(),
+            items.update_item(&123, 1.5, set("qty")).await.unwrap_err(),
+            items.update_item(&123, 1, set("date")).await.unwrap_err(),
+            items.update_item(&123, 1, set("n")).await.unwrap_err(),
         ];
         for (number, error) in errors.iter().enumerate() {
             assert!(error.is_invalid_input(), "{number}: {error:?}");

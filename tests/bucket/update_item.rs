@@ -46,11 +46,12 @@ async fn fields_of_one_item_are_changed_and_nothing_else() {
         for id in [0_i64, 4, 9] {
             db.recorder().clear();
             let later = at(1_800_000_000);
-            let update = || orders.update_item(&CUSTOMER, id, doc! { "state": "sent", "by": "$id", "date": later });
-            assert!(update().unset(["draft"]).await.unwrap().modified);
+            let set = doc! { "state": "sent", "by": "$id", "date": later };
+            let unset = |fields| orders.update_item(&CUSTOMER, id, doc! { "$set": set.clone(), "$unset": fields });
+            assert!(unset(doc! { "draft": "" }).await.unwrap().modified);
             assert_eq!(db.recorder().names(), ["update"]);
             assert_eq!(explain_last(db).await.documents, 1);
-            assert!(!update().unset(["draft", "never"]).await.unwrap().modified);
+            assert!(!unset(doc! { "draft": "", "never": "" }).await.unwrap().modified);
             let expected = doc! { "id": id, "state": "sent", "date": later, "by": "$id" };
             assert_eq!(orders.item(&CUSTOMER, id).await.unwrap(), Some(expected));
         }
@@ -78,35 +79,49 @@ async fn an_invalid_update_is_refused_and_changes_nothing() {
     testkit::run(async |db| {
         let orders = filled(db, 4).await;
         let early = DateTime::from_millis(-1000);
-        for (set, unset, kind) in [
-            (doc! {}, &[][..], ErrorKind::InvalidArgument),
-            (doc! { "a.b": 1 }, &[], ErrorKind::InvalidArgument),
-            (doc! { "$inc": { "state": 1 } }, &[], ErrorKind::InvalidArgument),
-            (doc! { "id": 1 }, &[], ErrorKind::InvalidArgument),
-            (doc! {}, &["id"], ErrorKind::InvalidArgument),
-            (doc! { "state": 1 }, &["state"], ErrorKind::InvalidArgument),
-            (doc! { "date": "today" }, &[], ErrorKind::InvalidTime),
-            (doc! { "date": early }, &[], ErrorKind::InvalidTime),
-            (doc! {}, &["date"], ErrorKind::InvalidTime),
+        for (update, kind) in [
+            (doc! {}, ErrorKind::InvalidArgument),
+            (doc! { "state": "sent" }, ErrorKind::InvalidArgument),
+            (doc! { "$set": { "id": 1 } }, ErrorKind::InvalidArgument),
+            (doc! { "$unset": { "id": "" } }, ErrorKind::InvalidArgument),
+            (doc! { "$inc": { "id.x": 1 } }, ErrorKind::InvalidArgument),
+            (doc! { "$inc": { "state": "1" } }, ErrorKind::InvalidArgument),
+            (doc! { "$set": { "a.$[]": 1 } }, ErrorKind::InvalidArgument),
+            (
+                doc! { "$set": { "a": 1 }, "$unset": { "a": "" } },
+                ErrorKind::InvalidArgument,
+            ),
+            (doc! { "$set": { "date": "today" } }, ErrorKind::InvalidTime),
+            (doc! { "$set": { "date": early } }, ErrorKind::InvalidTime),
+            (doc! { "$set": { "date.x": early } }, ErrorKind::InvalidTime),
+            (doc! { "$min": { "date": early } }, ErrorKind::InvalidTime),
+            (doc! { "$max": { "date": "z" } }, ErrorKind::InvalidTime),
+            (doc! { "$inc": { "date": 1 } }, ErrorKind::InvalidTime),
+            (doc! { "$unset": { "date": "" } }, ErrorKind::InvalidTime),
+            (doc! { "$push": { "date": early } }, ErrorKind::InvalidTime),
+            (
+                doc! { "$currentDate": { "date": { "$type": "timestamp" } } },
+                ErrorKind::InvalidTime,
+            ),
         ] {
-            let update = orders
-                .update_item(&CUSTOMER, 1, set.clone())
-                .unset(unset.iter().copied());
-            let error = update.await.unwrap_err();
-            assert_eq!(error.kind(), kind, "{set} {unset:?}: {error}");
+            let error = orders.update_item(&CUSTOMER, 1, update.clone()).await.unwrap_err();
+            assert_eq!(error.kind(), kind, "{update}: {error}");
         }
+        let pipeline = vec![doc! { "$set": { "state": "sent" } }];
+        let error = orders.update_item(&CUSTOMER, 1, pipeline).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert_eq!(db.recorder().round_trips(), 0);
         for (customer, id) in [(CUSTOMER, Bson::from(4)), (CUSTOMER, "1".into()), (12, 1.into())] {
             db.recorder().clear();
             let error = orders
-                .update_item(&customer, id, doc! { "state": "sent" })
+                .update_item(&customer, id, doc! { "$set": { "state": "sent" } })
                 .await
                 .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
             assert_eq!(db.recorder().names(), ["update", "find"]);
         }
         let error = orders
-            .update_item(&CUSTOMER, 1.5, doc! { "state": "sent" })
+            .update_item(&CUSTOMER, 1.5, doc! { "$set": { "state": "sent" } })
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidItemId);
@@ -121,17 +136,73 @@ async fn an_invalid_update_is_refused_and_changes_nothing() {
 async fn fields_that_several_writers_change_are_all_changed() {
     testkit::run(async |db| {
         let orders = filled(db, 10).await;
-        let writers = (0..32).map(|writer| {
+        let writers = (0..64).map(|writer| {
             let orders = orders.clone();
             async move {
-                let set = doc! { format!("by{writer}"): writer };
-                orders.update_item(&CUSTOMER, 4, set).await.unwrap();
+                let change = doc! { "$set": { format!("by{writer}"): writer }, "$inc": { "changes": 1 } };
+                orders.update_item(&CUSTOMER, 4, change).await.unwrap();
             }
         });
         join_all(writers).await;
         let mut expected = order(4);
-        expected.extend((0..32).map(|writer| (format!("by{writer}"), Bson::from(writer))));
+        expected.extend((0..64).map(|writer| (format!("by{writer}"), Bson::from(writer))));
+        expected.insert("changes", 64);
         assert_eq!(orders.item(&CUSTOMER, 4).await.unwrap(), Some(expected));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_operator_changes_one_item() {
+    testkit::run(async |db| {
+        let orders = filled(db, 10).await;
+        let prepare = doc! { "$set": {
+            "price": doc! { "amount": 10, "currency": "USD" }, "tags": ["a", "b"], "marks": [1, 5, 9], "low": 5, "high": 5,
+        } };
+        orders.update_item(&CUSTOMER, 4, prepare).await.unwrap();
+        db.recorder().clear();
+        let (early, late) = (at(1_698_335_000), at(1_800_000_000));
+        let update = doc! {
+            "$set": { "price.currency": "$state" },
+            "$unset": { "draft": "" },
+            "$inc": { "changes": 1_i64 },
+            "$mul": { "price.amount": 3 },
+            "$min": { "date": early, "low": 3 },
+            "$max": { "high": 3 },
+            "$push": { "tags": { "$each": ["c"], "$position": 0 } },
+            "$pull": { "marks": { "$gt": 4 } },
+            "$addToSet": { "kinds": "$x" },
+        };
+        assert!(orders.update_item(&CUSTOMER, 4, update).await.unwrap().modified);
+        assert_eq!(db.recorder().names(), ["update"]);
+        assert_eq!(explain_last(db).await.documents, 1);
+        let expected = doc! {
+            "id": 4_i64, "state": "new", "date": early, "price": { "amount": 30, "currency": "$state" },
+            "tags": ["c", "a", "b"], "marks": [1], "low": 3, "high": 5, "changes": 1_i64,
+            "kinds": ["$x"],
+        };
+        assert_eq!(orders.item(&CUSTOMER, 4).await.unwrap(), Some(expected));
+        for update in [
+            doc! { "$max": { "date": late } },
+            doc! { "$currentDate": { "date": { "$type": "date" } } },
+            doc! { "$currentDate": { "date": true } },
+        ] {
+            orders.update_item(&CUSTOMER, 4, update).await.unwrap();
+            let item = orders.item(&CUSTOMER, 4).await.unwrap().unwrap();
+            assert!(item.get_datetime("date").unwrap() >= &early, "{item}");
+        }
+        for update in [
+            doc! { "$inc": { "state": 1 } },
+            doc! { "$push": { "state": "secret" } },
+            doc! { "$set": { "state.secret": 1 } },
+        ] {
+            let error = orders.update_item(&CUSTOMER, 4, update.clone()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{update}: {:?}", error.as_driver_error());
+            assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+        }
+        for id in (0..10).filter(|id| *id != 4) {
+            assert_eq!(orders.item(&CUSTOMER, id).await.unwrap(), Some(order(id)));
+        }
     })
     .await;
 }
@@ -156,7 +227,7 @@ async fn an_item_that_moves_up_is_always_found() {
         while removed.changed().await.is_ok() {
             for _ in 0..5 {
                 for id in ITEMS - 3..ITEMS {
-                    ours.update_item(&CUSTOMER, id, doc! { "changes": changes })
+                    ours.update_item(&CUSTOMER, id, doc! { "$set": { "changes": changes } })
                         .await
                         .unwrap();
                     ours.replace_item(&CUSTOMER, &order(id)).await.unwrap();

@@ -118,7 +118,7 @@ async fn a_user_with_the_role_read_can_read_and_verify_and_gets_unauthorized_oth
 
     is_refused("insert", reviews.insert(&review(9)).await);
     is_refused("insert_many", reviews.insert_many(&[review(8), review(9)]).await);
-    is_refused("update", reviews.update(1, 3, doc! { "stars": 5 }).await);
+    is_refused("update", reviews.update(1, 3, doc! { "$set": { "stars": 5 } }).await);
     is_refused("replace", reviews.replace(&review(3)).await);
     is_refused("delete", reviews.delete(1, 3).await);
     is_refused("delete_parent", reviews.delete_parent(1).await);
@@ -129,7 +129,7 @@ async fn a_user_with_the_role_read_can_read_and_verify_and_gets_unauthorized_oth
     is_refused("add_child", patrons.add_child("joe", &doc! { "id": "club" }).await);
     is_refused(
         "update_child",
-        patrons.update_child("joe", "work", doc! { "zip": 1 }).await,
+        patrons.update_child("joe", "work", doc! { "$set": { "zip": 1 } }).await,
     );
     is_refused(
         "replace_child",

@@ -3,13 +3,14 @@
 use std::fmt::Debug;
 
 use futures::{Stream, TryStreamExt};
+use mongo_patterns::history::WriteForm;
 use mongo_patterns::subset::{Consistency, Direction};
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::common::support::*;
-use crate::{embedded, outlier, subset};
+use crate::{embedded, history, outlier, reference, subset};
 
 async fn entries(db: &TestDatabase) -> Vec<Document> {
     all(&db.plain_collection("mongo_patterns")).await
@@ -25,6 +26,10 @@ async fn contents(db: &TestDatabase) -> Vec<(String, Vec<Document>)> {
         "product",
         "review",
         "patron",
+        "currentPolicies",
+        "policyRevisions",
+        "orders",
+        "customers",
         "mongo_patterns",
     ] {
         contents.push((name.to_owned(), all(&db.plain_collection(name)).await));
@@ -49,6 +54,8 @@ async fn ensure_indexes_stores_the_settings_once() {
         outlier::support::books(db).await;
         subset::support::products(db, Consistency::Eventual).await;
         embedded::support::patrons(db).ensure_indexes().await.unwrap();
+        history::support::policies(db, WriteForm::Transaction).await;
+        reference::support::orders(db).await;
         let entries = entries(db).await;
         let stored: Vec<(Document, Document)> = entries
             .iter()
@@ -89,6 +96,26 @@ async fn ensure_indexes_stores_the_settings_once() {
                 doc! { "kind": "embedded", "collection": "patron", "field": "addresses" },
                 doc! { "children": "addresses", "child_id": "id", "max_children": 5 },
             ),
+            (
+                doc! { "kind": "history", "collection": "currentPolicies" },
+                doc! {
+                    "id": "policyId", "revision": "revision", "time": "dateSet", "deleted": "deleted",
+                    "revisions_collection": "policyRevisions",
+                },
+            ),
+            (
+                doc! { "kind": "reference", "collection": "orders", "field": "customer" },
+                doc! {
+                    "source_collection": "customers", "version": "v",
+                    "references": [{
+                        "collection": "orders", "field": "customer", "array": false, "snapshot": false,
+                        "copied": [
+                            { "field": "address", "from": "address" },
+                            { "field": "name", "from": "name" },
+                        ],
+                    }],
+                },
+            ),
         ];
         assert_eq!(stored.len(), golden.len());
         for entry in golden {
@@ -117,6 +144,11 @@ async fn settings_that_contradict_the_catalog_are_refused_with_no_effect() {
         let products = subset::support::products(db, Consistency::Eventual).await;
         products.insert(&subset::support::review(1)).await.unwrap();
         embedded::support::patrons(db).ensure_indexes().await.unwrap();
+        let policies = history::support::policies(db, WriteForm::Transaction).await;
+        policies.insert(&history::support::policy(1)).await.unwrap();
+        let orders = reference::support::orders(db).await;
+        reference::support::add_customers(db, 1..=1).await;
+        orders.insert(&reference::support::order(1, 1)).await.unwrap();
         let before = contents(db).await;
 
         let flat = db.collection::<Document>("flat");
@@ -162,6 +194,20 @@ async fn settings_that_contradict_the_catalog_are_refused_with_no_effect() {
         refused(collected(patrons.verify().stream()), "`max_children`").await;
         refused(patrons.migrate_from_references(&flat, "patron_id"), "`max_children`").await;
         refused(patrons.migrate_to_references(&flat, "patron_id"), "`max_children`").await;
+        let policies = history::support::builder(db.database())
+            .time_field("time")
+            .build()
+            .unwrap();
+        refused(policies.ensure_indexes(), "`time`").await;
+        refused(collected(policies.verify().stream()), "`time`").await;
+        refused(collected(policies.repair().stream()), "`time`").await;
+        refused(collected(policies.repair().force().stream()), "`time`").await;
+        let orders = reference::support::builder(db.database()).version_field("version");
+        let orders = orders.build().unwrap();
+        refused(orders.ensure_indexes(), "`version`").await;
+        refused(collected(orders.verify().stream()), "`version`").await;
+        refused(collected(orders.repair().stream()), "`version`").await;
+        refused(collected(orders.repair().force().stream()), "`version`").await;
         assert_eq!(contents(db).await, before);
 
         patrons.ensure_indexes().replace_settings().await.unwrap();

@@ -7,13 +7,16 @@ use std::path::Path;
 
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::embedded::EmbeddedRepository;
+use mongo_patterns::history::{HistoryRepository, RevisionToken};
 use mongo_patterns::outlier::OutlierRepository;
-use mongo_patterns::subset::{ChildToken, SubsetRepository};
+use mongo_patterns::reference::OnReferences;
+use mongo_patterns::subset::{ChildToken, Direction, Subset, SubsetRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{DateTime, Document, doc};
 
 use crate::{
-    embedded::support as embedded_support, outlier::support as outlier_support, subset::support as subset_support,
+    embedded::support as embedded_support, history::support as history_support, outlier::support as outlier_support,
+    reference::support as reference_support, subset::support as subset_support,
 };
 
 /// Part of each value that a user passes.
@@ -46,6 +49,8 @@ async fn debug_output_of_actions_has_no_user_values() {
         lists(&mut seen).await;
         children(&mut seen).await;
         embedded(&mut seen).await;
+        histories(&mut seen).await;
+        references(&mut seen).await;
         let missing: Vec<String> = actions().difference(&seen.names).cloned().collect();
         assert!(missing.is_empty(), "not formatted by this test: {missing:#?}");
     })
@@ -66,16 +71,22 @@ async fn buckets(seen: &mut Seen<'_>) {
     let flat = seen.db.collection::<Document>("flat");
     let (item, items, key) = (marked(), [marked()], MARKER);
     let mut session = trades.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 26] = [
+    let actions: [&dyn Debug; 32] = [
         &trades,
         &trades.keys().after(key),
         &trades.delete_key(key),
+        &trades.totals(key),
+        &trades.rebuild_figures(),
+        &trades.remove_before(key, DateTime::now()),
+        &trades.remove_all_before(DateTime::now()),
         &trades.append(key, &item).session(&mut session),
         &trades.append_many(key, &items),
         &trades.append_stream(futures::stream::iter([(MARKER.to_owned(), marked())])),
         &trades.migrate_page_size_from(5),
         &trades.counts(key),
         &trades.count_pages(key),
+        &trades.create_view(MARKER),
+        &trades.find_items(doc! { MARKER: MARKER }).sort(doc! { MARKER: 1 }),
         &trades.ensure_indexes(),
         &trades.ensure_sharded().presplit([key]),
         &trades.verify_shard_keys(),
@@ -90,7 +101,7 @@ async fn buckets(seen: &mut Seen<'_>) {
         &trades.remove_item(key, MARKER),
         &trades.repair().key(key),
         &trades.replace_item(key, &item),
-        &trades.update_item(key, MARKER, marked()).unset([MARKER]),
+        &trades.update_item(key, MARKER, doc! { "$set": marked(), "$unset": { MARKER: "" } }),
         &trades.verify().key(key),
         &trades.batching_writer(),
     ];
@@ -104,7 +115,7 @@ async fn lists(seen: &mut Seen<'_>) {
     let books: OutlierRepository<Document, Document> = builder.build().unwrap();
     let (element, elements) = (marked(), [marked()]);
     let mut session = books.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 21] = [
+    let actions: [&dyn Debug; 22] = [
         &books,
         &books.batching_writer(),
         &books.migrate_existing(),
@@ -125,6 +136,7 @@ async fn lists(seen: &mut Seen<'_>) {
         &books.rebalance(MARKER),
         &books.remove(MARKER, &element),
         &books.repair(),
+        &books.update_element(MARKER, marked(), doc! { "$set": marked() }),
         &books.verify(),
     ];
     actions.into_iter().for_each(|action| seen.add("outlier", action));
@@ -132,7 +144,10 @@ async fn lists(seen: &mut Seen<'_>) {
 }
 
 async fn children(seen: &mut Seen<'_>) {
-    let builder = subset_support::builder::<Document, Document>(seen.db.database());
+    let newest = Subset::new("newest").order_by("review_id", Direction::Descending);
+    let newest = newest.filter(doc! { "text": { "$ne": MARKER } });
+    seen.add("subset", &newest);
+    let builder = subset_support::builder::<Document, Document>(seen.db.database()).add_subset(newest);
     seen.add("subset", &builder);
     let products: SubsetRepository<Document, Document> = subset_support::ready(seen.db, builder).await;
     for text in [MARKER, "another"] {
@@ -165,7 +180,7 @@ async fn children(seen: &mut Seen<'_>) {
         &products.rebuild_all(),
         &products.repair(),
         &products.replace(&child),
-        &products.update(MARKER, MARKER, marked()).unset([MARKER]),
+        &products.update(MARKER, MARKER, doc! { "$set": marked(), "$unset": { MARKER: "" } }),
         &products.verify(),
         &products.children(MARKER).before(token.clone()),
     ];
@@ -194,16 +209,90 @@ async fn embedded(seen: &mut Seen<'_>) {
         &patrons.remove_child(MARKER, MARKER),
         &patrons.reorder_children(MARKER, [MARKER]),
         &patrons.replace_child(MARKER, &child),
-        &patrons.update_child(MARKER, MARKER, marked()),
+        &patrons.update_child(MARKER, MARKER, doc! { "$set": marked(), "$unset": { MARKER: "" } }),
         &patrons.verify(),
     ];
     actions.into_iter().for_each(|action| seen.add("embedded", action));
 }
 
+async fn histories(seen: &mut Seen<'_>) {
+    let builder = history_support::builder(seen.db.database());
+    seen.add("history", &builder);
+    let policies: HistoryRepository<Document> = builder.build().unwrap();
+    policies.ensure_indexes().await.unwrap();
+    let new = doc! { "policyId": MARKER, "text": MARKER };
+    policies.insert(&new).await.unwrap();
+    let set = doc! { "$set": { "text": "another" } };
+    policies.update(MARKER, set).await.unwrap();
+    let page = policies.revisions(MARKER).limit(1).page().await.unwrap();
+    let token: RevisionToken = page.next.unwrap();
+    let diff = policies.diff(MARKER, 1, 2).await.unwrap();
+    let mut session = policies.collection().client().start_session().await.unwrap();
+    let actions: [&dyn Debug; 22] = [
+        &policies.follow(MARKER),
+        &policies,
+        &token,
+        &diff.changes[0],
+        &policies.insert(&new).session(&mut session),
+        &policies.get(MARKER),
+        &policies
+            .update(MARKER, doc! { "$set": marked(), "$unset": { MARKER: "" } })
+            .expecting(1),
+        &policies.replace(MARKER, &new),
+        &policies.delete(MARKER),
+        &policies.restore(MARKER, 1),
+        &policies.at(MARKER, 1),
+        &policies.as_of(MARKER, DateTime::now()),
+        &policies.revisions(MARKER).after(token),
+        &policies.diff(MARKER, 1, 2),
+        &policies.prune(MARKER).keep_last(1),
+        &policies.migrate_existing(),
+        &policies.write_form(),
+        &policies.ensure_indexes(),
+        &policies.ensure_sharded().presplit([MARKER]),
+        &policies.verify_shard_keys(),
+        &policies.verify(),
+        &policies.repair(),
+    ];
+    actions.into_iter().for_each(|action| seen.add("history", action));
+}
+
+async fn references(seen: &mut Seen<'_>) {
+    let builder = reference_support::builder(seen.db.database());
+    seen.add("reference", &builder);
+    let orders = builder.build().unwrap();
+    orders.ensure_indexes().await.unwrap();
+    let new = doc! { "_id": MARKER, "customer": { "_id": MARKER }, "text": MARKER };
+    let source = doc! { "_id": MARKER, "name": MARKER };
+    orders.sources_collection().insert_one(source).await.unwrap();
+    let inserted = orders.insert(&new).await.unwrap();
+    let session = &mut orders.collection().client().start_session().await.unwrap();
+    let actions: [&dyn Debug; 17] = [
+        &orders,
+        &inserted,
+        &orders.insert(&new).session(session),
+        &orders.get(MARKER).max_staleness(0),
+        &orders.set_reference(MARKER, MARKER).field("customer"),
+        &orders.clear_reference(MARKER),
+        &orders.add_reference_to(MARKER, MARKER),
+        &orders.remove_reference(MARKER, MARKER),
+        &orders.update_source(MARKER, doc! { "$set": marked(), "$unset": { MARKER: "" } }),
+        &orders.delete_source(MARKER).on_references(OnReferences::Clear),
+        &orders.sweep(),
+        &orders.sweep().source(MARKER),
+        &orders.ensure_indexes(),
+        &orders.ensure_sharded().presplit([MARKER]),
+        &orders.verify_shard_keys(),
+        &orders.verify(),
+        &orders.repair(),
+    ];
+    actions.into_iter().for_each(|action| seen.add("reference", action));
+}
+
 /// Returns all public types with `#[must_use]`, as `pattern Type`.
 fn actions() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for pattern in ["bucket", "outlier", "subset", "embedded"] {
+    for pattern in ["bucket", "outlier", "subset", "embedded", "history", "reference"] {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../crates/{pattern}/src"));
         let actions = source.join("action").read_dir().unwrap();
         let files = actions.map(|entry| entry.unwrap().path());
@@ -222,6 +311,6 @@ fn actions() -> BTreeSet<String> {
             }
         }
     }
-    assert!(found.len() > 66, "{found:?}");
+    assert!(found.len() > 80, "{found:?}");
     found
 }

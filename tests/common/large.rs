@@ -161,7 +161,7 @@ async fn an_error_tells_a_too_large_parent_from_a_too_large_child() {
                 assert_eq!(error.to_string().contains("rebuild(..)"), is_stored, "{context}");
                 assert_eq!(error.to_string().contains("not stored"), !is_stored, "{context}");
             };
-            let text = || doc! { "text": "y".repeat(MIB) };
+            let text = || doc! { "$set": { "text": "y".repeat(MIB) } };
             check(products.update(1, 1, text()).await.unwrap_err(), "update");
             check(products.replace(&child(2, MIB)).await.unwrap_err(), "replace");
             check(products.insert(&child(3, MIB)).await.unwrap_err(), "insert");

@@ -3,6 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
+use mongo_patterns::history::WriteForm;
 use mongo_patterns::metrics::{METRICS, MetricType};
 use mongo_patterns::subset::Consistency;
 use mongo_patterns_testkit::{self as testkit, FailPoint};
@@ -13,9 +14,12 @@ use metrics_util::MetricKind;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
 use crate::bucket::migration as bucket_migration;
-use crate::common::support::{SECOND, at, same_second, spread, trades};
+use crate::common::support::{SECOND, at, at_least, same_second, spread, trades};
+use crate::history::follow_support::push_plainly;
+use crate::history::support as history;
 use crate::outlier::support as outlier;
 use crate::outlier::{damage::main_of, damage::plant};
+use crate::reference::support as reference;
 use crate::subset::follower_support as follower;
 use crate::subset::support as subset;
 
@@ -167,6 +171,42 @@ async fn conflicts_of_a_transaction_and_its_attempts_are_counted() {
 }
 
 #[tokio::test]
+async fn calls_of_the_reference_pattern_and_a_repeated_sweep_are_counted() {
+    testkit::run(async |db| {
+        let orders = reference::with_customers(db).await;
+        let fault = FailPoint::on(&["update"]).times(1).error_code(91).enable(db).await;
+        let recorder = DebuggingRecorder::new();
+        let listening = listen(&recorder);
+        orders.insert(&reference::order(7, 1)).await.unwrap();
+        orders.update_source(1, reference::rename("Bea")).await.unwrap();
+        orders.set_reference(7, 3).await.unwrap_err();
+        orders.delete_source(1).await.unwrap_err();
+        drop(listening);
+        fault.disable().await;
+        let seen = Seen::take(&recorder);
+        for (operation, outcome) in [
+            ("insert", "ok"),
+            ("update_source", "ok"),
+            ("set_reference", "NotFound"),
+            ("delete_source", "Referenced"),
+        ] {
+            let labels = [
+                ("pattern", "reference"),
+                ("collection", "orders"),
+                ("operation", operation),
+                ("outcome", outcome),
+            ];
+            assert_eq!(seen.count("operations_total", &labels), 1, "{operation}");
+            assert_eq!(seen.durations(operation), 1, "{operation}");
+        }
+        let update = [("pattern", "reference"), ("operation", "update_source")];
+        assert_eq!(seen.count("retries_total", &update), 1);
+        assert_eq!(seen.count("operations_total", &[]), 4);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_dropped_future_is_a_cancelled_operation() {
     testkit::run(async |db| {
         let trades = trades(db).await;
@@ -240,6 +280,59 @@ async fn refreshes_and_changes_of_a_follower_are_counted() {
         };
         // The clocks of the server and the client are the same here.
         assert!((0.0..3600.0).contains(&lag.0), "{lag}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn calls_and_changes_of_a_history_are_counted() {
+    testkit::run(async |db| {
+        let policies = history::policies(db, WriteForm::Transaction).await;
+        let recorder = DebuggingRecorder::new();
+        let fault = FailPoint::on(&["insert"]).times(2).error_code(112).enable(db).await;
+        let listening = listen(&recorder);
+        policies.insert(&history::policy(1)).await.unwrap();
+        drop(listening);
+        fault.disable().await;
+        let seen = Seen::take(&recorder);
+        let insert = [
+            ("pattern", "history"),
+            ("operation", "insert"),
+            ("collection", "currentPolicies"),
+        ];
+        for (name, number) in [
+            ("operations_total", 1),
+            ("conflicts_total", 2),
+            ("retries_total", 2),
+            ("attempts_total", 3),
+        ] {
+            assert_eq!(seen.count(name, &insert), number, "{name}");
+        }
+        assert_eq!(seen.durations("insert"), 1);
+
+        let listening = listen(&recorder);
+        let stale = policies.update(1, history::push("secret")).expecting(7);
+        stale.await.unwrap_err();
+        drop(policies.follow("f").enable_pre_images().run_until_current().await);
+        drop(listening);
+        let seen = Seen::take(&recorder);
+        let refused = [("operation", "update"), ("outcome", "RevisionMismatch")];
+        assert_eq!(seen.count("operations_total", &refused), 1);
+        assert!(!format!("{:?}", seen.0).contains("secret"));
+        if !at_least(db, 6) {
+            return;
+        }
+        for n in 0..5 {
+            push_plainly(db, 1, &n.to_string()).await;
+        }
+        let listening = listen(&recorder);
+        policies.follow("f").run_until_current().await.unwrap();
+        drop(listening);
+        let seen = Seen::take(&recorder);
+        let of_follower = [("pattern", "history"), ("operation", "follow"), ("follower", "f")];
+        // The follower reads its own writes too.
+        assert!(seen.count("follower_changes_total", &of_follower) >= 5);
+        assert_eq!(seen.values("follower_lag_seconds", &of_follower).count(), 1);
     })
     .await;
 }

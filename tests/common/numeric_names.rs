@@ -4,7 +4,7 @@ use futures::TryStreamExt;
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::embedded::EmbeddedRepository;
 use mongo_patterns::outlier::OutlierRepository;
-use mongo_patterns::subset::{Direction, SubsetRepository};
+use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
@@ -55,7 +55,7 @@ async fn a_bucket_accepts_a_numeric_field_but_no_numeric_item_id() {
             let read: Vec<Document> = from_five.stream().try_collect().await.unwrap();
             assert_eq!(read, items[5..], "{tried}");
             trades.remove_item(&7, 0).await.unwrap();
-            trades.update_item(&7, 4, doc! { "qty": 1 }).await.unwrap();
+            trades.update_item(&7, 4, doc! { "$set": { "qty": 1 } }).await.unwrap();
             assert_eq!(trades.newest(&7, 1).await.unwrap(), items[9..]);
             let findings: Vec<_> = trades.verify().stream().try_collect().await.unwrap();
             assert_eq!(findings, [], "{tried}");
@@ -120,18 +120,27 @@ async fn an_outlier_accepts_numeric_fields() {
 #[tokio::test]
 async fn a_subset_accepts_numeric_fields_of_parents_and_children() {
     testkit::run(async |db| {
-        for tried in ["reviews", "product_id", "review_id", "version", "total", "published", "text"] {
+        for tried in [
+            "reviews", "product_id", "review_id", "version", "total", "published", "text", "rating", "sum", "stars", "best",
+            "top",
+        ] {
             for collection in ["product", "review"] {
                 db.plain_collection::<Document>(collection).drop().await.unwrap();
             }
             let name = |usual| named(usual, tried);
             let (products, reviews) = (db.collection::<Document>("product"), db.collection::<Document>("review"));
+            let top = Subset::new(name("top")).order_by(name("rating"), Direction::Descending);
+            let top = top.filter(doc! { name("rating"): { "$lt": 6 } }).embedded_fields([name("text")]);
             let products = SubsetRepository::<Document, Document>::builder(products, reviews)
                 .subset_field(name("reviews"))
                 .parent_field(name("product_id"))
                 .child_id_field(name("review_id"))
                 .version_field(name("version"))
                 .total_field(name("total"))
+                .sum(name("rating"), name("sum"))
+                .count_by(name("rating"), name("stars"))
+                .max(name("rating"), name("best"))
+                .add_subset(top.size(1))
                 .order_by(name("published"), Direction::Descending)
                 .embedded_fields([name("review_id"), name("published"), name("text")])
                 .subset_size(3)
@@ -140,13 +149,18 @@ async fn a_subset_accepts_numeric_fields_of_parents_and_children() {
             products.ensure_indexes().await.unwrap();
             db.plain_collection::<Document>("product").insert_one(doc! { "_id": 1 }).await.unwrap();
             let review =
-                |id: i32| doc! { name("review_id"): id, name("product_id"): 1, name("published"): id, name("text"): "a" };
+                |id: i32| doc! { name("review_id"): id, name("product_id"): 1, name("published"): id, name("text"): "a", name("rating"): id };
             products.insert_many(&(0..6).map(review).collect::<Vec<_>>()).await.unwrap();
             products.insert(&review(6)).await.unwrap();
-            products.update(1, 5, doc! { name("text"): "b" }).await.unwrap();
+            products.update(1, 5, doc! { "$set": { name("text"): "b" } }).await.unwrap();
             products.delete(1, 6).await.unwrap();
             let product = products.get(1).await.unwrap().unwrap();
             let shown = product.get_array(name("reviews")).unwrap();
+            assert_eq!(product.get_i32(name("sum")).unwrap(), 15, "{tried}");
+            assert_eq!(product.get_array(name("stars")).unwrap().len(), 6, "{tried}");
+            assert_eq!(product.get_i32(name("best")).unwrap(), 5, "{tried}");
+            let top = product.get_array(name("top")).unwrap();
+            assert_eq!(*top, [Bson::from(doc! { name("review_id"): 5, name("text"): "b" })], "{tried}");
             let of = |id: i32, text: &str| {
                 Bson::from(doc! { name("review_id"): id, name("published"): id, name("text"): text })
             };
@@ -178,7 +192,10 @@ async fn embedded_children_accept_a_numeric_field_but_no_numeric_id() {
         let address = |id: i32, street: &str| doc! { "id": id, "street": street };
         patrons.add_child(1, &address(1, "a")).await.unwrap();
         patrons.add_child(1, &address(2, "a")).await.unwrap();
-        patrons.update_child(1, 1, doc! { "street": "b" }).await.unwrap();
+        patrons
+            .update_child(1, 1, doc! { "$set": { "street": "b" } })
+            .await
+            .unwrap();
         patrons.reorder_children(1, [2, 1]).await.unwrap();
         patrons.replace_child(1, &address(2, "c")).await.unwrap();
         let patron = patrons.get(1).await.unwrap().unwrap();

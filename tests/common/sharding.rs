@@ -12,7 +12,9 @@ use mongodb::{Client, Database};
 
 use crate::common::support::{SECOND, Trade, at};
 use crate::embedded::support::Patrons;
+use crate::history::support::{Policies, builder as policies};
 use crate::outlier::support::Book;
+use crate::reference::support::{Orders, builder as orders};
 use crate::subset::support::{Products, builder as products};
 
 /// A repository of each pattern.
@@ -21,6 +23,8 @@ pub(super) struct Repositories {
     pub(super) books: OutlierRepository<Book, String>,
     pub(super) products: Products,
     pub(super) patrons: Patrons,
+    pub(super) policies: Policies,
+    pub(super) orders: Orders,
 }
 
 impl Repositories {
@@ -40,6 +44,8 @@ impl Repositories {
             books: books.build().unwrap(),
             products: products(database).build().unwrap(),
             patrons: patrons.build().unwrap(),
+            policies: policies(database).build().unwrap(),
+            orders: orders(database).build().unwrap(),
         }
     }
 
@@ -49,6 +55,8 @@ impl Repositories {
             self.books.ensure_sharded().into_future(),
             self.products.ensure_sharded().into_future(),
             self.patrons.ensure_sharded().into_future(),
+            self.policies.ensure_sharded().into_future(),
+            self.orders.ensure_sharded().into_future(),
         ]
     }
 }
@@ -93,7 +101,21 @@ async fn each_collection_has_its_shard_keys() {
         );
         let patrons = repositories.patrons.shard_keys();
         assert_eq!(all_keys(&patrons), [by_id("patron")]);
-        for choice in [trades, books, products, patrons].concat() {
+        let policies = repositories.policies.shard_keys();
+        assert_eq!(
+            all_keys(&policies),
+            [
+                by("currentPolicies", "policyId", None),
+                by(
+                    "policyRevisions",
+                    "policyId",
+                    Some(doc! { "policyId": 1, "revision": 1 })
+                )
+            ]
+        );
+        let orders = repositories.orders.shard_keys();
+        assert_eq!(all_keys(&orders), [by_id("orders"), by_id("customers")]);
+        for choice in [trades, books, products, patrons, policies, orders].concat() {
             assert!(!choice.reason.is_empty() && !choice.limits.is_empty());
             assert!(choice.limits.iter().all(|limit| limit.ends_with('.')), "{choice:?}");
         }
@@ -144,7 +166,9 @@ async fn a_server_that_is_no_router_is_refused_and_nothing_is_written() {
         assert_eq!(repositories.books.verify_shard_keys().await.unwrap(), []);
         assert_eq!(repositories.products.verify_shard_keys().await.unwrap(), []);
         assert_eq!(repositories.patrons.verify_shard_keys().await.unwrap(), []);
-        assert_eq!(other.recorder.names(), ["hello"; 4]);
+        assert_eq!(repositories.policies.verify_shard_keys().await.unwrap(), []);
+        assert_eq!(repositories.orders.verify_shard_keys().await.unwrap(), []);
+        assert_eq!(other.recorder.names(), ["hello"; 6]);
         assert!(other.is_empty().await);
     }
 }

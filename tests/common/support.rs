@@ -1,5 +1,7 @@
 //! Shared code of the tests.
 
+use std::time::Duration;
+
 use futures::TryStreamExt;
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
@@ -46,6 +48,20 @@ pub fn builder(db: &TestDatabase) -> BucketRepositoryBuilder<u32, Trade> {
         .key_field("customerId")
         .items_field("history")
         .time_field("date")
+}
+
+/// Returns a repository of any documents, with its index. The recorder is empty.
+pub async fn trades_of_documents(db: &TestDatabase) -> BucketRepository<u32, Document> {
+    let trades = BucketRepository::<u32, Document>::builder(db.collection::<Document>("trades"))
+        .key_field("customerId")
+        .items_field("history")
+        .time_field("date")
+        .build()
+        .unwrap();
+    on_shards(db, trades.ensure_sharded()).await;
+    trades.ensure_indexes().await.unwrap();
+    db.recorder().clear();
+    trades
 }
 
 /// Returns a repository with pages of ten and its index. The recorder is empty.
@@ -236,4 +252,23 @@ pub async fn quiet(db: &TestDatabase) {
             return;
         }
     }
+}
+
+/// Waits until an operation of the test's client waits on the server for a transaction. The filter selects among the
+/// operations.
+pub async fn until_blocked(db: &TestDatabase, filter: Document) {
+    let mut blocked = doc! { "currentOp": true, "appName": db.app_name(), "writeConflicts": { "$gt": 0 } };
+    blocked.extend(filter);
+    let admin = db.plain_client().database("admin");
+    let waits = async {
+        loop {
+            let found = admin.run_command(blocked.clone()).await.unwrap();
+            if !found.get_array("inprog").unwrap().is_empty() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let waits = tokio::time::timeout(Duration::from_secs(20), waits).await;
+    waits.expect("no operation waits for the transaction");
 }

@@ -244,19 +244,40 @@ async fn a_docker_image_that_cannot_be_had_is_an_error() {
         let text = message(holder().env("MONGOD", none));
         assert!(text.contains(&format!("MONGOD={none}: names no image")), "{text}");
     }
-    // A program in place of Docker, whose engine does not run.
-    let docker = nothing.path().join("docker");
-    std::fs::write(
-        &docker,
-        "#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n",
-    )
-    .unwrap();
-    std::fs::set_permissions(&docker, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let text = message(holder().env("MONGOD", "docker:mongo:7.0").env("PATH", nothing.path()));
+    // A program in place of Docker. First, its engine does not run.
+    let with_docker = |image: &str, script: &str| {
+        let docker = nothing.path().join("docker");
+        std::fs::write(&docker, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&docker, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        message(holder().env("MONGOD", image).env("PATH", nothing.path()))
+    };
+    let text = with_docker(
+        "docker:mongo:7.0",
+        "echo 'Cannot connect to the Docker daemon' >&2; exit 1",
+    );
     assert!(
         text.contains("MONGOD=docker:mongo:7.0: docker version: Cannot connect to the Docker daemon"),
         "{text}"
     );
+    let no_image = r#"[ "$1" = version ] || { echo 'no such host' >&2; exit 1; }"#;
+    let text = with_docker("docker:mongo:7.0", no_image);
+    assert!(
+        text.contains("a container of the image mongo:7.0: docker pull: no such host"),
+        "{text}"
+    );
+    let runs = nothing.path().join("runs");
+    let no_port = format!(
+        r#"[ "$1" != run ] || {{ echo "$6" >>'{}'; echo 'Bind failed: port is already allocated' >&2; exit 125; }}"#,
+        runs.display()
+    );
+    let text = with_docker("docker", &no_port);
+    assert!(text.contains("other processes took 10 free ports"), "{text}");
+    assert_eq!(std::fs::read_to_string(runs).unwrap().lines().count(), 10);
+    let text = with_docker(
+        "docker",
+        r#"[ "$1" != run ] || { echo 'no space left' >&2; exit 125; }"#,
+    );
+    assert!(text.contains("no space left"), "{text}");
 }
 
 #[tokio::test]

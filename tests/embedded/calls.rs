@@ -103,12 +103,8 @@ async fn every_write_is_one_command_that_changes_what_it_names() {
         assert_eq!(sent(db), (filter, push.into()));
         assert_eq!(ids(db, "joe").await, ["a", "b", "c"].map(Bson::from));
 
-        let set = doc! { "zip": "54321" };
-        let changed = patrons
-            .update_child("joe", "b", set.clone())
-            .unset(["street", "none"])
-            .await
-            .unwrap();
+        let change = doc! { "$set": { "zip": "54321" }, "$unset": { "street": "", "none": "" } };
+        let changed = patrons.update_child("joe", "b", change.clone()).await.unwrap();
         assert!(changed.modified);
         let update = doc! {
             "$set": { "addresses.$.zip": "54321" },
@@ -119,7 +115,7 @@ async fn every_write_is_one_command_that_changes_what_it_names() {
         let expected = vec![address("a"), b.clone(), address("c")];
         assert_eq!(addresses(db, "joe").await, Some(expected.into()));
         assert!(
-            !patrons.update_child("joe", "b", set).await.unwrap().modified,
+            !patrons.update_child("joe", "b", change).await.unwrap().modified,
             "it is so already"
         );
         db.recorder().clear();
@@ -163,7 +159,10 @@ async fn each_write_examines_one_document() {
         let all = (0..50).map(|n| patron(n, [address("a"), address("b")]));
         stored(db).insert_many(all).await.unwrap();
         patrons.add_child(7, &address("c")).await.unwrap();
-        patrons.update_child(7, "a", doc! { "zip": 1 }).await.unwrap();
+        patrons
+            .update_child(7, "a", doc! { "$set": { "zip": 1 } })
+            .await
+            .unwrap();
         patrons.replace_child(7, &address("a")).await.unwrap();
         patrons.reorder_children(7, ["c", "b", "a"]).await.unwrap();
         assert!(patrons.remove_child(7, "c").await.unwrap().found);
@@ -215,11 +214,17 @@ async fn refused_writes_have_distinct_errors_and_no_effect() {
             ),
             (patrons.remove_child("jack", 1).await.unwrap_err(), ErrorKind::NotFound),
             (
-                patrons.update_child("jack", 1, doc! { "zip": 1 }).await.unwrap_err(),
+                patrons
+                    .update_child("jack", 1, doc! { "$set": { "zip": 1 } })
+                    .await
+                    .unwrap_err(),
                 ErrorKind::NotFound,
             ),
             (
-                patrons.update_child("jim", 3, doc! { "zip": 1 }).await.unwrap_err(),
+                patrons
+                    .update_child("jim", 3, doc! { "$set": { "zip": 1 } })
+                    .await
+                    .unwrap_err(),
                 ErrorKind::ChildNotFound,
             ),
             (
@@ -286,7 +291,7 @@ async fn invalid_arguments_are_refused_before_a_command_is_sent() {
                 patrons.replace_child("joe", &address(id.clone())).await.unwrap_err(),
                 patrons.remove_child("joe", id.clone()).await.unwrap_err(),
                 patrons
-                    .update_child("joe", id.clone(), doc! { "zip": 1 })
+                    .update_child("joe", id.clone(), doc! { "$set": { "zip": 1 } })
                     .await
                     .unwrap_err(),
                 patrons.reorder_children("joe", [id.clone()]).await.unwrap_err(),
@@ -295,20 +300,23 @@ async fn invalid_arguments_are_refused_before_a_command_is_sent() {
                 errors.push((error, ErrorKind::InvalidItemId));
             }
         }
-        for (set, unset) in [
-            (nothing.clone(), vec![]),
-            (doc! { "a.b": 1 }, vec![]),
-            (doc! { "$set": 1 }, vec![]),
-            (doc! { "": 1 }, vec![]),
-            (doc! { "id": 1 }, vec![]),
-            (nothing.clone(), vec!["id"]),
-            (nothing.clone(), vec!["a.b"]),
-            (doc! { "a": 1 }, vec!["a"]),
-            (nothing.clone(), vec!["a", "a"]),
+        for update in [
+            nothing.clone(),
+            doc! { "a": 1 },
+            doc! { "$set": 1 },
+            doc! { "$set": { "": 1 } },
+            doc! { "$set": { "id": 1 } },
+            doc! { "$inc": { "id.x": 1 } },
+            doc! { "$inc": { "a": "1" } },
+            doc! { "$rename": { "a": "id" } },
+            doc! { "$set": { "a": 1 }, "$unset": { "a.b": "" } },
         ] {
-            let error = patrons.update_child("joe", 1, set).unset(unset).await.unwrap_err();
+            let error = patrons.update_child("joe", 1, update).await.unwrap_err();
             errors.push((error, ErrorKind::InvalidArgument));
         }
+        let pipeline = vec![doc! { "$set": { "a": 1 } }];
+        let error = patrons.update_child("joe", 1, pipeline).await.unwrap_err();
+        errors.push((error, ErrorKind::InvalidArgument));
         let reordered = patrons
             .reorder_children("joe", [Bson::from(1), 2.into(), 1.0.into()])
             .await;
@@ -405,7 +413,10 @@ async fn a_parent_without_the_array_gets_one_and_other_values_are_never_overwrit
             for error in [
                 patrons.add_child("joe", &address(1)).await.unwrap_err(),
                 patrons.replace_child("joe", &address(1)).await.unwrap_err(),
-                patrons.update_child("joe", 1, doc! { "zip": 1 }).await.unwrap_err(),
+                patrons
+                    .update_child("joe", 1, doc! { "$set": { "zip": 1 } })
+                    .await
+                    .unwrap_err(),
                 patrons.remove_child("joe", 1).await.unwrap_err(),
                 patrons.reorder_children("joe", [1]).await.unwrap_err(),
                 patrons.reorder_children("joe", Vec::<i32>::new()).await.unwrap_err(),

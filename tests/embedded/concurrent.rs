@@ -118,7 +118,7 @@ async fn one_step(
         }
         (2, Some(key)) => {
             patrons
-                .update_child(parent, key.1, doc! { "step": step })
+                .update_child(parent, key.1, doc! { "$set": { "step": step } })
                 .await
                 .unwrap();
             expected.get_mut(&key).unwrap().insert("step", step);

@@ -7,6 +7,7 @@ pub(crate) mod migration;
 pub(crate) mod migration_refused;
 pub(crate) mod migration_skipped;
 pub(crate) mod model;
+pub(crate) mod operators;
 pub(crate) mod sessions;
 pub(crate) mod support;
 pub(crate) mod values;

@@ -21,6 +21,7 @@ enum Call {
         zip: i32,
         unset: bool,
     },
+    Inc(i32, i32),
     Remove(i32),
     /// Reorders by these numbers, with one child left out if the flag is set.
     Reorder(Vec<u8>, bool),
@@ -35,6 +36,7 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
         8 => (id(), zip()).prop_map(|(id, zip)| Call::Add(id, zip)),
         3 => (id(), zip()).prop_map(|(id, zip)| Call::Replace(id, zip)),
         3 => (id(), zip(), any::<bool>()).prop_map(|(id, zip, unset)| Call::Update { id, zip, unset }),
+        3 => (id(), zip()).prop_map(|(id, by)| Call::Inc(id, by)),
         4 => id().prop_map(Call::Remove),
         2 => (prop::collection::vec(any::<u8>(), MOST), prop::bool::weighted(0.2))
             .prop_map(|(order, short)| Call::Reorder(order, short)),
@@ -77,11 +79,18 @@ impl Model<'_> {
                 replaced.map(|replaced| replaced.modified)
             }
             Call::Update { id, zip, unset } => {
-                let mut update = patrons.update_child(parent, *id, doc! { "zip": zip });
+                let mut update = doc! { "$set": { "zip": zip } };
                 if *unset {
-                    update = update.unset(["street"]);
+                    update.insert("$unset", doc! { "street": "" });
                 }
-                update.await.map(|updated| updated.modified)
+                let updated = patrons.update_child(parent, *id, update).await;
+                updated.map(|updated| updated.modified)
+            }
+            Call::Inc(id, by) => {
+                let updated = patrons
+                    .update_child(parent, *id, doc! { "$inc": { "visits": by } })
+                    .await;
+                updated.map(|updated| updated.modified)
             }
             Call::Remove(id) => patrons.remove_child(parent, *id).await.map(|removed| removed.found),
             Call::Reorder(order, short) => {
@@ -158,7 +167,7 @@ fn change(children: &mut Vec<Document>, call: &Call) -> Result<bool, ErrorKind> 
                 .collect();
             return Ok(true);
         }
-        Call::Replace(id, _) | Call::Update { id, .. } | Call::Remove(id) => {
+        Call::Replace(id, _) | Call::Update { id, .. } | Call::Inc(id, _) | Call::Remove(id) => {
             let Some(at) = position(children, *id) else {
                 return match call {
                     Call::Remove(_) => Ok(false),
@@ -172,6 +181,10 @@ fn change(children: &mut Vec<Document>, call: &Call) -> Result<bool, ErrorKind> 
                     if *unset {
                         children[at].remove("street");
                     }
+                }
+                Call::Inc(_, by) => {
+                    let visits = children[at].get_i32("visits").unwrap_or(0);
+                    children[at].insert("visits", visits + by);
                 }
                 _ => drop(children.remove(at)),
             }

@@ -34,7 +34,7 @@ async fn all_calls(patrons: &Patrons, session: &mut ClientSession) {
         .session(&mut *session)
         .await
         .unwrap();
-    let set = doc! { "zip": "54321" };
+    let set = doc! { "$set": { "zip": "54321" } };
     patrons
         .update_child("jim", 1, set)
         .session(&mut *session)

@@ -48,7 +48,7 @@ async fn ids_of_every_type_match_one_child_and_no_other() {
         for (n, id) in ids.iter().enumerate() {
             let n = i32::try_from(n).unwrap();
             patrons
-                .update_child(parent.clone(), id.clone(), doc! { "n": n })
+                .update_child(parent.clone(), id.clone(), doc! { "$set": { "n": n } })
                 .await
                 .unwrap();
         }
@@ -89,7 +89,7 @@ async fn an_id_that_looks_like_an_operator_matches_nothing_else() {
                 patrons.add_child(id(), &address(1)).await.unwrap_err().kind(),
                 patrons.replace_child(id(), &address("a")).await.unwrap_err().kind(),
                 patrons
-                    .update_child(id(), "a", doc! { "zip": 1 })
+                    .update_child(id(), "a", doc! { "$set": { "zip": 1 } })
                     .await
                     .unwrap_err()
                     .kind(),
@@ -100,7 +100,7 @@ async fn an_id_that_looks_like_an_operator_matches_nothing_else() {
             let kinds = [
                 patrons.replace_child("joe", &address(id())).await.unwrap_err().kind(),
                 patrons
-                    .update_child("joe", id(), doc! { "zip": 1 })
+                    .update_child("joe", id(), doc! { "$set": { "zip": 1 } })
                     .await
                     .unwrap_err()
                     .kind(),
@@ -148,7 +148,7 @@ async fn children_with_dollars_and_dots_are_stored_literally() {
             assert_eq!(patrons.child("joe", id(child)).await.unwrap().as_ref(), Some(child));
             let value = doc! { "$inc": { "a.b": 1 } };
             patrons
-                .update_child("joe", id(child), doc! { "v": &value })
+                .update_child("joe", id(child), doc! { "$set": { "v": &value } })
                 .await
                 .unwrap();
             let mut changed = child.clone();
@@ -182,7 +182,10 @@ async fn numeric_field_names_are_not_array_indexes() {
             patrons.add_child("joe", &address(6)).await.unwrap_err().kind(),
             ErrorKind::LimitReached
         );
-        patrons.update_child("joe", 3, doc! { "0": "zero" }).await.unwrap();
+        patrons
+            .update_child("joe", 3, doc! { "$set": { "0": "zero" } })
+            .await
+            .unwrap();
         let child = patrons.child("joe", 3).await.unwrap().unwrap();
         assert_eq!(child.get_str("0").unwrap(), "zero");
         assert_eq!(patrons.child("joe", 1).await.unwrap(), Some(number));
@@ -226,7 +229,7 @@ async fn common_recipes_change_the_wrong_child_or_hide_its_absence() {
         );
 
         let error = patrons(db)
-            .update_child("joe", 3, doc! { "zip": "y" })
+            .update_child("joe", 3, doc! { "$set": { "zip": "y" } })
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ChildNotFound);
@@ -302,7 +305,10 @@ async fn fields_of_deprecated_types_are_stored_unchanged() {
         patrons.add_child("joe", &child("work")).await.unwrap();
         patrons.add_child("joe", &address("club")).await.unwrap();
         patrons.replace_child("joe", &child("work")).await.unwrap();
-        patrons.update_child("joe", "club", fields.clone()).await.unwrap();
+        patrons
+            .update_child("joe", "club", doc! { "$set": fields.clone() })
+            .await
+            .unwrap();
         patrons.reorder_children("joe", ["club", "work", "home"]).await.unwrap();
         for id in ["home", "work", "club"] {
             assert_eq!(patrons.child("joe", id).await.unwrap(), Some(child(id)), "{id}");

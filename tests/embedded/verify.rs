@@ -202,11 +202,11 @@ async fn debug_output_contains_no_ids_or_children() {
             patrons.insert(&patron("secret", [])).await.unwrap_err(),
             patrons.add_child("secret", &child).await.unwrap_err(),
             patrons
-                .update_child("secret", "other", doc! { "secret": 1 })
+                .update_child("secret", "other", doc! { "$set": { "secret": 1 } })
                 .await
                 .unwrap_err(),
             patrons
-                .update_child("secret", "other", doc! { "$secret": 1 })
+                .update_child("secret", "other", doc! { "$set": { "$secret": 1 } })
                 .await
                 .unwrap_err(),
             patrons

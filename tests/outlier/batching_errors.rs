@@ -1,7 +1,7 @@
 //! Errors of pushes in batches: each caller gets the outcome of its own element.
 
 use futures::future::join_all;
-use mongo_patterns::outlier::{BatchingWriter, OutlierRepository, Pushed};
+use mongo_patterns::outlier::{BatchingWriter, Pushed};
 use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, CommandRecorder, FailPoint, Mongod, MongodOptions};
 use mongodb::IndexModel;
@@ -231,13 +231,7 @@ async fn on_a_standalone_an_element_is_stored_although_the_flag_was_not_set_agai
     let recorder = CommandRecorder::new();
     recorder.attach(&mut options);
     let database = mongodb::Client::with_options(options).unwrap().database("test");
-    let (main, overflow) = (
-        database.collection::<Document>("sales"),
-        database.collection::<Document>("extra_sales"),
-    );
-    let books = OutlierRepository::<Book, String>::builder(main, overflow)
-        .array_field("customers_purchased")
-        .parent_field("book_id")
+    let books: Books = builder_in(&database)
         .threshold(5)
         .max_extras_elements(10)
         .build()

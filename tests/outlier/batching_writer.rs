@@ -272,7 +272,7 @@ async fn no_element_is_lost_while_others_rebalance_and_remove() {
         books.insert(&book(2, 0)).await.unwrap();
         let done = Arc::new(AtomicBool::new(false));
         let modified = Arc::new(AtomicBool::new(false));
-        let rebalances = [books.clone(), again(db, 10, 20)].map(|books| {
+        let rebalances = [books.clone(), of_another_process(db, 10, 20)].map(|books| {
             let (done, modified) = (Arc::clone(&done), Arc::clone(&modified));
             tokio::spawn(async move {
                 while !done.load(Ordering::Relaxed) {

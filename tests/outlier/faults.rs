@@ -1,9 +1,9 @@
 //! Every operation, failed and dropped at each of its commands: a prefix is stored, and reads are correct.
 
 use mongo_patterns::Error;
-use mongo_patterns::outlier::{OutlierRepository, Pushed};
+use mongo_patterns::outlier::Pushed;
 use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions, TestDatabase};
-use mongodb::bson::{Document, doc};
+use mongodb::bson::doc;
 
 use crate::common::support::{all, end_transactions};
 use crate::outlier::support::*;
@@ -177,13 +177,7 @@ async fn on_a_standalone_all_but_an_atomic_insert_works() {
     let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
     let client = mongodb::Client::with_uri_str(standalone.uri()).await.unwrap();
     let database = client.database("test");
-    let (main, overflow) = (
-        database.collection::<Document>("sales"),
-        database.collection::<Document>("extra_sales"),
-    );
-    let books = OutlierRepository::<Book, String>::builder(main, overflow)
-        .array_field("customers_purchased")
-        .parent_field("book_id")
+    let books: Books = builder_in(&database)
         .threshold(5)
         .max_extras_elements(10)
         .build()
@@ -212,12 +206,11 @@ async fn on_a_standalone_long_documents_are_inserted_while_others_are_pushed_to(
     let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
     let client = mongodb::Client::with_uri_str(standalone.uri()).await.unwrap();
     let database = client.database("test");
-    let books = Books::builder(
-        database.collection::<Document>("sales"),
-        database.collection::<Document>("extra_sales"),
-    );
-    let books = books.array_field("customers_purchased").parent_field("book_id");
-    let books = books.threshold(2).max_extras_elements(3).build().unwrap();
+    let books: Books = builder_in(&database)
+        .threshold(2)
+        .max_extras_elements(3)
+        .build()
+        .unwrap();
     books.ensure_indexes().await.unwrap();
     for id in 0..50 {
         books.insert(&book(id, 2)).await.unwrap();

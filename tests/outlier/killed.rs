@@ -25,17 +25,11 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn books(&self, client: &Client) -> Books {
-        let database = client.database(&self.database);
-        Books::builder(
-            database.collection::<Document>("sales"),
-            database.collection::<Document>("extra_sales"),
-        )
-        .array_field("customers_purchased")
-        .parent_field("book_id")
-        .threshold(5)
-        .max_extras_elements(10)
-        .build()
-        .unwrap()
+        builder_in(&client.database(&self.database))
+            .threshold(5)
+            .max_extras_elements(10)
+            .build()
+            .unwrap()
     }
 
     async fn plant(&self, elements: usize) {

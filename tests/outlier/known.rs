@@ -264,13 +264,8 @@ async fn on_a_standalone_every_push_begins_with_the_main_document() {
     let recorder = CommandRecorder::new();
     recorder.attach(&mut options);
     let database = Client::with_options(options).unwrap().database("test");
-    let (sales, extras) = (
-        database.collection::<Document>("sales"),
-        database.collection::<Document>("extra_sales"),
-    );
-    let books = Books::builder(sales.clone(), extras.clone())
-        .array_field("customers_purchased")
-        .parent_field("book_id")
+    let sales = database.collection::<Document>("sales");
+    let books: Books = builder_in(&database)
         .threshold(5)
         .max_extras_elements(4)
         .build()

@@ -224,10 +224,7 @@ async fn a_killed_migration_is_resumed_with_the_same_result() {
 /// A repository as another process has it, with a client of its own.
 async fn in_another_process(db: &TestDatabase, threshold: u32, cap: u32) -> Books {
     let client = Client::with_uri_str(db.server().uri()).await.unwrap();
-    let database = client.database(db.database().name());
-    let [main, extras] = ["sales", "extra_sales"].map(|name| database.collection::<Document>(name));
-    let books = Books::builder(main, extras);
-    let books = books.array_field("customers_purchased").parent_field("book_id");
+    let books = builder_in(&client.database(db.database().name()));
     books.threshold(threshold).max_extras_elements(cap).build().unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::outlier::{OutlierRepository, Pushed};
+use mongo_patterns::outlier::Pushed;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
@@ -112,14 +112,7 @@ async fn sixty_four_writers_push_and_remove_unique_elements() {
 async fn books_that_come_and_go_under_their_writers() {
     testkit::run(async |db| {
         let books = ready(db, builder(db).threshold(3).max_extras_elements(4)).await;
-        // as another process would be: with locks and connections of its own
-        let others = OutlierRepository::<Book, String>::builder(sales(db), extra_sales(db))
-            .array_field("customers_purchased")
-            .parent_field("book_id")
-            .threshold(3)
-            .max_extras_elements(4)
-            .build()
-            .unwrap();
+        let others = of_another_process(db, 3, 4);
         let writers = (0..16).map(|writer| {
             let books = if writer % 2 == 0 { books.clone() } else { others.clone() };
             tokio::spawn(async move {

@@ -21,4 +21,6 @@ pub(crate) mod rebalance_live;
 pub(crate) mod repair;
 pub(crate) mod repair_live;
 pub(crate) mod support;
+pub(crate) mod update_element;
+pub(crate) mod update_element_model;
 pub(crate) mod verify;

@@ -229,7 +229,7 @@ async fn a_push_that_opens_an_overflow_document_waits_for_a_rebalance_that_clear
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(4)).await;
         plant(db, vec![flagged(1, 0..1)], vec![extra(1, 0, 1..5)]).await;
-        let other = mover(db);
+        let other = of_another_process(db, 5, 4);
         let mut session = db.plain_client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();
         let rebalanced = other.rebalance(1).session(&mut session).await.unwrap();
@@ -258,7 +258,7 @@ async fn an_overflow_document_that_is_opened_after_the_flag_was_cleared_sets_it_
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(4)).await;
         plant(db, vec![flagged(1, 0..1)], vec![extra(1, 0, 1..5)]).await;
-        let other = mover(db);
+        let other = of_another_process(db, 5, 4);
         let fault = FailPoint::on(&["update"])
             .times(1)
             .block(Duration::from_millis(1500))
@@ -302,15 +302,4 @@ async fn an_overflow_document_that_is_opened_after_the_flag_was_cleared_sets_it_
         assert_eq!(violations(db, 5, 4).await, Vec::<String>::new());
     })
     .await;
-}
-
-/// A repository by a client of its own.
-pub fn mover(db: &testkit::TestDatabase) -> Books {
-    Books::builder(sales(db), extra_sales(db))
-        .array_field("customers_purchased")
-        .parent_field("book_id")
-        .threshold(5)
-        .max_extras_elements(4)
-        .build()
-        .unwrap()
 }

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mongo_patterns_testkit as testkit;
 
-use crate::outlier::rebalance::mover;
 use crate::outlier::support::*;
 
 /// By another repository, so that no lock keeps them apart.
@@ -40,7 +39,7 @@ async fn pushes_and_removals_of_another_process_lose_and_double_nothing() {
             .collect();
         let movers: Vec<_> = (0..2)
             .map(|id| {
-                let (other, writing) = (mover(db), Arc::clone(&writing));
+                let (other, writing) = (of_another_process(db, 5, 4), Arc::clone(&writing));
                 tokio::spawn(async move {
                     let (mut changed, mut cleared) = (0, 0);
                     while writing.load(Ordering::Relaxed) > 0 {

@@ -285,9 +285,7 @@ async fn on_a_standalone_single_commands_repair_what_they_can() {
         database.collection::<Document>("sales"),
         database.collection::<Document>("extra_sales"),
     );
-    let books = Books::builder(main.clone(), extras.clone())
-        .array_field("customers_purchased")
-        .parent_field("book_id")
+    let books: Books = builder_in(&database)
         .threshold(5)
         .max_extras_elements(10)
         .build()

@@ -18,22 +18,11 @@ async fn repair(books: &Books) -> Vec<Repaired> {
     books.repair().stream().try_collect().await.unwrap()
 }
 
-/// By a client of its own, as another process has one.
-fn mender(db: &TestDatabase) -> Books {
-    Books::builder(sales(db), extra_sales(db))
-        .array_field("customers_purchased")
-        .parent_field("book_id")
-        .threshold(5)
-        .max_extras_elements(10)
-        .build()
-        .unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_lose_nothing_during_a_repair() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
-        let mender = mender(db);
+        let mender = of_another_process(db, 5, 10);
         for _ in 0..3 {
             let main = vec![main_of(0, 0..17), main_of(1, 0..5), flagged(2, 0..5), flagged(3, 0..5)];
             let extras = vec![
@@ -98,7 +87,7 @@ async fn a_book_that_is_deleted_during_a_migration_stays_deleted() {
     testkit::run(async |db| {
         // Always out of form for the other.
         let books: Books = ready(db, builder(db).threshold(8).max_extras_elements(4)).await;
-        let mender = mender(db);
+        let mender = of_another_process(db, 5, 10);
         let writing = Arc::new(AtomicUsize::new(8));
         let writers: Vec<_> = (0..8)
             .map(|writer| {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use futures::TryStreamExt;
 use mongo_patterns::outlier::{Finding, OutlierRepository, OutlierRepositoryBuilder};
 use mongo_patterns_testkit::TestDatabase;
-use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
+use mongodb::{Collection, Database};
 use serde::{Deserialize, Serialize};
 
 use crate::common::support::{all, at_least, on_shards, until_seen};
@@ -22,10 +22,12 @@ pub struct Book {
 pub type Books = OutlierRepository<Book, String>;
 
 pub fn builder<D, E>(db: &TestDatabase) -> OutlierRepositoryBuilder<D, E> {
-    let (sales, extras) = (
-        db.collection::<Document>("sales"),
-        db.collection::<Document>("extra_sales"),
-    );
+    builder_in(db.database())
+}
+
+/// Returns a builder over the collections of any database.
+pub fn builder_in<D, E>(database: &Database) -> OutlierRepositoryBuilder<D, E> {
+    let [sales, extras] = ["sales", "extra_sales"].map(|name| database.collection::<Document>(name));
     OutlierRepository::<D, E>::builder(sales, extras)
         .array_field("customers_purchased")
         .parent_field("book_id")
@@ -58,9 +60,19 @@ pub async fn ready<D, E>(db: &TestDatabase, builder: OutlierRepositoryBuilder<D,
     books
 }
 
-/// Another repository over the same collections, as another process has one: it knows nothing of the first one's writes.
+/// Another repository over the same collections and client, which knows nothing of the first one's writes.
 pub fn again(db: &TestDatabase, threshold: u32, cap: u32) -> Books {
     builder(db)
+        .threshold(threshold)
+        .max_extras_elements(cap)
+        .build()
+        .unwrap()
+}
+
+/// Another repository with a client of its own, as another process has one. With two repositories over one client, the
+/// single commands of one could take all connections while they wait for transactions of the other.
+pub fn of_another_process(db: &TestDatabase, threshold: u32, cap: u32) -> Books {
+    builder_in(&db.plain_client().database(db.database().name()))
         .threshold(threshold)
         .max_extras_elements(cap)
         .build()

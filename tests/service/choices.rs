@@ -15,6 +15,7 @@ async fn lists_lead_to_each_page_by_a_link_or_by_an_id() {
         ("/books", "", vec![json!(1), json!(2)]),
         ("/products", "", vec![json!(1), json!(2)]),
         ("/patrons", "", vec![json!("jane"), json!("joe")]),
+        ("/policies", "", vec![json!(1), json!(2)]),
     ] {
         assert!(home.contains(&format!("href=\"{list}\"")), "{list}: {home}");
         let html = get(service, list).await.unwrap().body;

@@ -5,6 +5,7 @@ pub(crate) mod connections;
 pub(crate) mod metrics;
 pub(crate) mod origins;
 pub(crate) mod pages;
+pub(crate) mod policies;
 pub(crate) mod process;
 pub(crate) mod removals;
 pub(crate) mod support;

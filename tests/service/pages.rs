@@ -55,6 +55,11 @@ async fn pages_are_html_or_json_and_cursors_lead_there_and_back() {
         "/patrons",
         "/patrons/joe",
         "/patrons/joe/addresses/1",
+        "/policies",
+        "/policies/1",
+        "/policies/1/revisions",
+        "/policies/1/revisions/1",
+        "/policies/1/revisions/2",
         "/problems",
     ] {
         let page = get(service, path).await.unwrap();
@@ -206,6 +211,7 @@ async fn problems_name_the_field_and_never_the_value() {
     }
     let secret = "s3cr3t value";
     let bad = json!({ "id": secret, "kind": secret, "ticker": "MDB", "qty": secret });
+    let insured = json!({ "item": secret, "by": secret, "revision": 1 });
     for (method, path, body, status, kind) in [
         ("POST", "/customers/1/trades", &bad, 400, "invalid"),
         ("POST", "/customers/1/trades", &json!([secret]), 400, "invalid"),
@@ -219,6 +225,11 @@ async fn problems_name_the_field_and_never_the_value() {
         ("POST", "/patrons/s3cr3t/addresses", &address(1), 404, "not-found"),
         ("POST", "/patrons/joe/addresses", &address(21), 409, "full"),
         ("PUT", "/patrons/joe", &json!({ "name": secret }), 409, "taken"),
+        ("GET", "/policies/77", &json!({}), 404, "not-found"),
+        ("GET", "/policies/1/revisions/s3cr3t", &json!({}), 404, "not-found"),
+        ("GET", "/policies/1/revisions?after=s3cr3t", &json!({}), 400, "invalid"),
+        ("POST", "/policies/1/items", &bad, 400, "invalid"),
+        ("POST", "/policies/77/items", &insured, 404, "not-found"),
         ("DELETE", "/books/1", &json!({}), 405, "not-allowed"),
         (
             "POST",

@@ -50,7 +50,7 @@ async fn write_mixed(repositories: &[Products]) {
                     products.delete(parent, id).await.unwrap();
                 } else {
                     let edit = doc! { "published_date": day(day_of), "review_author": format!("w{writer}-{n}") };
-                    match products.update(parent, id, edit).await {
+                    match products.update(parent, id, doc! { "$set": edit }).await {
                         Ok(_) => {}
                         Err(error) => assert_eq!(error.kind(), ErrorKind::ChildNotFound, "{error:?}"),
                     }

@@ -57,7 +57,7 @@ async fn run(products: &Products, operation: Operation) -> Result<(), Error> {
             .await
             .map(drop),
         Operation::Update => products
-            .update(1, 12, doc! { "published_date": day(30) })
+            .update(1, 12, doc! { "$set": { "published_date": day(30) } })
             .await
             .map(drop),
         Operation::Replace => products.replace(&review_of(1, 12, 30)).await.map(drop),
@@ -221,7 +221,7 @@ async fn a_review_that_remains_without_its_product_is_reported() {
             .block(Duration::from_millis(200))
             .enable(db)
             .await;
-        let update = async { products.update(1, 12, doc! { "stars": 5 }).await };
+        let update = async { products.update(1, 12, doc! { "$set": { "stars": 5 } }).await };
         let delete = async {
             db.recorder().sent(2).await;
             product(db).delete_one(doc! { "_id": 1 }).await.unwrap();

@@ -131,7 +131,7 @@ async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: 
             }
             1 => {
                 let set = doc! { "review_author": &author, "published_date": day(random.below(60) as i64) };
-                match products.update(parent, id, set).await {
+                match products.update(parent, id, doc! { "$set": set }).await {
                     Err(error) if error.kind() == ErrorKind::ChildNotFound => {
                         assert_eq!(written[&(parent, id)], None, "product {parent}, review {id}");
                         Ok(None)

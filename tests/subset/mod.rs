@@ -1,5 +1,10 @@
 //! Tests of the subset pattern.
 
+pub(crate) mod computed;
+pub(crate) mod computed_concurrent;
+pub(crate) mod computed_migrations;
+pub(crate) mod computed_support;
+pub(crate) mod computed_values;
 pub(crate) mod concurrent;
 pub(crate) mod faults;
 pub(crate) mod follower;
@@ -11,9 +16,15 @@ pub(crate) mod migration;
 pub(crate) mod migration_live;
 pub(crate) mod migration_skipped;
 pub(crate) mod model;
+pub(crate) mod model_kinds;
 pub(crate) mod naive;
+pub(crate) mod operators;
 pub(crate) mod reads;
 pub(crate) mod repair;
+pub(crate) mod several;
+pub(crate) mod several_concurrent;
+pub(crate) mod several_support;
+pub(crate) mod several_upkeep;
 pub(crate) mod shared_refresh;
 pub(crate) mod support;
 pub(crate) mod tampered_tokens;

@@ -1,6 +1,5 @@
 //! The subset repository compared with a model in memory.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use futures::TryStreamExt;
@@ -8,12 +7,12 @@ use mongo_patterns::subset::Consistency;
 use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
+use mongodb::options::UpdateModifications;
 use proptest::prelude::*;
 
 use crate::common::model::{Sequence, check_random};
+use crate::subset::model_kinds::{Kind, Reviews, SIZE, in_order};
 use crate::subset::support::*;
-
-const SIZE: usize = 3;
 
 #[derive(Clone, Debug)]
 enum Call {
@@ -22,6 +21,10 @@ enum Call {
     /// Reviews of either product: the product and the day.
     InsertMany(Vec<(usize, i32, i64)>),
     Update(i32, i64),
+    /// Keeps the later one of the stored day and this one.
+    Latest(i32, i64),
+    /// Adds days, by a pipeline.
+    Shift(i32, i64),
     Replace(i32, i64),
     Delete(i32),
     DeleteParent,
@@ -40,6 +43,8 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
         10 => review().prop_map(|(id, day)| Call::Insert(id, day)),
         2 => prop::collection::vec((0..2_usize, id(), day()), 1..5).prop_map(Call::InsertMany),
         5 => review().prop_map(|(id, day)| Call::Update(id, day)),
+        3 => review().prop_map(|(id, day)| Call::Latest(id, day)),
+        2 => review().prop_map(|(id, days)| Call::Shift(id, days - 2)),
         2 => review().prop_map(|(id, day)| Call::Replace(id, day)),
         6 => id().prop_map(Call::Delete),
         1 => prop::bool::weighted(0.3).prop_map(|all| if all { Call::DeleteParent } else { Call::Rebuild }),
@@ -51,13 +56,10 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
     (0..2_usize, call)
 }
 
-/// The reviews of a product, by id: the days on which they were published.
-type Reviews = BTreeMap<i32, i64>;
-
 struct Model<'a> {
     db: &'a TestDatabase,
     products: &'a Products,
-    total: bool,
+    kind: Kind,
     ids: [i32; 2],
     /// The reviews, if the product exists.
     stored: [Option<Reviews>; 2],
@@ -65,15 +67,17 @@ struct Model<'a> {
     gone: [bool; 2],
 }
 
-/// The ids of reviews, newest first.
-fn in_order(reviews: &Reviews) -> Vec<i32> {
-    let mut ids: Vec<i32> = reviews.keys().copied().collect();
-    ids.sort_unstable_by_key(|id| Reverse((reviews[id], *id)));
-    ids
-}
-
-fn is_shown(reviews: &Reviews, id: i32) -> bool {
-    in_order(reviews).iter().take(SIZE).any(|shown| *shown == id)
+/// Returns the update of a call.
+fn update(call: &Call) -> UpdateModifications {
+    match call {
+        Call::Shift(_, days) => {
+            let shifted = doc! { "$add": ["$published_date", days * 86_400_000] };
+            vec![doc! { "$set": { "published_date": shifted } }].into()
+        }
+        Call::Latest(_, days) => doc! { "$max": { "published_date": day(*days) } }.into(),
+        Call::Update(_, days) => doc! { "$set": { "published_date": day(*days) } }.into(),
+        _ => panic!("not an update"),
+    }
 }
 
 fn kind<T>(outcome: Result<T>) -> std::result::Result<T, ErrorKind> {
@@ -81,6 +85,10 @@ fn kind<T>(outcome: Result<T>) -> std::result::Result<T, ErrorKind> {
 }
 
 impl Model<'_> {
+    fn is_shown(&self, reviews: &Reviews, id: i32) -> bool {
+        self.kind.shown(reviews).iter().any(|(_, ids)| ids.contains(&id))
+    }
+
     async fn run(&mut self, of: usize, call: Call) {
         let (products, product) = (self.products, self.ids[of]);
         let is_of_both = matches!(call, Call::InsertMany(_));
@@ -121,17 +129,20 @@ impl Model<'_> {
                     assert_eq!(inserted.unwrap_err(), ErrorKind::AlreadyExists);
                 } else {
                     reviews.insert(id, day);
-                    assert_eq!(inserted.unwrap().in_subset, is_shown(reviews, id));
+                    assert_eq!(inserted.unwrap().in_subset, self.is_shown(reviews, id));
                 }
             }
-            Call::Update(id, published) => {
-                let set = doc! { "published_date": day(published) };
-                let updated = kind(products.update(product, id, set).await);
+            Call::Update(id, days) | Call::Latest(id, days) | Call::Shift(id, days) => {
+                let updated = kind(products.update(product, id, update(&call)).await);
                 match reviews.get_mut(&id) {
                     None => assert_eq!(updated.unwrap_err(), ErrorKind::ChildNotFound),
                     Some(stored) => {
-                        *stored = published;
-                        assert_eq!(updated.unwrap().in_subset, is_shown(reviews, id));
+                        *stored = match call {
+                            Call::Latest(..) => days.max(*stored),
+                            Call::Shift(..) => *stored + days,
+                            _ => days,
+                        };
+                        assert_eq!(updated.unwrap().in_subset, self.is_shown(reviews, id));
                     }
                 }
             }
@@ -141,7 +152,7 @@ impl Model<'_> {
                     None => assert_eq!(replaced.unwrap_err(), ErrorKind::ChildNotFound),
                     Some(stored) => {
                         *stored = day;
-                        assert_eq!(replaced.unwrap().in_subset, is_shown(reviews, id));
+                        assert_eq!(replaced.unwrap().in_subset, self.is_shown(reviews, id));
                     }
                 }
             }
@@ -151,7 +162,11 @@ impl Model<'_> {
             }
             Call::Rebuild => {
                 let rebuilt = products.rebuild(product).await.unwrap();
-                assert_eq!(rebuilt.embedded, reviews.len().min(SIZE) as u64);
+                let shown = self.kind.shown(reviews);
+                assert_eq!(
+                    rebuilt.embedded,
+                    shown.iter().map(|(_, ids)| ids.len() as u64).sum::<u64>()
+                );
             }
             Call::Get => {
                 let shown = products.get(product).await.unwrap().unwrap().reviews;
@@ -225,9 +240,8 @@ impl Model<'_> {
         let refused = match call {
             Call::Insert(id, day) => kind(products.insert(&review_of(product, id, day)).await).map(drop),
             Call::Replace(id, day) => kind(products.replace(&review_of(product, id, day)).await).map(drop),
-            Call::Update(id, published) => {
-                let set = doc! { "published_date": day(published) };
-                kind(products.update(product, id, set).await).map(drop)
+            Call::Update(id, _) | Call::Latest(id, _) | Call::Shift(id, _) => {
+                kind(products.update(product, id, update(&call)).await).map(drop)
             }
             Call::Delete(id) => kind(products.delete(product, id).await).map(drop),
             Call::Rebuild => kind(products.rebuild(product).await).map(drop),
@@ -261,14 +275,13 @@ impl Model<'_> {
         let (Some(parent), Some(reviews)) = (parent, reviews) else {
             return;
         };
-        let shown = parent.get_array("reviews").into_iter().flatten();
-        let shown: Vec<_> = shown.map(|review| of_document(review.as_document().unwrap())).collect();
-        let first = in_order(reviews).into_iter().take(SIZE);
-        assert_eq!(shown, first.map(|id| (id, day(reviews[&id]))).collect::<Vec<_>>());
-        if self.total {
-            let total = parent.get_i64("review_count").unwrap_or(0);
-            assert_eq!(total, reviews.len() as i64);
+        for (field, ids) in self.kind.shown(reviews) {
+            let shown = parent.get_array(field).into_iter().flatten();
+            let shown: Vec<_> = shown.map(|review| of_document(review.as_document().unwrap())).collect();
+            let expected: Vec<_> = ids.into_iter().map(|id| (id, day(reviews[&id]))).collect();
+            assert_eq!(shown, expected, "{field}");
         }
+        self.kind.compare(&parent, reviews);
     }
 }
 
@@ -276,29 +289,24 @@ impl Model<'_> {
 async fn random_calls() {
     testkit::run(async |db| {
         let mut kinds = Vec::new();
-        for (consistency, total) in BOTH
+        for (consistency, kind) in BOTH
             .into_iter()
-            .flat_map(|consistency| [(consistency, false), (consistency, true)])
+            .flat_map(|consistency| Kind::ALL.map(|kind| (consistency, kind)))
         {
             let database = db.plain_client().database(db.database().name());
-            let products = builder(&database).subset_size(SIZE as u32).consistency(consistency);
-            let products = if total {
-                products.total_field("review_count")
-            } else {
-                products
-            };
-            let products: Products = products.build().unwrap();
+
+            let products = kind.repository(builder(&database).consistency(consistency));
             products.ensure_indexes().replace_settings().await.unwrap();
-            kinds.push((products, total));
+            kinds.push((products, kind));
         }
         check_random(call(), async |Sequence { number, variant, calls }| {
-            let (products, total) = &kinds[variant % kinds.len()];
+            let (products, kind) = &kinds[variant % kinds.len()];
             products.ensure_indexes().replace_settings().await.unwrap();
             let id = i32::try_from(number).unwrap() * 2;
             let mut model = Model {
                 db,
                 products,
-                total: *total,
+                kind: *kind,
                 ids: [id, id + 1],
                 stored: [None, None],
                 gone: [false; 2],

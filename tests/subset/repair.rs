@@ -6,7 +6,7 @@ use mongo_patterns::subset::{Consistency, Finding, Problem, Repaired, Unrepaired
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::all;
+use crate::common::support::{all, until_blocked};
 use crate::subset::support::*;
 
 async fn found(products: &Products) -> Vec<(Bson, Problem)> {
@@ -127,23 +127,6 @@ async fn all_subsets_are_rebuilt_on_the_server() {
     .await;
 }
 
-/// Waits until an operation of the test's client on the server waits for a transaction.
-async fn until_a_write_waits(db: &TestDatabase) {
-    let of_test = doc! { "currentOp": true, "appName": db.app_name(), "writeConflicts": { "$gt": 0 } };
-    let admin = db.plain_client().database("admin");
-    let waits = async {
-        loop {
-            let found = admin.run_command(of_test.clone()).await.unwrap();
-            if !found.get_array("inprog").unwrap().is_empty() {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    let waits = tokio::time::timeout(std::time::Duration::from_secs(20), waits).await;
-    waits.expect("the rebuild waits for the transaction");
-}
-
 /// A parent that another client writes after the rebuild has read its version is rebuilt by a second aggregation.
 #[tokio::test]
 async fn a_rebuild_checks_again_after_a_concurrent_write() {
@@ -164,7 +147,7 @@ async fn a_rebuild_checks_again_after_a_concurrent_write() {
             let incremented = parents.update_one(doc! { "_id": 4 }, increment).session(&mut session);
             incremented.await.unwrap();
             let commits = async {
-                until_a_write_waits(db).await;
+                until_blocked(db, doc! {}).await;
                 session.commit_transaction().await.unwrap();
             };
             let (rebuilt, ()) = tokio::join!(products.rebuild_all().into_future(), commits);

@@ -73,7 +73,10 @@ async fn every_write_keeps_the_total() {
             check("insert find aggregate update", "update insert find update").await;
             products.replace(&review(50)).await.unwrap();
             check("find update find aggregate update", "update update find update").await;
-            products.update(1, 3, doc! { "review_author": "Trina" }).await.unwrap();
+            products
+                .update(1, 3, doc! { "$set": { "review_author": "Trina" } })
+                .await
+                .unwrap();
             check("find update find aggregate update", "update update find update").await;
             for found in [true, false] {
                 assert_eq!(products.delete(1, 50).await.unwrap().found, found);

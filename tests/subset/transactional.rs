@@ -122,7 +122,7 @@ async fn a_transaction_with_a_conflict_writes_the_product_first() {
         );
         assert_eq!(sent.matches("insert").count(), 2, "{sent}");
         for expected in ["update update find update", "update find update"] {
-            products.update(1, 20, doc! { "stars": 5 }).await.unwrap();
+            products.update(1, 20, doc! { "$set": { "stars": 5 } }).await.unwrap();
             assert_eq!(names(db), format!("{expected} commitTransaction"));
         }
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
@@ -165,7 +165,10 @@ async fn concurrent_transactions_need_only_one_connection() {
                         let inserted = products.insert(&review_of(parent, id, id.into())).await.unwrap();
                         assert!(inserted.wrote_parent);
                     }
-                    products.update(parent, writer * 10, doc! { "stars": 5 }).await.unwrap();
+                    products
+                        .update(parent, writer * 10, doc! { "$set": { "stars": 5 } })
+                        .await
+                        .unwrap();
                     assert!(products.delete(parent, writer * 10 + 1).await.unwrap().found);
                 })
             };

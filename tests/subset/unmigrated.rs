@@ -52,7 +52,10 @@ async fn no_call_loses_reviews_that_are_not_migrated() {
                     "insert_many",
                 );
                 refused(
-                    products.update(id, 3, doc! { "review_author": "x" }).await.map(drop),
+                    products
+                        .update(id, 3, doc! { "$set": { "review_author": "x" } })
+                        .await
+                        .map(drop),
                     "update",
                 );
                 refused(products.replace(&review_of(id, 3, 9)).await.map(drop), "replace");

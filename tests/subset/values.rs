@@ -134,7 +134,7 @@ async fn hostile_ids_and_values_are_stored_literally() {
                     let new = doc! { "product_id": parent, "review_id": id, "text": "$name", "a": { "b": "$$REMOVE" } };
                     products.insert(&new).await.unwrap();
                     products
-                        .update(parent.clone(), id.clone(), doc! { "text": "$product_id" })
+                        .update(parent.clone(), id.clone(), doc! { "$set": { "text": "$product_id" } })
                         .await
                         .unwrap();
                 }
@@ -189,7 +189,7 @@ async fn a_callers_transaction_is_atomic() {
                     .session(&mut session)
                     .await
                     .unwrap();
-                let set = doc! { "review_author": "Hans" };
+                let set = doc! { "$set": { "review_author": "Hans" } };
                 products.update(1, 52, set).session(&mut session).await.unwrap();
                 products.replace(&review(18)).session(&mut session).await.unwrap();
                 assert!(products.delete(1, 19).session(&mut session).await.unwrap().found);
@@ -252,7 +252,7 @@ async fn fields_of_deprecated_types_are_stored_unchanged() {
             for (id, value) in (1..).zip(values.clone()) {
                 products.insert(&review(id, value.clone())).await.unwrap();
                 products
-                    .update(1, id, doc! { "published_date": value.clone() })
+                    .update(1, id, doc! { "$set": { "published_date": value.clone() } })
                     .await
                     .unwrap();
                 products.replace(&review(id, value.clone())).await.unwrap();

@@ -50,7 +50,7 @@ async fn the_round_trips_of_every_write() {
                 assert_eq!(after, before, "a review outside the subset does not write the product");
             }
 
-            let set = doc! { "review_author": "Trina" };
+            let set = doc! { "$set": { "review_author": "Trina" } };
             let updated = products.update(1, 200, set).await.unwrap();
             assert!(updated.in_subset && updated.modified);
             assert_eq!(names(db), expected("find update find update", "update find update"));
@@ -105,7 +105,10 @@ async fn a_wrong_guess_costs_only_round_trips() {
         let inserted = products.insert(&review(1)).await.unwrap();
         assert!(inserted.wrote_parent && !inserted.in_subset);
         assert_eq!(names(db), "insert aggregate update");
-        other.update(1, 200, doc! { "published_date": day(300) }).await.unwrap();
+        other
+            .update(1, 200, doc! { "$set": { "published_date": day(300) } })
+            .await
+            .unwrap();
         product(db).update_one(doc! { "_id": 1 }, pop).await.unwrap();
         names(db);
         assert!(products.insert(&review(2)).await.unwrap().wrote_parent);
@@ -210,7 +213,7 @@ async fn the_documents_that_a_write_examines() {
         products.insert_many(&others).await.unwrap();
         db.recorder().clear();
         products
-            .update(1, 250, doc! { "published_date": day(900) })
+            .update(1, 250, doc! { "$set": { "published_date": day(900) } })
             .await
             .unwrap();
         let commands = db.recorder().commands();
@@ -238,7 +241,7 @@ async fn a_refused_write_stores_nothing() {
                 error.kind()
             };
             let lost = review_of(2, 1, 1);
-            let missing = doc! { "review_author": "Pablo" };
+            let missing = doc! { "$set": { "review_author": "Pablo" } };
             assert_eq!(kind(products.insert(&lost).await.unwrap_err()), ErrorKind::NotFound);
             assert_eq!(kind(products.replace(&lost).await.unwrap_err()), ErrorKind::NotFound);
             assert_eq!(
@@ -257,17 +260,18 @@ async fn a_refused_write_stores_nothing() {
                 kind(products.update(1, 9, missing).await.unwrap_err()),
                 ErrorKind::ChildNotFound
             );
-            for set in [
+            for update in [
                 doc! {},
-                doc! { "product_id": 2 },
-                doc! { "review_id": 2 },
-                doc! { "_id": 2 },
-                doc! { "a.b": 2 },
-                doc! { "$inc": { "a": 1 } },
-                doc! { "published_date": [1] },
+                doc! { "review_author": "Pablo" },
+                doc! { "$set": { "product_id": 2 } },
+                doc! { "$inc": { "review_id": 2 } },
+                doc! { "$unset": { "_id.x": "" } },
+                doc! { "$set": { "a.$": 2 } },
+                doc! { "$push": { "published_date": 1 } },
+                doc! { "$max": { "published_date": [1] } },
             ] {
                 assert_eq!(
-                    kind(products.update(1, 1, set).await.unwrap_err()),
+                    kind(products.update(1, 1, update).await.unwrap_err()),
                     ErrorKind::InvalidArgument
                 );
             }
@@ -359,8 +363,9 @@ async fn a_field_of_the_order_that_is_removed_puts_the_child_last() {
             let products = products(db, consistency).await;
             fill(&products, 0..11).await;
             for modified in [true, false] {
-                let update = products.update(1, 10, doc! { "stars": 5 });
-                let updated = update.unset(["published_date", "no_such_field"]).await.unwrap();
+                let unset = doc! { "published_date": "", "no_such_field": "" };
+                let update = products.update(1, 10, doc! { "$set": { "stars": 5 }, "$unset": unset });
+                let updated = update.await.unwrap();
                 assert!(!updated.in_subset, "null comes last where the newest are first");
                 assert_eq!(updated.modified, modified);
             }
@@ -368,8 +373,9 @@ async fn a_field_of_the_order_that_is_removed_puts_the_child_last() {
             assert_eq!(stored.get_i32("stars").unwrap(), 5);
             assert!(!stored.contains_key("published_date"));
             assert_eq!(embedded(db).await, (0..10).rev().collect::<Vec<_>>());
-            for field in ["product_id", "review_id", "_id", "a.b"] {
-                let error = products.update(1, 9, doc! {}).unset([field]).await.unwrap_err();
+            for field in ["product_id", "review_id", "_id", "a..b"] {
+                let unset = doc! { "$unset": { field: "" } };
+                let error = products.update(1, 9, unset).await.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{field}");
             }
         }

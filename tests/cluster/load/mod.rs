@@ -6,6 +6,7 @@ pub mod calls;
 pub mod embedded;
 pub mod flat;
 pub mod history;
+pub mod history_changes;
 pub mod outlier;
 pub mod stage;
 pub mod subset;

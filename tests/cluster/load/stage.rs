@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongo_patterns::history::WriteForm;
 use mongo_patterns::subset::Followed;
 use mongo_patterns::{Error, ErrorKind};
 use mongodb::bson::{Bson, Document, doc};
@@ -16,6 +17,7 @@ use tokio::time::{sleep, timeout};
 use super::bucket::{Judged, Ledger, Level};
 use super::calls::Load;
 use super::embedded::Addresses;
+use super::history_changes::Changes;
 use super::outlier::Sales;
 use super::subset::Reviews;
 use super::{flat, subset};
@@ -31,6 +33,7 @@ pub struct Stage {
     pub ledgers: [Arc<Ledger>; 2],
     sales: [Arc<Sales>; 2],
     addresses: Arc<Addresses>,
+    changes: Arc<Changes>,
     reviews: Arc<Reviews>,
     tasks: Vec<JoinHandle<()>>,
     migrator: JoinHandle<(u64, u64)>,
@@ -122,6 +125,14 @@ impl Stage {
             let patrons = addresses.repository(&database);
             tasks.push(tokio::spawn(Arc::clone(&addresses).write(patrons)));
         }
+        let changes = Changes::new(&load);
+        for form in [WriteForm::Transaction, WriteForm::CompareAndSet] {
+            let policies = Changes::repository(&other_client(uri, "test").await, form);
+            policies.ensure_indexes().await.unwrap();
+            for _ in 0..2 {
+                tasks.push(tokio::spawn(Arc::clone(&changes).write(policies.clone(), form)));
+            }
+        }
         let reviews = Reviews::new(&load);
         subset::prepare(&database).await;
         for consistency in BOTH {
@@ -141,6 +152,7 @@ impl Stage {
             ledgers,
             sales,
             addresses,
+            changes,
             reviews,
             tasks,
             migrator,
@@ -176,6 +188,7 @@ impl Stage {
         }
         let patrons = self.addresses.repository(&self.database);
         by_kind.push(("embedded children", self.addresses.judge(&patrons).await));
+        by_kind.push(("history changes", self.changes.judge(&self.database).await));
         let (reviews, repaired) = self.reviews.judge(&self.database).await;
         let stored = Stored {
             by_kind,

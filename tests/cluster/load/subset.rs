@@ -85,7 +85,7 @@ impl Reviews {
             lock(&self.expected).insert(id, review.review_author);
             if n % 3 == 0 {
                 let author = format!("Pablo {n}");
-                let set = || doc! { "review_author": author.as_str() };
+                let set = || doc! { "$set": { "review_author": author.as_str() } };
                 self.until_done(update, n, || products.update(product, id, set())).await;
                 lock(&self.expected).insert(id, author.clone());
             }

@@ -38,6 +38,17 @@ async fn shown(trades: &Trades) -> Vec<i64> {
     items.iter().map(|item| item.n).collect()
 }
 
+/// Waits until a condition holds, and asks for it without a pause.
+async fn until(condition: &str, holds: impl AsyncFn() -> bool) {
+    let waits = async {
+        while !holds().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    let waits = tokio::time::timeout(Duration::from_secs(60), waits).await;
+    waits.unwrap_or_else(|_| panic!("not after a minute: {condition}"));
+}
+
 /// Kills the primary with an item that no other node has.
 pub async fn check(set: &mut ReplicaSet, ledger: &Ledger, database: &Database) {
     let by_default = ledger.repository(database, Level::Default);
@@ -53,9 +64,10 @@ pub async fn check(set: &mut ReplicaSet, ledger: &Ledger, database: &Database) {
             let date = DateTime::now();
             trades.append(&KEY, &Trade { n, date }).await
         });
-        while !shown(&by_default).await.contains(&n) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until("a read returns the item", async || {
+            shown(&by_default).await.contains(&n)
+        })
+        .await;
         // Requests of the secondaries that were sent before still get data.
         match tokio::time::timeout(Duration::from_millis(300), &mut append).await {
             Ok(appended) => drop(appended.unwrap().unwrap()),
@@ -71,9 +83,8 @@ pub async fn check(set: &mut ReplicaSet, ledger: &Ledger, database: &Database) {
     assert_eq!(shown(&by_majority).await, acknowledged);
     let resume = async {
         let admin = primary.database("admin");
-        while admin.run_command(doc! { "hello": 1 }).await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let has_ended = async || admin.run_command(doc! { "hello": 1 }).await.is_err();
+        until("the primary has ended", has_ended).await;
         replicate(&secondaries, "off").await;
     };
     let (killed, ()) = tokio::join!(set.kill_primary(), resume);

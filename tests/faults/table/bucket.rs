@@ -122,6 +122,12 @@ pub(super) async fn found(trades: &Trades) -> Vec<String> {
     found
 }
 
+fn view(histories: &Histories) -> Collection<Document> {
+    let trades = histories.plain.collection();
+    let database = trades.client().database(&trades.namespace().db);
+    database.collection("all_trades")
+}
+
 impl Model for Histories {
     const PATTERN: &'static str = "bucket";
     const COLLECTIONS: &'static [&'static str] = &["trades"];
@@ -252,7 +258,7 @@ fn single_items() -> Vec<Operation<Histories>> {
         }),
         Operation::<Histories>::new(Atomic, "BucketRepository::update_item", "", |m| {
             Box::pin(async move {
-                let set = doc! { "date": at(SECOND + 50) };
+                let set = doc! { "$set": { "date": at(SECOND + 50) } };
                 text(m.with_ids.update_item(&1, 4_i64, set).await)
             })
         }),
@@ -279,6 +285,14 @@ fn upkeep() -> Vec<Operation<Histories>> {
         })
     }
     vec![
+        Operation::<Histories>::new(Steps, "BucketRepository::create_view", "", |m| {
+            Box::pin(async move { text(m.with_ids.create_view("all_trades").await) })
+        })
+        .prepare(|m| Box::pin(async move { view(m).drop().await.unwrap() })),
+        Operation::<Histories>::new(Steps, "BucketRepository::create_view", "that exists", |m| {
+            Box::pin(async move { text(m.with_ids.create_view("all_trades").await) })
+        })
+        .prepare(|m| Box::pin(async move { m.with_ids.create_view("all_trades").await.unwrap() })),
         Operation::<Histories>::new(Steps, "BucketRepository::ensure_indexes", "", |m| {
             Box::pin(async move { text(m.with_ids.ensure_indexes().await) })
         })
@@ -336,6 +350,17 @@ fn reads() -> Vec<Operation<Histories>> {
                 let keys: Result<Vec<u32>, _> = m.plain.keys().stream().try_collect().await;
                 text(keys)
             })
+        }),
+        Operation::<Histories>::new(Reads, "BucketRepository::find_items + FindItems::stream", "", |m| {
+            Box::pin(async move {
+                let order = doc! { "customerId": 1, "n": 1 };
+                let found = m.plain.find_items(doc! { "n": { "$gt": 2 } }).sort(order);
+                let found: Result<Vec<_>, _> = found.stream().try_collect().await;
+                text(found)
+            })
+        }),
+        Operation::<Histories>::new(Reads, "BucketRepository::find_items + FindItems::explain", "", |m| {
+            Box::pin(async move { text(m.plain.find_items(doc! { "n": 3 }).explain().await) })
         }),
         Operation::<Histories>::new(Reads, "BucketRepository::item", "", |m| {
             Box::pin(async move { text(m.with_ids.item(&1, 4_i64).await) })

@@ -120,7 +120,13 @@ fn writes() -> Vec<Operation<Library>> {
             })
         }),
         Operation::<Library>::new(Atomic, "EmbeddedRepository::update_child", "", |m| {
-            Box::pin(async move { text(m.patrons.update_child("joe", 1, doc! { "zip": "54321" }).await) })
+            Box::pin(async move {
+                text(
+                    m.patrons
+                        .update_child("joe", 1, doc! { "$set": { "zip": "54321" } })
+                        .await,
+                )
+            })
         }),
         Operation::<Library>::new(Atomic, "EmbeddedRepository::reorder_children", "", |m| {
             Box::pin(async move { text(m.patrons.reorder_children("joe", [2, 0, 1]).await) })

@@ -9,21 +9,29 @@
 //! table, and `cargo xtask long faults` and `drops` run all.
 
 mod bucket;
+mod bucket_figures;
 mod bucket_migrations;
+mod bucket_windows;
 mod case;
 mod complete;
 pub(crate) mod dropped;
 mod embedded;
 mod fault;
+mod history;
+mod history_follow;
+mod history_migrations;
 mod operation;
 mod outlier;
+mod reference;
 mod report;
 mod routing;
 mod routing_rules;
 mod sessions;
 mod shard_keys;
 mod subset;
+mod subset_computed;
 mod subset_migrations;
+mod subset_several;
 mod workers;
 
 use workers::{Extent, Table, Work};
@@ -42,6 +50,8 @@ fn every_command_and_every_fault() {
 fn table() -> Table {
     let mut table = Table::default();
     table.add::<bucket::Histories>();
+    table.add::<bucket_figures::Figured>();
+    table.add::<bucket_windows::Windowed>();
     table.add::<bucket_migrations::Migrations>();
     table.add::<bucket_migrations::Sizes>();
     table.add::<subset::Shop>();
@@ -49,6 +59,10 @@ fn table() -> Table {
     table.add::<embedded::Library>();
     table.add::<embedded::Migrations>();
     table.add::<outlier::Shop>();
+    table.add::<history::Office>();
+    table.add::<history_follow::Followed>();
+    table.add::<history_migrations::Migrations>();
+    table.add::<reference::Sales>();
     table
 }
 

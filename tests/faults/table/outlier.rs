@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::TryStreamExt;
 use futures::future::LocalBoxFuture;
-use mongo_patterns::outlier::{OutlierRepository, Problem, Repaired};
+use mongo_patterns::outlier::{OutlierRepository, OutlierRepositoryBuilder, Problem, Repaired};
 use mongo_patterns::{Error, ErrorKind};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
@@ -73,6 +73,15 @@ fn inspect(sales: &[Document], extras: &[Document]) -> (Vec<String>, Vec<String>
     (facts, wrong)
 }
 
+fn builder<D, E>(sales: &Collection<Document>, extras: &Collection<Document>) -> OutlierRepositoryBuilder<D, E> {
+    OutlierRepository::builder(sales.clone(), extras.clone())
+        .array_field("customers_purchased")
+        .parent_field("book_id")
+        .threshold(THRESHOLD as u32)
+        .max_extras_elements(CAP as u32)
+        .retry(retry_policy())
+}
+
 impl Shop {
     fn catalog(&self) -> Collection<Document> {
         let database = self.sales.client().database(&self.sales.namespace().db);
@@ -86,17 +95,9 @@ impl Model for Shop {
 
     fn new(of: Of<'_>) -> Self {
         let (sales, extras) = (of.collection("sales"), of.collection("extra_sales"));
-        let builder = || {
-            OutlierRepository::builder(sales.clone(), extras.clone())
-                .array_field("customers_purchased")
-                .parent_field("book_id")
-                .threshold(THRESHOLD as u32)
-                .max_extras_elements(CAP as u32)
-                .retry(retry_policy())
-        };
         Self {
-            books: builder().build().unwrap(),
-            unique: builder().unique_elements().build().unwrap(),
+            books: builder(&sales, &extras).build().unwrap(),
+            unique: builder(&sales, &extras).unique_elements().build().unwrap(),
             sales,
             extras,
         }
@@ -126,6 +127,12 @@ impl Model for Shop {
                 read.push(format!("book {id}"));
                 read.extend(book.customers_purchased.iter().map(|user| format!("{id}: {user:?}")));
             }
+        }
+        let orders: OutlierRepository<Document, Document> = builder(&self.sales, &self.extras).build().unwrap();
+        if let Some(book) = orders.get_full(6).await.unwrap() {
+            let elements = book.get_array("customers_purchased").unwrap();
+            read.push("book 6".to_owned());
+            read.extend(elements.iter().map(|order| format!("6: {order}")));
         }
         Some(read)
     }
@@ -163,6 +170,7 @@ impl Model for Shop {
 
     fn operations() -> Vec<Operation<Self>> {
         let mut operations = pushes();
+        operations.extend(updates());
         operations.extend(whole_documents());
         operations.extend(upkeep());
         operations.extend(reads());
@@ -227,6 +235,37 @@ fn pushes() -> Vec<Operation<Shop>> {
             Box::pin(async move { text(m.books.remove(1, &users(80..81)[0]).await) })
         }),
     ]
+}
+
+fn updates() -> Vec<Operation<Shop>> {
+    const UPDATE: &str = "OutlierRepository::update_element";
+    vec![
+        Operation::<Shop>::new(Atomic, UPDATE, "in the array", |m| {
+            Box::pin(async move { text(m.books.update_element(6, doc! { "user": 1 }, gift()).await) })
+        })
+        .prepare(orders),
+        Operation::<Shop>::new(Atomic, UPDATE, "in an overflow document", |m| {
+            Box::pin(async move { text(m.books.update_element(6, doc! { "user": 4 }, gift()).await) })
+        })
+        .prepare(orders),
+    ]
+}
+
+pub(super) fn gift() -> Document {
+    doc! { "$set": { "gift": true } }
+}
+
+/// Inserts book 6, whose customers are documents.
+pub(super) fn orders(m: &Shop) -> LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
+        let users = |range: std::ops::Range<i32>| range.map(|user| doc! { "user": user }).collect::<Vec<_>>();
+        let mut main = flagged(6, 0..0);
+        main.insert("customers_purchased", users(0..3));
+        m.sales.insert_one(main).await.unwrap();
+        let mut overflow = extra(6, 0, 0..2);
+        overflow.insert("customers_purchased_extra", users(3..5));
+        m.extras.insert_one(overflow).await.unwrap();
+    })
 }
 
 fn whole_documents() -> Vec<Operation<Shop>> {

@@ -11,7 +11,10 @@ use mongodb::bson::{Bson, Document, doc};
 use super::case::Case;
 use super::operation::Model;
 use super::routing_rules::{BROADCAST, Broadcast, SHARD_KEYS, UNSHARDED};
-use super::{bucket, bucket_migrations, embedded, outlier, subset, subset_migrations};
+use super::{
+    bucket, bucket_figures, bucket_migrations, bucket_windows, embedded, history, history_follow, history_migrations,
+    outlier, reference, subset, subset_migrations,
+};
 
 /// The shards that a command reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,12 +30,13 @@ pub(super) enum Route {
 }
 
 /// Commands that read or change no documents, or continue another command.
-const WITHOUT_DOCUMENTS: [&str; 12] = [
+const WITHOUT_DOCUMENTS: [&str; 13] = [
     "abortTransaction",
     "collMod",
     "commitTransaction",
     "create",
     "createIndexes",
+    "drop",
     "dropIndexes",
     "endSessions",
     "getMore",
@@ -186,6 +190,8 @@ async fn check<M: Model>(used: &mut BTreeSet<usize>) {
 async fn every_command_reaches_one_shard_or_has_a_reason() {
     let mut used = BTreeSet::new();
     check::<bucket::Histories>(&mut used).await;
+    check::<bucket_figures::Figured>(&mut used).await;
+    check::<bucket_windows::Windowed>(&mut used).await;
     check::<bucket_migrations::Migrations>(&mut used).await;
     check::<bucket_migrations::Sizes>(&mut used).await;
     check::<outlier::Shop>(&mut used).await;
@@ -193,6 +199,10 @@ async fn every_command_reaches_one_shard_or_has_a_reason() {
     check::<subset_migrations::Shop>(&mut used).await;
     check::<embedded::Library>(&mut used).await;
     check::<embedded::Migrations>(&mut used).await;
+    check::<history::Office>(&mut used).await;
+    check::<history_follow::Followed>(&mut used).await;
+    check::<history_migrations::Migrations>(&mut used).await;
+    check::<reference::Sales>(&mut used).await;
     assert!(BROADCAST.iter().all(|rule| !rule.reason.is_empty()));
     let unused: Vec<&Broadcast> = BROADCAST
         .iter()

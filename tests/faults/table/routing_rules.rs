@@ -3,13 +3,17 @@
 use super::routing::Route;
 
 /// The collections of the operations, and the fields by which the documentation shards them.
-pub(super) const SHARD_KEYS: [(&str, &str); 6] = [
+pub(super) const SHARD_KEYS: [(&str, &str); 10] = [
     ("trades", "customerId"),
     ("sales", "_id"),
     ("extra_sales", "book_id"),
     ("product", "_id"),
     ("review", "product_id"),
     ("patron", "_id"),
+    ("currentPolicies", "policyId"),
+    ("policyRevisions", "policyId"),
+    ("orders", "_id"),
+    ("customers", "_id"),
 ];
 
 /// Collections of the operations for which the documentation names no shard key, and the reason.
@@ -68,9 +72,29 @@ const fn of(
 
 use Route::{All, Listed};
 
+/// The scans of a history, and the reads of some of its documents.
+const HISTORY_SCAN: &[(&str, &str, Route)] = &[
+    ("aggregate", "currentPolicies", All),
+    ("aggregate", "policyRevisions", All),
+    ("find", "currentPolicies", Listed),
+    ("find", "policyRevisions", Listed),
+];
+
+/// The scans of references, and the reads of some of their sources.
+const REFERENCE_SCAN: &[(&str, &str, Route)] = &[
+    ("find", "orders", All),
+    ("find", "orders", Listed),
+    ("find", "customers", Listed),
+    ("count", "orders", All),
+    ("update", "orders", All),
+];
+
+const COPIES: &str = "documents with references to one source are on any shard, as documented";
+const SOURCES: &str = "reads all sources of a document by one command";
+
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 23] = [
+pub(super) const BROADCAST: [Broadcast; 37] = [
     of(
         "bucket",
         "page",
@@ -84,7 +108,20 @@ pub(super) const BROADCAST: [Broadcast; 23] = [
         &[("aggregate", "trades", All)],
     ),
     of("bucket", "keys", WHOLE, &[("find", "trades", All)]),
+    of(
+        "bucket",
+        "find_items",
+        "a filter without the key finds items of all keys",
+        &[("aggregate", "trades", All)],
+    ),
     of("bucket", "verify", WHOLE, &[("aggregate", "trades", All)]),
+    of("bucket", "rebuild_figures", WHOLE, &[("update", "trades", All)]),
+    of(
+        "bucket",
+        "remove_all_before",
+        WHOLE,
+        &[("find", "trades", All), ("delete", "trades", All)],
+    ),
     of(
         "bucket",
         "verify",
@@ -197,4 +234,51 @@ pub(super) const BROADCAST: [Broadcast; 23] = [
             ("find", "patron", All),
         ],
     ),
+    of("history", "verify", WHOLE, HISTORY_SCAN),
+    of("history", "repair", WHOLE, HISTORY_SCAN),
+    of(
+        "history",
+        "follow",
+        "reads the changes of the whole collection, and repairs all documents at first",
+        &[
+            ("aggregate", "currentPolicies", All),
+            ("aggregate", "policyRevisions", All),
+            ("find", "currentPolicies", All),
+            ("find", "currentPolicies", Listed),
+            ("find", "policyRevisions", Listed),
+        ],
+    ),
+    of(
+        "history",
+        "migrate_existing",
+        MIGRATED,
+        &[
+            ("aggregate", "currentPolicies", All),
+            ("aggregate", "policyRevisions", All),
+            ("update", "currentPolicies", All),
+            ("find", "policyRevisions", All),
+            ("delete", "policyRevisions", All),
+        ],
+    ),
+    of("reference", "insert", SOURCES, &[("find", "customers", Listed)]),
+    of("reference", "get", SOURCES, &[("find", "customers", Listed)]),
+    of("reference", "update_source", COPIES, &[("update", "orders", All)]),
+    of(
+        "reference",
+        "delete_source",
+        COPIES,
+        &[("find", "orders", All), ("update", "orders", All)],
+    ),
+    of(
+        "reference",
+        "sweep",
+        COPIES,
+        &[
+            ("aggregate", "orders", All),
+            ("find", "customers", Listed),
+            ("update", "orders", All),
+        ],
+    ),
+    of("reference", "verify", WHOLE, REFERENCE_SCAN),
+    of("reference", "repair", WHOLE, REFERENCE_SCAN),
 ];

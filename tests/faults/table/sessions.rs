@@ -1,18 +1,21 @@
 //! Calls in a transaction of the caller: they do not retry, and the abort of the transaction undoes a failed call.
 
+mod orders;
+
 use std::fmt::Debug;
 
 use futures::TryStreamExt;
 use futures::future::LocalBoxFuture;
 use mongo_patterns::{Error, ErrorKind};
-use mongodb::bson::doc;
+use mongodb::bson::{DateTime, doc};
 use mongodb::{Client, ClientSession};
 
 use super::operation::Operation;
 use super::operation::Promise::{self, Atomic, PrefixOnce, Reads};
-use super::{bucket, embedded, outlier, subset};
+use super::{bucket, embedded, history, outlier, subset};
 use crate::common::support::{SECOND, Trade, at, spread};
 use crate::embedded::support::{address, patron};
+use crate::history::support::{policy, push};
 use crate::outlier::support::{book, users};
 use crate::subset::support::{day, review_of};
 
@@ -50,6 +53,8 @@ fn operation<M>(
     }
 }
 
+pub(in crate::faults::table) use orders::of_orders;
+
 const IN: &str = "in the caller's transaction";
 
 pub(super) fn of_buckets() -> Vec<Operation<bucket::Histories>> {
@@ -86,7 +91,7 @@ pub(super) fn of_buckets() -> Vec<Operation<bucket::Histories>> {
         }),
         operation::<M>(Atomic, "BucketRepository::update_item", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
-                let set = doc! { "date": at(SECOND + 50) };
+                let set = doc! { "$set": { "date": at(SECOND + 50) } };
                 m.with_ids.update_item(&1, 4_i64, set).session(s).await
             }))
         }),
@@ -162,6 +167,13 @@ pub(super) fn of_outliers() -> Vec<Operation<outlier::Shop>> {
                 m.books.remove(1, &users(5..6)[0]).session(s).await
             }))
         }),
+        operation::<M>(Atomic, "OutlierRepository::update_element", IN, |m| {
+            Box::pin(transaction(m.sales.client(), async |s| {
+                let user = doc! { "user": 4 };
+                m.books.update_element(6, user, outlier::gift()).session(s).await
+            }))
+        })
+        .prepare(outlier::orders),
         operation::<M>(Atomic, "OutlierRepository::insert", IN, |m| {
             Box::pin(transaction(m.sales.client(), async |s| {
                 m.books.insert(&book(5, 9)).session(s).await
@@ -222,7 +234,7 @@ pub(super) fn of_subsets() -> Vec<Operation<subset::Shop>> {
         .retry_errors(subset::EXISTS),
         operation::<M>(Atomic, "SubsetRepository::update", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
-                let later = doc! { "published_date": day(30) };
+                let later = doc! { "$set": { "published_date": day(30) } };
                 m.transactional.update(1, 0, later).session(s).await
             }))
         }),
@@ -294,7 +306,7 @@ pub(super) fn of_parents() -> Vec<Operation<embedded::Library>> {
         operation::<M>(Atomic, "EmbeddedRepository::update_child", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 m.patrons
-                    .update_child("joe", 1, doc! { "zip": "54321" })
+                    .update_child("joe", 1, doc! { "$set": { "zip": "54321" } })
                     .session(s)
                     .await
             }))
@@ -312,6 +324,74 @@ pub(super) fn of_parents() -> Vec<Operation<embedded::Library>> {
         operation::<M>(Reads, "EmbeddedRepository::child", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 m.patrons.child("joe", 1).session(s).await
+            }))
+        }),
+    ]
+}
+
+pub(super) fn of_policies() -> Vec<Operation<history::Office>> {
+    type M = history::Office;
+    vec![
+        operation::<M>(Atomic, "HistoryRepository::insert", IN, |m| {
+            Box::pin(transaction(m.current.client(), async |s| {
+                m.marks.insert(&policy(4)).session(s).await.map(drop)
+            }))
+        })
+        .retry_errors(&[ErrorKind::AlreadyExists]),
+        operation::<M>(Atomic, "HistoryRepository::update", IN, |m| {
+            Box::pin(transaction(m.current.client(), async |s| {
+                let update = m.transactions.update(1, push("car")).expecting(3);
+                update.session(s).await.map(drop)
+            }))
+        })
+        .retry_errors(&[ErrorKind::RevisionMismatch]),
+        operation::<M>(Atomic, "HistoryRepository::replace", IN, |m| {
+            Box::pin(transaction(m.current.client(), async |s| {
+                m.marks.replace(1, &policy(1)).expecting(3).session(s).await.map(drop)
+            }))
+        })
+        .retry_errors(&[ErrorKind::RevisionMismatch]),
+        operation::<M>(Atomic, "HistoryRepository::restore", IN, |m| {
+            Box::pin(transaction(m.current.client(), async |s| {
+                m.transactions.restore(1, 2).expecting(3).session(s).await.map(drop)
+            }))
+        })
+        .retry_errors(&[ErrorKind::RevisionMismatch]),
+        operation::<M>(Atomic, "HistoryRepository::delete", IN, |m| {
+            Box::pin(transaction(m.current.client(), async |s| {
+                m.marks.delete(1).session(s).await.map(drop)
+            }))
+        }),
+        operation::<M>(Atomic, "HistoryRepository::prune", IN, |m| {
+            Box::pin(transaction(m.current.client(), async |s| {
+                m.transactions.prune(1).keep_last(1).session(s).await.map(drop)
+            }))
+        }),
+        operation::<M>(Reads, "HistoryRepository::get", IN, |m| {
+            Box::pin(transaction(m.current.client(), async |s| {
+                m.transactions.get(1).session(s).await.map(|now| now.is_some())
+            }))
+        }),
+        operation::<M>(Reads, "HistoryRepository::at", IN, |m| {
+            Box::pin(transaction(m.current.client(), async |s| {
+                m.transactions.at(1, 2).session(s).await.map(|at| at.is_some())
+            }))
+        }),
+        operation::<M>(Reads, "HistoryRepository::as_of", IN, |m| {
+            Box::pin(transaction(m.current.client(), async |s| {
+                let at = m.transactions.as_of(1, DateTime::MAX).session(s).await;
+                at.map(|at| at.is_some())
+            }))
+        }),
+        operation::<M>(Reads, "HistoryRepository::revisions + Revisions::page", IN, |m| {
+            Box::pin(transaction(m.current.client(), async |s| {
+                let page = m.transactions.revisions(1).session(s).page().await;
+                page.map(|page| page.revisions.len())
+            }))
+        }),
+        operation::<M>(Reads, "HistoryRepository::diff", IN, |m| {
+            Box::pin(transaction(m.current.client(), async |s| {
+                m.transactions.diff(1, 1, 3).session(s).await
             }))
         }),
     ]

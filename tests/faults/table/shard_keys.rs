@@ -4,7 +4,7 @@
 use super::operation::Operation;
 use super::operation::Promise::Reads;
 use super::operation::text;
-use super::{bucket, embedded, outlier, subset};
+use super::{bucket, embedded, history, outlier, reference, subset};
 
 macro_rules! shard_keys {
     ($name:ident, $model:ty, $repository:literal, $field:ident) => {
@@ -25,3 +25,5 @@ shard_keys!(of_buckets, bucket::Histories, "BucketRepository", with_ids);
 shard_keys!(of_outliers, outlier::Shop, "OutlierRepository", books);
 shard_keys!(of_subsets, subset::Shop, "SubsetRepository", eventual);
 shard_keys!(of_parents, embedded::Library, "EmbeddedRepository", patrons);
+shard_keys!(of_policies, history::Office, "HistoryRepository", transactions);
+shard_keys!(of_orders, reference::Sales, "ReferenceRepository", orders);

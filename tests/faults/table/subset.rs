@@ -8,6 +8,8 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Atomic, Prefix, Reads, Steps};
 use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, text};
+use super::subset_computed::{self, Computed, are_figures_correct, has_figures};
+use super::subset_several::{self, Several, has_oldest, is_oldest_correct};
 use crate::subset::support::{Products, Review, builder, day, review_of, truth};
 
 const SIZE: usize = 2;
@@ -18,6 +20,8 @@ pub(super) struct Shop {
     reviews: Collection<Document>,
     pub(super) eventual: Products,
     pub(super) transactional: Products,
+    pub(super) computed: Computed,
+    pub(super) several: Several,
     /// Asks the server which consistency it supports.
     detected: Products,
 }
@@ -36,7 +40,9 @@ pub(super) fn inspect(products: &[Document], reviews: &[Document], size: usize) 
         let id = product.get("_id").unwrap();
         facts.push(format!("product {id}"));
         let stored = product.get_array("reviews").cloned().unwrap_or_default();
-        if stored != truth(id, reviews, size) {
+        let is_correct = (!has_figures(product) || are_figures_correct(product, reviews))
+            && (!has_oldest(product) || is_oldest_correct(product, reviews));
+        if stored != truth(id, reviews, size) || !is_correct {
             wrong.push(format!("{id} stale"));
         }
     }
@@ -107,6 +113,20 @@ pub(super) async fn plant(products: &Collection<Document>, reviews: &Collection<
     reviews.insert_many(children).await.unwrap();
 }
 
+impl Shop {
+    /// Returns the repository with the settings of the stored products.
+    async fn repository(&self) -> &Products {
+        let [products] = documents([&self.products]).await;
+        if products.iter().any(has_figures) {
+            return &self.computed.eventual;
+        }
+        match products.iter().any(has_oldest) {
+            true => &self.several.eventual,
+            false => &self.eventual,
+        }
+    }
+}
+
 impl Model for Shop {
     const PATTERN: &'static str = "subset";
     const COLLECTIONS: &'static [&'static str] = &["product", "review"];
@@ -118,12 +138,14 @@ impl Model for Shop {
             reviews: of.collection("review"),
             eventual: with(Consistency::Eventual),
             transactional: with(Consistency::Transactional),
+            computed: Computed::of(|| of_size(of, SIZE as u32)),
+            several: Several::of(|| of_size(of, SIZE as u32)),
             detected: of_size(of, SIZE as u32).build().unwrap(),
         }
     }
 
     async fn fill(&self) {
-        self.eventual.ensure_indexes().await.unwrap();
+        self.eventual.ensure_indexes().replace_settings().await.unwrap();
         plant(&self.products, &self.reviews).await;
         self.eventual.rebuild_all().await.unwrap();
     }
@@ -145,11 +167,11 @@ impl Model for Shop {
     }
 
     async fn found(&self) -> Vec<String> {
-        found(&self.eventual).await
+        found(self.repository().await).await
     }
 
     async fn repair(&self) {
-        let repaired: Vec<_> = self.eventual.repair().stream().try_collect().await.unwrap();
+        let repaired: Vec<_> = self.repository().await.repair().stream().try_collect().await.unwrap();
         let stale = repaired
             .iter()
             .filter(|repaired| repaired.finding.problem == Problem::Stale);
@@ -163,6 +185,8 @@ impl Model for Shop {
         let mut operations = eventual();
         operations.extend(transactional());
         operations.extend(child_first());
+        operations.extend(subset_computed::operations());
+        operations.extend(subset_several::operations());
         operations.extend(upkeep());
         operations.extend(reads());
         operations.extend(super::sessions::of_subsets());
@@ -196,7 +220,7 @@ fn eventual() -> Vec<Operation<Shop>> {
         .retry_errors(EXISTS),
         Operation::<Shop>::new(Atomic, UPDATE, "eventual", |m| {
             Box::pin(async move {
-                let later = doc! { "published_date": day(30) };
+                let later = doc! { "$set": { "published_date": day(30) } };
                 text(m.eventual.update(1, 0, later).await)
             })
         }),
@@ -224,7 +248,7 @@ fn transactional() -> Vec<Operation<Shop>> {
         .retry_errors(EXISTS),
         Operation::<Shop>::new(Atomic, UPDATE, "in a transaction", |m| {
             Box::pin(async move {
-                let later = doc! { "published_date": day(30) };
+                let later = doc! { "$set": { "published_date": day(30) } };
                 text(m.transactional.update(1, 0, later).await)
             })
         }),
@@ -259,7 +283,7 @@ fn child_first() -> Vec<Operation<Shop>> {
         Operation::<Shop>::new(Atomic, UPDATE, AGAIN, |m| {
             Box::pin(async move {
                 write_first(m).await?;
-                let later = doc! { "published_date": day(30) };
+                let later = doc! { "$set": { "published_date": day(30) } };
                 text(m.transactional.update(1, 0, later).await)
             })
         }),

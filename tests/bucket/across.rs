@@ -1,0 +1,273 @@
+//! Items of all keys: pipelines, views and finds.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::bucket::{BucketRepository, FoundItem};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::IndexModel;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+
+use crate::common::explain::{documents_examined, explained};
+use crate::common::support::*;
+
+/// Three customers with 25 trades each. Trade `n` has the quantity `n`, and the ticker `T{n % 5}`.
+async fn filled(db: &TestDatabase) -> BucketRepository<u32, Document> {
+    let trades = trades_of_documents(db).await;
+    for customer in [1, 2, 12] {
+        let items: Vec<Document> = (0..25).map(item).collect();
+        trades.append_many(&customer, &items).await.unwrap();
+    }
+    db.recorder().clear();
+    trades
+}
+
+fn item(n: i32) -> Document {
+    doc! { "ticker": format!("T{}", n % 5), "qty": n, "date": at(SECOND + i64::from(n)) }
+}
+
+/// What a filter must find, by customer and quantity.
+fn expected(wanted: impl Fn(u32, i32) -> bool) -> BTreeSet<(u32, i32)> {
+    let all = [1, 2, 12]
+        .into_iter()
+        .flat_map(|customer| (0..25).map(move |n| (customer, n)));
+    all.filter(|(customer, n)| wanted(*customer, *n)).collect()
+}
+
+async fn found(trades: &BucketRepository<u32, Document>, filter: Document) -> BTreeSet<(u32, i32)> {
+    let found: Vec<FoundItem<u32, Document>> = trades.find_items(filter).stream().try_collect().await.unwrap();
+    let pairs: BTreeSet<_> = found
+        .iter()
+        .map(|found| (found.key, found.item.get_i32("qty").unwrap()))
+        .collect();
+    assert_eq!(pairs.len(), found.len(), "each item once");
+    pairs
+}
+
+/// Finds the items of a key and a range of time by a filter, and compares them.
+pub async fn compare(trades: &Trades, key: u32, range: Range<DateTime>, expected: &[Trade]) {
+    let filter = doc! { "customerId": key, "date": { "$gte": range.start, "$lt": range.end } };
+    let found: Vec<FoundItem<u32, Trade>> = trades.find_items(filter).stream().try_collect().await.unwrap();
+    let sorted = |mut trades: Vec<Trade>| {
+        trades.sort_by_key(|trade| trade.n);
+        trades
+    };
+    assert!(found.iter().all(|found| found.key == key));
+    let found = found.into_iter().map(|found| found.item).collect();
+    assert_eq!(sorted(found), sorted(expected.to_vec()));
+}
+
+#[tokio::test]
+async fn a_filter_applies_to_single_items_and_to_keys() {
+    testkit::run(async |db| {
+        let trades = filled(db).await;
+        type Wanted = fn(u32, i32) -> bool;
+        let cases: [(Document, Wanted); 8] = [
+            (doc! {}, |_, _| true),
+            (doc! { "ticker": "T3" }, |_, n| n % 5 == 3),
+            // Every bucket has items that match one of the two conditions.
+            (doc! { "ticker": "T3", "qty": 4 }, |_, _| false),
+            (doc! { "ticker": "T3", "customerId": 12 }, |customer, n| customer == 12 && n % 5 == 3),
+            (doc! { "qty": { "$gte": 8, "$lt": 12 } }, |_, n| (8..12).contains(&n)),
+            (doc! { "qty": { "$not": { "$gte": 3 } } }, |_, n| n < 3),
+            (doc! { "$or": [{ "customerId": 1 }, { "qty": 24 }] }, |customer, n| customer == 1 || n == 24),
+            (
+                doc! { "$and": [{ "qty": { "$gt": 5 } }, { "qty": { "$lt": 8 } }, { "$nor": [{ "customerId": { "$lt": 12 } }] }] },
+                |customer, n| customer == 12 && (6..8).contains(&n),
+            ),
+        ];
+        for (filter, wanted) in cases {
+            assert_eq!(found(&trades, filter.clone()).await, expected(wanted), "{filter}");
+            let mut stages = trades.items_pipeline(filter.clone()).unwrap();
+            stages.push(doc! { "$project": { "_id": 0, "customerId": 1, "qty": 1 } });
+            let rows: Vec<Document> = plain(db).aggregate(stages).await.unwrap().try_collect().await.unwrap();
+            let number = |row: &Document, field: &str| match row.get(field) {
+                Some(Bson::Int32(number)) => *number,
+                Some(Bson::Int64(number)) => i32::try_from(*number).unwrap(),
+                other => panic!("{other:?}"),
+            };
+            let rows: BTreeSet<_> = rows
+                .iter()
+                .map(|row| (u32::try_from(number(row, "customerId")).unwrap(), number(row, "qty")))
+                .collect();
+            assert_eq!(rows, expected(wanted), "{filter}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn found_items_are_sorted_and_limited_in_one_round_trip() {
+    testkit::run(async |db| {
+        let trades = filled(db).await;
+        let order = doc! { "qty": -1, "customerId": 1 };
+        let found = trades.find_items(doc! { "ticker": "T1" }).sort(order).limit(4).stream();
+        let found: Vec<FoundItem<u32, Document>> = found.try_collect().await.unwrap();
+        let found: Vec<_> = found.into_iter().map(|found| (found.key, found.item)).collect();
+        assert_eq!(found, [(1, item(21)), (2, item(21)), (12, item(21)), (1, item(16))]);
+        assert_eq!(db.recorder().round_trips(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_filter_reads_the_buckets_of_an_index_only() {
+    testkit::run(async |db| {
+        let trades = filled(db).await;
+        let filter = doc! { "qty": { "$gte": 23 }, "ticker": "T3" };
+        let scan = trades.find_items(filter.clone()).explain().await.unwrap();
+        assert_eq!((scan.indexes.as_slice(), scan.documents_examined), (&[][..], 9));
+        let advice = scan.advice.unwrap();
+        assert_eq!(advice, doc! { "history.ticker": 1, "history.qty": 1 });
+        let index = IndexModel::builder().keys(advice).build();
+        let name = plain(db).create_index(index).await.unwrap().index_name;
+
+        let plan = trades.find_items(filter.clone()).explain().await.unwrap();
+        assert_eq!(
+            (plan.indexes.clone(), plan.documents_examined, plan.advice.clone()),
+            (vec![name], 3, None)
+        );
+        assert!(
+            (3..=4).contains(&plan.keys_examined),
+            "one entry an item, and an end: {plan:?}"
+        );
+        assert_eq!(found(&trades, filter.clone()).await, expected(|_, n| n == 23));
+        let sent = db.recorder().commands().pop().unwrap();
+        assert_eq!(documents_examined(&explained(db, &sent).await), 3);
+        // The user's own aggregation uses it as well.
+        let aggregate =
+            doc! { "aggregate": "trades", "pipeline": trades.items_pipeline(filter).unwrap(), "cursor": {} };
+        let explain = doc! { "explain": aggregate, "verbosity": "executionStats" };
+        let database = db.plain_client().database(db.database().name());
+        assert_eq!(documents_examined(&database.run_command(explain).await.unwrap()), 3);
+
+        // No index helps.
+        let plan = trades
+            .find_items(doc! { "note": { "$exists": false } })
+            .explain()
+            .await
+            .unwrap();
+        assert_eq!((plan.indexes.len(), plan.advice), (0, None));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_view_has_every_item_and_follows_the_buckets() {
+    testkit::run(async |db| {
+        let trades = filled(db).await;
+        trades.create_view("all_trades").await.unwrap();
+        assert_eq!(db.recorder().round_trips(), 2);
+        trades.create_view("all_trades").await.unwrap();
+        let view = db.plain_collection::<Document>("all_trades");
+        let of_ticker = async || view.count_documents(doc! { "ticker": "T2" }).await.unwrap();
+        assert_eq!(of_ticker().await, 15);
+        trades.append(&1, &item(2)).await.unwrap();
+        assert_eq!(of_ticker().await, 16);
+        let first = view
+            .find_one(doc! { "qty": 0, "customerId": 1 })
+            .await
+            .unwrap()
+            .unwrap();
+        let fields: Vec<&str> = first.keys().map(String::as_str).collect();
+        assert_eq!(fields, ["customerId", "ticker", "qty", "date"]);
+
+        // Neither a collection nor a view with another definition is touched.
+        let before = doc! { "kept": true };
+        db.plain_collection::<Document>("taken")
+            .insert_one(&before)
+            .await
+            .unwrap();
+        let other = builder(db).items_field("items").build().unwrap();
+        for refused in [trades.create_view("taken").await, other.create_view("all_trades").await] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::SettingsMismatch);
+        }
+        assert_eq!(of_ticker().await, 16);
+        assert_eq!(
+            db.plain_collection::<Document>("taken")
+                .count_documents(before)
+                .await
+                .unwrap(),
+            1
+        );
+    })
+    .await;
+}
+
+/// The fields of items are data: names with `$` and dots stay names, and values are not evaluated.
+#[tokio::test]
+async fn hostile_items_are_found_as_they_are() {
+    testkit::run(async |db| {
+        let trades = filled(db).await;
+        let mut hostile = item(99);
+        hostile.extend(doc! { "customerId": "$history", "note": "$$ROOT", "$set": { "a.b": 1 } });
+        trades.append(&1, &hostile).await.unwrap();
+        let found: Vec<FoundItem<u32, Document>> = trades
+            .find_items(doc! { "note": "$$ROOT" })
+            .stream()
+            .try_collect()
+            .await
+            .unwrap();
+        assert_eq!((found.len(), found[0].key, &found[0].item), (1, 1, &hostile));
+        // The key field is that of the bucket.
+        assert!(
+            trades
+                .find_items(doc! { "customerId": "$history" })
+                .stream()
+                .try_next()
+                .await
+                .unwrap()
+                .is_none()
+        );
+        let stages = trades.items_pipeline(doc! { "qty": 99 }).unwrap();
+        let row = plain(db)
+            .aggregate(stages)
+            .await
+            .unwrap()
+            .try_next()
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(u32::try_from(row.get_i64("customerId").unwrap_or(1)).unwrap(), 1);
+        assert_eq!(row.get_document("$set").unwrap(), &doc! { "a.b": 1 });
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn invalid_input_and_other_types_are_errors() {
+    testkit::run(async |db| {
+        let trades = filled(db).await;
+        let filter = doc! { "$expr": { "$eq": ["$qty", 1] } };
+        assert_eq!(
+            trades.items_pipeline(filter.clone()).unwrap_err().kind(),
+            ErrorKind::InvalidArgument
+        );
+        for find in [trades.find_items(filter), trades.find_items(doc! {}).limit(0)] {
+            let error = find.stream().try_next().await.unwrap_err();
+            assert_eq!(
+                (error.kind(), error.operation()),
+                (ErrorKind::InvalidArgument, Some("find_items"))
+            );
+        }
+        assert_eq!(db.recorder().round_trips(), 0);
+
+        let mistyped = builder(db).build().unwrap();
+        let error = mistyped.find_items(doc! {}).stream().try_next().await.unwrap_err();
+        assert_eq!((error.kind(), error.field()), (ErrorKind::Decode, Some("history")));
+        plain(db)
+            .insert_one(doc! { "_id": "x_1698335223", "customerId": "x", "count": 1, "history": [item(77)] })
+            .await
+            .unwrap();
+        let error = trades
+            .find_items(doc! { "qty": 77 })
+            .stream()
+            .try_next()
+            .await
+            .unwrap_err();
+        assert_eq!((error.kind(), error.field()), (ErrorKind::Corrupt, Some("customerId")));
+    })
+    .await;
+}

@@ -1,0 +1,347 @@
+//! Windows of time: the stored buckets, the cost of appends and reads, and what is refused.
+
+use futures::TryStreamExt;
+use mongo_patterns::bucket::{BucketRepositoryBuilder, IdPolicy, Window};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::{ReadConcern, TransactionOptions};
+
+use crate::common::support::*;
+
+/// 2023-10-26T15:00:00Z.
+pub const HOUR: i64 = 1_698_332_400;
+
+/// Returns trade `n`, in a second of an hour.
+pub fn in_hour(n: i64, hour: i64, second: i64) -> Trade {
+    let date = at(HOUR + hour * 3600 + second);
+    Trade { n, date }
+}
+
+pub fn windowed(db: &TestDatabase) -> BucketRepositoryBuilder<u32, Trade> {
+    builder(db).page_size(3).window(Window::Hour)
+}
+
+/// Returns a bucket of key 123 with trades of an hour, which were appended at these seconds.
+pub fn bucket_of(hour: i64, seconds: &[i64]) -> Document {
+    let trade =
+        |second: &i64| -> Bson { doc! { "n": hour * 3600 + second, "date": at(HOUR + hour * 3600 + second) }.into() };
+    let history: Vec<Bson> = seconds.iter().map(trade).collect();
+    doc! {
+        "_id": format!("123_{}", HOUR + hour * 3600 + seconds[0]),
+        "customerId": 123,
+        "window": at(HOUR + hour * 3600),
+        "count": i32::try_from(seconds.len()).unwrap(),
+        "history": history,
+    }
+}
+
+/// Returns the buckets of a snapshot.
+pub async fn snapshot(collection: &Collection<Document>) -> Vec<Document> {
+    let mut session = collection.client().start_session().await.unwrap();
+    let options = TransactionOptions::builder()
+        .read_concern(ReadConcern::snapshot())
+        .build();
+    session.start_transaction().with_options(options).await.unwrap();
+    let mut cursor = collection.find(doc! {}).session(&mut session).await.unwrap();
+    let found = cursor.stream(&mut session).try_collect().await.unwrap();
+    session.commit_transaction().await.unwrap();
+    found
+}
+
+/// Returns the violations in buckets with windows of this many seconds.
+pub fn violations_of(buckets: &[Document], page_size: usize, seconds: i64) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = std::collections::BTreeSet::new();
+    let start = |second: i64| at(second - second % seconds);
+    for bucket in buckets {
+        let id = bucket.get_str("_id").unwrap();
+        let items = bucket.get_array("history").unwrap();
+        let window = *bucket.get_datetime("window").unwrap();
+        let key = bucket.get_i32("customerId").unwrap();
+        if usize::try_from(bucket.get_i32("count").unwrap()).unwrap() != items.len() {
+            found.push(format!("{id} counts"));
+        }
+        if items.is_empty() || items.len() > page_size {
+            found.push(format!("{id} has {} items", items.len()));
+        }
+        if items.len() < page_size && !open.insert((key, window)) {
+            found.push(format!("{id} is open too"));
+        }
+        let second: i64 = id.split('_').nth(1).unwrap().parse().unwrap();
+        if start(second) != window {
+            found.push(format!("{id} is in {window}"));
+        }
+        for item in items {
+            let date = item.as_document().unwrap().get_datetime("date").unwrap();
+            if start(date.timestamp_millis() / 1000) != window {
+                found.push(format!("{id} has an item of {date}"));
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn an_item_goes_to_the_bucket_of_its_window() {
+    testkit::run(async |db| {
+        let trades = ready(db, windowed(db)).await;
+        let times = [(0, 5), (0, 9), (1, 0), (0, 7), (0, 1), (2, 3)];
+        for (n, (hour, second)) in (0..).zip(times) {
+            let appended = trades.append(&123, &in_hour(n, hour, second)).await.unwrap();
+            let opens = [0, 2, 4, 5].contains(&n);
+            let id = format!("123_{}", HOUR + hour * 3600 + second);
+            assert_eq!(appended.opened, opens.then_some(id));
+            assert!(explain_last(db).await.documents <= 1);
+        }
+        assert_eq!(db.recorder().names(), vec!["update"; 6]);
+        let trade = |n: i64, hour: i64, second: i64| doc! { "n": n, "date": at(HOUR + hour * 3600 + second) };
+        let expected = [
+            doc! {
+                "_id": "123_1698332401", "customerId": 123, "window": at(HOUR), "count": 1, "history": [trade(4, 0, 1)],
+            },
+            doc! {
+                "_id": "123_1698332405", "customerId": 123, "window": at(HOUR), "count": 3,
+                "history": [trade(0, 0, 5), trade(1, 0, 9), trade(3, 0, 7)],
+            },
+            doc! {
+                "_id": "123_1698336000", "customerId": 123, "window": at(HOUR + 3600), "count": 1,
+                "history": [trade(2, 1, 0)],
+            },
+            doc! {
+                "_id": "123_1698339603", "customerId": 123, "window": at(HOUR + 7200), "count": 1,
+                "history": [trade(5, 2, 3)],
+            },
+        ];
+        let stored = all(&plain(db)).await;
+        assert_eq!(stored, expected);
+        let fields: Vec<&String> = stored[0].keys().collect();
+        assert_eq!(fields, ["_id", "customerId", "window", "count", "history"]);
+
+        let command = db.recorder().commands().pop().unwrap().essence();
+        let update = command.get_array("updates").unwrap()[0].as_document().unwrap();
+        let filter = doc! {
+            "_id": { "$gte": "123_1698339600", "$lt": "123_1698343199`" },
+            "customerId": 123,
+            "window": at(HOUR + 7200),
+            "count": { "$lt": 3 },
+        };
+        assert_eq!(update.get_document("q").unwrap(), &filter);
+        assert_eq!(update.get_str("hint").unwrap(), "customerId_1_count_lt_3_window_3600s");
+
+        let pages = trades.pages(&123).limit(10).await.unwrap().pages;
+        let of = |number: u64| pages[usize::try_from(number).unwrap() - 1].items.clone();
+        for number in 1..=4 {
+            assert_eq!(trades.page(&123, number).await.unwrap().unwrap().items, of(number));
+        }
+        let newest: Vec<i64> = trades
+            .newest(&123, 4)
+            .await
+            .unwrap()
+            .iter()
+            .map(|trade| trade.n)
+            .collect();
+        assert_eq!(newest, [5, 2, 3, 1]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn monotonic_ids_ascend_in_each_window() {
+    testkit::run(async |db| {
+        let trades = ready(db, windowed(db).page_size(1).id_policy(IdPolicy::Monotonic)).await;
+        for (n, (hour, second)) in (0..).zip([(0, 50), (1, 9), (0, 20), (1, 5), (0, 60)]) {
+            trades.append(&123, &in_hour(n, hour, second)).await.unwrap();
+        }
+        let batch: Vec<Trade> = [(0, 1), (0, 2), (1, 3), (2, 4)]
+            .into_iter()
+            .zip(5..)
+            .map(|((hour, second), n)| in_hour(n, hour, second))
+            .collect();
+        trades.append_many(&123, &batch).await.unwrap();
+        let found: Vec<Trade> = trades.items(&123).stream().try_collect().await.unwrap();
+        let numbers: Vec<i64> = found.iter().map(|trade| trade.n).collect();
+        assert_eq!(numbers, [0, 2, 4, 5, 6, 1, 3, 7, 8]);
+        assert_eq!(violations_of(&all(&plain(db)).await, 1, 3600), Vec::<String>::new());
+        let stored = all(&plain(db)).await;
+        assert_eq!(ids(&stored)[1..3], ["123_1698332450_000001", "123_1698332460"]);
+    })
+    .await;
+}
+
+/// 10,000 full buckets of one key, and an open one in each of its 2,500 windows.
+async fn long_history(db: &TestDatabase) {
+    for hours in (0..2500).collect::<Vec<i64>>().chunks(500) {
+        let buckets = hours.iter().flat_map(|hour| {
+            let full = [0, 10, 20, 30].map(|first| bucket_of(*hour, &[first, first + 1, first + 2]));
+            full.into_iter().chain([bucket_of(*hour, &[40])])
+        });
+        plain(db).insert_many(buckets).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn costs_do_not_depend_on_the_length_of_the_history() {
+    testkit::run(async |db| {
+        let trades = ready(db, windowed(db)).await;
+        long_history(db).await;
+        // Into open buckets of old and new windows, and into new windows before and after all others.
+        for (n, hour) in (0..).zip([2499, 0, 1200, 1200, 1200, 2500, -5]) {
+            db.recorder().clear();
+            trades.append(&123, &in_hour(n, hour, 50 + n)).await.unwrap();
+            assert_eq!(db.recorder().names(), ["update"], "hour {hour}");
+            let examined = explain_last(db).await;
+            assert!(examined.documents <= 1 && examined.keys <= 2, "{examined:?}");
+            assert_eq!(examined.index, "customerId_1_count_lt_3_window_3600s");
+        }
+        let monotonic = windowed(db).id_policy(IdPolicy::Monotonic).build().unwrap();
+        db.recorder().clear();
+        monotonic.append(&123, &in_hour(9, 1200, 5)).await.unwrap();
+        for command in db.recorder().commands() {
+            assert!(explain(db, &command).await.documents <= 1);
+        }
+
+        for newest_first in [false, true] {
+            db.recorder().clear();
+            let items = trades.items(&123).from(at(HOUR + 360_000)).until(at(HOUR + 367_200));
+            let items = if newest_first { items.newest_first() } else { items };
+            let read: Vec<Trade> = items.stream().try_collect().await.unwrap();
+            assert_eq!(read.len(), 26);
+            assert_eq!(db.recorder().names(), ["find"]);
+            let examined = explain_last(db).await;
+            assert_eq!((examined.documents, examined.index.as_str()), (10, "_id_"));
+        }
+        // A range inside a window, of which only some items are.
+        db.recorder().clear();
+        let items = trades.items(&123).from(at(HOUR + 360_011)).until(at(HOUR + 360_021));
+        let read: Vec<i64> = items.stream().map_ok(|trade| trade.n).try_collect().await.unwrap();
+        assert_eq!(read, [360_011, 360_012, 360_020]);
+        assert_eq!(explain_last(db).await.documents, 5);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn late_items_are_found_whatever_their_lateness() {
+    testkit::run(async |db| {
+        let trades = ready(db, windowed(db)).await;
+        for n in 0..40 {
+            trades.append(&123, &in_hour(n, n / 4, n % 4)).await.unwrap();
+        }
+        for n in 40..48 {
+            trades.append(&123, &in_hour(n, 2, n * 7 % 60)).await.unwrap();
+        }
+        let items = trades.items(&123).from(at(HOUR + 7200)).until(at(HOUR + 10_800));
+        let mut read: Vec<i64> = items.stream().map_ok(|trade| trade.n).try_collect().await.unwrap();
+        read.sort_unstable();
+        assert_eq!(read, [8, 9, 10, 11, 40, 41, 42, 43, 44, 45, 46, 47]);
+        // By pages of items, in both orders, and with a skip beyond partly filled buckets.
+        let all: Vec<i64> = trades
+            .items(&123)
+            .stream()
+            .map_ok(|trade| trade.n)
+            .try_collect()
+            .await
+            .unwrap();
+        for newest_first in [false, true] {
+            let (mut walked, mut token) = (Vec::new(), None);
+            loop {
+                let items = trades.items(&123).limit(5).after(token);
+                let items = if newest_first { items.newest_first() } else { items };
+                let page = items.page().await.unwrap();
+                walked.extend(page.items.iter().map(|trade| trade.n));
+                token = page.next;
+                if token.is_none() {
+                    break;
+                }
+            }
+            if newest_first {
+                walked.reverse();
+            }
+            assert_eq!(walked, all);
+        }
+        let skipped: Vec<i64> = trades
+            .items(&123)
+            .skip(30)
+            .stream()
+            .map_ok(|trade| trade.n)
+            .try_collect()
+            .await
+            .unwrap();
+        assert_eq!(skipped, all[30..]);
+        let newest: Vec<i64> = trades
+            .newest(&123, 48)
+            .await
+            .unwrap()
+            .iter()
+            .map(|trade| trade.n)
+            .collect();
+        assert_eq!(newest.into_iter().rev().collect::<Vec<_>>(), all);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn totals_and_removals_read_the_windows_of_their_range() {
+    testkit::run(async |db| {
+        let trades = ready(db, windowed(db).sum("n").first_and_last()).await;
+        for n in 0..100 {
+            trades.append(&123, &in_hour(n, n / 5, n % 5)).await.unwrap();
+        }
+        db.recorder().clear();
+        let totals = trades.totals(&123).from(at(HOUR + 7201)).until(at(HOUR + 10_802));
+        let totals = totals.await.unwrap();
+        let expected: Vec<i64> = (0..100).filter(|n| (11..17).contains(n)).collect();
+        assert_eq!(totals.items, expected.len() as u64);
+        assert_eq!(totals.sum("n"), Some(&Bson::Int64(expected.iter().sum())));
+        assert_eq!(db.recorder().names(), ["aggregate"]);
+        assert_eq!(explain_last(db).await.documents, 4);
+
+        let removed = trades.remove_before(&123, at(HOUR + 3603)).await.unwrap();
+        assert_eq!((removed.buckets, removed.items), (3, 0));
+        let removed = trades.remove_before(&123, at(HOUR + 7204)).exact().await.unwrap();
+        assert_eq!((removed.buckets, removed.items), (2, 1));
+        let left: Vec<i64> = trades
+            .items(&123)
+            .stream()
+            .map_ok(|trade| trade.n)
+            .try_collect()
+            .await
+            .unwrap();
+        assert_eq!(left, (14..100).collect::<Vec<_>>());
+        assert_eq!(violations_of(&all(&plain(db)).await, 3, 3600), Vec::<String>::new());
+        let findings: Vec<_> = trades.verify().stream().try_collect().await.unwrap();
+        assert_eq!(findings, []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_removal_moves_items_within_their_window() {
+    testkit::run(async |db| {
+        let trades = ready(db, windowed(db).item_id_field("n")).await;
+        for n in 0..30 {
+            trades.append(&123, &in_hour(n, n / 10, n)).await.unwrap();
+        }
+        let before = all(&plain(db)).await;
+        assert!(trades.remove_item(&123, 11).await.unwrap().found);
+        let after = all(&plain(db)).await;
+        assert_eq!(
+            after.len(),
+            before.len() - 1,
+            "the window had ten items in four buckets"
+        );
+        let of_others = |buckets: &[Document]| -> Vec<Document> {
+            let is_other = |bucket: &&Document| *bucket.get_datetime("window").unwrap() != at(HOUR + 3600);
+            buckets.iter().filter(is_other).cloned().collect()
+        };
+        assert_eq!(of_others(&after), of_others(&before));
+        assert_eq!(violations_of(&after, 3, 3600), Vec::<String>::new());
+        for n in (0..30).filter(|n| *n != 11) {
+            assert!(trades.remove_item(&123, n).await.unwrap().found);
+            assert_eq!(violations_of(&all(&plain(db)).await, 3, 3600), Vec::<String>::new());
+        }
+        assert_eq!(all(&plain(db)).await, []);
+    })
+    .await;
+}

@@ -1,0 +1,363 @@
+//! Windows of time: batches, damage and its repair, migrations, concurrent writers.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::future::join_all;
+use futures::{TryStreamExt, stream};
+use mongo_patterns::bucket::{IdPolicy, Problem, Window};
+use mongo_patterns::{ErrorKind, RetryPolicy};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::bson::{Bson, doc};
+
+use crate::bucket::migration::{can_move, fill, flat, histories, stored};
+use crate::bucket::windows::*;
+use crate::common::support::*;
+
+async fn check(db: &TestDatabase) {
+    assert_eq!(violations_of(&all(&plain(db)).await, 3, 3600), Vec::<String>::new());
+}
+
+async fn numbers(trades: &Trades, key: u32) -> Vec<i64> {
+    let mut numbers: Vec<i64> = trades
+        .items(&key)
+        .stream()
+        .map_ok(|trade| trade.n)
+        .try_collect()
+        .await
+        .unwrap();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[tokio::test]
+async fn a_batch_opens_the_buckets_of_several_windows_at_once() {
+    testkit::run(async |db| {
+        let trades = ready(db, windowed(db)).await;
+        let batch =
+            |numbers: std::ops::Range<i64>| -> Vec<Trade> { numbers.map(|n| in_hour(n, n / 5, n % 5)).collect() };
+        let appended = trades.append_many(&1, &batch(0..100)).await.unwrap();
+        assert_eq!((appended.items, appended.opened), (100, 40));
+        // The first page opens a bucket, and all others are inserted together.
+        assert_eq!(db.recorder().names(), ["findAndModify", "insert"]);
+        check(db).await;
+
+        // Each of four windows has an open bucket with room for an item.
+        db.recorder().clear();
+        let more: Vec<Trade> = (100..108).map(|n| in_hour(n, n % 4, 9)).collect();
+        let mut sorted = more.clone();
+        sorted.sort_by_key(|trade| trade.date);
+        let appended = trades.append_many(&1, &sorted).await.unwrap();
+        assert_eq!((appended.items, appended.opened), (8, 4));
+        assert!(db.recorder().round_trips() <= 8, "{:?}", db.recorder().names());
+        check(db).await;
+
+        // In any order, with any number of open buckets: these are no conflicts.
+        let once = RetryPolicy::default().with_max_attempts(1);
+        let once = windowed(db).retry(once).build().unwrap();
+        let mixed: Vec<Trade> = (108..208).map(|n| in_hour(n, n % 7, n)).collect();
+        db.recorder().clear();
+        once.append_many(&1, &mixed).await.unwrap();
+        assert!(db.recorder().round_trips() <= 170, "{}", db.recorder().round_trips());
+        check(db).await;
+        assert_eq!(numbers(&trades, 1).await, (0..208).collect::<Vec<_>>());
+
+        let streamed = batch(0..1000)
+            .into_iter()
+            .flat_map(|trade| [(2, trade.clone()), (3, trade)]);
+        trades
+            .append_stream(stream::iter(streamed.collect::<Vec<_>>()))
+            .await
+            .unwrap();
+        check(db).await;
+        assert_eq!(numbers(&trades, 3).await, (0..1000).collect::<Vec<_>>());
+        let writer = trades.batching_writer();
+        join_all((0..60).map(|n| {
+            let writer = &writer;
+            async move { writer.append(&4, &in_hour(n, n % 3, n)).await.unwrap() }
+        }))
+        .await;
+        check(db).await;
+        assert_eq!(numbers(&trades, 4).await, (0..60).collect::<Vec<_>>());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn batches_are_stored_in_a_transaction_and_with_monotonic_ids() {
+    testkit::run(async |db| {
+        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+            plain(db).delete_many(doc! {}).await.unwrap();
+            let trades = ready(db, windowed(db).item_id_field("n").id_policy(policy)).await;
+            for n in 0..8 {
+                trades.append(&1, &in_hour(n, n % 4, n)).await.unwrap();
+            }
+            let mut session = trades.collection().client().start_session().await.unwrap();
+            session.start_transaction().await.unwrap();
+            let batch: Vec<Trade> = (0..60).map(|n| in_hour(n, n * 7 % 5, n)).collect();
+            let appended = trades.append_many(&1, &batch).session(&mut session).await.unwrap();
+            assert_eq!((appended.items, appended.already_there), (52, 8));
+            session.commit_transaction().await.unwrap();
+            let again = trades.append_many(&1, &batch).await.unwrap();
+            assert_eq!((again.items, again.already_there), (0, 60));
+            check(db).await;
+            assert_eq!(numbers(&trades, 1).await, (0..60).collect::<Vec<_>>());
+            let large: Vec<Trade> = (60..1200).map(|n| in_hour(n, n / 100, n % 100)).collect();
+            trades.append_many(&1, &large).await.unwrap();
+            check(db).await;
+            assert_eq!(numbers(&trades, 1).await.len(), 1200);
+        }
+    })
+    .await;
+}
+
+/// The error has the length of the prefix that is stored, whichever command fails.
+#[tokio::test]
+async fn a_failed_batch_is_a_prefix() {
+    testkit::run(async |db| {
+        let batch: Vec<Trade> = (0..40).map(|n| in_hour(n, n / 6, n)).collect();
+        for command in ["findAndModify", "insert"] {
+            plain(db).delete_many(doc! {}).await.unwrap();
+            let trades = ready(db, windowed(db)).await;
+            trades.append(&1, &in_hour(100, 3, 0)).await.unwrap();
+            let fault = FailPoint::on(&[command]).error_code(8).enable(db).await;
+            let error = trades.append_many(&1, &batch).await.unwrap_err();
+            fault.disable().await;
+            let stored = error.stored_count().unwrap();
+            let mut expected: Vec<i64> = (0..i64::try_from(stored).unwrap()).collect();
+            expected.push(100);
+            assert_eq!(numbers(&trades, 1).await, expected, "{command}");
+            check(db).await;
+        }
+    })
+    .await;
+}
+
+async fn problems(trades: &Trades) -> Vec<Problem> {
+    let findings = trades.verify().stream().map_ok(|finding| finding.problem);
+    findings.try_collect().await.unwrap()
+}
+
+#[tokio::test]
+async fn damaged_windows_are_found_and_repaired() {
+    testkit::run(async |db| {
+        let trades = ready(db, windowed(db)).await;
+        let outside = |items: u64| Problem::ItemOutsideWindow { items };
+        let trade = |second: i64| doc! { "n": second, "date": at(HOUR + second) };
+        let damages = [
+            (doc! { "window": "today" }, vec![Problem::Window]),
+            (doc! { "window": at(HOUR + 5) }, vec![Problem::Window]),
+            (doc! { "window": at(HOUR - 3600) }, vec![Problem::Window]),
+            (doc! { "history.1": trade(3605) }, vec![outside(1)]),
+            (
+                doc! { "history": [trade(7300), trade(9000), trade(-1)] },
+                vec![outside(3)],
+            ),
+            (
+                doc! { "window": Bson::Null, "history": [trade(7300), trade(50), trade(-1)] },
+                vec![Problem::Window],
+            ),
+        ];
+        for (damage, expected) in damages {
+            plain(db).delete_many(doc! {}).await.unwrap();
+            let buckets = [
+                bucket_of(0, &[0, 1, 2]),
+                bucket_of(0, &[9]),
+                bucket_of(1, &[3, 4]),
+                bucket_of(2, &[5]),
+            ];
+            plain(db).insert_many(buckets).await.unwrap();
+            assert_eq!(problems(&trades).await, []);
+            let first = doc! { "_id": "123_1698332400" };
+            let damaged = doc! { "$set": damage.clone() };
+            plain(db).update_one(first, damaged).await.unwrap();
+            let before: BTreeSet<String> = items(db).await;
+            assert_eq!(problems(&trades).await, expected, "{damage}");
+            let repaired: Vec<_> = trades.repair().stream().try_collect().await.unwrap();
+            assert_eq!(repaired.len(), 1);
+            assert_eq!(repaired[0].unrepaired, None, "{damage}");
+            assert_eq!(items(db).await, before, "{damage}");
+            assert_eq!(problems(&trades).await, [], "{damage}");
+            check(db).await;
+        }
+
+        // Two open buckets of a window, of which another program wrote one, without the window.
+        plain(db).delete_many(doc! {}).await.unwrap();
+        let mut foreign = bucket_of(0, &[20, 21]);
+        foreign.remove("window");
+        plain(db)
+            .insert_many([bucket_of(0, &[9]), foreign, bucket_of(1, &[3])])
+            .await
+            .unwrap();
+        let found = problems(&trades).await;
+        assert_eq!(
+            found,
+            [
+                Problem::NotFull { items: 1 },
+                Problem::Window,
+                Problem::SeveralOpen { open: 2 },
+            ]
+        );
+        let repaired: Vec<_> = trades.repair().stream().try_collect().await.unwrap();
+        assert_eq!(repaired[0].written, ["123_1698332409"]);
+        check(db).await;
+        assert_eq!(ids(&all(&plain(db)).await), ["123_1698332409", "123_1698336003"]);
+
+        // The corrected `_id` of a bucket is in a window that has an open bucket.
+        let mut foreign = bucket_of(1, &[20]);
+        foreign.insert("_id", "123_second");
+        foreign.remove("window");
+        plain(db).insert_one(foreign).await.unwrap();
+        assert_eq!(problems(&trades).await.first(), Some(&Problem::IdFormat));
+        let repaired: Vec<_> = trades.repair().stream().try_collect().await.unwrap();
+        assert_eq!(repaired[0].unrepaired, None);
+        check(db).await;
+        assert_eq!(ids(&all(&plain(db)).await), ["123_1698332409", "123_1698336003"]);
+    })
+    .await;
+}
+
+async fn items(db: &TestDatabase) -> BTreeSet<String> {
+    let buckets = all(&plain(db)).await;
+    let items = buckets
+        .iter()
+        .flat_map(|bucket| bucket.get_array("history").unwrap().clone());
+    items.map(|item| item.to_string()).collect()
+}
+
+/// An append never goes to a bucket of another window, whatever its window field is.
+#[tokio::test]
+async fn an_open_bucket_of_another_window_is_reported() {
+    testkit::run(async |db| {
+        let trades = ready(db, windowed(db)).await;
+        let mut foreign = bucket_of(5, &[9]);
+        foreign.insert("window", at(HOUR));
+        plain(db).insert_one(&foreign).await.unwrap();
+        let error = trades.append(&123, &in_hour(1, 0, 1)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert_eq!(all(&plain(db)).await, [foreign]);
+        let repaired: Vec<_> = trades.repair().key(&123).stream().try_collect().await.unwrap();
+        assert_eq!(repaired.len(), 1);
+        trades.append(&123, &in_hour(1, 0, 1)).await.unwrap();
+        check(db).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_validator_requires_the_window() {
+    testkit::run(async |db| {
+        let trades = windowed(db).build().unwrap();
+        let create = db.database().create_collection("trades").validator(trades.validator());
+        create.await.unwrap();
+        trades.ensure_indexes().await.unwrap();
+        trades.append(&123, &in_hour(1, 0, 1)).await.unwrap();
+        let mut without = bucket_of(5, &[9]);
+        without.remove("window");
+        assert!(plain(db).insert_one(without).await.is_err());
+        plain(db).insert_one(bucket_of(5, &[9])).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_migration_writes_what_appends_write() {
+    testkit::run(async |db| {
+        if !can_move(db).await {
+            return;
+        }
+        let mut documents = Vec::new();
+        for n in 0..200_i64 {
+            let second = n * 397 % 20_000;
+            documents.push(doc! { "_id": n, "customerId": i32::try_from(n % 3).unwrap(), "date": at(HOUR + second) });
+        }
+        fill(db, &documents).await;
+        let builder = || {
+            histories::<u32>(db)
+                .page_size(3)
+                .window(Window::every(std::time::Duration::from_secs(1800)))
+        };
+        let trades = builder().build().unwrap();
+        let migrated = trades.migrate_from_flat(&flat(db)).keep_ids().await.unwrap();
+        assert_eq!((migrated.keys, migrated.items), (3, 200));
+        let found: Vec<_> = trades.verify().stream().try_collect().await.unwrap();
+        assert_eq!(found, []);
+        let by_migration = stored(&plain(db)).await;
+        assert_eq!(by_migration.len() as u64, migrated.buckets);
+        let again = trades.migrate_from_flat(&flat(db)).keep_ids().await.unwrap();
+        assert!(again.resumed && again.items == 200);
+
+        plain(db).delete_many(doc! {}).await.unwrap();
+        documents.sort_by_key(|document| *document.get_datetime("date").unwrap());
+        for mut document in documents {
+            let key = u32::try_from(document.remove("customerId").unwrap().as_i32().unwrap()).unwrap();
+            trades.append(&key, &document).await.unwrap();
+        }
+        assert_eq!(stored(&plain(db)).await, by_migration);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn pages_of_windows_get_another_size() {
+    testkit::run(async |db| {
+        let small = ready(db, windowed(db)).await;
+        for n in 0..60 {
+            small.append(&1, &in_hour(n, n % 6, n)).await.unwrap();
+        }
+        let large = windowed(db).page_size(4).build().unwrap();
+        large.migrate_page_size_from(3).await.unwrap();
+        assert_eq!(violations_of(&all(&plain(db)).await, 4, 3600), Vec::<String>::new());
+        assert_eq!(problems(&large).await, []);
+        let refused = small.append(&1, &in_hour(60, 0, 60)).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::IndexMissing);
+        small.migrate_page_size_from(4).await.unwrap();
+        check(db).await;
+        assert_eq!(problems(&small).await, []);
+        assert_eq!(numbers(&small, 1).await, (0..60).collect::<Vec<_>>());
+    })
+    .await;
+}
+
+/// 64 writers over several windows, one of them with items that are late by hours, and an observer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_writers_open_one_bucket_a_window() {
+    testkit::run(async |db| {
+        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+            plain(db).delete_many(doc! {}).await.unwrap();
+            let trades = ready(db, windowed(db).id_policy(policy)).await;
+            let done = Arc::new(AtomicBool::new(false));
+            let observer = tokio::spawn({
+                let (collection, done) = (plain(db), Arc::clone(&done));
+                async move {
+                    let mut reads = 0;
+                    while !done.load(Ordering::Relaxed) {
+                        let buckets = snapshot(&collection).await;
+                        assert_eq!(violations_of(&buckets, 3, 3600), Vec::<String>::new());
+                        reads += 1;
+                    }
+                    reads
+                }
+            });
+            let writers = (0..64_i64).map(|writer| {
+                let trades = trades.clone();
+                tokio::spawn(async move {
+                    for n in (writer..1000).step_by(64) {
+                        // Most are of the newest hours.
+                        let hour = if n % 5 == 0 { n % 3 } else { 5 + n / 250 };
+                        trades.append(&1, &in_hour(n, hour, n % 60)).await.unwrap();
+                    }
+                })
+            });
+            for writer in writers.collect::<Vec<_>>() {
+                writer.await.unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+            assert!(observer.await.unwrap() > 0, "the observer read while they wrote");
+            check(db).await;
+            assert_eq!(numbers(&trades, 1).await, (0..1000).collect::<Vec<_>>());
+        }
+    })
+    .await;
+}

@@ -1,0 +1,113 @@
+//! Tasks that change policies, one of which all change. Each acknowledged change is one revision.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::history::{Problem, WriteForm};
+use mongodb::Database;
+use mongodb::bson::{Document, doc};
+
+use super::calls::{Fate, Fates, Load, Outcome, lock};
+use crate::history::support::{Policies, builder, items, number, policy, push};
+
+/// How many changes a policy gets, but the one that all change.
+const OF_A_POLICY: i64 = 20;
+/// The policy that all change.
+const HOT: i64 = -1;
+
+#[derive(Debug)]
+pub struct Changes {
+    load: Arc<Load>,
+    next: AtomicI64,
+    fates: Fates,
+    /// The policies and numbers of the acknowledged revisions.
+    revisions: Mutex<BTreeSet<(i64, u64)>>,
+}
+
+impl Changes {
+    pub fn new(load: &Arc<Load>) -> Arc<Self> {
+        Arc::new(Self {
+            load: Arc::clone(load),
+            next: AtomicI64::new(0),
+            fates: Fates::default(),
+            revisions: Mutex::default(),
+        })
+    }
+
+    pub fn repository(database: &Database, form: WriteForm) -> Policies {
+        builder(database).write_form(form).build().unwrap()
+    }
+
+    /// Makes changes until the load stops. None is repeated: an update is not idempotent.
+    pub async fn write(self: Arc<Self>, policies: Policies, form: WriteForm) {
+        let kind = match form {
+            WriteForm::Transaction => "history update, in a transaction",
+            _ => "history update, compare-and-set",
+        };
+        let mut inserted = BTreeSet::new();
+        while self.load.continues().await {
+            let n = self.next.fetch_add(1, Ordering::Relaxed);
+            let id = if n % 3 == 0 { HOT } else { n / OF_A_POLICY };
+            if inserted.insert(id) {
+                self.insert(&policies, id).await;
+            }
+            let outcome = self.load.call(kind, n, policies.update(id, push(&n.to_string()))).await;
+            self.fates.note(n, Fate::from(&outcome));
+            if let Outcome::Done(recorded) = outcome {
+                let is_new = lock(&self.revisions).insert((id, recorded.revision));
+                assert!(
+                    is_new,
+                    "revision {} of policy {id} was returned twice",
+                    recorded.revision
+                );
+            }
+        }
+    }
+
+    async fn insert(&self, policies: &Policies, id: i64) {
+        loop {
+            let outcome = self.load.call("history insert", 1, policies.insert(&policy(id))).await;
+            if matches!(outcome, Outcome::Done(_) | Outcome::Refused(ErrorKind::AlreadyExists)) {
+                return;
+            }
+            self.load.continues().await;
+        }
+    }
+
+    /// Compares the stored policies with the outcomes of the writers.
+    pub async fn judge(&self, database: &Database) -> (usize, usize, usize) {
+        let policies = Self::repository(database, WriteForm::CompareAndSet);
+        // A dropped call can leave a change without its copy.
+        let repaired: Vec<_> = policies.repair().stream().try_collect().await.unwrap();
+        for repaired in &repaired {
+            assert!(
+                matches!(repaired.finding.problem, Problem::Unrecorded { .. }),
+                "{repaired:?}"
+            );
+            assert_eq!(repaired.unrepaired, None);
+        }
+        let findings: Vec<_> = policies.verify().stream().try_collect().await.unwrap();
+        assert_eq!(findings, []);
+        let mut stored = Vec::new();
+        let current = database.collection::<Document>("currentPolicies");
+        let all: Vec<Document> = current.find(doc! {}).await.unwrap().try_collect().await.unwrap();
+        for now in all {
+            let items = items(&now);
+            assert_eq!(
+                items.len() as i64,
+                number(&now, "revision") - 1,
+                "each revision has one item more"
+            );
+            stored.extend(items.iter().map(|item| item.parse::<i64>().unwrap()));
+        }
+        let acknowledged = lock(&self.revisions).clone();
+        for (id, revision) in acknowledged {
+            let found = policies.at(id, revision).await.unwrap();
+            assert!(found.is_some(), "revision {revision} of policy {id} is missing");
+        }
+        self.fates.judge("history update", stored)
+    }
+}

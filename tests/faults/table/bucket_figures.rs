@@ -1,0 +1,143 @@
+//! Buckets with figures, and old buckets: every write keeps the figures, and `verify` reports those that are not those of the items.
+
+use futures::TryStreamExt;
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, doc};
+
+use super::bucket::{PAGE, bucket, builder, found, inspect, read};
+use super::operation::Promise::{Atomic, Prefix, Reads, Steps};
+use super::operation::{Model, Of, Operation, text};
+use crate::common::support::{SECOND, Trade, Trades, all, at, spread};
+
+/// Key 1 has two full pages and an open one, key 2 has one full page.
+pub(super) struct Figured {
+    stored: Collection<Document>,
+    trades: Trades,
+}
+
+/// Returns the buckets whose figures are not those of their items.
+fn wrong(buckets: &[Document]) -> Vec<String> {
+    let is_wrong = |bucket: &&Document| {
+        let items: Vec<&Document> = bucket
+            .get_array("history")
+            .unwrap()
+            .iter()
+            .filter_map(Bson::as_document)
+            .collect();
+        let numbers = || items.iter().map(|item| item.get_i64("n").unwrap());
+        let dates = || items.iter().map(|item| *item.get_datetime("date").unwrap());
+        let count = i32::try_from(items.len()).unwrap();
+        let figures = bucket.get_document("figures").ok();
+        let of = |field: &str| figures.and_then(|figures| figures.get_document(field).ok());
+        let expected = doc! { "count": count, "max": numbers().max(), "sum": numbers().sum::<i64>() };
+        let times = doc! { "count": count, "first": dates().min(), "last": dates().max() };
+        of("n") != Some(&expected) || of("date") != Some(&times)
+    };
+    let wrong = buckets.iter().filter(is_wrong);
+    wrong
+        .map(|bucket| format!("{} Figures", bucket.get_str("_id").unwrap()))
+        .collect()
+}
+
+impl Model for Figured {
+    const PATTERN: &'static str = "bucket";
+    const COLLECTIONS: &'static [&'static str] = &["trades"];
+
+    fn new(of: Of<'_>) -> Self {
+        let collection = of.collection("trades");
+        let figured = builder(collection.clone())
+            .item_id_field("n")
+            .sum("n")
+            .max("n")
+            .first_and_last();
+        Self {
+            trades: figured.build().unwrap(),
+            stored: collection,
+        }
+    }
+
+    async fn fill(&self) {
+        self.trades.ensure_indexes().await.unwrap();
+        let buckets = [bucket(1, 0..3), bucket(1, 3..6), bucket(1, 6..7), bucket(2, 100..103)];
+        self.stored.insert_many(buckets).await.unwrap();
+        self.trades.rebuild_figures().await.unwrap();
+    }
+
+    async fn facts(&self) -> Vec<String> {
+        inspect(&all(&self.stored).await, PAGE).0
+    }
+
+    async fn read(&self) -> Option<Vec<String>> {
+        read(&self.trades).await
+    }
+
+    async fn damage(&self) -> Vec<String> {
+        let buckets = all(&self.stored).await;
+        [inspect(&buckets, PAGE).1, wrong(&buckets)].concat()
+    }
+
+    async fn found(&self) -> Vec<String> {
+        found(&self.trades).await
+    }
+
+    async fn repair(&self) {
+        let repaired: Vec<_> = self.trades.repair().stream().try_collect().await.unwrap();
+        assert!(
+            repaired.iter().all(|repaired| repaired.unrepaired.is_none()),
+            "{repaired:?}"
+        );
+    }
+
+    fn operations() -> Vec<Operation<Self>> {
+        vec![
+            Operation::<Self>::new(Atomic, "BucketRepository::append", "with figures", |m| {
+                Box::pin(async move { text(m.trades.append(&1, &spread(7)).await) })
+            }),
+            Operation::<Self>::new(Prefix, "BucketRepository::append_many", "with figures", |m| {
+                Box::pin(async move {
+                    let items: Vec<Trade> = (7..15).map(spread).collect();
+                    text(m.trades.append_many(&1, &items).await)
+                })
+            }),
+            Operation::<Self>::new(Atomic, "BucketRepository::replace_item", "with figures", |m| {
+                Box::pin(async move {
+                    let date = at(SECOND + 50);
+                    text(m.trades.replace_item(&1, &Trade { n: 4, date }).await)
+                })
+            }),
+            Operation::<Self>::new(Atomic, "BucketRepository::update_item", "with figures", |m| {
+                Box::pin(async move {
+                    let set = doc! { "$set": { "date": at(SECOND + 50) } };
+                    text(m.trades.update_item(&1, 4_i64, set).await)
+                })
+            }),
+            Operation::<Self>::new(Atomic, "BucketRepository::remove_item", "with figures", |m| {
+                Box::pin(async move { text(m.trades.remove_item(&1, 1_i64).await) })
+            }),
+            Operation::<Self>::new(Steps, "BucketRepository::rebuild_figures", "", |m| {
+                Box::pin(async move { text(m.trades.rebuild_figures().await.map(drop)) })
+            })
+            .prepare(|m| {
+                Box::pin(async move {
+                    let unset = doc! { "$unset": { "figures": "" } };
+                    m.stored.update_many(doc! { "customerId": 1 }, unset).await.unwrap();
+                })
+            }),
+            Operation::<Self>::new(Steps, "BucketRepository::remove_before", "", |m| {
+                Box::pin(async move { text(m.trades.remove_before(&1, at(SECOND + 6)).await) })
+            }),
+            Operation::<Self>::new(Atomic, "BucketRepository::remove_before", "exact", |m| {
+                Box::pin(async move { text(m.trades.remove_before(&1, at(SECOND + 5)).exact().await) })
+            }),
+            Operation::<Self>::new(Steps, "BucketRepository::remove_all_before", "", |m| {
+                Box::pin(async move { text(m.trades.remove_all_before(at(SECOND + 6)).chunk_buckets(1).await) })
+            }),
+            Operation::<Self>::new(Reads, "BucketRepository::totals", "", |m| {
+                Box::pin(async move { text(m.trades.totals(&1).await) })
+            }),
+            Operation::<Self>::new(Reads, "BucketRepository::totals", "of a range", |m| {
+                Box::pin(async move { text(m.trades.totals(&1).from(at(SECOND + 2)).await) })
+            }),
+        ]
+    }
+}

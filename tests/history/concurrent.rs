@@ -1,0 +1,284 @@
+//! Concurrent writers, prunes and readers of the same documents.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::TryStreamExt;
+use futures::future::join_all;
+use mongo_patterns::history::WriteForm;
+use mongo_patterns::{ErrorKind, RetryPolicy};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Bson, doc};
+
+use crate::history::support::*;
+
+/// Returns repositories that each have their own per-key locks, as processes have. They retry for as long as it takes.
+async fn processes(db: &TestDatabase, forms: &[WriteForm]) -> Vec<Policies> {
+    let patient = RetryPolicy::default()
+        .with_max_attempts(u32::MAX)
+        .with_max_elapsed(std::time::Duration::from_secs(150));
+    let mut processes = Vec::new();
+    for form in forms {
+        processes.push(ready(db, builder(db.database()).write_form(*form).retry(patient.clone())).await);
+    }
+    processes
+}
+
+const MIXED: [WriteForm; 4] = [
+    WriteForm::Transaction,
+    WriteForm::CompareAndSet,
+    WriteForm::Transaction,
+    WriteForm::CompareAndSet,
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_writers_of_one_document_lose_nothing() {
+    testkit::run(async |db| {
+        for forms in [&BOTH[..1], &BOTH[1..], &MIXED[..]] {
+            let processes = processes(db, forms).await;
+            processes[0].insert(&policy(1)).await.unwrap();
+            let writers = (0..64).map(|writer: usize| {
+                let policies = processes[writer % processes.len()].clone();
+                tokio::spawn(async move {
+                    let mut revisions = Vec::new();
+                    for n in 0..4 {
+                        let recorded = policies.update(1, push(&format!("{writer}-{n}"))).await.unwrap();
+                        revisions.push((recorded.revision, format!("{writer}-{n}")));
+                    }
+                    revisions
+                })
+            });
+            let mut acknowledged = Vec::new();
+            for writer in join_all(writers).await {
+                acknowledged.extend(writer.unwrap());
+            }
+            let expected = Judged {
+                items: 256,
+                revision: 257,
+                ..Judged::default()
+            };
+            assert_eq!(judge(db, 1).await, expected, "{forms:?}");
+            // Each call returned the number of the revision that has its item first.
+            let copies = copies(db, 1).await;
+            let distinct: BTreeSet<u64> = acknowledged.iter().map(|(revision, _)| *revision).collect();
+            assert_eq!(distinct.len(), 256);
+            for (revision, item) in acknowledged {
+                let stored = items(&copies[usize::try_from(revision).unwrap() - 1]);
+                assert_eq!(stored.last(), Some(&item));
+            }
+            assert_eq!(findings(&processes[0]).await, []);
+        }
+    })
+    .await;
+}
+
+/// Optimistic locking: each writer reads a number, adds to it, and writes it if no other writer has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn read_change_replace_with_an_expected_revision_loses_nothing() {
+    testkit::run(async |db| {
+        for forms in [&BOTH[..1], &BOTH[1..], &MIXED[..]] {
+            let processes = processes(db, forms).await;
+            let mut first = policy(1);
+            first.insert("visits", 0);
+            processes[0].insert(&first).await.unwrap();
+            let writers = (0..8).map(|writer: usize| {
+                let policies = processes[writer % processes.len()].clone();
+                tokio::spawn(async move {
+                    let (mut done, mut refused) = (0, 0);
+                    while done < 10 {
+                        let now = policies.get(1).await.unwrap().unwrap();
+                        let mut next = policy(1);
+                        next.insert("visits", now.get_i32("visits").unwrap() + 1);
+                        let expected = u64::try_from(number(&now, "revision")).unwrap();
+                        match policies.replace(1, &next).expecting(expected).await {
+                            Ok(recorded) => {
+                                assert_eq!(recorded.revision, expected + 1);
+                                done += 1;
+                            }
+                            Err(error) => {
+                                assert_eq!(error.kind(), ErrorKind::RevisionMismatch, "{error}");
+                                refused += 1;
+                            }
+                        }
+                    }
+                    refused
+                })
+            });
+            let refused: u32 = join_all(writers).await.into_iter().map(Result::unwrap).sum();
+            assert!(refused > 0, "no writer met another");
+            let now = processes[0].get(1).await.unwrap().unwrap();
+            assert_eq!(now.get_i32("visits").unwrap(), 80);
+            assert_eq!(judge(db, 1).await.revision, 81);
+            assert_eq!(findings(&processes[0]).await, []);
+        }
+    })
+    .await;
+}
+
+/// Inserts, updates, deletes, restores and prunes of a few documents. Every revision that is left is what its call has
+/// returned.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_calls_together_leave_no_gap_and_no_double() {
+    testkit::run(async |db| {
+        for forms in [&BOTH[..1], &BOTH[1..], &MIXED[..]] {
+            let processes = processes(db, forms).await;
+            let writers = (0..16).map(|writer: usize| {
+                let policies = processes[writer % processes.len()].clone();
+                tokio::spawn(async move {
+                    let mut revisions = Vec::new();
+                    for n in 0..20 {
+                        let id = fastrand::i32(0..3);
+                        let item = format!("{writer}-{n}");
+                        let mut new = policy(id);
+                        new.insert("itemsInsured", vec![item.as_str()]);
+                        let written = match fastrand::u32(0..10) {
+                            0 | 1 => policies.insert(&new).await.map(|recorded| Some(recorded.revision)),
+                            2 => policies.delete(id).await.map(|deleted| deleted.revision),
+                            3 => policies.restore(id, 1).await.map(|recorded| Some(recorded.revision)),
+                            4 => policies.replace(id, &new).await.map(|recorded| Some(recorded.revision)),
+                            5 => policies.prune(id).keep_last(5).await.map(|_| None),
+                            _ => policies
+                                .update(id, push(&item))
+                                .await
+                                .map(|recorded| Some(recorded.revision)),
+                        };
+                        match written {
+                            Ok(revision) => revisions.extend(revision.map(|revision| (id, revision))),
+                            Err(error) => assert!(
+                                matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists),
+                                "{error:?}"
+                            ),
+                        }
+                    }
+                    revisions
+                })
+            });
+            let (mut acknowledged, mut distinct) = (0, BTreeSet::new());
+            for writer in join_all(writers).await {
+                let revisions = writer.unwrap();
+                acknowledged += revisions.len();
+                distinct.extend(revisions);
+            }
+            assert_eq!(distinct.len(), acknowledged, "{forms:?}: a number was returned twice");
+            assert!(acknowledged > 100, "{acknowledged}");
+            assert_eq!(findings(&processes[0]).await, [], "{forms:?}");
+            for id in 0..3 {
+                let stored = numbers(db, id).await;
+                let highest = distinct
+                    .iter()
+                    .filter(|(of, _)| *of == id)
+                    .map(|(_, revision)| *revision)
+                    .max();
+                assert_eq!(stored.last().map(|last| u64::try_from(*last).unwrap()), highest);
+                assert!(
+                    stored.windows(2).all(|two| two[1] == two[0] + 1),
+                    "{forms:?}: {stored:?}"
+                );
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_concurrent_inserts_of_one_id_one_succeeds() {
+    testkit::run(async |db| {
+        for forms in [&BOTH[..1], &BOTH[1..], &MIXED[..]] {
+            let processes = processes(db, forms).await;
+            for id in 0..4 {
+                let inserts = (0..16).map(|writer: usize| {
+                    let policies = processes[writer % processes.len()].clone();
+                    async move { policies.insert(&policy(id)).await }
+                });
+                let all = join_all(inserts).await;
+                assert_eq!(all.iter().filter(|inserted| inserted.is_ok()).count(), 1);
+                for error in all.into_iter().filter_map(Result::err) {
+                    assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error:?}");
+                }
+                assert_eq!(numbers(db, id).await, [1]);
+            }
+            assert_eq!(findings(&processes[0]).await, []);
+        }
+    })
+    .await;
+}
+
+/// While others write, a reader of all revisions sees each number once, up to at least what was acknowledged before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_see_no_gap_while_others_write() {
+    testkit::run(async |db| {
+        for form in BOTH {
+            let processes = processes(db, &[form, form]).await;
+            processes[0].insert(&policy(1)).await.unwrap();
+            let stop = Arc::new(AtomicBool::new(false));
+            let writers = processes.iter().map(|policies| {
+                let (policies, stop) = (policies.clone(), Arc::clone(&stop));
+                tokio::spawn(async move {
+                    while !stop.load(Ordering::Relaxed) {
+                        policies.update(1, push("watch")).await.unwrap();
+                    }
+                })
+            });
+            let writers: Vec<_> = writers.collect();
+            let reader = &processes[0];
+            for round in 0..40_u32 {
+                let known = u64::try_from(number(&reader.get(1).await.unwrap().unwrap(), "revision")).unwrap();
+                let newest_first = round % 2 == 0;
+                let call = reader.revisions(1).limit(1 + round % 7);
+                let call = if newest_first { call.newest_first() } else { call };
+                let found: Vec<_> = call.stream().try_collect().await.unwrap();
+                let mut numbers: Vec<u64> = found.iter().map(|revision| revision.revision).collect();
+                if newest_first {
+                    numbers.reverse();
+                }
+                let expected: Vec<u64> = (1..=numbers.len() as u64).collect();
+                assert_eq!(numbers, expected);
+                assert!(numbers.len() as u64 >= known);
+                for revision in &found {
+                    let document = revision.document.as_ref().unwrap();
+                    assert_eq!(items(document).len() as u64, revision.revision - 1);
+                }
+                let at = reader.at(1, known).await.unwrap().unwrap();
+                assert_eq!(
+                    at.document.as_ref().map(|document| items(document).len() as u64),
+                    Some(known - 1)
+                );
+                assert_eq!(reader.as_of(1, at.time).await.unwrap().unwrap().revision, known);
+            }
+            stop.store(true, Ordering::Relaxed);
+            for writer in writers {
+                writer.await.unwrap();
+            }
+            assert_eq!(findings(reader).await, []);
+        }
+    })
+    .await;
+}
+
+/// A program without the repository reads consistent documents too: the mark is the only further field.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_programs_read_the_current_document_at_any_time() {
+    testkit::run(async |db| {
+        let processes = processes(db, &MIXED).await;
+        processes[0].insert(&policy(1)).await.unwrap();
+        let writers = processes.iter().map(|policies| async move {
+            for _ in 0..20 {
+                policies.update(1, push("watch")).await.unwrap();
+            }
+        });
+        let reads = async {
+            for _ in 0..100 {
+                let now = current(db).find_one(doc! { "policyId": 1 }).await.unwrap().unwrap();
+                assert_eq!(items(&now).len() as i64, number(&now, "revision") - 1);
+                assert!(matches!(
+                    now.get("mongo_patterns_unrecorded"),
+                    None | Some(Bson::Document(_))
+                ));
+            }
+        };
+        futures::future::join(join_all(writers), reads).await;
+        assert_eq!(judge(db, 1).await.revision, 81);
+    })
+    .await;
+}

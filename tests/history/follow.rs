@@ -1,0 +1,428 @@
+//! Another program writes policies by the driver, and a follower stores its writes as revisions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::history::{Followed, WriteForm};
+use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions, TestDatabase};
+use mongodb::Client;
+use mongodb::bson::{DateTime, Document, doc};
+use tokio::sync::watch;
+
+use crate::common::support::all;
+use crate::history::follow_support::*;
+use crate::history::support::*;
+
+/// The numbers and the names in the revisions of a policy; no name for a deletion.
+async fn names(db: &TestDatabase, id: i32) -> Vec<(i64, Option<String>)> {
+    let copies = copies(db, id).await;
+    let name = |copy: &Document| copy.get_str("customerName").ok().map(str::to_owned);
+    let is_deleted = |copy: &Document| copy.get_bool("deleted").unwrap_or(false);
+    assert!(copies.iter().all(|copy| is_deleted(copy) == name(copy).is_none()));
+    copies
+        .iter()
+        .map(|copy| (number(copy, "revision"), name(copy)))
+        .collect()
+}
+
+fn expected(names: &[Option<&str>]) -> Vec<(i64, Option<String>)> {
+    (1..).zip(names.iter().map(|name| name.map(str::to_owned))).collect()
+}
+
+#[tokio::test]
+async fn each_write_of_another_program_is_a_revision() {
+    testkit::run(async |db| {
+        let Some(policies) = followed(db, WriteForm::Transaction).await else {
+            return;
+        };
+        policies.insert(&policy(1)).await.unwrap();
+        assert_eq!(follow(&policies).await.recorded, 0);
+        let of = |id: i32| doc! { "policyId": id };
+        let named = |name: &str| doc! { "policyId": 1, "customerName": name };
+        let other = current(db);
+        other
+            .update_one(of(1), doc! { "$set": { "customerName": "updated" } })
+            .await
+            .unwrap();
+        // Without a number and a time, which the follower sets.
+        other.replace_one(of(1), named("replaced")).await.unwrap();
+        other
+            .update_one(of(1), doc! { "$set": { "customerName": "updated again" } })
+            .await
+            .unwrap();
+        // With those of an old copy.
+        let mut old = named("old");
+        old.extend(doc! { "revision": 1, "dateSet": DateTime::from_millis(5) });
+        other.replace_one(of(1), old).await.unwrap();
+        other.delete_one(of(1)).await.unwrap();
+        other.insert_one(named("inserted again")).await.unwrap();
+        other
+            .insert_one(doc! { "policyId": 2, "customerName": "new" })
+            .await
+            .unwrap();
+        let mut numbered = doc! { "policyId": 3, "customerName": "numbered" };
+        numbered.extend(doc! { "revision": 17, "dateSet": DateTime::from_millis(5) });
+        other.insert_one(numbered).await.unwrap();
+        other
+            .update_one(of(2), doc! { "$set": { "policyId": 4 } })
+            .await
+            .unwrap();
+        let before = DateTime::now();
+        let followed = follow(&policies).await;
+        assert_eq!((followed.recorded, followed.repaired), (10, 0));
+        assert!(followed.changes >= 9, "{followed:?}");
+        let of_1 = [
+            Some("Michelle"),
+            Some("updated"),
+            Some("replaced"),
+            Some("updated again"),
+            Some("old"),
+            None,
+            Some("inserted again"),
+        ];
+        assert_eq!(names(db, 1).await, expected(&of_1));
+        assert_eq!(names(db, 2).await, expected(&[Some("new"), None]));
+        assert_eq!(names(db, 3).await, expected(&[Some("numbered")]));
+        assert_eq!(names(db, 4).await, expected(&[Some("new")]));
+        assert_recorded(db, &policies, "after all writes").await;
+        // By the times of the writes.
+        let valid = policies.as_of(1, before).await.unwrap().unwrap();
+        assert!(valid.revision >= 6, "{valid:?}");
+        let again = follow(&policies).await;
+        assert_eq!(
+            again.recorded, 0,
+            "the follower's own writes are no writes of another program"
+        );
+        assert_eq!(
+            policies.update(2, push("a")).await.unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
+        assert_eq!(policies.update(3, push("a")).await.unwrap().revision, 2);
+        other.delete_one(of(3)).await.unwrap();
+        assert_eq!(follow(&policies).await.recorded, 1);
+        assert_eq!(policies.insert(&policy(3)).await.unwrap().revision, 4);
+        assert_eq!(follow(&policies).await.recorded, 0);
+        assert_recorded(db, &policies, "after further writes").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn writes_of_repositories_have_no_second_revision() {
+    testkit::run(async |db| {
+        for form in BOTH {
+            let Some(policies) = followed(db, form).await else {
+                return;
+            };
+            for id in 1..=3 {
+                policies.insert(&policy(id)).await.unwrap();
+                for n in 0..4 {
+                    policies.update(id, push(&n.to_string())).await.unwrap();
+                }
+                policies.replace(id, &policy(id)).await.unwrap();
+                policies.restore(id, 2).await.unwrap();
+            }
+            policies.delete(1).await.unwrap();
+            policies.insert(&policy(1)).await.unwrap();
+            policies.delete(2).await.unwrap();
+            let before = all(&revisions(db)).await;
+            db.recorder().clear();
+            let followed = follow(&policies).await;
+            assert!(followed.changes >= 24, "{followed:?}");
+            assert_eq!(followed.recorded, 0);
+            assert_eq!(all(&revisions(db)).await, before);
+            let sent = db.recorder().names();
+            assert!(
+                !sent.iter().any(|name| name == "findAndModify" || name == "insert"),
+                "{sent:?}"
+            );
+            assert_recorded(db, &policies, "").await;
+        }
+    })
+    .await;
+}
+
+/// Writes in a transaction of the caller, with and without the repository.
+#[tokio::test]
+async fn a_transaction_with_writes_of_both_kinds_is_followed() {
+    testkit::run(async |db| {
+        let Some(policies) = followed(db, WriteForm::Transaction).await else {
+            return;
+        };
+        policies.insert(&policy(1)).await.unwrap();
+        let mut session = db.database().client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let plain = db.database().collection::<Document>("currentPolicies");
+        policies.update(1, push("a")).session(&mut session).await.unwrap();
+        plain
+            .update_one(doc! { "policyId": 1 }, push("b"))
+            .session(&mut session)
+            .await
+            .unwrap();
+        plain
+            .update_one(doc! { "policyId": 1 }, push("c"))
+            .session(&mut session)
+            .await
+            .unwrap();
+        session.commit_transaction().await.unwrap();
+        let followed = follow(&policies).await;
+        assert_eq!(followed.recorded, 2);
+        let found = copies(db, 1).await;
+        let found: Vec<Vec<String>> = found.iter().map(items).collect();
+        assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        assert_recorded(db, &policies, "").await;
+    })
+    .await;
+}
+
+/// One program writes one policy as fast as it can while the follower runs: each write has its revision.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_that_are_faster_than_the_follower_have_each_a_revision() {
+    testkit::run(async |db| {
+        let Some(policies) = followed(db, WriteForm::Transaction).await else {
+            return;
+        };
+        policies.insert(&policy(1)).await.unwrap();
+        let (report, mut reached) = watch::channel(Followed::default());
+        let follower = tokio::spawn({
+            let policies = restarted(db);
+            async move {
+                let report = |at| {
+                    report.send_replace(at);
+                };
+                policies.follow(NAME).on_progress(report).await
+            }
+        });
+        for n in 0..300 {
+            push_plainly(db, 1, &n.to_string()).await;
+        }
+        let all = reached.wait_for(|at| at.recorded >= 300);
+        let all = tokio::time::timeout(Duration::from_secs(120), all).await;
+        assert!(all.is_ok_and(|all| all.is_ok()), "{:?}", reached.borrow());
+        follower.abort();
+        let lengths: Vec<usize> = copies(db, 1).await.iter().map(|copy| items(copy).len()).collect();
+        assert_eq!(lengths, (0..=300).collect::<Vec<_>>());
+        assert_recorded(db, &policies, "").await;
+    })
+    .await;
+}
+
+/// The follower was off: every state is stored, with the time of its write.
+#[tokio::test]
+async fn writes_while_the_follower_was_off_have_each_a_revision() {
+    testkit::run(async |db| {
+        let Some(policies) = followed(db, WriteForm::Transaction).await else {
+            return;
+        };
+        for id in 1..=2 {
+            policies.insert(&policy(id)).await.unwrap();
+        }
+        let mut times = Vec::new();
+        for n in 0..20 {
+            push_plainly(db, 1, &n.to_string()).await;
+            push_plainly(db, 2, &n.to_string()).await;
+            // There and back: the follower finds the content of the newest revision, and stores both.
+            let pull = doc! { "$pull": { "itemsInsured": n.to_string() } };
+            current(db).update_one(doc! { "policyId": 2 }, pull).await.unwrap();
+            tick().await;
+            times.push(DateTime::now());
+            tick().await;
+        }
+        let followed = follow(&policies).await;
+        assert_eq!(followed.recorded, 60);
+        for (n, time) in (2..).zip(times) {
+            let valid = policies.as_of(1, time).await.unwrap().unwrap();
+            assert_eq!(
+                (valid.revision, items(&valid.document.unwrap()).len()),
+                (n, n as usize - 1)
+            );
+        }
+        assert_eq!(numbers(db, 2).await.len(), 41);
+        assert_recorded(db, &policies, "").await;
+        let again = follow(&policies).await;
+        assert_eq!(again.recorded, 0);
+    })
+    .await;
+}
+
+/// A repository writes before the follower: its revision has both results.
+#[tokio::test]
+async fn a_write_of_a_repository_includes_an_unrecorded_one() {
+    testkit::run(async |db| {
+        for form in BOTH {
+            let Some(policies) = followed(db, form).await else {
+                return;
+            };
+            policies.insert(&policy(1)).await.unwrap();
+            push_plainly(db, 1, "a").await;
+            assert_eq!(policies.update(1, push("b")).await.unwrap().revision, 2);
+            push_plainly(db, 1, "c").await;
+            assert_eq!(follow(&policies).await.recorded, 1);
+            let found: Vec<usize> = copies(db, 1).await.iter().map(|copy| items(copy).len()).collect();
+            assert_eq!(found, [0, 2, 3], "{form:?}");
+            assert_recorded(db, &policies, "").await;
+        }
+    })
+    .await;
+}
+
+/// Three followers of two names, repositories of both forms, and programs that use the driver, on four policies.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn followers_repositories_and_other_programs_run_concurrently() {
+    testkit::run(async |db| {
+        let Some(policies) = followed(db, WriteForm::Transaction).await else {
+            return;
+        };
+        for id in 1..=4 {
+            policies.insert(&policy(id)).await.unwrap();
+        }
+        let (stop, stopped) = watch::channel(false);
+        let followers = (0..3).map(|n| {
+            let (policies, mut stopped) = (restarted(db), stopped.clone());
+            tokio::spawn(async move {
+                let end = async { drop(stopped.wait_for(|stopped| *stopped).await) };
+                policies
+                    .follow(if n < 2 { NAME } else { "others" })
+                    .until(end)
+                    .await
+                    .unwrap()
+            })
+        });
+        let followers: Vec<_> = followers.collect();
+        let database = db.plain_client().database(db.database().name());
+        let writers = (0..4).map(|writer| {
+            let policies = builder(&database).write_form(BOTH[writer % 2]).build().unwrap();
+            tokio::spawn(async move {
+                let mut recorded = Vec::new();
+                for n in 0..30 {
+                    let id = (n + writer as i32) % 4 + 1;
+                    let item = format!("r{writer}-{n}");
+                    recorded.push((id, policies.update(id, push(&item)).await.unwrap().revision, item));
+                }
+                recorded
+            })
+        });
+        let writers: Vec<_> = writers.collect();
+        let plain = (0..2).map(|writer| async move {
+            for n in 0..60 {
+                push_plainly(db, n % 4 + 1, &format!("p{writer}-{n}")).await;
+            }
+        });
+        join_all(plain).await;
+        let mut acknowledged = Vec::new();
+        for written in join_all(writers).await {
+            acknowledged.extend(written.unwrap());
+        }
+        stop.send_replace(true);
+        let live: Vec<Followed> = join_all(followers).await.into_iter().map(Result::unwrap).collect();
+        assert!(live.iter().any(|live| live.recorded > 0), "{live:?}");
+        follow(&policies).await;
+        assert_recorded(db, &policies, "after all have ended").await;
+        for now in all(&current(db)).await {
+            assert_eq!(items(&now).len(), 60, "{now}");
+        }
+        for (id, revision, item) in acknowledged {
+            let at = policies.at(id, revision).await.unwrap().unwrap().document.unwrap();
+            assert!(items(&at).contains(&item), "the revision of a write has its result");
+        }
+        assert_eq!(records(db).await.len(), 2);
+    })
+    .await;
+}
+
+/// What another program wrote before the first follower is repaired, also documents without a number and deletions.
+#[tokio::test]
+async fn the_first_follower_repairs_what_was_written_before() {
+    testkit::run(async |db| {
+        let Some(policies) = followed(db, WriteForm::Transaction).await else {
+            return;
+        };
+        for id in 1..=3 {
+            policies.insert(&policy(id)).await.unwrap();
+        }
+        push_plainly(db, 1, "a").await;
+        current(db).delete_one(doc! { "policyId": 2 }).await.unwrap();
+        current(db)
+            .replace_one(doc! { "policyId": 3 }, policy(3))
+            .await
+            .unwrap();
+        current(db).insert_one(policy(4)).await.unwrap();
+        let disabled = policies
+            .follow("later")
+            .disable_repair()
+            .run_until_current()
+            .await
+            .unwrap();
+        assert_eq!((disabled.repaired, disabled.recorded), (0, 0));
+        let first = policies.follow("first").run_until_current().await.unwrap();
+        assert_eq!((first.repaired, first.recorded), (1, 4));
+        for (id, last) in [(1, 2), (2, 2), (3, 2), (4, 1)] {
+            assert_eq!(numbers(db, id).await, (1..=last).collect::<Vec<_>>(), "{id}");
+        }
+        assert_recorded(db, &policies, "").await;
+        assert_eq!(
+            follow(&policies).await.recorded,
+            0,
+            "the other follower finds all stored"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_followed_is_refused() {
+    let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
+    let database = Client::with_uri_str(standalone.uri()).await.unwrap().database("test");
+    let policies = builder(&database).build().unwrap();
+    policies.ensure_indexes().await.unwrap();
+    let error = policies.follow(NAME).enable_pre_images().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+
+    testkit::run(async |db| {
+        let Some(policies) = followed(db, WriteForm::Transaction).await else {
+            return;
+        };
+        policies.insert(&policy(1)).await.unwrap();
+        let others = db.database().collection::<Document>("otherRevisions");
+        let plain = db.database().collection::<Document>("currentPolicies");
+        let other = Policies::builder(plain, others).id_field("policyId");
+        let other = other.revision_field("revision").time_field("dateSet").build().unwrap();
+        assert_eq!(
+            other.follow(NAME).await.unwrap_err().kind(),
+            ErrorKind::SettingsMismatch
+        );
+
+        let images = |enabled: bool| {
+            doc! { "collMod": "currentPolicies", "changeStreamPreAndPostImages": { "enabled": enabled } }
+        };
+        let database = db.plain_client().database(db.database().name());
+        database.run_command(images(false)).await.unwrap();
+        push_plainly(db, 1, "a").await;
+        let error = policies.follow(NAME).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PreImagesDisabled, "{error:?}");
+        let lost = policies.follow(NAME).enable_pre_images().disable_repair();
+        let error = lost.run_until_current().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::HistoryLost, "{error:?}");
+        let repaired = follow(&policies).await;
+        assert_eq!((repaired.repaired, repaired.recorded), (1, 1));
+        assert_recorded(db, &policies, "after lost images").await;
+
+        let is_dropped = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&is_dropped);
+        let follow = policies
+            .follow(NAME)
+            .on_progress(move |_| seen.store(true, Ordering::Relaxed));
+        let (ended, ()) = tokio::join!(follow.into_future(), async {
+            while !is_dropped.load(Ordering::Relaxed) {
+                tokio::task::yield_now().await;
+            }
+            current(db).drop().await.unwrap();
+        });
+        assert_eq!(ended.unwrap_err().kind(), ErrorKind::CollectionDropped);
+        assert_eq!(records(db).await, Vec::<Document>::new());
+    })
+    .await;
+}

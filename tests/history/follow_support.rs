@@ -1,0 +1,74 @@
+//! Shared by the tests of the follower: a program that writes policies without the repository.
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::history::{Followed, WriteForm};
+use mongo_patterns_testkit::TestDatabase;
+use mongodb::bson::{Document, doc};
+
+use crate::common::support::{all, at_least};
+use crate::history::support::*;
+
+pub const NAME: &str = "policies";
+
+/// Returns a repository whose follower has begun, with a clear recorder. `None` if the server cannot be followed.
+pub async fn followed(db: &TestDatabase, form: WriteForm) -> Option<Policies> {
+    let policies = policies(db, form).await;
+    if !at_least(db, 6) {
+        let error = policies.follow(NAME).run_until_current().await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.operation()),
+            (ErrorKind::Unsupported, Some("follow"))
+        );
+        return None;
+    }
+    let begun = policies
+        .follow(NAME)
+        .enable_pre_images()
+        .run_until_current()
+        .await
+        .unwrap();
+    assert_eq!(begun.recorded, 0);
+    db.recorder().clear();
+    Some(policies)
+}
+
+/// Follows until it is current.
+pub async fn follow(policies: &Policies) -> Followed {
+    let follow = policies.follow(NAME).enable_pre_images();
+    follow.run_until_current().await.unwrap()
+}
+
+/// Returns a repository with its own per-key locks that has checked nothing yet, as in a new process.
+pub fn restarted(db: &TestDatabase) -> Policies {
+    builder(db.database()).build().unwrap()
+}
+
+/// Insures one more item, without the repository.
+pub async fn push_plainly(db: &TestDatabase, id: i32, item: &str) {
+    let pushed = current(db)
+        .update_one(doc! { "policyId": id }, push(item))
+        .await
+        .unwrap();
+    assert_eq!(pushed.matched_count, 1);
+}
+
+/// Checks that the numbers have no gap, the times increase, and the newest revision is the current document.
+pub async fn assert_recorded(db: &TestDatabase, policies: &Policies, context: &str) {
+    assert_eq!(findings(policies).await, [], "{context}");
+    for now in all(&current(db)).await {
+        let copies = copies(db, now.get("policyId").unwrap().clone()).await;
+        let last = copies
+            .last()
+            .unwrap_or_else(|| panic!("{context}: no revision of {now}"));
+        assert_eq!(without_id(last), without_id(&now), "{context}");
+        let numbers: Vec<i64> = copies.iter().map(|copy| number(copy, "revision")).collect();
+        assert_eq!(numbers, (1..=numbers.len() as i64).collect::<Vec<_>>(), "{context}");
+    }
+}
+
+/// Returns the records of the followers.
+pub async fn records(db: &TestDatabase) -> Vec<Document> {
+    let mut records = all(&db.plain_collection::<Document>("mongo_patterns")).await;
+    records.retain(|record| record.get_document("_id").unwrap().get_str("kind").unwrap() == "follower");
+    records
+}

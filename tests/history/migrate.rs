@@ -1,0 +1,190 @@
+//! Existing collections: those of the manual's recipe, documents without a history, and embedded histories.
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::history::Problem;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{DateTime, Document, doc};
+
+use crate::common::support::all;
+use crate::history::support::*;
+
+async fn contents(db: &TestDatabase) -> [Vec<Document>; 2] {
+    [all(&current(db)).await, all(&revisions(db)).await]
+}
+
+/// Returns a policy at a revision, as the manual stores it.
+fn at_revision(id: i32, revision: i32) -> Document {
+    let mut policy = policy(id);
+    let items: Vec<String> = (2..=revision).map(|n| n.to_string()).collect();
+    policy.insert("itemsInsured", items);
+    policy.extend(doc! { "revision": revision, "dateSet": DateTime::from_millis(i64::from(revision) * 1000) });
+    policy
+}
+
+/// Stores what the manual's recipe leaves: policy 1 is sound, policy 2 lacks revision 3 and has revision 2 twice, policy 3
+/// lacks the copy of its current revision, and policy 4 has no history.
+async fn by_the_recipe(db: &TestDatabase) -> Policies {
+    let copies =
+        [(1, 1), (1, 2), (2, 1), (2, 2), (2, 2), (2, 4), (3, 1)].map(|(id, revision)| at_revision(id, revision));
+    revisions(db).insert_many(copies).await.unwrap();
+    let mut now = [(1, 2), (2, 4), (3, 2)]
+        .map(|(id, revision)| at_revision(id, revision))
+        .to_vec();
+    now.push(policy(4));
+    current(db).insert_many(now).await.unwrap();
+    builder(db.database()).build().unwrap()
+}
+
+#[tokio::test]
+async fn collections_of_the_manuals_recipe_are_migrated() {
+    testkit::run(async |db| {
+        let policies = by_the_recipe(db).await;
+        let migrated = policies.migrate_existing().await.unwrap();
+        assert_eq!((migrated.numbered, migrated.removed_duplicates), (1, 1), "{migrated:?}");
+        let indexes = ["policyId_1", "policyId_1_revision_1", "policyId_1_dateSet_1_revision_1"];
+        assert!(
+            indexes
+                .iter()
+                .all(|index| migrated.created_indexes.iter().any(|created| created == index))
+        );
+        let expected = [vec![1, 2], vec![1, 2, 4], vec![1, 2], vec![1]];
+        for (id, expected) in (1..).zip(expected) {
+            assert_eq!(numbers(db, id).await, expected, "policy {id}");
+            assert_eq!(judge(db, id).await.different, 0);
+        }
+        // The missing revision is reported, and not invented.
+        let found = findings(&policies).await;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(
+            (&found[0].document_id, found[0].problem),
+            (&2.into(), Problem::Gap { from: 3, to: 3 })
+        );
+
+        let before = contents(db).await;
+        let again = policies.migrate_existing().await.unwrap();
+        assert_eq!((again.numbered, again.removed_duplicates), (0, 0));
+        assert!(again.created_indexes.is_empty());
+        assert_eq!(contents(db).await, before);
+        for (id, next) in [(1, 3), (2, 5), (3, 3), (4, 2)] {
+            assert_eq!(policies.update(id, push("watch")).await.unwrap().revision, next);
+        }
+        assert_eq!(findings(&policies).await.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_plan_writes_nothing() {
+    testkit::run(async |db| {
+        let policies = by_the_recipe(db).await;
+        let before = contents(db).await;
+        let plan = policies.migrate_existing().plan().await.unwrap();
+        assert_eq!(contents(db).await, before);
+        assert_eq!(current(db).list_index_names().await.unwrap(), ["_id_"]);
+        let writes: Vec<&str> = plan
+            .iter()
+            .filter(|planned| planned.writes)
+            .map(|planned| planned.command.keys().next().unwrap().as_str())
+            .collect();
+        for expected in ["delete", "createIndexes", "update", "aggregate"] {
+            assert!(writes.contains(&expected), "{writes:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_migrated_is_refused_with_no_effect() {
+    testkit::run(async |db| {
+        let mut other = at_revision(2, 2);
+        other.insert("customerName", "Joe");
+        let with = |field: &str, value: mongodb::bson::Bson| {
+            let mut policy = at_revision(5, 1);
+            policy.insert(field, value);
+            policy
+        };
+        let refused = [
+            // Two revisions with one number, of which one is wrong.
+            (false, other),
+            (true, with("deleted", false.into())),
+            (true, with("revision", "one".into())),
+            (true, with("revision", 0.into())),
+            (true, with("dateSet", 5.into())),
+            (true, with("policyId", mongodb::bson::Bson::Null)),
+        ];
+        for (is_current, document) in refused {
+            current(db).drop().await.unwrap();
+            revisions(db).drop().await.unwrap();
+            let policies = by_the_recipe(db).await;
+            let collection = if is_current { current(db) } else { revisions(db) };
+            collection.insert_one(&document).await.unwrap();
+            let before = contents(db).await;
+            let error = policies.migrate_existing().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{document}: {error:?}");
+            assert_eq!(contents(db).await, before, "{document}");
+            let error = policies.migrate_existing().plan().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{document}: {error:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn embedded_histories_become_revisions() {
+    testkit::run(async |db| {
+        let version = |number: i32| {
+            let mut version = at_revision(1, number);
+            version.remove("policyId");
+            version.remove("revision");
+            version
+        };
+        for (id, versions) in [(1, 2), (2, 0), (3, 1)] {
+            let mut now = at_revision(id, versions + 1);
+            now.remove("revision");
+            now.insert("versions", (1..=versions).map(version).collect::<Vec<_>>());
+            current(db).insert_one(now).await.unwrap();
+        }
+        current(db).insert_one(policy(4)).await.unwrap();
+        let policies = builder(db.database()).build().unwrap();
+        let before = contents(db).await;
+        policies
+            .migrate_existing()
+            .embedded_versions("versions")
+            .plan()
+            .await
+            .unwrap();
+        assert_eq!(contents(db).await, before);
+
+        policies.migrate_existing().embedded_versions("versions").await.unwrap();
+        for (id, revisions) in [(1, 3), (2, 1), (3, 2), (4, 1)] {
+            assert_eq!(
+                numbers(db, id).await,
+                (1..=revisions).collect::<Vec<_>>(),
+                "policy {id}"
+            );
+            for (copy, number) in copies(db, id).await.iter().zip(0..) {
+                assert_eq!(items(copy).len(), number, "policy {id}");
+                assert!(!copy.contains_key("versions"));
+            }
+        }
+        assert_eq!(findings(&policies).await, []);
+        let before = contents(db).await;
+        policies.migrate_existing().embedded_versions("versions").await.unwrap();
+        assert_eq!(contents(db).await, before);
+        assert_eq!(policies.update(1, push("watch")).await.unwrap().revision, 4);
+
+        // A version that is no document with a time.
+        let mut now = policy(5);
+        now.insert("versions", vec![doc! { "itemsInsured": [] }]);
+        current(db).insert_one(now).await.unwrap();
+        let before = contents(db).await;
+        let error = policies
+            .migrate_existing()
+            .embedded_versions("versions")
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error:?}");
+        assert_eq!(contents(db).await, before);
+    })
+    .await;
+}

@@ -1,0 +1,17 @@
+//! Tests of the history pattern.
+
+pub(crate) mod calls;
+pub(crate) mod concurrent;
+pub(crate) mod described;
+pub(crate) mod follow;
+pub(crate) mod follow_killed;
+pub(crate) mod follow_support;
+pub(crate) mod migrate;
+pub(crate) mod model;
+pub(crate) mod naive;
+pub(crate) mod reads;
+pub(crate) mod repair;
+pub(crate) mod sessions;
+pub(crate) mod support;
+pub(crate) mod unrecorded;
+pub(crate) mod values;

@@ -1,0 +1,284 @@
+//! The history repository against a model in memory.
+
+use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{DateTime, Document, doc};
+use proptest::prelude::*;
+
+use crate::common::model::{Sequence, check_random};
+use crate::history::support::*;
+
+#[derive(Clone, Debug)]
+enum Call {
+    Insert(i32),
+    Push(i32),
+    Set(i32),
+    /// At the current revision, or at another one.
+    Expect(i32, bool),
+    Replace(i32),
+    Delete,
+    Restore(u64),
+    Prune(u64),
+    At(u64),
+    /// At the time of a revision, and this number of milliseconds later.
+    AsOf(u64, i64),
+    Page(u32, bool),
+}
+
+fn call() -> impl Strategy<Value = (usize, Call)> {
+    let (value, revision) = (|| 0..100_i32, || 0..12_u64);
+    let call = prop_oneof![
+        4 => value().prop_map(Call::Insert),
+        6 => value().prop_map(Call::Push),
+        3 => value().prop_map(Call::Set),
+        3 => (value(), any::<bool>()).prop_map(|(value, is_current)| Call::Expect(value, is_current)),
+        2 => value().prop_map(Call::Replace),
+        2 => Just(Call::Delete),
+        3 => revision().prop_map(Call::Restore),
+        1 => (1..8_u64).prop_map(Call::Prune),
+        2 => revision().prop_map(Call::At),
+        2 => (revision(), -1..2_i64).prop_map(|(revision, by)| Call::AsOf(revision, by)),
+        2 => (1..6_u32, any::<bool>()).prop_map(|(limit, newest_first)| Call::Page(limit, newest_first)),
+    ];
+    (0..2_usize, call)
+}
+
+/// A revision: its time, and the items and the note, or `None` for a deletion.
+#[derive(Clone, Debug, PartialEq)]
+struct Version {
+    time: DateTime,
+    content: Option<(Vec<String>, Option<i32>)>,
+}
+
+/// All revisions of a policy, and the number of the first that is not pruned.
+#[derive(Clone, Debug, Default)]
+struct Versions {
+    all: Vec<Version>,
+    first: u64,
+}
+
+impl Versions {
+    fn newest(&self) -> u64 {
+        self.all.len() as u64
+    }
+
+    fn get(&self, revision: u64) -> Option<&Version> {
+        let index = usize::try_from(revision).unwrap().checked_sub(1)?;
+        self.all.get(index).filter(|_| revision >= self.first)
+    }
+
+    fn content(&self) -> Option<(Vec<String>, Option<i32>)> {
+        self.all.last().and_then(|version| version.content.clone())
+    }
+}
+
+struct Model<'a> {
+    db: &'a TestDatabase,
+    policies: &'a Policies,
+    ids: [i32; 2],
+    versions: [Versions; 2],
+}
+
+fn new_policy(id: i32, value: i32) -> Document {
+    let mut policy = policy(id);
+    policy.insert("itemsInsured", vec![value.to_string()]);
+    policy
+}
+
+fn content_of(document: &Document) -> (Vec<String>, Option<i32>) {
+    (items(document), document.get_i32("note").ok())
+}
+
+impl Model<'_> {
+    async fn run(&mut self, of: usize, call: Call) {
+        let (policies, id) = (self.policies, self.ids[of]);
+        let versions = &mut self.versions[of];
+        let (now, newest) = (versions.content(), versions.newest());
+        let pushed = |value: i32| {
+            now.clone().map(|(mut items, note)| {
+                items.push(value.to_string());
+                (items, note)
+            })
+        };
+        let missing = || now.is_none().then_some(ErrorKind::NotFound);
+        let new = |value: i32| new_policy(id, value);
+        let fresh = |value: i32| Some((vec![value.to_string()], None));
+        // The result of the call, and the expected error or the expected content.
+        let (written, expected) = match &call {
+            Call::Insert(value) => (
+                policies
+                    .insert(&new(*value))
+                    .await
+                    .map(|recorded| Some((recorded.revision, Some(recorded.time)))),
+                match now {
+                    Some(_) => Err(ErrorKind::AlreadyExists),
+                    None => Ok(fresh(*value)),
+                },
+            ),
+            Call::Push(value) => (
+                policies
+                    .update(id, push(&value.to_string()))
+                    .await
+                    .map(|recorded| Some((recorded.revision, Some(recorded.time)))),
+                missing().map_or_else(|| Ok(pushed(*value)), Err),
+            ),
+            Call::Set(value) => (
+                policies
+                    .update(id, vec![doc! { "$set": { "note": value } }])
+                    .await
+                    .map(|recorded| Some((recorded.revision, Some(recorded.time)))),
+                missing().map_or_else(|| Ok(now.clone().map(|(items, _)| (items, Some(*value)))), Err),
+            ),
+            Call::Expect(value, is_current) => (
+                policies
+                    .update(id, push(&value.to_string()))
+                    .expecting(if *is_current { newest.max(1) } else { newest + 1 })
+                    .await
+                    .map(|recorded| Some((recorded.revision, Some(recorded.time)))),
+                match (missing(), is_current) {
+                    (Some(kind), _) => Err(kind),
+                    (None, true) => Ok(pushed(*value)),
+                    (None, false) => Err(ErrorKind::RevisionMismatch),
+                },
+            ),
+            Call::Replace(value) => (
+                policies
+                    .replace(id, &new(*value))
+                    .await
+                    .map(|recorded| Some((recorded.revision, Some(recorded.time)))),
+                missing().map_or_else(|| Ok(fresh(*value)), Err),
+            ),
+            Call::Delete => {
+                let deleted = policies.delete(id).await.unwrap();
+                assert_eq!(deleted.found, now.is_some());
+                if now.is_none() {
+                    return;
+                }
+                (Ok(deleted.revision.map(|revision| (revision, None))), Ok(None))
+            }
+            Call::Restore(revision) => (
+                policies
+                    .restore(id, *revision)
+                    .await
+                    .map(|recorded| Some((recorded.revision, Some(recorded.time)))),
+                match versions.get(*revision) {
+                    None => Err(ErrorKind::NotFound),
+                    Some(Version { content: None, .. }) => Err(ErrorKind::InvalidArgument),
+                    Some(version) => Ok(version.content.clone()),
+                },
+            ),
+            Call::Prune(keep) => {
+                let pruned = policies.prune(id).keep_last(*keep).await.unwrap().revisions;
+                let first = (newest + 1).saturating_sub(*keep).max(versions.first);
+                assert_eq!(pruned, first.max(1) - versions.first.max(1), "{call:?} {versions:?}");
+                versions.first = first;
+                return;
+            }
+            read => return self.read(of, read).await,
+        };
+        match (written, expected) {
+            (Ok(Some((revision, time))), Ok(content)) => {
+                assert_eq!(revision, newest + 1, "{call:?}");
+                let stored = policies.at(id, revision).await.unwrap().unwrap();
+                assert!(time.is_none_or(|time| time == stored.time));
+                assert!(
+                    self.versions[of]
+                        .all
+                        .last()
+                        .is_none_or(|version| version.time < stored.time)
+                );
+                let time = stored.time;
+                self.versions[of].all.push(Version { time, content });
+            }
+            (Err(error), Err(kind)) if error.kind() == kind => {}
+            (written, expected) => panic!("{call:?}: {written:?}, expected {expected:?}"),
+        }
+        self.compare(of).await;
+    }
+
+    async fn read(&self, of: usize, call: &Call) {
+        let (policies, id, versions) = (self.policies, self.ids[of], &self.versions[of]);
+        let first = versions.first.max(1);
+        match *call {
+            Call::At(revision) => {
+                let found = policies.at(id, revision).await.unwrap();
+                let found = found.map(|found| (found.time, found.document.as_ref().map(content_of)));
+                let expected = versions.get(revision).cloned();
+                assert_eq!(
+                    found,
+                    expected.map(|version| (version.time, version.content)),
+                    "{call:?}"
+                );
+            }
+            Call::AsOf(revision, by) => {
+                let Some(version) = versions.get(revision) else {
+                    return;
+                };
+                let time = DateTime::from_millis(version.time.timestamp_millis() + by);
+                let found = policies.as_of(id, time).await.unwrap().map(|found| found.revision);
+                let mut down = (first..=versions.newest()).rev();
+                let expected = down.find(|revision| versions.get(*revision).unwrap().time <= time);
+                assert_eq!(found, expected, "{call:?}");
+            }
+            Call::Page(limit, newest_first) => {
+                let call = policies.revisions(id).limit(limit);
+                let call = if newest_first { call.newest_first() } else { call };
+                let found: Vec<_> = call.stream().try_collect().await.unwrap();
+                let found: Vec<u64> = found.iter().map(|revision| revision.revision).collect();
+                let mut expected: Vec<u64> = (first..=versions.newest()).collect();
+                if newest_first {
+                    expected.reverse();
+                }
+                assert_eq!(found, expected);
+            }
+            _ => unreachable!("a write"),
+        }
+    }
+
+    /// Compares the stored documents with the model, without the repository.
+    async fn compare(&self, of: usize) {
+        let (id, versions) = (self.ids[of], &self.versions[of]);
+        let now = current(self.db).find_one(doc! { "policyId": id }).await.unwrap();
+        assert_eq!(now.as_ref().map(content_of), versions.content());
+        let stored = copies(self.db, id).await;
+        let found = stored.iter().map(|copy| {
+            let is_deleted = copy.get_bool("deleted").unwrap_or(false);
+            let content = (!is_deleted).then(|| content_of(copy));
+            (
+                number(copy, "revision") as u64,
+                *copy.get_datetime("dateSet").unwrap(),
+                content,
+            )
+        });
+        let first = versions.first.max(1);
+        let expected = (first..=versions.newest()).map(|revision| {
+            let version = versions.get(revision).unwrap().clone();
+            (revision, version.time, version.content)
+        });
+        assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_calls() {
+    testkit::run(async |db| {
+        let both = [policies(db, BOTH[0]).await, policies(db, BOTH[1]).await];
+        check_random(call(), async |Sequence { number, variant, calls }| {
+            let id = i32::try_from(number).unwrap() * 2;
+            let mut model = Model {
+                db,
+                policies: &both[variant % 2],
+                ids: [id, id + 1],
+                versions: [Versions::default(), Versions::default()],
+            };
+            model.run(0, Call::Insert(0)).await;
+            for (of, call) in calls {
+                model.run(of, call).await;
+            }
+        })
+        .await;
+        assert_eq!(findings(&both[0]).await, []);
+    })
+    .await;
+}

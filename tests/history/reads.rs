@@ -1,0 +1,87 @@
+//! What reads cost with a long history.
+
+use futures::TryStreamExt;
+use mongo_patterns::history::WriteForm;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{DateTime, Document, doc};
+
+use crate::common::explain::explain;
+use crate::history::support::*;
+
+const REVISIONS: i32 = 100_000;
+
+fn revision(number: i32) -> Document {
+    let mut revision = policy(1);
+    revision.extend(doc! { "revision": number, "dateSet": time(number) });
+    revision
+}
+
+/// Revision `n` is of second `n`.
+fn time(number: i32) -> DateTime {
+    DateTime::from_millis(i64::from(number) * 1000)
+}
+
+/// Returns how many documents the commands since the last call examined, and how many commands there were.
+async fn examined(db: &TestDatabase) -> (i64, usize) {
+    let commands = db.recorder().commands();
+    let mut documents = 0;
+    for command in &commands {
+        let examined = explain(db, command).await;
+        assert!(examined.index.starts_with("policyId_1"), "{examined:?}");
+        assert!(examined.keys <= examined.documents + 1, "{examined:?}");
+        documents += examined.documents;
+    }
+    db.recorder().clear();
+    (documents, commands.len())
+}
+
+#[tokio::test]
+async fn a_read_examines_only_what_it_returns_at_100_000_revisions() {
+    testkit::run(async |db| {
+        let policies = policies(db, WriteForm::Transaction).await;
+        for first in (1..=REVISIONS).step_by(10_000) {
+            let many: Vec<Document> = (first..first + 10_000).map(revision).collect();
+            revisions(db).insert_many(many).await.unwrap();
+        }
+        current(db).insert_one(revision(REVISIONS)).await.unwrap();
+        policies.update(1, push("watch")).await.unwrap();
+        db.recorder().clear();
+
+        for number in [1, 2, 50_000, 99_999] {
+            let middle = DateTime::from_millis(i64::from(number) * 1000 + 500);
+            let found = policies.as_of(1, middle).await.unwrap().unwrap();
+            assert_eq!(found.revision, number as u64);
+            // The current document, and one revision.
+            assert_eq!(examined(db).await, (2, 2));
+            assert_eq!(policies.at(1, number as u64).await.unwrap().unwrap().time, time(number));
+            assert_eq!(examined(db).await, (1, 1));
+        }
+        let now = policies.as_of(1, DateTime::now()).await.unwrap().unwrap();
+        assert_eq!(now.revision, REVISIONS as u64 + 1);
+        assert_eq!(examined(db).await, (1, 1));
+        policies.get(1).await.unwrap().unwrap();
+        assert_eq!(examined(db).await, (1, 1));
+
+        let page = policies.revisions(1).newest_first().limit(20).page().await.unwrap();
+        assert_eq!(page.revisions.len(), 20);
+        let (documents, _) = examined(db).await;
+        assert!((20..=22).contains(&documents), "{documents}");
+        let mut token = page.next.unwrap();
+        for _ in 0..3 {
+            let call = policies.revisions(1).newest_first().limit(20).after(token);
+            token = call.page().await.unwrap().next.unwrap();
+            let (documents, commands) = examined(db).await;
+            assert!((20..=21).contains(&documents) && commands == 1, "{documents}");
+        }
+        let all: Vec<_> = policies
+            .revisions(1)
+            .limit(10_000)
+            .stream()
+            .try_collect()
+            .await
+            .unwrap();
+        assert_eq!(all.len(), REVISIONS as usize + 1);
+        assert!((1..).zip(&all).all(|(number, revision)| revision.revision == number));
+    })
+    .await;
+}

@@ -1,0 +1,159 @@
+//! Shared code of the tests of the history pattern: the manual's insurance policies.
+
+use futures::TryStreamExt;
+use mongo_patterns::history::{Finding, HistoryRepository, HistoryRepositoryBuilder, Revision, WriteForm};
+use mongo_patterns_testkit::TestDatabase;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::{Collection, Database};
+
+use crate::common::support::{at_least, on_shards, until_seen};
+
+pub type Policies = HistoryRepository<Document>;
+
+/// Both write forms, which every promise holds for.
+pub const BOTH: [WriteForm; 2] = [WriteForm::Transaction, WriteForm::CompareAndSet];
+
+pub fn builder(database: &Database) -> HistoryRepositoryBuilder<Document> {
+    let [current, revisions] = ["currentPolicies", "policyRevisions"].map(|name| database.collection::<Document>(name));
+    Policies::builder(current, revisions)
+        .id_field("policyId")
+        .revision_field("revision")
+        .time_field("dateSet")
+}
+
+/// Returns a repository over empty collections with its indexes, and a clear recorder.
+pub async fn policies(db: &TestDatabase, form: WriteForm) -> Policies {
+    ready(db, builder(db.database()).write_form(form)).await
+}
+
+pub async fn ready(db: &TestDatabase, builder: HistoryRepositoryBuilder<Document>) -> Policies {
+    let policies = builder.build().unwrap();
+    on_shards(db, policies.ensure_sharded()).await;
+    policies.ensure_indexes().replace_settings().await.unwrap();
+    current(db).delete_many(doc! {}).await.unwrap();
+    revisions(db).delete_many(doc! {}).await.unwrap();
+    if !at_least(db, 5) {
+        until_seen(db, &["currentPolicies", "policyRevisions"]).await;
+    }
+    db.recorder().clear();
+    policies
+}
+
+/// Returns the current documents, by a client that is not recorded.
+pub fn current(db: &TestDatabase) -> Collection<Document> {
+    db.plain_collection("currentPolicies")
+}
+
+/// Returns the revisions, by a client that is not recorded.
+pub fn revisions(db: &TestDatabase) -> Collection<Document> {
+    db.plain_collection("policyRevisions")
+}
+
+/// Returns a policy without insured items.
+pub fn policy(id: impl Into<Bson>) -> Document {
+    doc! { "policyId": id, "customerName": "Michelle", "itemsInsured": [] }
+}
+
+/// Returns the update that insures one more item.
+pub fn push(item: &str) -> Document {
+    doc! { "$push": { "itemsInsured": item } }
+}
+
+/// Returns the insured items of a policy.
+pub fn items(policy: &Document) -> Vec<String> {
+    let items = policy.get_array("itemsInsured").unwrap().iter();
+    items.map(|item| item.as_str().unwrap().to_owned()).collect()
+}
+
+/// Returns an integer of any width.
+pub fn number(document: &Document, field: &str) -> i64 {
+    match document.get(field) {
+        Some(Bson::Int32(number)) => i64::from(*number),
+        Some(Bson::Int64(number)) => *number,
+        other => panic!("{field} is {other:?}"),
+    }
+}
+
+/// Returns a document without its `_id`, which differs between copies.
+pub fn without_id(document: &Document) -> Document {
+    let mut document = document.clone();
+    document.remove("_id");
+    document
+}
+
+/// Returns a revision without the `_id` of its document: the current document and its copy each have their own.
+pub fn plain(mut revision: Revision<Document>) -> Revision<Document> {
+    if let Some(document) = &mut revision.document {
+        document.remove("_id");
+    }
+    revision
+}
+
+/// Returns the copies of a policy in the order of their numbers, read without the repository.
+pub async fn copies(db: &TestDatabase, id: impl Into<Bson>) -> Vec<Document> {
+    let id: Bson = id.into();
+    let revisions = revisions(db);
+    let of_policy = revisions.find(doc! { "policyId": { "$eq": id } });
+    let sorted = of_policy.sort(doc! { "revision": 1 });
+    sorted.await.unwrap().try_collect().await.unwrap()
+}
+
+/// Returns the numbers of the copies of a policy.
+pub async fn numbers(db: &TestDatabase, id: impl Into<Bson>) -> Vec<i64> {
+    let copies = copies(db, id).await;
+    copies.iter().map(|copy| number(copy, "revision")).collect()
+}
+
+/// The stored state of a policy that has never been pruned.
+#[derive(Debug, Default, PartialEq)]
+pub struct Judged {
+    /// The number of insured items.
+    pub items: usize,
+    /// The number of the current revision.
+    pub revision: i64,
+    /// How many revisions have no copy.
+    pub missing: usize,
+    /// How many copies have the number of another one.
+    pub doubled: usize,
+    /// How many copies of the current revision differ from it.
+    pub different: usize,
+}
+
+/// Compares, without the repository, the revisions of a policy with its current document.
+pub async fn judge(db: &TestDatabase, id: impl Into<Bson>) -> Judged {
+    let id: Bson = id.into();
+    let now = current(db)
+        .find_one(doc! { "policyId": { "$eq": &id } })
+        .await
+        .unwrap()
+        .unwrap();
+    let copies = copies(db, id).await;
+    let newest = number(&now, "revision");
+    let count = |revision: i64| {
+        copies
+            .iter()
+            .filter(|copy| number(copy, "revision") == revision)
+            .count()
+    };
+    let of_current = copies.iter().filter(|copy| number(copy, "revision") == newest);
+    Judged {
+        items: items(&now).len(),
+        revision: newest,
+        missing: (1..=newest).filter(|revision| count(*revision) == 0).count(),
+        doubled: (1..=newest).map(|revision| count(revision).saturating_sub(1)).sum(),
+        different: of_current.filter(|copy| without_id(copy) != without_id(&now)).count(),
+    }
+}
+
+pub async fn findings(policies: &Policies) -> Vec<Finding> {
+    policies.verify().stream().try_collect().await.unwrap()
+}
+
+/// Waits for the next millisecond: the time of a revision is after that of the previous one, for which a second write in
+/// one millisecond takes further commands.
+pub async fn tick() {
+    let begun = DateTime::now();
+    while DateTime::now() <= begun {
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,245 @@
+//! Concurrent renames, inserts, changes of references and deletions: no stale copy and no dangling reference when all calls
+//! have returned.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::future::join_all;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::reference::OnReferences;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::doc;
+
+use crate::reference::support::*;
+
+const CUSTOMERS: i32 = 4;
+
+/// Runs this number of writers, which share two repositories. Each renames customers, inserts orders, and changes those of
+/// all writers. Returns the acknowledged inserts.
+async fn write(db: &TestDatabase, writers: usize, calls: usize, renames: u32) -> usize {
+    let processes = processes(db, 2).await;
+    add_customers(db, 1..=CUSTOMERS).await;
+    let writers = (0..writers).map(|writer| {
+        let orders = processes[writer % 2].clone();
+        tokio::spawn(async move {
+            let mut inserted = 0;
+            for n in 0..calls {
+                let customer = fastrand::i32(1..=CUSTOMERS);
+                let other = format!("{}-{}", fastrand::usize(0..=writer), fastrand::usize(0..=n));
+                match fastrand::u32(0..10) {
+                    choice if choice < renames => {
+                        let name = format!("{writer}-{n}");
+                        orders.update_source(customer, rename(&name)).await.unwrap();
+                    }
+                    9 => match orders.set_reference(other, customer).await {
+                        Ok(_) => {}
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error:?}"),
+                    },
+                    _ => {
+                        orders.insert(&order(format!("{writer}-{n}"), customer)).await.unwrap();
+                        inserted += 1;
+                    }
+                }
+            }
+            inserted
+        })
+    });
+    let inserted: usize = join_all(writers).await.into_iter().map(Result::unwrap).sum();
+    assert_eq!(assert_current(db, &processes[0]).await, inserted);
+    inserted
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixteen_writers_leave_no_stale_copy() {
+    testkit::run(async |db| {
+        assert!(write(db, 16, 40, 4).await > 100);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_writers_leave_no_stale_copy() {
+    testkit::run(async |db| {
+        assert!(write(db, 64, 12, 5).await > 100);
+    })
+    .await;
+}
+
+/// Every pair of a rename and an insert of one customer, many times.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rename_and_three_inserts_at_one_moment_leave_no_stale_copy() {
+    testkit::run(async |db| {
+        let processes = processes(db, 4).await;
+        add_customers(db, 1..=1).await;
+        for round in 0..60 {
+            let inserts = (1..4).map(|writer: usize| {
+                let orders = processes[writer].clone();
+                tokio::spawn(async move { orders.insert(&order(format!("{round}-{writer}"), 1)).await })
+            });
+            let inserts: Vec<_> = inserts.collect();
+            let updated = processes[0]
+                .update_source(1, rename(&format!("n{round}")))
+                .await
+                .unwrap();
+            assert_eq!(updated.version, round + 1);
+            for inserted in join_all(inserts).await {
+                inserted.unwrap().unwrap();
+            }
+            assert_eq!(judge(db).await.stale, 0, "round {round}");
+        }
+        assert_eq!(assert_current(db, &processes[0]).await, 180);
+    })
+    .await;
+}
+
+/// Deletions by each rule, among inserts that refer to the same customers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deletions_leave_no_dangling_reference() {
+    testkit::run(async |db| {
+        for rule in [OnReferences::Restrict, OnReferences::KeepCopy, OnReferences::Clear] {
+            let processes = processes(db, 2).await;
+            let last = 60;
+            add_customers(db, 1..=last).await;
+            let writers = (0..16).map(|writer: usize| {
+                let orders = processes[writer % 2].clone();
+                tokio::spawn(async move {
+                    let (mut inserted, mut deleted, mut refused) = (0, 0, 0);
+                    for customer in 1..=last {
+                        let id = format!("{writer}-{customer}");
+                        match writer % 4 {
+                            // An unreferenced customer is deleted, or gets an order.
+                            0 => match orders.delete_source(customer).on_references(rule).await {
+                                Ok(done) => deleted += usize::from(done.found),
+                                Err(error) => {
+                                    assert_eq!(error.kind(), ErrorKind::Referenced, "{error:?}");
+                                    refused += 1;
+                                }
+                            },
+                            1 => match orders.update_source(customer, rename(&id)).await {
+                                Ok(_) => {}
+                                Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error:?}"),
+                            },
+                            _ => match orders.insert(&order(id, customer)).await {
+                                Ok(_) => inserted += 1,
+                                Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error:?}"),
+                            },
+                        }
+                    }
+                    [inserted, deleted, refused]
+                })
+            });
+            let mut sums = [0; 3];
+            for writer in join_all(writers).await {
+                let counts = writer.unwrap();
+                (0..3).for_each(|n| sums[n] += counts[n]);
+            }
+            let [inserted, deleted, refused] = sums;
+            assert_eq!(findings(&processes[0]).await, [], "{rule:?}");
+            let stored = stored(db).count_documents(doc! {}).await.unwrap() as usize;
+            assert_eq!(stored, inserted, "{rule:?}: an insert is stored if it has returned Ok");
+            let left = customers(db).count_documents(doc! {}).await.unwrap() as usize;
+            assert_eq!(left + deleted, last as usize, "{rule:?}");
+            let judged = judge(db).await;
+            assert_eq!(judged.stale, 0, "{rule:?}");
+            match rule {
+                OnReferences::KeepCopy => assert_eq!(refused, 0),
+                _ => assert_eq!(judged.dangling, 0, "{rule:?}"),
+            }
+        }
+    })
+    .await;
+}
+
+/// While others rename, a copy only gets newer, and never is what no version of the customer was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_see_no_copy_go_back() {
+    testkit::run(async |db| {
+        let processes = processes(db, 4).await;
+        add_customers(db, 1..=1).await;
+        for id in 0..8 {
+            processes[0].insert(&order(id, 1)).await.unwrap();
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let writers = processes.iter().enumerate().map(|(writer, orders)| {
+            let (orders, stop) = (orders.clone(), Arc::clone(&stop));
+            tokio::spawn(async move {
+                let mut versions = BTreeMap::new();
+                for n in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let name = format!("{writer}-{n}");
+                    let updated = orders.update_source(1, rename(&name)).await.unwrap();
+                    versions.insert(updated.version, name);
+                }
+                versions
+            })
+        });
+        let writers: Vec<_> = writers.collect();
+        let mut seen = Vec::new();
+        let mut last = [0; 8];
+        for round in 0..200 {
+            let id = round % 8;
+            let read = processes[1].get(id).await.unwrap().unwrap();
+            let copy = read.get_document("customer").unwrap();
+            let version = number(copy, "v");
+            let last = &mut last[usize::try_from(id).unwrap()];
+            assert!(version >= *last, "{version} after {last}");
+            *last = version;
+            seen.push((version as u64, copy.get_str("name").unwrap().to_owned()));
+            // A read that asks for the newest version sees at least what was acknowledged before.
+            let fresh = processes[2].get(id).max_staleness(0).await.unwrap().unwrap();
+            assert!(number(fresh.get_document("customer").unwrap(), "v") >= version);
+        }
+        stop.store(true, Ordering::Relaxed);
+        let mut versions = BTreeMap::from([(0, "Ann".to_owned())]);
+        for writer in writers {
+            versions.extend(writer.await.unwrap());
+        }
+        assert!(versions.len() > 10, "{}", versions.len());
+        for (version, name) in seen {
+            assert_eq!(versions.get(&version), Some(&name));
+        }
+        assert_eq!(assert_current(db, &processes[0]).await, 8);
+    })
+    .await;
+}
+
+/// `verify` reports nothing while others write, and a sweep does not disturb them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sweeps_beside_writers_change_nothing_back() {
+    testkit::run(async |db| {
+        let processes = processes(db, 2).await;
+        add_customers(db, 1..=CUSTOMERS).await;
+        let stop = Arc::new(AtomicBool::new(false));
+        let sweeper = {
+            let (orders, stop) = (processes[1].clone(), Arc::clone(&stop));
+            tokio::spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    orders.sweep().await.unwrap();
+                }
+            })
+        };
+        let writers = (0..4).map(|writer| {
+            let orders = processes[0].clone();
+            tokio::spawn(async move {
+                for n in 0..40 {
+                    let customer = 1 + n % CUSTOMERS;
+                    orders.insert(&order(format!("{writer}-{n}"), customer)).await.unwrap();
+                    orders
+                        .update_source(customer, rename(&format!("{writer}-{n}")))
+                        .await
+                        .unwrap();
+                }
+            })
+        });
+        for writer in join_all(writers).await {
+            writer.unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+        sweeper.await.unwrap();
+        assert_eq!(assert_current(db, &processes[0]).await, 160);
+    })
+    .await;
+}

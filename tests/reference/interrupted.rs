@@ -1,0 +1,187 @@
+//! Calls that are dropped between their commands, as by a process that dies: what they leave, and what corrects it.
+
+use mongo_patterns::reference::{OnReferences, Problem};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::bson::doc;
+
+use crate::common::support::{all, dropped_commands, quiet};
+use crate::reference::support::*;
+
+/// Drops a call when it has sent the command with this number: the process dies after it.
+async fn died<T>(db: &TestDatabase, command: usize, call: impl IntoFuture<Output = T>) {
+    db.recorder().clear();
+    let blocked = FailPoint::on(&[])
+        .times(1)
+        .block(std::time::Duration::from_millis(1))
+        .plan(db, command);
+    tokio::select! {
+        biased;
+        () = db.recorder().sent(command + 1) => {}
+        _ = call.into_future() => panic!("the call ended before it was dropped"),
+    }
+    blocked.met(db, std::time::Duration::from_secs(2)).await;
+    blocked.end();
+    dropped_commands(db).await;
+    quiet(db).await;
+}
+
+/// Returns a repository of another process.
+fn other(db: &TestDatabase) -> Orders {
+    builder(db.database()).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_rename_that_died_before_its_sweep_is_completed() {
+    testkit::run(async |db| {
+        for by in 0..5 {
+            let orders = with_customers(db).await;
+            for id in 1..=3 {
+                orders.insert(&order(id, 1)).await.unwrap();
+            }
+            died(db, 0, orders.update_source(1, rename("Bea"))).await;
+            assert_eq!(judge(db).await.stale, 3);
+            let orders = other(db);
+            let stale = Problem::Stale {
+                version: 0,
+                source_version: 1,
+            };
+            assert_eq!(problems(&orders).await, [stale; 3]);
+            // A read that does not accept old copies returns the new one.
+            let fresh = orders.get(1).max_staleness(0).await.unwrap().unwrap();
+            assert_eq!(fresh.get_document("customer").unwrap().get_str("name").unwrap(), "Bea");
+            match by {
+                0 => assert_eq!(orders.sweep().source(1).await.unwrap().copies, 3),
+                1 => assert_eq!(orders.sweep().await.unwrap().copies, 3),
+                2 => drop(repaired(&orders).await),
+                // The next rename, and the same one again.
+                3 => assert_eq!(orders.update_source(1, rename("Cas")).await.unwrap().copies_updated, 3),
+                _ => assert_eq!(orders.update_source(1, rename("Bea")).await.unwrap().copies_updated, 3),
+            }
+            assert_eq!(assert_current(db, &orders).await, 3);
+        }
+    })
+    .await;
+}
+
+/// A process dies after its insert, and before it has read the source again.
+#[tokio::test]
+async fn an_insert_that_died_before_its_second_read_is_corrected() {
+    testkit::run(async |db| {
+        let orders = with_customers(db).await;
+        died(db, 1, orders.insert(&order(7, 1))).await;
+        // No rename was concurrent: the copy is current.
+        assert_eq!(assert_current(db, &other(db)).await, 1);
+
+        // A rename came between: it has swept before the order was there.
+        let stale = doc! { "_id": 8, "customer": { "_id": 1, "name": "Ann", "v": 0_i64 } };
+        other(db).update_source(1, rename("Bea")).await.unwrap();
+        stored(db).insert_one(stale).await.unwrap();
+        assert_eq!(problems(&other(db)).await.len(), 1);
+        assert_eq!(other(db).sweep().await.unwrap().copies, 1);
+        assert_eq!(assert_current(db, &other(db)).await, 2);
+
+        // A deletion came between: it has found no reference.
+        let dangling = doc! { "_id": 9, "customer": { "_id": 2, "name": "Ann", "v": 0_i64 } };
+        assert!(other(db).delete_source(2).await.unwrap().found);
+        stored(db).insert_one(dangling).await.unwrap();
+        assert_eq!(problems(&other(db)).await, [Problem::SourceMissing]);
+        let cleared = other(db)
+            .delete_source(2)
+            .on_references(OnReferences::Clear)
+            .await
+            .unwrap();
+        assert_eq!((cleared.found, cleared.copies), (false, 1));
+        assert_eq!(assert_current(db, &other(db)).await, 2);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deletion_that_died_leaves_a_mark_without_effect() {
+    testkit::run(async |db| {
+        // After its mark, and after its check.
+        for command in [0, 1] {
+            let orders = with_customers(db).await;
+            died(db, command, orders.delete_source(1)).await;
+            let marked = all(&customers(db)).await;
+            assert!(marked[0].contains_key("mongo_patterns_deleting"), "{marked:?}");
+            let orders = other(db);
+            assert_eq!(findings(&orders).await, []);
+            orders.insert(&order(7, 1)).await.unwrap();
+            orders.update_source(1, rename("Bea")).await.unwrap();
+            assert_eq!(assert_current(db, &orders).await, 1);
+            orders.clear_reference(7).await.unwrap();
+            assert!(orders.delete_source(1).await.unwrap().found);
+            assert_eq!(all(&customers(db)).await.len(), 1);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deletion_that_died_before_the_copies_is_completed() {
+    testkit::run(async |db| {
+        for rule in [OnReferences::KeepCopy, OnReferences::Clear] {
+            for by_repair in [false, true] {
+                let orders = with_customers(db).await;
+                for id in 1..=3 {
+                    orders.insert(&order(id, 1)).await.unwrap();
+                }
+                died(db, 0, orders.delete_source(1).on_references(rule)).await;
+                let orders = other(db);
+                assert_eq!(problems(&orders).await, [Problem::SourceMissing; 3]);
+                if by_repair {
+                    use futures::TryStreamExt;
+                    let repaired: Vec<_> = orders.repair().on_missing(rule).stream().try_collect().await.unwrap();
+                    assert_eq!(repaired.len(), 3);
+                } else {
+                    let deleted = orders.delete_source(1).on_references(rule).await.unwrap();
+                    assert_eq!((deleted.found, deleted.copies), (false, 3));
+                }
+                assert_eq!(findings(&orders).await, [], "{rule:?}");
+            }
+        }
+    })
+    .await;
+}
+
+/// The error has the number of written documents.
+#[tokio::test]
+async fn an_error_after_the_first_write_reports_that_write() {
+    testkit::run(async |db| {
+        let orders = with_customers(db).await;
+        orders.insert(&order(7, 1)).await.unwrap();
+        // The command with this number of the call fails.
+        let fails = |command: usize| {
+            db.recorder().clear();
+            FailPoint::on(&[]).times(1).error_code(96).plan(db, command)
+        };
+        let fault = fails(1);
+        let error = orders.update_source(1, rename("Bea")).await.unwrap_err();
+        fault.end();
+        assert_eq!(error.stored_count(), Some(1), "{error:?}");
+        assert!(error.to_string().contains("sweep()"), "{error}");
+        assert_eq!(judge(db).await.stale, 1);
+        assert_eq!(orders.sweep().source(1).await.unwrap().copies, 1);
+
+        let fault = fails(2);
+        let error = orders.insert(&order(8, 1)).await.unwrap_err();
+        fault.end();
+        assert_eq!(error.stored_count(), Some(1), "{error:?}");
+        assert_eq!(assert_current(db, &orders).await, 2);
+
+        let fault = fails(1);
+        let error = orders.delete_source(1).on_references(OnReferences::KeepCopy).await;
+        fault.end();
+        let error = error.unwrap_err();
+        assert_eq!(error.stored_count(), Some(1), "{error:?}");
+        let completed = orders
+            .delete_source(1)
+            .on_references(OnReferences::KeepCopy)
+            .await
+            .unwrap();
+        assert_eq!((completed.found, completed.copies), (false, 2));
+        assert_eq!(findings(&orders).await, []);
+    })
+    .await;
+}

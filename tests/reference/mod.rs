@@ -1,0 +1,16 @@
+//! Tests of the reference pattern.
+
+pub(crate) mod arrays;
+pub(crate) mod calls;
+pub(crate) mod commands;
+pub(crate) mod concurrent;
+pub(crate) mod deletions;
+pub(crate) mod interrupted;
+pub(crate) mod large;
+pub(crate) mod model;
+pub(crate) mod naive;
+pub(crate) mod repair;
+pub(crate) mod sessions;
+pub(crate) mod several;
+pub(crate) mod support;
+pub(crate) mod values;

@@ -1,0 +1,236 @@
+//! Calls in a session and a transaction of the caller.
+
+use futures::future::join_all;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::reference::OnReferences;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::ClientSession;
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Document, doc};
+use mongodb::error::TRANSIENT_TRANSACTION_ERROR;
+
+use crate::common::support::{all, until_blocked};
+use crate::reference::support::*;
+
+async fn session(db: &TestDatabase) -> ClientSession {
+    assert!(
+        db.server().has_transactions(),
+        "this test needs transactions: run it against a replica set, such as that of docker-compose.yml"
+    );
+    db.client().start_session().await.unwrap()
+}
+
+/// Runs each call once, in the transaction of the session. Order 7 refers to customer 1, customer 2 has no order.
+async fn all_calls(orders: &Orders, session: &mut ClientSession) {
+    orders.insert(&order(8, 2)).session(&mut *session).await.unwrap();
+    let updated = orders
+        .update_source(2, rename("Bea"))
+        .session(&mut *session)
+        .await
+        .unwrap();
+    assert_eq!((updated.version, updated.copies_updated), (1, 1));
+    let other = doc! { "$inc": { "visits": 1 } };
+    orders.update_source(2, other).session(&mut *session).await.unwrap();
+    let set = orders.set_reference(7, 2).session(&mut *session).await.unwrap();
+    assert!(set.modified);
+    let read = orders.get(7).session(&mut *session).await.unwrap().unwrap();
+    let copy = read.get_document("customer").unwrap();
+    assert_eq!((copy.get_str("name").unwrap(), number(copy, "v")), ("Bea", 1));
+    let fresh = orders.get(7).max_staleness(0).session(&mut *session).await.unwrap();
+    assert_eq!(fresh, Some(read));
+    assert!(orders.delete_source(1).session(&mut *session).await.unwrap().found);
+    assert!(orders.clear_reference(7).session(&mut *session).await.unwrap().modified);
+    // A refused call does not abort the transaction.
+    let referenced = orders.delete_source(2).session(&mut *session).await.unwrap_err();
+    assert_eq!(referenced.kind(), ErrorKind::Referenced);
+    for error in [
+        orders.insert(&order(9, 77)).session(&mut *session).await.unwrap_err(),
+        orders.set_reference(7, 77).session(&mut *session).await.unwrap_err(),
+        orders.set_reference(77, 2).session(&mut *session).await.unwrap_err(),
+        orders
+            .update_source(77, rename("?"))
+            .session(&mut *session)
+            .await
+            .unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    }
+    let kept = orders.delete_source(3).on_references(OnReferences::KeepCopy);
+    assert!(kept.session(&mut *session).await.unwrap().found);
+    let cleared = orders.delete_source(4).on_references(OnReferences::Clear);
+    assert!(cleared.session(session).await.unwrap().found);
+}
+
+#[tokio::test]
+async fn writes_of_a_transaction_are_visible_when_it_commits() {
+    testkit::run(async |db| {
+        let orders = orders(db).await;
+        add_customers(db, 1..=4).await;
+        check_indexes(db, &orders).await;
+        orders.insert(&order(7, 1)).await.unwrap();
+        let before = contents(db).await;
+        let mut session = session(db).await;
+        for commits in [false, true] {
+            session.start_transaction().await.unwrap();
+            all_calls(&orders, &mut session).await;
+            assert_eq!(contents(db).await, before);
+            if commits {
+                session.commit_transaction().await.unwrap();
+            } else {
+                session.abort_transaction().await.unwrap();
+                assert_eq!(contents(db).await, before);
+            }
+        }
+        let stored = all(&stored(db)).await;
+        let copy = doc! { "_id": 2, "name": "Bea", "address": { "city": "Dublin" }, "v": 1_i64 };
+        assert_eq!(
+            stored,
+            [
+                doc! { "_id": 7, "total": 5 },
+                doc! { "_id": 8, "customer": copy, "total": 5 }
+            ]
+        );
+        let now: Vec<Document> = all(&customers(db)).await;
+        let mut bea = customer(2, "Bea");
+        bea.extend(doc! { "v": 1_i64, "visits": 1 });
+        assert_eq!(now, [bea], "without the field that locks a document");
+        // A call in the session, outside a transaction.
+        orders.insert(&order(9, 2)).session(&mut session).await.unwrap();
+        assert_eq!(assert_current(db, &orders).await, 2);
+    })
+    .await;
+}
+
+/// The transaction has locked the source, so that the rename waits for it, and then finds its order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rename_waits_for_a_transaction_that_inserts() {
+    testkit::run(async |db| {
+        for is_insert in [true, false] {
+            let orders = with_customers(db).await;
+            orders.insert(&order(7, 2)).await.unwrap();
+            let mut session = session(db).await;
+            session.start_transaction().await.unwrap();
+            if is_insert {
+                orders.insert(&order(8, 1)).session(&mut session).await.unwrap();
+            } else {
+                orders.set_reference(7, 1).session(&mut session).await.unwrap();
+            }
+            let renames = {
+                let orders = orders.clone();
+                tokio::spawn(async move { orders.update_source(1, rename("Bea")).await })
+            };
+            until_blocked(db, doc! { "command.findAndModify": "customers" }).await;
+            session.commit_transaction().await.unwrap();
+            let updated = renames.await.unwrap().unwrap();
+            assert_eq!((updated.version, updated.copies_updated), (1, 1), "{is_insert}");
+            assert_eq!(assert_current(db, &orders).await, if is_insert { 2 } else { 1 });
+        }
+    })
+    .await;
+}
+
+/// The snapshot of the transaction does not have the rename, so its insert conflicts.
+#[tokio::test]
+async fn a_transaction_conflicts_with_a_rename_after_its_snapshot() {
+    testkit::run(async |db| {
+        let orders = with_customers(db).await;
+        let mut session = session(db).await;
+        session.start_transaction().await.unwrap();
+        orders.get(7).session(&mut session).await.unwrap();
+        orders.update_source(1, rename("Bea")).await.unwrap();
+        let error = orders.insert(&order(8, 1)).session(&mut session).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Contention, "{error:?}");
+        assert!(error.attempts().is_none());
+        let driver = mongodb::error::Error::from(error);
+        assert!(driver.contains_label(TRANSIENT_TRANSACTION_ERROR), "{driver}");
+        assert!(all(&stored(db)).await.is_empty());
+    })
+    .await;
+}
+
+/// The deletion has checked the references, and the transaction has stored one: the mark is gone at its commit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_that_inserts_stops_a_deletion() {
+    testkit::run(async |db| {
+        let orders = with_customers(db).await;
+        // A deletion after its check.
+        let mark = ObjectId::new();
+        let set = doc! { "$set": { "mongo_patterns_deleting": mark } };
+        customers(db).update_one(doc! { "_id": 1 }, set).await.unwrap();
+        let mut session = session(db).await;
+        session.start_transaction().await.unwrap();
+        orders.insert(&order(7, 1)).session(&mut session).await.unwrap();
+        session.commit_transaction().await.unwrap();
+        let marked = doc! { "_id": 1, "mongo_patterns_deleting": mark };
+        let deleted = customers(db).delete_one(marked).await.unwrap();
+        assert_eq!(deleted.deleted_count, 0);
+        assert_eq!(assert_current(db, &orders).await, 1);
+    })
+    .await;
+}
+
+/// Concurrent transactions with a rename or an insert, and a document of another collection, retried by the driver.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_drivers_convenient_api_retries_conflicting_transactions() {
+    testkit::run(async |db| {
+        let orders = with_customers(db).await;
+        let audit = db.plain_collection::<Document>("audit");
+        audit.delete_many(doc! {}).await.unwrap();
+        audit.insert_one(doc! { "n": -1 }).await.unwrap();
+        let writers = (0..6).map(|writer| {
+            let (orders, client) = (orders.clone(), db.client().clone());
+            let audit = db.collection::<Document>("audit");
+            async move {
+                let mut session = client.start_session().await?;
+                for n in 0..5 {
+                    let n = writer * 5 + n;
+                    session
+                        .start_transaction()
+                        .and_run2(async |session| {
+                            if writer % 2 == 0 {
+                                let name = n.to_string();
+                                orders.update_source(1, rename(&name)).session(&mut *session).await?;
+                            } else {
+                                orders.insert(&order(n, 1)).session(&mut *session).await?;
+                            }
+                            audit.insert_one(doc! { "n": n }).session(session).await?;
+                            Ok(())
+                        })
+                        .await?;
+                }
+                Ok::<(), mongodb::error::Error>(())
+            }
+        });
+        for written in join_all(writers).await {
+            written.unwrap();
+        }
+        assert_eq!(assert_current(db, &orders).await, 15);
+        let source = customers(db).find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
+        assert_eq!(number(&source, "v"), 15);
+        assert_eq!(audit.count_documents(doc! {}).await.unwrap(), 31);
+    })
+    .await;
+}
+
+/// What the documentation says: an insert outside of a transaction does not see the rename in it, and a sweep corrects it.
+#[tokio::test]
+async fn an_insert_beside_a_transaction_that_renames_needs_a_sweep() {
+    testkit::run(async |db| {
+        let orders = with_customers(db).await;
+        orders.insert(&order(7, 1)).await.unwrap();
+        let mut session = session(db).await;
+        session.start_transaction().await.unwrap();
+        let updated = orders
+            .update_source(1, rename("Bea"))
+            .session(&mut session)
+            .await
+            .unwrap();
+        assert_eq!(updated.copies_updated, 1);
+        orders.insert(&order(8, 1)).await.unwrap();
+        session.commit_transaction().await.unwrap();
+        assert_eq!(judge(db).await.stale, 1);
+        assert_eq!(orders.sweep().source(1).await.unwrap().copies, 1);
+        assert_eq!(assert_current(db, &orders).await, 2);
+    })
+    .await;
+}

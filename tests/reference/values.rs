@@ -1,0 +1,412 @@
+//! Builder, ids and values of any type, and input that is refused with no effect.
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::reference::{Reference, ReferenceRepository};
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, DateTime, Document, Timestamp, Uuid, doc};
+use mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
+use serde::{Deserialize, Serialize};
+
+use crate::common::support::all;
+use crate::reference::support::*;
+
+#[tokio::test]
+async fn invalid_settings_are_refused() {
+    testkit::run(async |db| {
+        let collection = |name: &str| db.collection::<Document>(name);
+        let of = |first: &str, second: &str| {
+            Orders::builder(collection(first), collection(second))
+                .reference_field("customer")
+                .copied_fields(["name"])
+        };
+        let unacknowledged = || {
+            let options = CollectionOptions::builder()
+                .write_concern(WriteConcern::builder().w(Acknowledgment::Nodes(0)).build())
+                .build();
+            db.database()
+                .collection_with_options::<Document>("unacknowledged", options)
+        };
+        let elsewhere = db.client().database("elsewhere").collection::<Document>("customers");
+        let named = || Reference::new("payer").copied_fields(["name"]);
+        let one = || bare(db.database()).reference_field("customer");
+        let valid = || builder(db.database());
+        let builders: Vec<Builder> = vec![
+            bare(db.database()).copied_fields(["name"]),
+            one(),
+            one().copied_fields([""; 0]),
+            of("customers", "customers"),
+            Orders::builder(unacknowledged(), collection("customers"))
+                .reference_field("customer")
+                .copied_fields(["name"]),
+            Orders::builder(collection("orders"), unacknowledged())
+                .reference_field("customer")
+                .copied_fields(["name"]),
+            Orders::builder(collection("orders"), elsewhere)
+                .reference_field("customer")
+                .copied_fields(["name"]),
+            valid().add_referring(unacknowledged(), named()),
+            valid().add_referring(collection("customers"), named()),
+            one().copied_fields(["name", "name"]),
+            one().copied_fields(["address", "address.city"]),
+            one().copied_field("name", "name").copied_field("name.first", "first"),
+            one().copied_fields(["_id"]),
+            one().copied_field("_id", "name"),
+            one().copied_field("id", "_id"),
+            one().copied_fields(["v"]),
+            one().copied_field("v", "name"),
+            one().copied_field("version", "v"),
+            one().copied_field("deleted", "name"),
+            one().copied_fields(["$name"]),
+            one().copied_fields(["a..b"]),
+            one().copied_fields(["a."]),
+            one().copied_fields([""]),
+            one().copied_fields(["a\0b"]),
+            valid().reference_field("a.b"),
+            valid().reference_field("$a"),
+            valid().reference_field("_id"),
+            valid().reference_field(""),
+            valid().version_field("name"),
+            valid().version_field("_id"),
+            valid().version_field("a.b"),
+            valid().version_field("$v"),
+            valid().version_field(""),
+            valid().add_reference(Reference::new("payer")),
+            valid().add_reference(Reference::new("customer").copied_fields(["name"])),
+            valid().add_reference(named()).add_reference(named()),
+            valid().add_referring(collection("orders"), Reference::new("customer").copied_fields(["name"])),
+        ];
+        for (number, builder) in builders.into_iter().enumerate() {
+            let error = builder.build().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Configuration, "{number}: {error}");
+        }
+        assert_eq!(db.recorder().round_trips(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn invalid_input_is_refused_before_anything_is_sent() {
+    testkit::run(async |db| {
+        let orders = with_customers(db).await;
+        orders.insert(&order(7, 1)).await.unwrap();
+        let before = contents(db).await;
+        db.recorder().clear();
+        for customer in [
+            Bson::from(1),
+            "Ann".into(),
+            doc! {}.into(),
+            doc! { "name": "Ann" }.into(),
+            doc! { "_id": null }.into(),
+            doc! { "_id": [1] }.into(),
+            vec![doc! { "_id": 1 }].into(),
+            true.into(),
+        ] {
+            let new = doc! { "_id": 8, "customer": customer };
+            let error = orders.insert(&new).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{new}: {error}");
+        }
+        for id in [Bson::Null, Bson::Undefined, vec![1].into()] {
+            for error in [
+                orders.insert(&order(id.clone(), 1)).await.unwrap_err(),
+                orders.get(id.clone()).await.unwrap_err(),
+                orders.set_reference(id.clone(), 1).await.unwrap_err(),
+                orders.set_reference(7, id.clone()).await.unwrap_err(),
+                orders.clear_reference(id.clone()).await.unwrap_err(),
+                orders.update_source(id.clone(), rename("Bea")).await.unwrap_err(),
+                orders.delete_source(id.clone()).await.unwrap_err(),
+                orders.sweep().source(id.clone()).await.unwrap_err(),
+            ] {
+                assert!(error.is_invalid_input(), "{id}: {error}");
+            }
+        }
+        let updates = [
+            doc! {},
+            doc! { "name": "Bea" },
+            doc! { "$set": {} },
+            doc! { "$set": { "_id": 2 } },
+            doc! { "$set": { "v": 2 } },
+            doc! { "$inc": { "v": 1 } },
+            doc! { "$unset": { "v": "" } },
+            doc! { "$set": { "v.x": 1 } },
+            doc! { "$set": { "mongo_patterns_deleting": true } },
+            doc! { "$unset": { "mongo_patterns_deleting": "" } },
+            doc! { "$nothing": { "name": 1 } },
+            doc! { "$set": { "a..b": 1 } },
+            doc! { "$set": { "name": 1, "name.first": 2 } },
+            doc! { "$rename": { "name": "title" } },
+        ];
+        for update in updates {
+            let shown = update.to_string();
+            let error = orders.update_source(1, update).await.unwrap_err();
+            assert!(error.is_invalid_input(), "{shown}: {error:?}");
+        }
+        assert_eq!(db.recorder().round_trips(), 0);
+        assert_eq!(contents(db).await, before);
+    })
+    .await;
+}
+
+fn ids_of_all_types() -> Vec<Bson> {
+    vec![
+        "$name".into(),
+        "$$ROOT".into(),
+        "".into(),
+        "a.b".into(),
+        ".*".into(),
+        0.into(),
+        (1_i64 << 60).into(),
+        (-1.5).into(),
+        f64::NAN.into(),
+        false.into(),
+        ObjectId::from_bytes([7; 12]).into(),
+        Uuid::from_bytes([7; 16]).into(),
+        DateTime::from_millis(-1).into(),
+        Bson::Timestamp(Timestamp { time: 7, increment: 7 }),
+        doc! {}.into(),
+        doc! { "$gt": "" }.into(),
+        doc! { "$eq": 1, "a": 2 }.into(),
+        doc! { "a": [1, Bson::Null], "b": { "c": "$name" } }.into(),
+    ]
+}
+
+/// A server stores an `_id` with a field name that begins with `$` since MongoDB 5.0.
+fn has_operator(id: &Bson) -> bool {
+    id.as_document()
+        .is_some_and(|id| id.keys().any(|name| name.starts_with('$')))
+}
+
+/// An id that looks like an operator, a path or an expression is a value.
+#[tokio::test]
+async fn ids_are_values_of_any_type() {
+    testkit::run(async |db| {
+        let orders = with_customers(db).await;
+        let mut ids = ids_of_all_types();
+        // No `_id` of a document has an operator at its top, but one that refers to nothing must not match anything.
+        let (refused, valid): (Vec<Bson>, Vec<Bson>) = ids.drain(..).partition(has_operator);
+        for (n, id) in valid.iter().enumerate() {
+            customers(db)
+                .insert_one(customer(id.clone(), &n.to_string()))
+                .await
+                .unwrap();
+            orders.insert(&order(id.clone(), id.clone())).await.unwrap();
+        }
+        for id in &refused {
+            assert!(orders.insert(&order("new", id.clone())).await.is_err(), "{id}");
+            assert_eq!(orders.get(id.clone()).await.unwrap(), None);
+            assert!(!orders.delete_source(id.clone()).await.unwrap().found);
+            let missing = orders.update_source(id.clone(), rename("Bea")).await.unwrap_err();
+            assert_eq!(missing.kind(), ErrorKind::NotFound, "{id}: {missing}");
+        }
+        assert_eq!(judge(db).await.copies, valid.len());
+        for id in &valid {
+            let new = format!("new {id}");
+            let updated = orders.update_source(id.clone(), rename(&new)).await.unwrap();
+            assert_eq!((updated.version, updated.copies_updated), (1, 1), "{id}");
+            assert_eq!(copy_in(db, id.clone()).await.get_str("name").unwrap(), new);
+            let read = orders.get(id.clone()).max_staleness(0).await.unwrap().unwrap();
+            // As text, because a NaN does not equal itself.
+            let copy = read.get_document("customer").unwrap();
+            assert_eq!(copy.to_string(), copy_in(db, id.clone()).await.to_string());
+            assert!(orders.set_reference(id.clone(), 1).await.unwrap().modified);
+            assert!(orders.set_reference(id.clone(), id.clone()).await.unwrap().modified);
+            assert_eq!(orders.sweep().source(id.clone()).await.unwrap().copies, 0);
+        }
+        assert_eq!(findings(&orders).await, []);
+        for id in &valid {
+            let refused = orders.delete_source(id.clone()).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Referenced, "{id}");
+            assert!(orders.clear_reference(id.clone()).await.unwrap().modified);
+            assert!(orders.delete_source(id.clone()).await.unwrap().found, "{id}");
+        }
+        assert_eq!(all(&customers(db)).await.len(), 2);
+    })
+    .await;
+}
+
+/// The server compares numbers by value: 1, 1.0 and a long 1 are one id.
+#[tokio::test]
+async fn a_number_of_another_type_is_the_same_id() {
+    testkit::run(async |db| {
+        let orders = with_customers(db).await;
+        for (id, customer) in [(7, Bson::from(1.0)), (8, Bson::from(1_i64)), (9, Bson::from(1))] {
+            orders.insert(&order(id, customer)).await.unwrap();
+            assert_eq!(
+                copy_in(db, id).await.get("_id"),
+                Some(&Bson::from(1)),
+                "as the source has it"
+            );
+        }
+        assert_eq!(
+            orders.update_source(1.0, rename("Bea")).await.unwrap().copies_updated,
+            3
+        );
+        assert_eq!(assert_current(db, &orders).await, 3);
+        assert_eq!(
+            orders.delete_source(1_i64).await.unwrap_err().kind(),
+            ErrorKind::Referenced
+        );
+    })
+    .await;
+}
+
+/// What is copied is a value, and never an expression.
+#[tokio::test]
+async fn values_of_any_type_are_copied_as_they_are() {
+    testkit::run(async |db| {
+        let orders = with_customers(db).await;
+        orders.insert(&order(7, 1)).await.unwrap();
+        let values: Vec<Bson> = vec![
+            "$address".into(),
+            "$$ROOT".into(),
+            Bson::Null,
+            f64::NAN.into(),
+            doc! {}.into(),
+            doc! { "a": "$name", "b": [{ "c.d": 1 }] }.into(),
+            Bson::Array(vec![1.into(), "$name".into(), Bson::Array(vec![])]),
+            Bson::RegularExpression(mongodb::bson::Regex {
+                pattern: ".*".try_into().unwrap(),
+                options: "i".try_into().unwrap(),
+            }),
+            Bson::MinKey,
+            Bson::Timestamp(Timestamp { time: 1, increment: 2 }),
+        ];
+        for (version, value) in (1..).zip(values) {
+            let update = doc! { "$set": { "name": value.clone() } };
+            let updated = orders.update_source(1, update).await.unwrap();
+            assert_eq!((updated.version, updated.copies_updated), (version, 1), "{value}");
+            let stored = copy_in(db, 7).await;
+            assert_eq!(format!("{:?}", stored.get("name").unwrap()), format!("{value:?}"));
+            assert_eq!(findings(&orders).await, [], "{value}");
+            orders.set_reference(7, 2).await.unwrap();
+            orders.set_reference(7, 1).await.unwrap();
+            let again = copy_in(db, 7).await;
+            assert_eq!(format!("{:?}", again.get("name").unwrap()), format!("{value:?}"));
+        }
+    })
+    .await;
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Order {
+    #[serde(rename = "_id")]
+    id: i32,
+    customer: Option<Customer>,
+    total: i32,
+}
+
+/// A copy: an order is created with the id alone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Customer {
+    #[serde(rename = "_id")]
+    id: i32,
+    #[serde(default)]
+    name: String,
+}
+
+#[tokio::test]
+async fn documents_are_of_the_callers_type() {
+    testkit::run(async |db| {
+        with_customers(db).await;
+        let orders = ReferenceRepository::<Order, Customer>::builder(
+            db.collection::<Document>("orders"),
+            db.collection::<Document>("customers"),
+        )
+        .reference_field("customer")
+        .copied_fields(["name"])
+        .build()
+        .unwrap();
+        let mut new = Order {
+            id: 7,
+            customer: Some(Customer {
+                id: 1,
+                ..Customer::default()
+            }),
+            total: 5,
+        };
+        orders.insert(&new).await.unwrap();
+        new.customer = Some(Customer {
+            id: 1,
+            name: "Ann".to_owned(),
+        });
+        assert_eq!(orders.get(7).await.unwrap().as_ref(), Some(&new));
+        let source = orders.sources_collection().find_one(doc! { "_id": 1 }).await.unwrap();
+        assert_eq!(source, new.customer);
+
+        let none = Order {
+            id: 8,
+            customer: None,
+            total: 5,
+        };
+        orders.insert(&none).await.unwrap();
+        assert_eq!(orders.get(8).await.unwrap(), Some(none));
+        let set = doc! { "$set": { "total": "five" } };
+        stored(db).update_one(doc! { "_id": 7 }, set).await.unwrap();
+        assert_eq!(orders.get(7).await.unwrap_err().kind(), ErrorKind::Decode);
+    })
+    .await;
+}
+
+/// A version that no program of the pattern writes.
+#[tokio::test]
+async fn a_version_that_is_no_number_is_corrupt_and_nothing_is_written() {
+    testkit::run(async |db| {
+        let orders = with_customers(db).await;
+        orders.insert(&order(7, 2)).await.unwrap();
+        for version in [Bson::from("3"), (-1).into(), 1.5.into()] {
+            let set = doc! { "$set": { "v": version.clone() } };
+            customers(db).update_one(doc! { "_id": 1 }, set).await.unwrap();
+            let before = contents(db).await;
+            for error in [
+                orders.insert(&order(8, 1)).await.unwrap_err(),
+                orders.set_reference(7, 1).await.unwrap_err(),
+            ] {
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{version}: {error}");
+                assert_eq!((error.document_id(), error.field()), (Some(&1.into()), Some("v")));
+            }
+            assert_eq!(contents(db).await, before);
+        }
+        // Integers of every type count.
+        for version in [Bson::from(3), 3_i64.into(), 3.0.into()] {
+            let set = doc! { "$set": { "v": version } };
+            customers(db).update_one(doc! { "_id": 1 }, set).await.unwrap();
+            orders.set_reference(7, 1).await.unwrap();
+            assert_eq!(copy_in(db, 7).await.get("v"), Some(&Bson::from(3_i64)));
+            orders.set_reference(7, 2).await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_large_copy_is_refused_and_has_no_effect() {
+    testkit::run(async |db| {
+        let orders = with_customers(db).await;
+        let half = "x".repeat(9 << 20);
+        let set = doc! { "$set": { "name": &half } };
+        customers(db).update_one(doc! { "_id": 1 }, set).await.unwrap();
+        let mut large = order(7, 1);
+        large.insert("text", &half);
+        let before = all(&stored(db)).await;
+        let error = orders.insert(&large).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooLarge, "{error:?}");
+        assert_eq!(all(&stored(db)).await, before);
+        // An order that has no room for a new name: the error reports that the source is updated.
+        let mut large = order(8, 2);
+        large.insert("text", &half);
+        orders.insert(&large).await.unwrap();
+        orders.insert(&order(9, 2)).await.unwrap();
+        let error = orders.update_source(2, rename(&half)).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.stored_count()),
+            (ErrorKind::TooLarge, Some(1)),
+            "{error:?}"
+        );
+        orders.update_source(2, rename("Bea")).await.unwrap();
+        let copies = [8, 9].map(|id| copy_in(db, id));
+        for copy in futures::future::join_all(copies).await {
+            assert_eq!(copy.get_str("name").unwrap(), "Bea");
+        }
+    })
+    .await;
+}

@@ -1,0 +1,136 @@
+//! The pages of a policy in the example `service`: its revisions, their differences, and a restoration.
+
+use serde_json::{Value, json};
+
+use crate::service::pages::{json_of, started};
+use crate::service::support::*;
+
+#[tokio::test]
+async fn a_repeated_change_is_one_revision_and_a_stale_one_is_refused() {
+    let (_mongod, service) = started().await;
+    let service = service.address;
+    let before = json_of(service, "/policies/1.json").await;
+    assert_eq!(before["itemsInsured"], json!(["golf clubs", "car", "watch"]));
+    assert_eq!(before["revision"], 2);
+    let ring = json!({ "item": "<b>ring</b>", "by": "Ann", "revision": 2 });
+    for (status, location) in [(201, Some("/policies/1/revisions/3")), (200, None)] {
+        let stored = send(service, "POST", "/policies/1/items", &ring).await.unwrap();
+        assert_eq!(
+            (stored.status, stored.header("location")),
+            (status, location),
+            "{stored:?}"
+        );
+        assert_eq!(stored.json()["policy"]["itemsInsured"][3], "<b>ring</b>");
+    }
+    // Another item, or another visitor, at the same revision.
+    for (item, name) in [("boat", "Ann"), ("<b>ring</b>", "Bob")] {
+        let stale = json!({ "item": item, "by": name, "revision": 2 });
+        let refused = send(service, "POST", "/policies/1/items", &stale).await.unwrap();
+        assert_eq!(
+            (refused.status, &refused.json()["type"]),
+            (409, &json!("/problems#changed"))
+        );
+    }
+    let list = json_of(service, "/policies/1/revisions.json").await;
+    let names: Vec<&Value> = list["revisions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["changedBy"])
+        .collect();
+    assert_eq!(names, ["Ann", "sample", "sample"]);
+    for path in ["/policies/1", "/policies/1/revisions/3"] {
+        let page = get(service, path).await.unwrap().body;
+        assert!(
+            page.contains("&lt;b&gt;ring&lt;/b&gt;") && !page.contains("<b>"),
+            "{page}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_revision_shows_its_differences_and_is_restored_once() {
+    let (_mongod, service) = started().await;
+    let service = service.address;
+    let second = json_of(service, "/policies/1/revisions/2.json").await;
+    assert_eq!(
+        second["changes"],
+        json!([{ "path": "itemsInsured.2", "before": null, "after": "watch" }])
+    );
+    let first = json_of(service, "/policies/1/revisions/1.json").await;
+    assert_eq!(first["changes"], json!([]));
+    let page = get(service, "/policies/1/revisions/2").await.unwrap().body;
+    assert!(
+        !page.contains("<form"),
+        "the current revision needs no restoration: {page}"
+    );
+    let page = get(service, "/policies/1/revisions/1").await.unwrap().body;
+    assert!(page.contains("action=\"/policies/1/revisions/1/restore\""), "{page}");
+    assert!(page.contains("name=\"revision\" value=\"2\""), "{page}");
+
+    let form = "content-type: application/x-www-form-urlencoded\r\n";
+    for _ in 0..2 {
+        let restored = ask(
+            service,
+            "POST",
+            "/policies/1/revisions/1/restore",
+            form,
+            "revision=2&by=Ann",
+        )
+        .await
+        .unwrap();
+        assert_eq!(
+            (restored.status, restored.header("location")),
+            (303, Some("/policies/1")),
+            "{restored:?}"
+        );
+    }
+    let now = json_of(service, "/policies/1.json").await;
+    assert_eq!(
+        (&now["itemsInsured"], &now["revision"]),
+        (&first["policy"]["itemsInsured"], &json!(3))
+    );
+    let by = json!({ "by": "Bob", "revision": 2 });
+    for (path, status) in [
+        ("/policies/1/revisions/2/restore", 409),
+        ("/policies/1/revisions/9/restore", 404),
+        ("/policies/77/revisions/1/restore", 404),
+    ] {
+        let refused = send(service, "POST", path, &by).await.unwrap();
+        assert_eq!(refused.status, status, "{path}: {refused:?}");
+    }
+    for missing in [
+        "/policies/1/revisions/9",
+        "/policies/1/revisions/x",
+        "/policies/77/revisions",
+    ] {
+        assert_eq!(get(service, missing).await.unwrap().status, 404, "{missing}");
+    }
+}
+
+#[tokio::test]
+async fn revisions_are_read_in_pages() {
+    let (_mongod, service) = started().await;
+    let service = service.address;
+    for revision in 1..25 {
+        let item = json!({ "item": format!("item{revision}"), "by": "Ann", "revision": revision });
+        assert_eq!(
+            send(service, "POST", "/policies/2/items", &item).await.unwrap().status,
+            201
+        );
+    }
+    let (mut found, mut path) = (Vec::new(), "/policies/2/revisions.json".to_owned());
+    loop {
+        let page = json_of(service, &path).await;
+        let revisions = page["revisions"].as_array().unwrap();
+        assert!(revisions.len() <= 10);
+        found.extend(revisions.iter().map(|one| one["revision"].as_u64().unwrap()));
+        match page["next"].as_str() {
+            Some(next) => path = next.to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(found, (1..=25).rev().collect::<Vec<_>>());
+    let html = get(service, "/policies/2/revisions").await.unwrap().body;
+    assert!(html.contains("/policies/2/revisions?after=16"), "{html}");
+}

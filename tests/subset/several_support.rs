@@ -1,0 +1,106 @@
+//! Products with three subsets of their reviews: the newest, the best, and those with the fewest votes that are shown.
+
+use std::cmp::Reverse;
+
+use mongo_patterns::subset::{Consistency, Direction, Subset, SubsetRepository, SubsetRepositoryBuilder};
+use mongo_patterns_testkit::TestDatabase;
+use mongodb::Database;
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::common::support::all;
+use crate::subset::support::{builder, day, product, ready, reviews};
+
+pub type Shown = SubsetRepository<Document, Document>;
+
+/// The fields of the subsets.
+pub const FIELDS: [&str; 3] = ["reviews", "top_rated", "unnoticed"];
+
+/// Returns a review, published this number of days after the first.
+pub fn reviewed(product: i32, id: i32, published: i64, stars: i32) -> Document {
+    let date = day(published);
+    doc! { "review_id": id, "product_id": product, "published_date": date, "stars": stars, "votes": 0, "hidden": false }
+}
+
+pub fn best() -> Subset {
+    Subset::new("top_rated")
+        .order_by("stars", Direction::Descending)
+        .size(2)
+        .filter(doc! { "stars": { "$gte": 4 } })
+        .embedded_fields(["stars"])
+}
+
+pub fn unnoticed() -> Subset {
+    Subset::new("unnoticed")
+        .order_by("votes", Direction::Ascending)
+        .order_by("published_date", Direction::Descending)
+        .size(4)
+        .filter(doc! { "hidden": { "$ne": true } })
+}
+
+pub fn several_builder(database: &Database, consistency: Consistency) -> SubsetRepositoryBuilder<Document, Document> {
+    builder(database)
+        .subset_size(3)
+        .consistency(consistency)
+        .add_subset(best())
+        .add_subset(unnoticed())
+}
+
+/// Returns a repository with its indexes, product 1 and a clear recorder.
+pub async fn several_products(db: &TestDatabase, consistency: Consistency) -> Shown {
+    ready(db, several_builder(db.database(), consistency)).await
+}
+
+/// Computes the expected subsets of a product from all reviews.
+pub fn expected(product: &Bson, reviews: &[Document]) -> [Vec<Bson>; 3] {
+    let of_product: Vec<&Document> = reviews
+        .iter()
+        .filter(|review| review.get("product_id") == Some(product))
+        .collect();
+    let number = |review: &Document, field: &str| review.get_i32(field).unwrap();
+    let published = |review: &Document| *review.get_datetime("published_date").unwrap();
+
+    let mut newest = of_product.clone();
+    newest.sort_by_key(|review| Reverse((published(review), number(review, "review_id"))));
+    let mut best = of_product.clone();
+    best.retain(|review| number(review, "stars") >= 4);
+    best.sort_by_key(|review| Reverse((number(review, "stars"), number(review, "review_id"))));
+    let mut unnoticed = of_product;
+    unnoticed.retain(|review| review.get_bool("hidden").ok() != Some(true));
+    unnoticed.sort_by_key(|review| {
+        let newest = Reverse((published(review), number(review, "review_id")));
+        (number(review, "votes"), newest)
+    });
+
+    let whole = |review: &Document| {
+        let mut review = review.clone();
+        review.remove("_id");
+        review.remove("product_id");
+        Bson::Document(review)
+    };
+    let stars = |review: &Document| {
+        let (id, stars) = (number(review, "review_id"), number(review, "stars"));
+        Bson::Document(doc! { "review_id": id, "stars": stars })
+    };
+    [
+        newest.into_iter().take(3).map(whole).collect(),
+        best.into_iter().take(2).map(stars).collect(),
+        unnoticed.into_iter().take(4).map(whole).collect(),
+    ]
+}
+
+/// Returns the subsets that are not those of the stored reviews: the `_id` of the product and the field.
+pub async fn wrong_subsets(db: &TestDatabase) -> Vec<String> {
+    let reviews = all(&reviews(db)).await;
+    let mut wrong = Vec::new();
+    for product in all(&product(db)).await {
+        let id = product.get("_id").unwrap();
+        for (field, expected) in FIELDS.iter().zip(expected(id, &reviews)) {
+            let stored = product.get_array(field).cloned().unwrap_or_default();
+            // As text: equal documents can differ in the order of their fields.
+            if format!("{stored:?}") != format!("{expected:?}") {
+                wrong.push(format!("{id} {field}: {stored:?} and not {expected:?}"));
+            }
+        }
+    }
+    wrong
+}

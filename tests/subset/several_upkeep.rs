@@ -1,0 +1,249 @@
+//! Migrations, the catalog, unmanaged products and the follower with several subsets.
+
+use mongo_patterns::subset::Consistency;
+use mongo_patterns::{ErrorKind, Result};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::common::support::{all, at_least};
+use crate::subset::several::stale;
+use crate::subset::several_support::*;
+use crate::subset::support::*;
+
+const PARENTS: i32 = 12;
+const NONE: [String; 0] = [];
+
+/// Returns the reviews of all products, which have 0 to 11.
+fn children() -> Vec<Document> {
+    let ids = (1..=PARENTS).flat_map(|parent| (1..parent).map(move |id| (parent, id)));
+    ids.map(|(parent, id)| reviewed(parent, id, i64::from(id * parent % 7), (parent + id) % 6))
+        .collect()
+}
+
+/// Returns a review as its product embeds it.
+fn embedded(review: &Document) -> Document {
+    let mut review = review.clone();
+    review.remove("product_id");
+    review
+}
+
+fn unused(db: &TestDatabase, consistency: Consistency) -> Shown {
+    several_builder(db.database(), consistency).build().unwrap()
+}
+
+async fn add_products(db: &TestDatabase) {
+    for id in 1..=PARENTS {
+        add_product(db, id).await;
+    }
+}
+
+#[tokio::test]
+async fn two_collections_get_all_subsets() {
+    testkit::run(async |db| {
+        add_products(db).await;
+        reviews(db).insert_many(children()).await.unwrap();
+        let products = unused(db, Consistency::Eventual);
+        let migrated = products.migrate_existing().await.unwrap();
+        assert_eq!((migrated.parents, migrated.created_indexes.len()), (PARENTS as u64, 4));
+        assert_eq!(wrong_subsets(db).await, NONE);
+        assert_eq!(stale(&products).await, []);
+        let before = all(&product(db)).await;
+        products.migrate_existing().await.unwrap();
+        assert_eq!(all(&product(db)).await, before, "a correct parent is not written");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn embedded_children_are_migrated_to_all_subsets() {
+    testkit::run(async |db| {
+        let children = children();
+        let with_reviews = (1..=PARENTS).map(|id| {
+            let of_parent = children
+                .iter()
+                .filter(|child| child.get_i32("product_id").ok() == Some(id));
+            let reviews: Vec<Document> = of_parent.map(embedded).collect();
+            // A copy that was maintained by hand.
+            let best: Vec<Document> = reviews.iter().take(1).cloned().collect();
+            doc! { "_id": id, "name": "Super Widget", "reviews": reviews, "top_rated": best }
+        });
+        product(db).insert_many(with_reviews).await.unwrap();
+        let products = unused(db, Consistency::Eventual);
+        let migrated = products.migrate_from_embedded().chunk_children(20).await.unwrap();
+        assert_eq!(migrated.children, children.len() as u64);
+        products.rebuild(1).await.unwrap();
+        assert_eq!(wrong_subsets(db).await, NONE);
+        assert_eq!(stale(&products).await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn subsets_are_added_to_a_repository_and_removed() {
+    testkit::run(async |db| {
+        let one = builder::<Document, Document>(db.database()).subset_size(3);
+        let old = ready(db, one.consistency(Consistency::Eventual)).await;
+        for id in 2..=PARENTS {
+            add_product(db, id).await;
+        }
+        old.insert_many(&children()).await.unwrap();
+        let new = unused(db, Consistency::Eventual);
+        for refused in [new.ensure_indexes().await.map(drop), new.rebuild_all().await.map(drop)] {
+            let kind = refused.unwrap_err().kind();
+            assert!(
+                matches!(kind, ErrorKind::SettingsMismatch | ErrorKind::IndexMissing),
+                "{kind:?}"
+            );
+        }
+        assert_eq!(
+            new.migrate_layout_from(&old).plan().await.unwrap().parents,
+            PARENTS as u64
+        );
+        let migrated = new.migrate_layout_from(&old).await.unwrap();
+        assert_eq!((migrated.created_indexes.len(), migrated.dropped_index), (2, None));
+        assert_eq!(wrong_subsets(db).await, NONE);
+        new.insert(&reviewed(2, 50, 50, 5)).await.unwrap();
+        assert_eq!(wrong_subsets(db).await, NONE);
+
+        // Another process with the old settings, and one with another filter.
+        let other = builder(db.database())
+            .subset_size(3)
+            .add_subset(best().filter(doc! { "stars": { "$gte": 5 } }))
+            .add_subset(unnoticed());
+        let other: Shown = other.build().unwrap();
+        for (error, shown) in [
+            (old.ensure_indexes().await.unwrap_err(), "`further_subsets` of"),
+            (other.ensure_indexes().await.unwrap_err(), r#"["stars", [["$gte", 5]]]"#),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::SettingsMismatch);
+            assert!(error.to_string().contains(shown), "{error}");
+        }
+        unused(db, Consistency::Eventual).ensure_indexes().await.unwrap();
+
+        let migrated = old.migrate_layout_from(&new).await.unwrap();
+        assert_eq!((migrated.created_indexes.len(), migrated.dropped_index), (0, None));
+        old.ensure_indexes().await.unwrap();
+    })
+    .await;
+}
+
+/// A product that no repository has written can embed reviews in any of the arrays that are stored nowhere else.
+#[tokio::test]
+async fn no_subset_of_an_unmanaged_product_loses_its_reviews() {
+    testkit::run(async |db| {
+        for consistency in BOTH {
+            let products = several_products(db, consistency).await;
+            let review = reviewed(2, 1, 1, 5);
+            let unmanaged = doc! { "_id": 2, "name": "Super Widget", "unnoticed": [embedded(&review)] };
+            product(db).insert_one(unmanaged.clone()).await.unwrap();
+            let find = || async { product(db).find_one(doc! { "_id": 2 }).await.unwrap().unwrap() };
+            let refused = |outcome: Result<()>| {
+                let error = outcome.unwrap_err();
+                assert_eq!((error.kind(), error.stored_count()), (ErrorKind::NotMigrated, None));
+                assert_eq!(error.field(), Some("unnoticed"), "{error}");
+            };
+            refused(products.insert(&reviewed(2, 2, 2, 5)).await.map(drop));
+            refused(products.delete(2, 1).await.map(drop));
+            refused(products.rebuild(2).await.map(drop));
+            refused(products.rebuild_all().await.map(drop));
+            refused(products.delete_parent(2).await.map(drop));
+            assert_eq!(find().await, unmanaged);
+            assert_eq!(all(&reviews(db)).await, [] as [Document; 0]);
+
+            // With the review stored, and the same one in two arrays.
+            reviews(db).insert_one(review.clone()).await.unwrap();
+            let twice = doc! { "$set": { "reviews": [embedded(&review)] } };
+            product(db).update_one(doc! { "_id": 2 }, twice.clone()).await.unwrap();
+            products.rebuild_all().await.unwrap();
+            assert_eq!(wrong_subsets(db).await, NONE, "{consistency:?}");
+            product(db)
+                .replace_one(doc! { "_id": 2 }, unmanaged.clone())
+                .await
+                .unwrap();
+            product(db).update_one(doc! { "_id": 2 }, twice).await.unwrap();
+            products.insert(&reviewed(2, 2, 2, 5)).await.unwrap();
+            assert_eq!(wrong_subsets(db).await, NONE, "{consistency:?}");
+
+            let leftover = doc! { "_id": 3, "name": "Super Widget", "top_rated": [{ "review_id": 9 }] };
+            product(db).insert_one(leftover).await.unwrap();
+            products.rebuild(3).discard_embedded().await.unwrap();
+            assert_eq!(wrong_subsets(db).await, NONE, "{consistency:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_follower_keeps_all_subsets() {
+    testkit::run(async |db| {
+        if !at_least(db, 6) {
+            return;
+        }
+        let products = several_products(db, Consistency::Eventual).await;
+        for id in 2..=PARENTS {
+            add_product(db, id).await;
+        }
+        let follow = || products.follow("reviews").enable_pre_images().run_until_current();
+        follow().await.unwrap();
+        let reviews = reviews(db);
+        reviews.insert_many(children()).await.unwrap();
+        let three = doc! { "review_id": 3 };
+        let hidden = doc! { "$set": { "stars": 9, "hidden": true } };
+        reviews.update_many(three, hidden).await.unwrap();
+        reviews.delete_many(doc! { "review_id": 5 }).await.unwrap();
+        assert_ne!(wrong_subsets(db).await, NONE);
+        follow().await.unwrap();
+        assert_eq!(wrong_subsets(db).await, NONE);
+    })
+    .await;
+}
+
+/// A transaction writes children of several products.
+#[tokio::test]
+async fn children_of_several_products_are_inserted_at_once() {
+    testkit::run(async |db| {
+        for consistency in BOTH {
+            let products = several_products(db, consistency).await;
+            for id in 2..=PARENTS {
+                add_product(db, id).await;
+            }
+            let inserted = products.insert_many(&children()).await.unwrap();
+            assert_eq!(inserted.children, children().len() as u64);
+            assert_eq!(wrong_subsets(db).await, NONE, "{consistency:?}");
+            assert_eq!(stale(&products).await, [] as [Bson; 0]);
+        }
+    })
+    .await;
+}
+
+/// The total and the computed fields of the same products.
+#[tokio::test]
+async fn several_subsets_have_figures_beside_them() {
+    testkit::run(async |db| {
+        for consistency in BOTH {
+            let builder = several_builder(db.database(), consistency).total_field("count");
+            let builder = builder.sum("stars", "stars_sum").max("votes", "most_votes");
+            let products: Shown = ready(db, builder).await;
+            let new: Vec<Document> = (1..=9).map(|id| reviewed(1, id, i64::from(id % 4), id % 6)).collect();
+            products.insert_many(&new).await.unwrap();
+            products.insert(&reviewed(1, 10, 0, 5)).await.unwrap();
+            products.update(1, 10, doc! { "$inc": { "votes": 7 } }).await.unwrap();
+            products.update(1, 5, doc! { "$set": { "stars": 1 } }).await.unwrap();
+            products.delete(1, 4).await.unwrap();
+            assert_eq!(wrong_subsets(db).await, NONE, "{consistency:?}");
+            let stored = all(&reviews(db)).await;
+            let sum: i32 = stored.iter().map(|review| review.get_i32("stars").unwrap()).sum();
+            let found = product(db).find_one(doc! {}).await.unwrap().unwrap();
+            assert_eq!(
+                (
+                    found.get_i64("count").unwrap(),
+                    found.get_i32("stars_sum").unwrap(),
+                    found.get_i32("most_votes").unwrap()
+                ),
+                (9, sum, 7)
+            );
+            assert_eq!(stale(&products).await, []);
+        }
+    })
+    .await;
+}
