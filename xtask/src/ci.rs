@@ -13,9 +13,28 @@ use crate::process::{cargo, output, run as run_process};
 use crate::{book, deny, examples, long, modules, msrv, package, tutorial, words};
 
 /// The features of the facade.
-const FEATURES: [&str; 6] = ["bucket", "outlier", "subset", "embedded", "derive", "metrics"];
+const FEATURES: [&str; 8] = [
+    "bucket",
+    "outlier",
+    "subset",
+    "embedded",
+    "history",
+    "reference",
+    "derive",
+    "metrics",
+];
 /// The crates that build alone. The facade has a run for each of its features.
-const CRATES: [&str; 7] = ["core", "bucket", "outlier", "subset", "embedded", "derive", "testkit"];
+const CRATES: [&str; 9] = [
+    "core",
+    "bucket",
+    "outlier",
+    "subset",
+    "embedded",
+    "history",
+    "reference",
+    "derive",
+    "testkit",
+];
 /// What the benchmarks write beside their diagrams.
 const BENCHMARKS: [&str; 6] = [
     "README.md",
