@@ -47,3 +47,11 @@ mod subset {}
 #[doc = include_str!("src/patterns/embedded.md")]
 #[cfg(doctest)]
 mod embedded {}
+
+#[doc = include_str!("src/patterns/history.md")]
+#[cfg(doctest)]
+mod history {}
+
+#[doc = include_str!("src/patterns/reference.md")]
+#[cfg(doctest)]
+mod reference {}
