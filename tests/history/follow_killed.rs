@@ -3,12 +3,12 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mongo_patterns::history::WriteForm;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
+use tokio::sync::Semaphore;
 
 use crate::history::follow_support::*;
 use crate::history::support::*;
@@ -164,6 +164,31 @@ async fn a_transient_error_does_not_end_it() {
     .await;
 }
 
+/// A process that is killed in a transaction leaves it open: its documents are locked until the server ends it.
+#[tokio::test]
+async fn the_transaction_of_a_killed_process_is_waited_for() {
+    testkit::run(async |db| {
+        let Some(policies) = followed(db, WriteForm::Transaction).await else {
+            return;
+        };
+        three(&policies).await;
+        follow(&policies).await;
+        push_plainly(db, 1, "a").await;
+        let current = current(db);
+        let mut killed = current.client().start_session().await.unwrap();
+        killed.start_transaction().await.unwrap();
+        let locked = current.update_one(doc! { "policyId": 1 }, push("b"));
+        locked.session(&mut killed).await.unwrap();
+        let followed = follow(&restarted(db)).await;
+        assert_eq!((followed.recorded, followed.repaired), (1, 0));
+        let aborted = db.recorder().names().contains(&"abortTransaction".to_owned());
+        assert!(aborted, "it has met the other transaction");
+        assert!(killed.commit_transaction().await.is_err(), "the server has ended it");
+        assert_recorded(db, &policies, "after it").await;
+    })
+    .await;
+}
+
 /// Starts a process that follows, and prints a line after each batch.
 fn process(db: &TestDatabase) -> Child {
     Command::new(env!("CARGO_BIN_EXE_follow-policies"))
@@ -181,12 +206,14 @@ async fn killed_processes_are_resumed() {
             return;
         };
         three(&policies).await;
-        let stop = Arc::new(AtomicBool::new(false));
+        // Some writes of both for each printed line, so that a slow process does not meet thousands.
+        let allowed = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
         let plain = tokio::spawn({
-            let (current, stop) = (current(db), Arc::clone(&stop));
+            let (current, allowed) = (current(db), Arc::clone(&allowed[0]));
             async move {
                 let mut written = 0;
-                while !stop.load(Ordering::Relaxed) {
+                while let Ok(permit) = allowed.acquire().await {
+                    permit.forget();
                     let filter = doc! { "policyId": written % 3 + 1 };
                     current.update_one(filter, push(&format!("p{written}"))).await.unwrap();
                     written += 1;
@@ -197,10 +224,11 @@ async fn killed_processes_are_resumed() {
         let own = tokio::spawn({
             let database = db.plain_client().database(db.database().name());
             let policies = builder(&database).write_form(WriteForm::CompareAndSet).build().unwrap();
-            let stop = Arc::clone(&stop);
+            let allowed = Arc::clone(&allowed[1]);
             async move {
                 let mut written = 0;
-                while !stop.load(Ordering::Relaxed) {
+                while let Ok(permit) = allowed.acquire().await {
+                    permit.forget();
                     policies
                         .update(written % 3 + 1, push(&format!("r{written}")))
                         .await
@@ -213,15 +241,19 @@ async fn killed_processes_are_resumed() {
         for lines in 1..=5 {
             let mut child = process(db);
             let out = BufReader::new(child.stdout.take().unwrap());
+            let allowed = allowed.clone();
             let read = tokio::task::spawn_blocking(move || {
-                let read = out.lines().take(lines).count();
+                let mut out = out.lines();
+                for _ in 0..lines {
+                    allowed.iter().for_each(|writer| writer.add_permits(20));
+                    out.next().unwrap().unwrap();
+                }
                 child.kill().unwrap();
                 child.wait().unwrap();
-                read
             });
-            assert_eq!(read.await.unwrap(), lines);
+            read.await.unwrap();
         }
-        stop.store(true, Ordering::Relaxed);
+        allowed.iter().for_each(|writer| writer.close());
         let written = plain.await.unwrap() + own.await.unwrap();
         let followed = follow(&policies).await;
         assert_eq!(followed.repaired, 0);

@@ -20,8 +20,9 @@ const STORE_EVERY: Duration = Duration::from_secs(10);
 const WAIT: Duration = Duration::from_secs(1);
 /// The same, for a follower that runs until it is current.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
-/// The default retry time of a follower that runs until it is current.
-const RETRY_TIME_UNTIL_CURRENT: Duration = Duration::from_secs(30);
+/// The default retry time of a follower that runs until it is current. A transaction of a process that was killed locks
+/// its documents until the server ends it, by default after 60 to 90 seconds.
+const RETRY_TIME_UNTIL_CURRENT: Duration = Duration::from_secs(120);
 
 /// A progress callback.
 pub type OnFollowed<'a> = Box<dyn FnMut(Followed) + Send + 'a>;

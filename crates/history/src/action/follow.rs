@@ -148,9 +148,10 @@ mongo_patterns_core::setters! {
     /// automatically, or to see the output of [`verify`](HistoryRepository::verify) first.
     disable_repair() => options.rebuild = false;
 
-    /// Sets how long it retries after transient errors, such as an unreachable server. Unlimited by default, and 30
-    /// seconds with [`run_until_current`](Self::run_until_current). The timeouts of the driver, such as
-    /// `serverSelectionTimeoutMS`, come first.
+    /// Sets how long it retries after transient errors, such as an unreachable server. Unlimited by default, and 2
+    /// minutes with [`run_until_current`](Self::run_until_current): longer than the server keeps a transaction of a process
+    /// that was killed, which locks its documents. The timeouts of the driver, such as `serverSelectionTimeoutMS`, come
+    /// first.
     max_retry_time(time: Duration) => options.max_retry_time = Some(time);
 
     /// Sets a progress callback, which is called after each batch, and about once a second without changes.
