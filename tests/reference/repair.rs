@@ -171,6 +171,29 @@ async fn each_kind_of_damage_is_found_and_repaired_where_it_can_be_known() {
     .await;
 }
 
+/// The server compares some invalid versions as newer than every version.
+#[tokio::test]
+async fn a_copy_with_an_invalid_version_is_repaired() {
+    testkit::run(async |db| {
+        let orders = sound(db).await;
+        let versions: [Bson; 5] = [
+            7.5.into(),
+            f64::INFINITY.into(),
+            f64::NAN.into(),
+            vec![9].into(),
+            Bson::MaxKey,
+        ];
+        for version in versions {
+            set(db, "orders", 2, "customer.v", version.clone()).await;
+            assert_eq!(problems(&orders).await, [Problem::VersionMissing], "{version}");
+            let repaired = repaired(&orders).await;
+            assert!(repaired.iter().all(|repaired| repaired.unrepaired.is_none()));
+            assert_eq!(assert_current(db, &orders).await, 4, "{version}");
+        }
+    })
+    .await;
+}
+
 /// A repair does not lower a version, and does not change what is correct.
 #[tokio::test]
 async fn a_repair_writes_only_what_is_damaged() {

@@ -128,6 +128,14 @@ impl CopyUpdate {
         )
     }
 
+    /// Removes the version of the copies that have this value as their version.
+    pub(crate) fn remove_version(settings: &Settings, field: &ReferenceField, source: &Bson, version: &Bson) -> Self {
+        let name = settings.version.as_str();
+        let mut copy = by_id(source);
+        copy.insert(name, doc! { "$eq": version });
+        Self::new(field, copy, |path| doc! { "$unset": { format!("{path}.{name}"): "" } })
+    }
+
     /// Removes the references to a source.
     pub(crate) fn clear(field: &ReferenceField, source: &Bson) -> Self {
         Self {

@@ -56,7 +56,11 @@ pub(crate) async fn next(
             release(shared, &found, on_missing).await?;
             None
         }
-        Problem::Stale { .. } | Problem::VersionMissing => copy_again(shared, &found, None).await?,
+        Problem::Stale { .. } => copy_again(shared, &found, None).await?,
+        Problem::VersionMissing => {
+            remove_version(shared, &found).await?;
+            copy_again(shared, &found, None).await?
+        }
         Problem::Differs => copy_again(shared, &found, Some(query::raise_version(&shared.settings, None))).await?,
         Problem::NewerThanSource { version, .. } => {
             let raise = query::raise_version(&shared.settings, Some(version));
@@ -87,6 +91,15 @@ async fn copy_again(shared: &Shared, found: &Found<'_>, raise: Option<Document>)
         }
     }
     Ok(None)
+}
+
+/// Removes an invalid version, such as 7.5: a sweep takes any number that is greater for a newer version.
+async fn remove_version(shared: &Shared, found: &Found<'_>) -> Result<()> {
+    let (Some(id), Some(version)) = (&found.finding.source_id, &found.version) else {
+        return Ok(());
+    };
+    let update = CopyUpdate::remove_version(&shared.settings, found.field, id, version);
+    update_one(shared, found, update).await
 }
 
 /// Marks a copy without a source, or removes the reference.

@@ -31,10 +31,10 @@ impl<D, S> ReferenceRepository<D, S> {
     ///
     /// # Cost
     /// That of [`verify`](Self::verify), twice for collections without an entry in the
-    /// [catalog](mongo_patterns_core::catalog), and for each finding three round trips, and one for each reference.
+    /// [catalog](mongo_patterns_core::catalog), and for each finding at most four round trips, and one for each reference.
     ///
     /// # Cancel safety
-    /// Each copy is either repaired or unchanged. Call it again: it repairs the rest.
+    /// Each copy is either repaired or unchanged, or has lost an invalid version. Call it again: it repairs the rest.
     ///
     /// # Errors
     /// Those of [`verify`](Self::verify), and [`IndexMissing`], as the last item of the stream. [`SettingsMismatch`] also,

@@ -80,7 +80,7 @@ impl fmt::Display for Problem {
             Self::SourceMissing => f.write_str(
                 "the source does not exist: insert it again, or call repair() with on_missing(..) to keep the copy or clear the reference",
             ),
-            Self::VersionMissing => f.write_str("the copy has no valid version: call sweep() or repair()"),
+            Self::VersionMissing => f.write_str("the copy has no valid version: call repair()"),
             Self::NotAReference => {
                 f.write_str("the value is not a document with the `_id` of a source: set a reference, or remove the field")
             }

@@ -35,6 +35,8 @@ pub(crate) struct Found<'a> {
     pub(crate) field: &'a ReferenceField,
     /// Whether the copy is marked as that of a deleted source.
     pub(crate) is_deleted: bool,
+    /// The version of the copy as it is stored.
+    pub(crate) version: Option<Bson>,
 }
 
 /// A scan of all referring collections.
@@ -164,25 +166,26 @@ async fn examine<'a>(shared: &'a Shared, collection: usize, documents: &[RawDocu
     let mut found = Vec::new();
     for document in &documents {
         let document_id = document.get("_id").unwrap_or(&Bson::Null);
-        let finding = |field: &'a ReferenceField, source_id: Option<Bson>, problem, is_deleted| Found {
+        let finding = |field: &'a ReferenceField, copy: Option<&Document>, problem| Found {
             finding: Finding {
                 collection: shared.collection_of(field).name().to_owned(),
                 document_id: document_id.clone(),
                 field: field.name.as_str().to_owned(),
-                source_id,
+                source_id: copy.and_then(|copy| copy.get("_id").cloned()),
                 problem,
             },
             field,
-            is_deleted,
+            is_deleted: copy.is_some_and(is_deleted),
+            version: copy.and_then(|copy| copy.get(shared.settings.version.as_str()).cloned()),
         };
         for field in fields() {
             let (copies, has_other) = stored_copies(field, document);
             if has_other {
-                found.push(finding(field, None, Problem::NotAReference, false));
+                found.push(finding(field, None, Problem::NotAReference));
             }
             for copy in copies {
                 if let Some(problem) = problem(shared, field, &sources, copy) {
-                    found.push(finding(field, copy.get("_id").cloned(), problem, is_deleted(copy)));
+                    found.push(finding(field, Some(copy), problem));
                 }
             }
         }
