@@ -16,6 +16,11 @@ async fn lists_lead_to_each_page_by_a_link_or_by_an_id() {
         ("/products", "", vec![json!(1), json!(2)]),
         ("/patrons", "", vec![json!("jane"), json!("joe")]),
         ("/policies", "", vec![json!(1), json!(2)]),
+        (
+            "/orders",
+            "",
+            vec![json!("sample-1"), json!("sample-2"), json!("sample-3")],
+        ),
     ] {
         assert!(home.contains(&format!("href=\"{list}\"")), "{list}: {home}");
         let html = get(service, list).await.unwrap().body;

@@ -3,6 +3,7 @@
 pub(crate) mod choices;
 pub(crate) mod connections;
 pub(crate) mod metrics;
+pub(crate) mod orders;
 pub(crate) mod origins;
 pub(crate) mod pages;
 pub(crate) mod policies;

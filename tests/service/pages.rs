@@ -60,6 +60,12 @@ async fn pages_are_html_or_json_and_cursors_lead_there_and_back() {
         "/policies/1/revisions",
         "/policies/1/revisions/1",
         "/policies/1/revisions/2",
+        "/orders",
+        "/orders/sample-1",
+        "/orders/sample-1/remove",
+        "/buyers",
+        "/buyers/1",
+        "/buyers/1/remove",
         "/problems",
     ] {
         let page = get(service, path).await.unwrap();
@@ -212,6 +218,7 @@ async fn problems_name_the_field_and_never_the_value() {
     let secret = "s3cr3t value";
     let bad = json!({ "id": secret, "kind": secret, "ticker": "MDB", "qty": secret });
     let insured = json!({ "item": secret, "by": secret, "revision": 1 });
+    let ordered = json!({ "id": "s3cr3t", "total": 1 });
     for (method, path, body, status, kind) in [
         ("POST", "/customers/1/trades", &bad, 400, "invalid"),
         ("POST", "/customers/1/trades", &json!([secret]), 400, "invalid"),
@@ -230,6 +237,13 @@ async fn problems_name_the_field_and_never_the_value() {
         ("GET", "/policies/1/revisions?after=s3cr3t", &json!({}), 400, "invalid"),
         ("POST", "/policies/1/items", &bad, 400, "invalid"),
         ("POST", "/policies/77/items", &insured, 404, "not-found"),
+        ("GET", "/orders/s3cr3t", &json!({}), 404, "not-found"),
+        ("GET", "/buyers/s3cr3t", &json!({}), 404, "not-found"),
+        ("PUT", "/buyers/1", &bad, 400, "invalid"),
+        ("POST", "/buyers/1/orders", &bad, 400, "invalid"),
+        ("POST", "/buyers/77/orders", &ordered, 404, "not-found"),
+        ("DELETE", "/buyers/1?orders=s3cr3t", &json!({}), 400, "invalid"),
+        ("DELETE", "/buyers/1", &json!({}), 409, "referenced"),
         ("DELETE", "/books/1", &json!({}), 405, "not-allowed"),
         (
             "POST",

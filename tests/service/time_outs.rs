@@ -48,7 +48,8 @@ async fn a_request_that_takes_too_long_is_dropped_and_can_be_repeated() {
     let review = json!({ "id": "r-1", "author": "Kristina", "text": "Still amazing." });
     let second = json!({ "id": "r-2", "author": "Kristina", "text": "Again." });
     let trade = json!({ "id": "t-1", "kind": "buy", "ticker": "MDB", "qty": 5 });
-    let requests: [(&str, &str, &Value, &[&str]); 5] = [
+    let order = json!({ "id": "o-1", "total": 5 });
+    let requests: [(&str, &str, &Value, &[&str]); 6] = [
         ("POST", "/customers/7/trades", &trade, &["update", "findAndModify"]),
         ("PUT", "/books/2/buyers/jane", &json!({}), &["update", "findAndModify"]),
         ("POST", "/products/1/reviews", &review, &["insert"]),
@@ -59,6 +60,7 @@ async fn a_request_that_takes_too_long_is_dropped_and_can_be_repeated() {
             &address,
             &["update", "findAndModify"],
         ),
+        ("POST", "/buyers/1/orders", &order, &["insert"]),
     ];
     for (method, path, body, commands) in requests {
         block(&admin, commands).await;

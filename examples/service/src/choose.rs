@@ -1,4 +1,4 @@
-//! Lists of customers, books, products, patrons and policies, from which the visitor chooses one by a link or by its id.
+//! Lists of customers, books, products, patrons, policies, orders and buyers, from which the visitor chooses one by a link or by its id.
 
 use axum::Json;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -73,7 +73,24 @@ pub(crate) static POLICIES: Section = Section {
     largest: Some(i32::MAX as u32),
 };
 
-pub(crate) static SECTIONS: [&Section; 5] = [&CUSTOMERS, &BOOKS, &PRODUCTS, &PATRONS, &POLICIES];
+pub(crate) static ORDERS: Section = Section {
+    path: "/orders",
+    title: "Orders",
+    unknown: "There is no order with this id.",
+    page: "",
+    label: "Id of the order",
+    largest: None,
+};
+pub(crate) static BUYERS: Section = Section {
+    path: "/buyers",
+    title: "Buyers",
+    unknown: "There is no buyer with this id.",
+    page: "",
+    label: "Number of the buyer",
+    largest: Some(i32::MAX as u32),
+};
+
+pub(crate) static SECTIONS: [&Section; 7] = [&CUSTOMERS, &BOOKS, &PRODUCTS, &PATRONS, &POLICIES, &ORDERS, &BUYERS];
 
 impl Section {
     /// Returns the section of a path.

@@ -6,7 +6,7 @@ use maud::{DOCTYPE, Markup, html};
 use mongodb::bson::DateTime;
 use mongodb::bson::oid::ObjectId;
 
-use crate::choose::{BOOKS, CUSTOMERS, PATRONS, POLICIES, PRODUCTS, SECTIONS};
+use crate::choose::{BOOKS, CUSTOMERS, ORDERS, PATRONS, POLICIES, PRODUCTS, SECTIONS};
 
 const NAME: &str = "mongo-patterns";
 
@@ -82,11 +82,16 @@ pub(crate) async fn home() -> Markup {
             "A policy and its revisions",
             "History: the current policy, and all of its revisions in a second collection.",
         ),
+        (
+            &ORDERS,
+            "An order and its buyer",
+            "Reference: an order has the name and the address of its buyer, and follows when they change.",
+        ),
     ];
     document(
         "Schema design patterns in use",
         &html! {
-            p { "Choose a customer, a book, a product, a patron or a policy. Each has a pattern of MongoDB's manual. All requests are idempotent: repeat a form, and its data is stored once." }
+            p { "Choose a customer, a book, a product, a patron, a policy or an order. Each has a pattern of MongoDB's manual. All requests are idempotent: repeat a form, and its data is stored once." }
             ul .cards {
                 @for (section, title, text) in pages {
                     li {

@@ -1,6 +1,6 @@
 //! A small web service over the patterns, with HTML pages and JSON: a customer's trades (bucket), a book and its
 //! buyers (outlier), a product and its reviews (subset), a patron's addresses (embedded), a
-//! policy and its revisions (history).
+//! policy and its revisions (history), an order with its buyer (reference).
 //!
 //! ```text
 //! cargo run -p service
@@ -15,9 +15,9 @@
 //!
 //! - `store.rs`: the repositories, created once and shared by all requests, and the preparation before the first one.
 //! - `problem.rs`: the response for each kind of error, as problem details (RFC 9457).
-//! - `trades.rs`, `books.rs`, `products.rs`, `patrons.rs`, `policies.rs`: one pattern each. Everything that is stored has an id that
-//!   the client chooses, so all requests are idempotent.
-//! - `choose.rs`: the lists from which a visitor chooses a customer, a book, a product, a patron or a policy.
+//! - `trades.rs`, `books.rs`, `products.rs`, `patrons.rs`, `policies.rs`: one pattern each. `orders.rs` and `buyers.rs`: the
+//!   two sides of a reference. Everything that is stored has an id that the client chooses, so all requests are idempotent.
+//! - `choose.rs`: the lists from which a visitor chooses, for example, a customer or a book.
 //! - `guard.rs`: the checks of every request, among them that no other site sends a write.
 //! - `serve.rs`: connections, with time limits for slow clients and a graceful shutdown.
 //! - `health.rs`: liveness and readiness.
@@ -26,12 +26,14 @@
 //! There are no users: every client may read and write. Authentication, rate limits and TLS belong to a reverse proxy.
 
 mod books;
+mod buyers;
 mod choose;
 mod guard;
 mod health;
 mod input;
 mod layout;
 mod metrics;
+mod orders;
 mod patrons;
 mod policies;
 mod problem;
@@ -117,6 +119,8 @@ fn router(store: Store) -> Router {
         .merge(products::routes())
         .merge(patrons::routes())
         .merge(policies::routes())
+        .merge(orders::routes())
+        .merge(buyers::routes())
         // Only the routes that need the database wait for the preparation.
         .route_layer(from_fn_with_state(store.clone(), guard::ready))
         .route_layer(from_fn(guard::in_time));

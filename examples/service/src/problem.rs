@@ -71,6 +71,12 @@ pub(crate) static FULL: Kind = Kind {
     title: "The limit is reached",
     advice: "Nothing was stored. Remove one first.",
 };
+static REFERENCED: Kind = Kind {
+    name: "referenced",
+    status: StatusCode::CONFLICT,
+    title: "Something refers to it",
+    advice: "Nothing was removed. Say what happens to what refers to it, or remove that first.",
+};
 pub(crate) static TOO_LARGE: Kind = Kind {
     name: "too-large",
     status: StatusCode::PAYLOAD_TOO_LARGE,
@@ -114,7 +120,7 @@ static BROKEN: Kind = Kind {
     advice: "The operator finds the cause in the log. Sending the request again does not help.",
 };
 
-static KINDS: [&Kind; 14] = [
+static KINDS: [&Kind; 15] = [
     &INVALID,
     &NOT_FOUND,
     &CROSS_ORIGIN,
@@ -122,6 +128,7 @@ static KINDS: [&Kind; 14] = [
     &TAKEN,
     &CHANGED,
     &FULL,
+    &REFERENCED,
     &TOO_LARGE,
     &SLOW,
     &MEDIA_TYPE,
@@ -163,7 +170,7 @@ impl Problem {
         }
     }
 
-    /// Reports that no customer, book, product, patron or policy has this id.
+    /// Reports an id that is unknown in a section.
     pub(crate) fn unknown(section: &'static Section) -> Self {
         Self {
             section: Some(section),
@@ -193,6 +200,7 @@ impl From<Error> for Problem {
             ErrorKind::AlreadyExists | ErrorKind::DuplicateKey => &TAKEN,
             ErrorKind::RevisionMismatch => &CHANGED,
             ErrorKind::LimitReached => &FULL,
+            ErrorKind::Referenced => &REFERENCED,
             ErrorKind::Contention | ErrorKind::ChildSetMismatch => &BUSY,
             // For example, a server that just started, or is no longer primary.
             _ if error.is_transient() => &UNAVAILABLE,

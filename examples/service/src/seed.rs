@@ -4,6 +4,7 @@ use mongo_patterns::{ErrorKind, Result};
 use mongodb::bson::{DateTime, Document, doc};
 
 use crate::books::Book;
+use crate::orders::Order;
 use crate::patrons::{Address, Patron};
 use crate::policies::{CHANGED_BY, Policy};
 use crate::products::{Price, Product, Review};
@@ -35,6 +36,9 @@ pub(crate) async fn fill_empty(store: &Store) -> Result<()> {
     }
     if is_empty(store, "currentPolicies").await? {
         policies(store).await?;
+    }
+    if is_empty(store, "orders").await? {
+        orders(store).await?;
     }
     Ok(())
 }
@@ -150,6 +154,19 @@ async fn policies(store: &Store) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::RevisionMismatch => Ok(()),
         updated => updated.map(drop),
     }
+}
+
+/// Inserts two buyers, and orders of them.
+async fn orders(store: &Store) -> Result<()> {
+    let buyers = store.orders.sources_collection();
+    for (id, name, city) in [(1, "Ann", "Dublin"), (2, "Bob", "Cork")] {
+        let insert = doc! { "$setOnInsert": { "name": name, "city": city } };
+        buyers.update_one(doc! { "_id": id }, insert).upsert(true).await?;
+    }
+    for (id, buyer, total) in [("sample-1", 1, 25), ("sample-2", 1, 40), ("sample-3", 2, 15)] {
+        ignore_existing(store.orders.insert(&Order::new(id, buyer, total)).await)?;
+    }
+    Ok(())
 }
 
 fn patrons() -> [Patron; 2] {

@@ -8,10 +8,12 @@ use mongo_patterns::Result;
 use mongo_patterns::prelude::*;
 use mongodb::bson::{Document, doc};
 use mongodb::options::{DatabaseOptions, WriteConcern};
-use mongodb::{Client, Database};
+use mongodb::{Client, Database, IndexModel};
 use tracing::{info, warn};
 
 use crate::books::Book;
+use crate::buyers::Buyer;
+use crate::orders::Order;
 use crate::patrons::{Address, Patron};
 use crate::policies::{self, Policy};
 use crate::products::{Product, Review};
@@ -32,6 +34,7 @@ pub(crate) struct Store {
     pub(crate) products: SubsetRepository<Product, Review>,
     pub(crate) patrons: EmbeddedRepository<Patron, Address>,
     pub(crate) policies: HistoryRepository<Policy>,
+    pub(crate) orders: ReferenceRepository<Order, Buyer>,
     is_prepared: Arc<AtomicBool>,
 }
 
@@ -76,6 +79,10 @@ impl Store {
                 .time_field("dateSet")
                 .change_fields([policies::CHANGED_BY])
                 .build()?,
+            orders: ReferenceRepository::builder(of("orders"), of("buyers"))
+                .reference_field("buyer")
+                .copied_fields(["name", "city"])
+                .build()?,
             database,
             is_prepared: Arc::default(),
         })
@@ -97,6 +104,10 @@ impl Store {
         self.products.ensure_indexes().await?;
         self.patrons.ensure_indexes().await?;
         self.policies.ensure_indexes().await?;
+        self.orders.ensure_indexes().await?;
+        // For the page of a buyer, which has their orders in the order of ids.
+        let of_buyer = IndexModel::builder().keys(doc! { "buyer._id": 1, "_id": 1 }).build();
+        self.orders.collection().create_index(of_buyer).await?;
         seed::fill_empty(self).await
     }
 
