@@ -425,7 +425,7 @@ async fn random_calls() {
         };
         let by_time = ready(db, identified()).await;
         let monotonic = ready(db, identified().id_policy(IdPolicy::Monotonic)).await;
-        check_random(call(), async |Sequence { number, variant, calls }| {
+        check_random(db, call(), async |Sequence { number, variant, calls }| {
             let (trades, policy) = match variant % 2 {
                 0 => (&by_time, IdPolicy::ItemTime),
                 _ => (&monotonic, IdPolicy::Monotonic),

@@ -347,7 +347,7 @@ async fn random_calls() {
         };
         let by_time = ready(db, windowed()).await;
         let monotonic = ready(db, windowed().id_policy(IdPolicy::Monotonic)).await;
-        check_random(call(), async |Sequence { number, variant, calls }| {
+        check_random(db, call(), async |Sequence { number, variant, calls }| {
             let mut model = Model {
                 db,
                 trades: if variant % 2 == 0 { &by_time } else { &monotonic },

@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::fmt::Debug;
 
+use mongo_patterns_testkit::TestDatabase;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use tokio::runtime::Handle;
@@ -34,7 +35,11 @@ pub struct Sequence<C> {
 }
 
 /// Runs sequences of these calls until the model has run its share of the operations.
-pub async fn check_random<C: Debug>(call: impl Strategy<Value = C>, check: impl AsyncFn(Sequence<C>)) {
+pub async fn check_random<C: Debug>(
+    db: &TestDatabase,
+    call: impl Strategy<Value = C>,
+    check: impl AsyncFn(Sequence<C>),
+) {
     let operations = variable("MODEL_OPERATIONS").unwrap_or(OPERATIONS) / MODELS;
     let mut seed: u64 = variable("MODEL_SEED").unwrap_or_else(|| fastrand::u64(..));
     let runtime = Handle::current();
@@ -60,6 +65,8 @@ pub async fn check_random<C: Debug>(call: impl Strategy<Value = C>, check: impl 
                     variant: (seed % 64) as usize,
                     calls,
                 }));
+                // A million calls would fill the memory.
+                db.recorder().clear();
                 Ok(())
             });
             ran.unwrap_or_else(|failure| {

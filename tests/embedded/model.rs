@@ -212,7 +212,7 @@ async fn random_calls() {
             .children_field("addresses")
             .child_id_field("id");
         let patrons = patrons.max_children(MOST as u32).build().unwrap();
-        check_random(call(), async |Sequence { number, calls, .. }| {
+        check_random(db, call(), async |Sequence { number, calls, .. }| {
             let id = i32::try_from(number).unwrap() * 2;
             let mut model = Model {
                 db,

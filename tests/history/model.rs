@@ -264,7 +264,7 @@ impl Model<'_> {
 async fn random_calls() {
     testkit::run(async |db| {
         let both = [policies(db, BOTH[0]).await, policies(db, BOTH[1]).await];
-        check_random(call(), async |Sequence { number, variant, calls }| {
+        check_random(db, call(), async |Sequence { number, variant, calls }| {
             let id = i32::try_from(number).unwrap() * 2;
             let mut model = Model {
                 db,

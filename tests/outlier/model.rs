@@ -303,7 +303,7 @@ async fn run(db: &TestDatabase, unique: bool) {
         .threshold(THRESHOLD as u32)
         .max_extras_elements(CAP as u32);
     let books = ready(db, if unique { books.unique_elements() } else { books }).await;
-    check_random(call(), async |Sequence { number, calls, .. }| {
+    check_random(db, call(), async |Sequence { number, calls, .. }| {
         let id = i32::try_from(number).unwrap() * 2;
         let mut model = Model {
             db,

@@ -29,7 +29,7 @@ async fn random_calls() {
             2 => (0..20_usize).prop_map(Call::Remove),
             1 => Just(Call::Rebalance),
         ];
-        check_random(call, async |Sequence { calls, .. }| {
+        check_random(db, call, async |Sequence { calls, .. }| {
             books.delete(2).await.unwrap();
             books
                 .insert(&doc! { "_id": 2, "customers_purchased": [] })

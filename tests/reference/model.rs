@@ -384,7 +384,7 @@ impl Run<'_> {
 async fn random_calls() {
     testkit::run(async |db| {
         let orders = orders(db).await;
-        check_random(call(), async |Sequence { number, calls, .. }| {
+        check_random(db, call(), async |Sequence { number, calls, .. }| {
             // `sweep` and `repair` are of all documents.
             stored(db).delete_many(doc! {}).await.unwrap();
             customers(db).delete_many(doc! {}).await.unwrap();

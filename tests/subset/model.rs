@@ -299,7 +299,7 @@ async fn random_calls() {
             products.ensure_indexes().replace_settings().await.unwrap();
             kinds.push((products, kind));
         }
-        check_random(call(), async |Sequence { number, variant, calls }| {
+        check_random(db, call(), async |Sequence { number, variant, calls }| {
             let (products, kind) = &kinds[variant % kinds.len()];
             products.ensure_indexes().replace_settings().await.unwrap();
             let id = i32::try_from(number).unwrap() * 2;
