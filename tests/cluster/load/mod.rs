@@ -8,5 +8,6 @@ pub mod flat;
 pub mod history;
 pub mod history_changes;
 pub mod outlier;
+pub mod references;
 pub mod stage;
 pub mod subset;

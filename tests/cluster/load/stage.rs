@@ -19,6 +19,7 @@ use super::calls::Load;
 use super::embedded::Addresses;
 use super::history_changes::Changes;
 use super::outlier::Sales;
+use super::references::References;
 use super::subset::Reviews;
 use super::{flat, subset};
 use crate::subset::support::BOTH;
@@ -34,6 +35,7 @@ pub struct Stage {
     sales: [Arc<Sales>; 2],
     addresses: Arc<Addresses>,
     changes: Arc<Changes>,
+    references: Arc<References>,
     reviews: Arc<Reviews>,
     tasks: Vec<JoinHandle<()>>,
     migrator: JoinHandle<(u64, u64)>,
@@ -133,6 +135,12 @@ impl Stage {
                 tasks.push(tokio::spawn(Arc::clone(&changes).write(policies.clone(), form)));
             }
         }
+        let references = References::new(&load);
+        let orders = References::prepare(&database).await;
+        let other = References::repository(&other_client(uri, "test").await);
+        for orders in [orders.clone(), orders, other] {
+            tasks.push(tokio::spawn(Arc::clone(&references).write(orders)));
+        }
         let reviews = Reviews::new(&load);
         subset::prepare(&database).await;
         for consistency in BOTH {
@@ -153,6 +161,7 @@ impl Stage {
             sales,
             addresses,
             changes,
+            references,
             reviews,
             tasks,
             migrator,
@@ -189,6 +198,7 @@ impl Stage {
         let patrons = self.addresses.repository(&self.database);
         by_kind.push(("embedded children", self.addresses.judge(&patrons).await));
         by_kind.push(("history changes", self.changes.judge(&self.database).await));
+        by_kind.extend(self.references.judge(&self.database).await);
         let (reviews, repaired) = self.reviews.judge(&self.database).await;
         let stored = Stored {
             by_kind,
