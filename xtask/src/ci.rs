@@ -36,13 +36,17 @@ const CRATES: [&str; 9] = [
     "testkit",
 ];
 /// What the benchmarks write beside their diagrams.
-const BENCHMARKS: [&str; 6] = [
+const BENCHMARKS: [&str; 10] = [
     "README.md",
     "bucket.json",
     "outlier.md",
     "outlier.json",
     "subset.md",
     "subset.json",
+    "history.md",
+    "history.json",
+    "reference.md",
+    "reference.json",
 ];
 
 /// Which steps are run.

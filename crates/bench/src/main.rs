@@ -14,6 +14,7 @@ mod measure;
 mod memory;
 mod outlier;
 mod page;
+mod reference;
 mod report;
 mod subset;
 mod summary;
@@ -71,7 +72,7 @@ struct Part {
     sections: &'static [&'static str],
 }
 
-const PARTS: [Part; 4] = [
+const PARTS: [Part; 5] = [
     Part {
         name: "bucket",
         page: "README.md",
@@ -92,6 +93,11 @@ const PARTS: [Part; 4] = [
         page: "history.md",
         sections: &history::SECTIONS,
     },
+    Part {
+        name: "reference",
+        page: "reference.md",
+        sections: &reference::SECTIONS,
+    },
 ];
 
 impl Part {
@@ -100,7 +106,8 @@ impl Part {
             "bucket" => bucket::section(bench, section).await,
             "outlier" => outlier::section(bench, section).await,
             "subset" => subset::section(bench, section).await,
-            _ => history::section(bench, section).await,
+            "history" => history::section(bench, section).await,
+            _ => reference::section(bench, section).await,
         }
     }
 }
