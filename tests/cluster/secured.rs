@@ -17,7 +17,9 @@ use tempfile::TempDir;
 
 use crate::cluster::secured_support::Shop;
 use crate::common::support::spread;
+use crate::history::support::{policy, push};
 use crate::outlier::support::book;
+use crate::reference::support::{order, rename};
 use crate::subset::support::review;
 
 const READER: &str = "Zoe.Reader";
@@ -93,6 +95,8 @@ async fn a_user_with_the_role_read_can_read_and_verify_and_gets_unauthorized_oth
         books,
         products: reviews,
         patrons,
+        policies,
+        orders,
         database,
     } = &shop;
     let trade = spread(99);
@@ -140,6 +144,17 @@ async fn a_user_with_the_role_read_can_read_and_verify_and_gets_unauthorized_oth
         "reorder_children",
         patrons.reorder_children("joe", ["work", "home"]).await,
     );
+
+    is_refused("insert", policies.insert(&policy(2)).await);
+    is_refused("update", policies.update(1, push("boat")).await);
+    is_refused("delete", policies.delete(1).await);
+    is_refused("restore", policies.restore(1, 1).await);
+
+    is_refused("insert", orders.insert(&order(9, 1)).await);
+    is_refused("set_reference", orders.set_reference(0, 2).await);
+    is_refused("clear_reference", orders.clear_reference(0).await);
+    is_refused("update_source", orders.update_source(1, rename("Cas")).await);
+    is_refused("delete_source", orders.delete_source(1).await);
     assert_eq!(stored(&writer).await, before, "nothing was written");
 }
 
@@ -215,12 +230,19 @@ async fn a_user_with_the_role_read_can_verify_but_not_repair() {
         .update_one(doc! {}, damage)
         .await
         .unwrap();
+    let damage = doc! { "$set": { "customer.name": "Cas" } };
+    writer
+        .collection::<Document>("orders")
+        .update_one(doc! {}, damage)
+        .await
+        .unwrap();
     let before = stored(&writer).await;
 
     let Shop {
         trades,
         books,
         products: reviews,
+        orders,
         ..
     } = Shop::of(log_in(&mongod, READER, SECRET).await);
     assert_eq!(trades.verify().stream().try_collect::<Vec<_>>().await.unwrap().len(), 1);
@@ -229,6 +251,8 @@ async fn a_user_with_the_role_read_can_verify_but_not_repair() {
         reviews.verify().stream().try_collect::<Vec<_>>().await.unwrap().len(),
         1
     );
+    assert_eq!(orders.verify().stream().try_collect::<Vec<_>>().await.unwrap().len(), 1);
+    is_refused("repair", orders.repair().stream().next().await.unwrap());
     is_refused("repair", trades.repair().stream().next().await.unwrap());
     is_refused("repair", books.repair().stream().next().await.unwrap());
     is_refused("repair", reviews.repair().stream().next().await.unwrap());
@@ -246,6 +270,8 @@ async fn a_user_with_the_role_read_can_verify_but_not_repair() {
     is_refused("ensure_indexes", trades.ensure_indexes().await);
     is_refused("ensure_indexes", books.ensure_indexes().await);
     is_refused("ensure_indexes", reviews.ensure_indexes().await);
+    writer.collection::<Document>("orders").drop_indexes().await.unwrap();
+    is_refused("ensure_indexes", orders.ensure_indexes().await);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! All four patterns in one database, for deployments other than the usual one of the tests.
+//! All patterns in one database, for deployments other than the usual one of the tests.
 
 use futures::TryStreamExt;
 use mongo_patterns::bucket::BucketRepository;
@@ -9,7 +9,9 @@ use mongodb::Database;
 use mongodb::bson::{Document, doc};
 
 use crate::common::support::{Trade, spread};
+use crate::history::support::{Policies, policy, push};
 use crate::outlier::support::{Book, book, users};
+use crate::reference::support::{Orders, customer, order, rename};
 use crate::subset::support::{Product, Review, review};
 
 /// A repository of each pattern.
@@ -19,6 +21,8 @@ pub struct Shop {
     pub books: OutlierRepository<Book, String>,
     pub products: SubsetRepository<Product, Review>,
     pub patrons: EmbeddedRepository<Document, Document>,
+    pub policies: Policies,
+    pub orders: Orders,
 }
 
 impl Shop {
@@ -44,6 +48,8 @@ impl Shop {
             books: books.build().unwrap(),
             products: products(&database, 2),
             patrons: patrons.build().unwrap(),
+            policies: crate::history::support::builder(&database).build().unwrap(),
+            orders: crate::reference::support::builder(&database).build().unwrap(),
             database,
         }
     }
@@ -72,6 +78,24 @@ impl Shop {
         let patron = doc! { "_id": "joe", "addresses": [home] };
         self.patrons.insert(&patron).await.unwrap();
         self.patrons.add_child("joe", &doc! { "id": "work" }).await.unwrap();
+
+        self.policies.ensure_indexes().await.unwrap();
+        self.policies.insert(&policy(1)).await.unwrap();
+        self.policies.update(1, push("car")).await.unwrap();
+        self.orders.ensure_indexes().await.unwrap();
+        let customers = self.orders.sources_collection();
+        customers
+            .insert_many([customer(1, "Ann"), customer(2, "Bob")])
+            .await
+            .unwrap();
+        for id in 0..3 {
+            self.orders.insert(&order(id, 1)).await.unwrap();
+        }
+        let renamed = self.orders.update_source(1, rename("Bea")).await.unwrap();
+        assert_eq!(renamed.copies_updated, 3);
+        self.orders.set_reference(2, 2).await.unwrap();
+        assert!(self.orders.delete_source(1).await.is_err());
+        self.orders.sweep().await.unwrap();
     }
 
     /// Runs every read, and checks that verify finds no damage.
@@ -129,6 +153,19 @@ impl Shop {
         assert_eq!(addresses.get_array("addresses").unwrap().len(), 2);
         assert!(patrons.child("joe", "work").await.unwrap().is_some());
         assert_eq!(patrons.verify().stream().try_collect::<Vec<_>>().await.unwrap(), []);
+
+        let policies = &self.policies;
+        policies.ensure_indexes().await.unwrap();
+        assert!(policies.get(1).await.unwrap().is_some());
+        assert_eq!(policies.revisions(1).page().await.unwrap().revisions.len(), 2);
+        assert_eq!(policies.diff(1, 1, 2).await.unwrap().changes.len(), 1);
+        assert_eq!(policies.verify().stream().try_collect::<Vec<_>>().await.unwrap(), []);
+
+        let orders = &self.orders;
+        orders.ensure_indexes().await.unwrap();
+        let shown = orders.get(0).max_staleness(0).await.unwrap().unwrap();
+        assert_eq!(shown.get_document("customer").unwrap().get_str("name").unwrap(), "Bea");
+        assert_eq!(orders.verify().stream().try_collect::<Vec<_>>().await.unwrap(), []);
     }
 }
 
