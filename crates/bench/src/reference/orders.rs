@@ -43,8 +43,8 @@ impl Orders {
         Ok(builder.build()?)
     }
 
-    /// Creates both empty collections, with this number of customers, and of orders of them in turn. The index is that of
-    /// the repository, or the one that the recipe needs.
+    /// Drops both collections, and creates them with this number of customers, and of orders of them in turn. The index is
+    /// that of the repository, or the one that the recipe needs.
     pub(super) async fn filled(&self, is_ours: bool, customers: i64, orders: i64) -> Result<()> {
         self.orders.drop().await?;
         self.customers.drop().await?;
