@@ -11,6 +11,7 @@ pub(crate) mod follower;
 pub(crate) mod follower_killed;
 pub(crate) mod follower_refused;
 pub(crate) mod follower_support;
+pub(crate) mod joined_inserts;
 pub(crate) mod migrate_layout;
 pub(crate) mod migration;
 pub(crate) mod migration_live;

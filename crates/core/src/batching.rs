@@ -119,6 +119,11 @@ impl<T: Target> Queues<T> {
         result.await.unwrap_or_else(interrupted)
     }
 
+    /// Returns whether a task writes for a key. An item that is queued now joins its next batch.
+    pub fn has_writer(&self, key: &[u8]) -> bool {
+        self.lock().contains_key(key)
+    }
+
     /// Queues an item. Returns whether no task writes for the key yet.
     fn join(&self, key: &[u8], waiting: Waiting<T>) -> bool {
         let mut queues = self.lock();

@@ -71,15 +71,20 @@ impl KeyLocks {
         self.exclusive_all([key]).await
     }
 
+    /// Locks a key as [`exclusive`](Self::exclusive) does, if it is free.
+    pub fn try_exclusive(&self, key: &str) -> Option<LockedKeys> {
+        let locked = Arc::clone(&self.0[stripe(key)]).try_write_owned().ok()?;
+        Some(LockedKeys(vec![Arc::new(locked)]))
+    }
+
     /// Locks a key as [`exclusive`](Self::exclusive) does, if it is free. Otherwise waits until it is free, and locks
     /// nothing.
     pub async fn exclusive_or_wait(&self, key: &str) -> Option<LockedKeys> {
-        let lock = &self.0[stripe(key)];
-        if let Ok(locked) = Arc::clone(lock).try_write_owned() {
-            return Some(LockedKeys(vec![Arc::new(locked)]));
+        let locked = self.try_exclusive(key);
+        if locked.is_none() {
+            drop(self.0[stripe(key)].write().await);
         }
-        drop(lock.write().await);
-        None
+        locked
     }
 
     /// Locks several keys for a transaction. Every task takes the locks in the same order, so that none waits in a
@@ -159,7 +164,9 @@ mod tests {
         assert!(locks.exclusive_or_wait("a").now_or_never().is_none());
         drop(locked);
         assert!(locks.shared("a").now_or_never().is_none());
+        assert!(locks.try_exclusive("a").is_none());
         drop(clone);
+        assert!(locks.try_exclusive("a").is_some());
         assert!(locks.shared("a").now_or_never().is_some());
         assert!(locks.exclusive_or_wait("a").now_or_never().unwrap().is_some());
     }

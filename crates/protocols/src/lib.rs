@@ -17,6 +17,7 @@
 //! | [`subset`] | `insert`, `update`, `delete`, `rebuild`, `delete_parent`, `rebuild_all` |
 //! | [`in_process`] | the locks of the outlier pattern within one process, and calls whose future is dropped |
 //! | [`shared_refresh`] | the refreshes that calls of one process share in the subset pattern, and dropped futures |
+//! | [`joined_inserts`] | the queues by which transactional inserts of one process join, and dropped futures |
 //! | [`history`] | `insert`, `update`, `delete`, `restore`, `prune`, `repair` of the history pattern |
 //! | [`mod@reference`] | `insert`, `set_reference`, `update_source`, `delete_source`, `sweep` of the reference pattern |
 //! | [`migration`] | `migrate_from_embedded`, with the writes of [`subset`] |
@@ -35,6 +36,7 @@ pub mod bucket;
 pub mod check;
 pub mod history;
 pub mod in_process;
+pub mod joined_inserts;
 pub mod migration;
 pub mod outlier;
 pub mod reference;

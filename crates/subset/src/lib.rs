@@ -99,8 +99,10 @@
 //! Use one consistency for a parent, and these do not occur.
 //!
 //! Concurrent eventual inserts of one process for one parent share refreshes: one refresh runs at a time, and all inserts
-//! that wait for it share the next one. Other writes of one process to one parent wait for each other, because they would
-//! only conflict. So do all writes to a parent with a total or computed fields.
+//! that wait for it share the next one. Concurrent transactional inserts share transactions: while one writes the parent,
+//! the children of further calls wait, and the next transaction inserts all of them. Each call gets the result of its own
+//! child. Other writes of one process to one parent wait for each other, because they would only conflict. So do
+//! all eventual writes to a parent with a total or computed fields.
 //!
 //! A parent can have [several subsets](SubsetRepositoryBuilder::add_subset), with their own orders, sizes, filters and fields:
 //! the ten newest reviews, and the three best ones. They share a version, and each write updates all of them by one command.

@@ -6,6 +6,7 @@ pub(crate) mod version_cache;
 use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
+use mongo_patterns_core::batching::Queues;
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::hints::HintCache;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
@@ -40,9 +41,17 @@ pub(crate) struct Shared {
     /// The parents that this process wrote in a transaction at the first attempt. They had a version then.
     pub(crate) managed: HintCache<()>,
     pub(crate) refreshes: Refreshes,
+    /// The children whose calls wait for another one that writes their parent in a transaction.
+    pub(crate) inserts: Arc<Queues<WaitingInserts>>,
     locks: Arc<KeyLocks>,
     consistency: OnceCell<Consistency>,
     indexes: OnceCell<()>,
+}
+
+/// The parent of children that wait to be inserted together.
+pub(crate) struct WaitingInserts {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) parent: Bson,
 }
 
 /// Parents that are locked within this process.
@@ -138,6 +147,11 @@ impl Shared {
         }
     }
 
+    /// Locks a parent exclusively within this process, if it is free.
+    pub(crate) fn try_lock(&self, parent: &Bson) -> Option<LockedKeys> {
+        self.locks.try_exclusive(&document_id::text(parent))
+    }
+
     /// Locks parents exclusively within this process.
     pub(crate) async fn lock_exclusively(&self, parents: &[Bson]) -> LockedKeys {
         self.locks.exclusive_all(parents.iter().map(document_id::text)).await
@@ -156,6 +170,7 @@ impl Shared {
             versions: VersionCache::default(),
             managed: HintCache::default(),
             refreshes: Refreshes::default(),
+            inserts: Arc::default(),
             locks: Arc::clone(&self.locks),
             consistency: self.consistency.clone(),
             indexes: self.indexes.clone(),
@@ -182,6 +197,7 @@ impl<P, C> SubsetRepository<P, C> {
                 versions: VersionCache::default(),
                 managed: HintCache::default(),
                 refreshes: Refreshes::default(),
+                inserts: Arc::default(),
                 locks: Arc::default(),
                 consistency: OnceCell::new(),
                 indexes: OnceCell::new(),
@@ -191,6 +207,11 @@ impl<P, C> SubsetRepository<P, C> {
     }
 
     pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// The same, for a call whose work can be done by a task.
+    pub(crate) fn shared_arc(&self) -> &Arc<Shared> {
         &self.shared
     }
 

@@ -19,6 +19,11 @@
 //! Concurrent refreshes of one parent only conflict, and one that begins after several changes covers all of them. See
 //! [`refreshes`](crate::repository::refreshes). The changes of the children themselves do not wait.
 //!
+//! ## Why do transactional inserts of one process share transactions?
+//!
+//! Transactions that write one parent exclude each other, and each takes as long with many children as with one. See
+//! [`joined`].
+//!
 //! ## Why can an eventual insert and an open transaction miss each other?
 //!
 //! The transaction reads the children of its snapshot, and the insert reads the committed parent. Only a write conflicts
@@ -41,16 +46,38 @@ mod computed;
 pub(crate) mod delete_parent;
 pub(crate) mod error;
 mod eventual;
+mod joined;
 pub(crate) mod refresh;
 mod transactional;
 mod unmanaged;
 
+use std::sync::Arc;
+
 use mongodb::ClientSession;
 
 use self::change::{Change, Write, Written};
+use crate::form::child::Child;
 use crate::repository::Locked;
 use crate::repository::prelude::*;
+use crate::results::Inserted;
 use crate::settings::Consistency;
+
+/// Inserts a child.
+pub(crate) async fn insert(
+    shared: &Arc<Shared>,
+    child: Child,
+    session: Option<&mut ClientSession>,
+) -> Result<Inserted> {
+    if session.is_none() {
+        shared.check_indexes().await?;
+        if shared.consistency().await? == Consistency::Transactional {
+            return joined::insert(shared, child).await;
+        }
+    }
+    let Child { parent, id, document } = child;
+    let write = Write::of_child(shared, parent, id, Change::Insert(vec![document]));
+    Ok(run(write, session).await?.into())
+}
 
 pub(crate) async fn run(write: Write<'_>, session: Option<&mut ClientSession>) -> Result<Written> {
     let shared = write.shared;

@@ -14,7 +14,7 @@ const WRITERS: u64 = 16;
 
 const TEXT: &str = "\
 Sixteen writers insert reviews of one product, each newer than those before. In one process, \
-eventual writers share the writes of the product, and transactions wait for each other before they send anything; in \
+eventual writers share the writes of the product, and transactional ones share transactions; in \
 four processes, they conflict. An attempt is a transaction that was started, \
 or a write of the product. Rows are compared with the eventual insert by one process.";
 

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::prelude::*;
 use crate::form::child::Child;
 
@@ -35,11 +37,16 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// Without a total and computed fields, concurrent eventual inserts of one process for one parent share the read of the
     /// first children and the write of the parent: each waits for the current refresh and for the next one, whatever the number of writers.
     ///
+    /// Concurrent inserts of one process for one parent in transactions share them: while a transaction writes the parent,
+    /// further children wait, and are inserted by the next one together, up to 1000.
+    ///
     /// Each round trip examines one document, except the read of the first children, which examines as many as are
     /// embedded.
     ///
     /// # Cancel safety
-    /// - `Transactional`: it has no effect, unless its commit had begun, which completes.
+    /// - `Transactional`: it has no effect, unless its commit had begun, which completes. If another call of this process
+    ///   was writing the parent, the child waits for the next transaction, and is inserted by it also if the future is
+    ///   dropped.
     /// - `Eventual`: the child may be stored and its parent not be written. The subset is then stale until the next
     ///   write to the parent, or until [`rebuild`](Self::rebuild) or [`repair`](Self::repair). If the parent is deleted
     ///   at that moment, the child may remain without one. [`verify`](Self::verify) reports both.
@@ -65,7 +72,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     ///
     /// If the outcome is unknown, call it again.
     pub fn insert(&self, child: &C) -> Insert<'_> {
-        let shared = self.shared();
+        let shared = self.shared_arc();
         Insert::create(shared, Child::of(&shared.settings, child))
     }
 }
@@ -73,7 +80,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
 action! {
     /// Inserts a child; returned by [`SubsetRepository::insert`].
     pub struct Insert<'a> {
-        shared: &'a Shared,
+        shared: &'a Arc<Shared>,
         child: Result<Child>,
     }
     with session;
@@ -82,12 +89,6 @@ action! {
 
 impl Insert<'_> {
     async fn execute(self) -> Result<Inserted> {
-        let Child { parent, id, document } = self.child?;
-        let write = Write::of_child(self.shared, parent, id, Change::Insert(vec![document]));
-        let written = write::run(write, self.session).await?;
-        Ok(Inserted {
-            in_subset: written.in_subset,
-            wrote_parent: written.parents > 0,
-        })
+        write::insert(self.shared, self.child?, self.session).await
     }
 }

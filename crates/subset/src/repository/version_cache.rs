@@ -77,7 +77,7 @@ impl VersionCache {
 }
 
 /// Returns the bytes of the id: no two parents may share an entry.
-pub(super) fn key(parent: &Bson) -> Option<Vec<u8>> {
+pub(crate) fn key(parent: &Bson) -> Option<Vec<u8>> {
     serialize_to_vec(&doc! { "": parent }).ok()
 }
 

@@ -7,7 +7,7 @@ use crate::form::embedded::Embedded;
 use crate::form::rank::Rank;
 use crate::repository::prelude::*;
 use crate::repository::refreshes::NewChild;
-use crate::results::UpdatedChild;
+use crate::results::{Inserted, UpdatedChild};
 
 /// The server's code for a replacement that would change `_id`.
 const IMMUTABLE_FIELD: i32 = 66;
@@ -29,15 +29,19 @@ pub(crate) struct Write<'a> {
     pub(super) parents: Vec<Bson>,
     /// The child, if it is only one.
     pub(super) child: Option<Bson>,
+    /// The new children whose calls need to know whether the subset has them.
+    pub(super) asked: Vec<Bson>,
     pub(super) change: Change,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Written {
     /// Whether the child existed. Only a delete continues if it did not.
     pub(crate) found: bool,
     pub(crate) modified: bool,
     pub(crate) in_subset: bool,
+    /// The same for each child that was [asked](Write::asked) for, in their order.
+    pub(crate) included: Vec<bool>,
     pub(crate) parents: u64,
     pub(crate) embedded: u64,
 }
@@ -63,7 +67,17 @@ impl<'a> Write<'a> {
             shared,
             parents,
             child: None,
+            asked: Vec::new(),
             change,
+        }
+    }
+
+    /// Inserts children of one parent, for a call each.
+    pub(crate) fn of_calls(shared: &'a Shared, parent: Bson, children: &[(Bson, RawDocumentBuf)]) -> Self {
+        let (asked, documents) = children.iter().cloned().unzip();
+        Self {
+            asked,
+            ..Self::of_parents(shared, vec![parent], Change::Insert(documents))
         }
     }
 
@@ -86,6 +100,12 @@ impl<'a> Write<'a> {
         let settings = &self.shared.settings;
         let child = self.child.as_ref();
         child.is_some_and(|child| embedded.includes(settings, child))
+    }
+
+    pub(super) fn included(&self, embedded: &Embedded) -> Vec<bool> {
+        let settings = &self.shared.settings;
+        let asked = self.asked.iter();
+        asked.map(|child| embedded.includes(settings, child)).collect()
     }
 
     pub(super) fn children(&self) -> usize {
@@ -219,6 +239,15 @@ impl Written {
             found: found > 0,
             modified: modified > 0,
             ..Self::default()
+        }
+    }
+}
+
+impl From<Written> for Inserted {
+    fn from(written: Written) -> Self {
+        Self {
+            in_subset: written.in_subset,
+            wrote_parent: written.parents > 0,
         }
     }
 }

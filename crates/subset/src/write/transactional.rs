@@ -119,6 +119,7 @@ async fn child_first(write: &Write<'_>, parent: &Bson, session: &mut Session<'_>
     }
     written.embedded = embedded.count() as u64;
     written.in_subset = write.embeds(&embedded);
+    written.included = write.included(&embedded);
     Ok(written)
 }
 
@@ -145,6 +146,7 @@ pub(super) async fn write(write: &Write<'_>, session: &mut Session<'_>) -> Resul
         written.parents += updated.map_err(of_parent)?;
         written.embedded += children.embedded.count() as u64;
         written.in_subset |= write.embeds(&children.embedded);
+        written.included = write.included(&children.embedded);
     }
     Ok(written)
 }
