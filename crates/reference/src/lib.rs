@@ -163,6 +163,7 @@
 
 pub mod action;
 mod builder;
+mod follow;
 mod form;
 mod prelude;
 mod query;
@@ -179,4 +180,4 @@ pub use mongo_patterns_core::Progress;
 pub use reference::Reference;
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::ReferenceRepository;
-pub use results::{Inserted, OnReferences, SourceDeleted, SourceUpdated, Swept};
+pub use results::{Followed, Inserted, OnReferences, SourceDeleted, SourceUpdated, Swept};

@@ -1,5 +1,6 @@
 //! The filters, updates and aggregations, as pure functions.
 
+pub(crate) mod follow;
 pub(crate) mod options;
 pub(crate) mod scan;
 
