@@ -148,6 +148,7 @@ async fn each_change_of_a_document_is_corrected() {
             "no copy can exhaust the versions"
         );
         stored(db).insert_one(doc! { "_id": 7, "total": 1 }).await.unwrap();
+        update_plainly(db, 3, rename("Eve")).await;
         for (update, copies) in [
             (doc! { "$set": { "customer": { "_id": 2 } } }, 1),
             (doc! { "$set": { "customer._id": 3 } }, 1),
@@ -159,7 +160,6 @@ async fn each_change_of_a_document_is_corrected() {
             (doc! { "$unset": { "customer": "" } }, 0),
         ] {
             stored(db).update_one(doc! { "_id": 7 }, update.clone()).await.unwrap();
-            // A copy of the same version that differs may also have another document's version raised.
             let corrected = corrected(db, &orders, &update.to_string()).await;
             assert_eq!(corrected, copies, "{update}");
         }
@@ -275,11 +275,34 @@ async fn every_reference_follows_except_snapshots() {
             stored(db).update_one(doc! { "_id": 8 }, update.clone()).await.unwrap();
             corrected(db, &orders, &update.to_string()).await;
         }
+        // Values on the way to a nested field, and an array where there should be none, which stays.
+        for contact in [
+            Bson::from(5),
+            Bson::Null,
+            vec![doc! { "mail": 1 }].into(),
+            doc! { "own": 1 }.into(),
+        ] {
+            let blocked = doc! { "_id": 1, "name": "wrong", "contact": contact };
+            let blocked = doc! { "$set": { "customer": blocked } };
+            stored(db).update_one(doc! { "_id": 8 }, blocked.clone()).await.unwrap();
+            corrected(db, &orders, &blocked.to_string()).await;
+        }
+        let array = doc! { "_id": 9, "customer": [{ "_id": 1, "name": "wrong" }], "products": [[{ "_id": 1 }]] };
+        stored(db).insert_one(array.clone()).await.unwrap();
+        update_plainly(db, 1, rename("Dan")).await;
+        assert_eq!(settled(db, &orders, "an array").await, 4);
+        assert_eq!(orders.update_source(1, rename("Eve")).await.unwrap().copies_updated, 4);
+        assert_eq!(stored(db).find_one(doc! { "_id": 9 }).await.unwrap().unwrap(), array);
+        stored(db).delete_one(doc! { "_id": 9 }).await.unwrap();
+        assert_eq!(corrected(db, &orders, "without it").await, 0);
         // Of a snapshot the source alone is checked.
         let sold = stored(db).find_one(doc! { "_id": 8 }).await.unwrap().unwrap();
         assert_eq!(sold.get_document("soldAs").unwrap(), &doc! { "_id": 1 });
+        // A field of one reference: a higher version of its source is in the copies of the others too.
+        update_plainly(db, 1, doc! { "$set": { "mail": "c@example.com" } }).await;
+        assert_eq!(corrected(db, &orders, "a field of one reference").await, 4);
         update_plainly(db, 3, doc! { "$set": { "mail": "c@example.com" } }).await;
-        assert_eq!(corrected(db, &orders, "a field of another reference").await, 2);
+        assert_eq!(corrected(db, &orders, "a field that no copy has").await, 0);
     })
     .await;
 }

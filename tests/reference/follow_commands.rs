@@ -35,6 +35,20 @@ async fn what_dead_processes_left_is_completed() {
     .await;
 }
 
+/// Follows until there are no more changes. Returns their number, that of updated copies, and that of runs.
+async fn until_idle(orders: &Orders) -> (u64, u64, usize) {
+    let (mut changes, mut copies) = (0, 0);
+    for runs in 1.. {
+        let followed = follow(orders).await;
+        changes += followed.changes;
+        copies += followed.copies;
+        if followed.changes == 0 {
+            return (changes, copies, runs);
+        }
+    }
+    unreachable!()
+}
+
 /// 2,000 copies of a renamed source and 2,000 sources without references need few commands.
 #[tokio::test]
 async fn many_changes_need_few_round_trips() {
@@ -45,32 +59,28 @@ async fn many_changes_need_few_round_trips() {
         let copy = doc! { "_id": 1, "name": "Ann", "address": { "city": "Dublin" }, "v": 0_i64 };
         let many = (0..2000).map(|id| doc! { "_id": id, "customer": copy.clone() });
         stored(db).insert_many(many).await.unwrap();
-        follow(&orders).await;
+        until_idle(&orders).await;
         db.recorder().clear();
         update_plainly(db, 1, rename("Bea")).await;
-        let renamed = follow(&orders).await;
-        assert_eq!((renamed.changes, renamed.copies), (1, 2000));
-        // The source; newer copies; the first copies, of which one differs; the source again; its version; all copies.
-        assert_eq!(sent(db, "find", "customers"), 2);
-        assert_eq!(sent(db, "aggregate", "orders"), 1);
-        // Besides the time of the last write.
-        assert_eq!(sent(db, "find", "orders"), 2);
-        assert_eq!(sent(db, "findAndModify", "customers"), 1);
-        assert_eq!(sent(db, "update", "orders"), 1);
-        db.recorder().clear();
-        let own = follow(&orders).await;
-        assert_eq!((own.changes, own.copies), (2001, 0));
-        let batches = sent(db, "update", "mongo_patterns") - 1;
-        // Two for each 500 documents; the server may send the changes in several batches.
-        assert!(
-            sent(db, "find", "orders") <= 1 + 4 + batches,
-            "{:?}",
-            db.recorder().names()
+        let (changes, copies, runs) = until_idle(&orders).await;
+        assert_eq!(
+            (changes, copies),
+            (1 + 1 + 2000, 2000),
+            "the rename, and its own changes"
         );
-        assert!(sent(db, "find", "customers") <= 1 + 4 + batches);
-        // The raised version: newer copies, older copies.
-        assert_eq!(sent(db, "aggregate", "orders"), 1);
-        assert_eq!(sent(db, "update", "orders"), 1);
+        assert_eq!(sent(db, "findAndModify", "customers"), 1);
+        // Older and newer copies, for the rename and for the raised version.
+        assert_eq!(sent(db, "update", "orders"), 2);
+        assert_eq!(sent(db, "aggregate", "orders"), 2);
+        // The time of the last write in each run; the first copies, of which one differs; two for each 500 documents,
+        // whose changes the server may send in several batches.
+        let batches = sent(db, "update", "mongo_patterns");
+        let read = sent(db, "find", "orders");
+        assert!(read <= runs + 1 + 4 + batches, "{read} of {batches} batches");
+        // The source twice for the rename, and once for its raised version.
+        let read = sent(db, "find", "customers");
+        assert!(read <= runs + 2 + 1 + 4 + batches, "{read} of {batches} batches");
+        assert!(batches <= 20, "{batches}");
 
         // Changes that no copy depends on are not read.
         db.recorder().clear();
@@ -83,19 +93,22 @@ async fn many_changes_need_few_round_trips() {
             .update_many(doc! {}, doc! { "$inc": { "visits": 1 } })
             .await
             .unwrap();
-        let followed = follow(&orders).await;
-        assert_eq!((followed.changes, followed.copies), (3003, 0));
-        assert_eq!(sent(db, "find", "orders"), 1);
-        assert_eq!(sent(db, "find", "customers") + sent(db, "update", "orders"), 0);
+        let (changes, copies, runs) = until_idle(&orders).await;
+        assert_eq!((changes, copies), (3003, 0));
+        // The time of the last write.
+        assert_eq!([sent(db, "find", "orders"), sent(db, "find", "customers")], [runs; 2]);
+        assert_eq!(sent(db, "aggregate", "orders") + sent(db, "update", "orders"), 0);
 
         // New sources, to which nothing refers.
         db.recorder().clear();
         let new = (100..2100).map(|id| customer(id, "Cas"));
         customers(db).insert_many(new).await.unwrap();
-        assert_eq!(follow(&orders).await.changes, 2000);
+        let (changes, copies, runs) = until_idle(&orders).await;
+        assert_eq!((changes, copies), (2000, 0));
         let read = sent(db, "aggregate", "orders");
-        assert!((4..=8).contains(&read), "{read}");
-        assert_eq!(sent(db, "find", "customers") + sent(db, "update", "orders"), 0);
+        assert!((4..=4 + sent(db, "update", "mongo_patterns")).contains(&read), "{read}");
+        assert_eq!([sent(db, "find", "orders"), sent(db, "find", "customers")], [runs; 2]);
+        assert_eq!(sent(db, "update", "orders"), 0);
         assert_current(db, &orders).await;
     })
     .await;
@@ -122,7 +135,7 @@ async fn documents_may_have_the_size_limit() {
         stored(db).update_one(doc! { "_id": 1 }, text).await.unwrap();
         update_plainly(db, 1, doc! { "$set": { "text": "z".repeat(16_000_000) } }).await;
         db.recorder().clear();
-        assert_eq!(follow(&orders).await.changes, 4);
+        assert!(follow(&orders).await.changes >= 4);
         let commands = db.recorder().commands();
         let events = commands.iter().filter_map(|command| {
             let cursor = command.reply.as_ref()?.get_document("cursor").ok()?;
@@ -209,7 +222,7 @@ async fn the_first_follower_repairs_what_was_written_before() {
         assert_eq!((disabled.repaired, disabled.copies, disabled.changes), (0, 0, 0));
         assert_eq!(findings(&orders).await.len(), 3);
         let first = orders.follow("first").run_until_current().await.unwrap();
-        assert_eq!((first.repaired, first.changes), (1, 0));
+        assert_eq!(first.repaired, 1);
         assert_eq!(findings(&orders).await, []);
         write().await;
         let mut other = orders.repair().dry_run().stream();

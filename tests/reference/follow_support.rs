@@ -3,8 +3,8 @@
 use mongo_patterns::ErrorKind;
 use mongo_patterns::reference::{Followed, Reference};
 use mongo_patterns_testkit::TestDatabase;
-use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
+use mongodb::{Collection, Database};
 
 use crate::common::support::{all, at_least};
 use crate::reference::support::*;
@@ -13,8 +13,12 @@ pub const NAME: &str = "orders";
 
 /// Orders with their customer, the products that were bought, and the customer as it was then; invoices with the customer.
 pub fn of_all_kinds(db: &TestDatabase) -> Builder {
-    let invoices = db.database().collection::<Document>("invoices");
-    builder(db.database())
+    all_kinds_in(db.database())
+}
+
+pub fn all_kinds_in(database: &Database) -> Builder {
+    let invoices = database.collection::<Document>("invoices");
+    builder(database)
         .copied_field("contact.mail", "mail")
         .add_reference(Reference::new("products").copied_fields(["name"]).array())
         .add_reference(Reference::new("soldAs").copied_fields(["name"]).snapshot())

@@ -8,7 +8,6 @@ use super::collections::{CONCURRENCY, unless_corrupt};
 use crate::form::copy::version_of;
 use crate::form::id::canonical;
 use crate::form::source::Source;
-use crate::query::CopyUpdate;
 use crate::read::{Invalid, find_sources_or};
 use crate::repair::finding::Problem;
 use crate::repair::scan::{Found, confirm, examine_ids};
@@ -16,7 +15,7 @@ use crate::repair::{release, remove_version, unmark_deleted};
 use crate::repository::prelude::*;
 use crate::results::OnReferences;
 use crate::write::source::change;
-use crate::write::sweep::{sweep, update_copies};
+use crate::write::sweep::{sweep, sweep_field};
 
 /// The problems of the copies of one source.
 struct OfSource<'a> {
@@ -101,8 +100,7 @@ impl<'a> OfSource<'a> {
         match self.above {
             None => {
                 for field in self.fields {
-                    let update = CopyUpdate::sweep(&shared.settings, field, source);
-                    copies += update_copies(shared, field, &update, None).await?;
+                    copies += sweep_field(shared, field, source, None).await?;
                 }
             }
             Some(above) => {
