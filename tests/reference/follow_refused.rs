@@ -84,6 +84,7 @@ async fn only_its_own_collections_end_it_when_they_are_dropped() {
             for by in 0..4 {
                 let orders = followed(db, of_all_kinds(db)).await.unwrap();
                 let other = db.plain_collection::<Document>("others");
+                other.drop().await.unwrap();
                 other.insert_one(order(1, 1)).await.unwrap();
                 match by {
                     0 => {
