@@ -155,6 +155,32 @@ async fn a_position_older_than_the_oplog_is_lost() {
     .await;
 }
 
+/// The error names the source, and the next follower resumes.
+#[tokio::test]
+async fn a_document_that_would_become_too_large_ends_it() {
+    testkit::run(async |db| {
+        let Some(orders) = followed(db, builder(db.database())).await else {
+            return;
+        };
+        let mut large = order(1, 1);
+        large.insert("text", "x".repeat(16_777_000));
+        stored(db).insert_one(large).await.unwrap();
+        for name in ["inserted", "renamed"] {
+            update_plainly(db, 1, rename(&name.repeat(50))).await;
+            let error = orders.follow(NAME).run_until_current().await.unwrap_err();
+            assert_eq!(
+                (error.kind(), error.document_id()),
+                (ErrorKind::TooLarge, Some(&1.into()))
+            );
+            assert!(!error.to_string().contains(name), "{error}");
+        }
+        let text = doc! { "$unset": { "text": "" } };
+        stored(db).update_one(doc! { "_id": 1 }, text).await.unwrap();
+        assert_eq!(corrected(db, &orders, "smaller").await, 1);
+    })
+    .await;
+}
+
 /// Read concerns that a change stream does not accept, and a write concern under which a failover rolls back writes.
 #[tokio::test]
 async fn the_concerns_of_the_collections_do_not_matter() {

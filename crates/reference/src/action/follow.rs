@@ -51,8 +51,9 @@ impl<D, S> ReferenceRepository<D, S> {
     /// never goes back to an older version. This holds for any number of followers, in any number of processes, and for
     /// concurrent writers of repositories and of other programs.
     ///
-    /// Other programs may change everything but the meaning of the version: whoever changes it by an update must
-    /// increment it. A lower one, or a source that is replaced, is recognized by newer copies.
+    /// Other programs may write everything, also the version. But whoever sets it to a lower value by an update, and
+    /// then increments it to that of existing copies before the follower has seen the first change, leaves old copies with
+    /// current versions. [`repair`](Self::repair) finds them.
     ///
     /// Not guaranteed: a source that is deleted while a program inserts a reference to it. The follower sees both
     /// afterwards, and does what [`on_missing`](Follow::on_missing) says.
@@ -64,15 +65,16 @@ impl<D, S> ReferenceRepository<D, S> {
     ///   pre-images.
     ///
     /// # Cost
-    /// - At the start four round trips, and one for each collection. For the first time two more and those of
-    ///   [`repair`](Self::repair).
+    /// - At the start four round trips, and one for each referring collection. For the first time two more and those of
+    ///   [`repair`](Self::repair). With [`run_until_current`](Follow::run_until_current) one more for each collection.
     /// - For a batch of up to 10,000 changes two. For each 500 changed documents two, which read them and their sources,
     ///   and one for each of their sources with copies to update. So a rename with 100,000 copies has 100,000 changes,
     ///   and about 450 round trips.
-    /// - For all sources that were inserted or deleted one for each reference, and none if nothing refers to them. For 1000
-    ///   other changed sources one, and for each of them two for each reference that follows its source, for four sources
-    ///   concurrently. A source that was changed without its version has one more for each, which reads its copies until one
-    ///   differs, and then two, which read the source again and raise its version.
+    /// - For each 500 sources that were inserted or deleted one for each reference, and no more if nothing refers to them.
+    /// - For each 1000 other changed sources one. For each of them two for each reference that follows its source, which find
+    ///   newer and older copies by the index, for four sources concurrently.
+    /// - For a source that was changed without its version one more for each such reference, which reads its copies until one
+    ///   differs. Then two more, which read the source again and raise its version.
     /// - Without changes one a second, and one write every ten seconds.
     ///
     /// It writes with the write concern `majority`. The server sends the `_id` of a changed document and the paths of its
@@ -90,7 +92,7 @@ impl<D, S> ReferenceRepository<D, S> {
     ///   directly after a repair of all references.
     /// - [`CollectionDropped`]: a collection of the repository was dropped or renamed. The next follower of the name starts
     ///   from the beginning.
-    /// - [`TooLarge`]: with a copy, a document would exceed 16 MiB. Make it smaller.
+    /// - [`TooLarge`]: with a copy, a document would exceed 16 MiB. `document_id()` is the source.
     /// - [`Corrupt`]: the version of a source is not an integer, in a repair of all references.
     /// - Permanent errors of the driver. Transient ones after [`max_retry_time`](Follow::max_retry_time), with the
     ///   number and the time of the attempts.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use futures::{StreamExt, stream};
 
-use super::collections::{CONCURRENCY, unless_corrupt};
+use super::collections::{self, CONCURRENCY};
 use crate::form::copy::version_of;
 use crate::form::id::canonical;
 use crate::form::source::Source;
@@ -67,7 +67,7 @@ async fn copy_again(shared: &Shared, findings: Vec<Found<'_>>) -> Result<u64> {
     let sources = &find_sources_or(shared, &ids, Invalid::Skip, None).await?;
     let copied = of_sources.into_values().map(|of_source| async move {
         match sources.get(&of_source.id) {
-            Some(source) => unless_corrupt(of_source.copy_again(shared, source).await),
+            Some(source) => collections::of_source(of_source.copy_again(shared, source).await, &source.id),
             None => Ok(0),
         }
     });

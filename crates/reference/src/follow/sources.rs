@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use futures::{StreamExt, stream};
 use mongo_patterns_core::stored::{id_of, value};
 
-use super::collections::{CONCURRENCY, unless_corrupt};
+use super::collections::{CONCURRENCY, of_source};
 use super::event::Check;
 use crate::form::copy::{Difference, difference};
 use crate::form::document::stored_copies;
@@ -30,7 +30,7 @@ pub(super) async fn correct(shared: &Shared, changed: Vec<(Bson, Check)>, rule: 
     let ids: Vec<Bson> = changed.iter().map(|(id, _)| id.clone()).collect();
     let sources = &find_sources_or(shared, &ids, Invalid::Skip, None).await?;
     let corrected = stream::iter(changed)
-        .map(|(id, check)| async move { unless_corrupt(correct_one(shared, sources, &id, check, rule).await) });
+        .map(|(id, check)| async move { of_source(correct_one(shared, sources, &id, check, rule).await, &id) });
     let corrected = corrected.buffer_unordered(CONCURRENCY);
     corrected
         .try_fold(0, |sum, copies| async move { Ok(sum + copies) })
