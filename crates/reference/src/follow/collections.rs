@@ -13,9 +13,6 @@ use crate::repair::{self, check_repair};
 use crate::repository::prelude::*;
 use crate::results::OnReferences;
 
-/// The number of sources whose copies are updated concurrently. A client has ten connections by default.
-pub(super) const CONCURRENCY: usize = 4;
-
 const TEXTS: Texts = Texts {
     old_server: "the server is older than MongoDB 6.0, whose change streams a follower needs: update it, or call repair()",
     pre_images_disabled: None,
@@ -120,16 +117,5 @@ impl Target for Collections {
         let changed: Vec<(Bson, Check)> = batch.sources.into_values().collect();
         copies += sources::correct(&self.shared, changed, self.on_missing).await?;
         Ok(copies)
-    }
-}
-
-/// Names the source in the error of a document that would become too large. Returns 0 for a source whose version has become
-/// invalid: its correction is a change too.
-pub(super) fn of_source(copies: Result<u64>, source: &Bson) -> Result<u64> {
-    const TOO_LARGE: &str = "with the copy of a source, a document would exceed MongoDB's limit of 16 MiB, and further copies may be outdated: see document_id() for the source, make the documents that refer to it or the copied fields smaller, then follow again";
-    match copies {
-        Err(error) if error.is_corrupt() => Ok(0),
-        Err(error) if error.kind() == ErrorKind::TooLarge => Err(error.with_text(TOO_LARGE).at(source.clone(), "")),
-        copies => copies,
     }
 }

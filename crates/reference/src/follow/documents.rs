@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use futures::{StreamExt, stream};
 
-use super::collections::{self, CONCURRENCY};
+use super::{CONCURRENCY, of_source};
 use crate::form::copy::version_of;
 use crate::form::id::canonical;
 use crate::form::source::Source;
@@ -65,9 +65,9 @@ async fn copy_again(shared: &Shared, findings: Vec<Found<'_>>) -> Result<u64> {
     }
     let ids: Vec<Bson> = of_sources.values().map(|of_source| of_source.id.clone()).collect();
     let sources = &find_sources_or(shared, &ids, Invalid::Skip, None).await?;
-    let copied = of_sources.into_values().map(|of_source| async move {
-        match sources.get(&of_source.id) {
-            Some(source) => collections::of_source(of_source.copy_again(shared, source).await, &source.id),
+    let copied = of_sources.into_values().map(|differing| async move {
+        match sources.get(&differing.id) {
+            Some(source) => of_source(differing.copy_again(shared, source).await, &source.id),
             None => Ok(0),
         }
     });
@@ -87,7 +87,12 @@ impl<'a> OfSource<'a> {
         if !self.fields.iter().any(|field| field.name == found.field.name) {
             self.fields.push(found.field);
         }
-        if found.finding.problem == Problem::VersionMissing {
+        // A sweep takes any other value for an older version.
+        let is_number = matches!(
+            found.version,
+            Some(Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_))
+        );
+        if found.finding.problem == Problem::VersionMissing && is_number {
             self.invalid.push(found);
         }
     }

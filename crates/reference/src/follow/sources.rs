@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use futures::{StreamExt, stream};
 use mongo_patterns_core::stored::{id_of, value};
 
-use super::collections::{CONCURRENCY, of_source};
 use super::event::Check;
+use super::{CONCURRENCY, of_source};
 use crate::form::copy::{Difference, difference};
 use crate::form::document::stored_copies;
 use crate::form::id::canonical;
