@@ -12,6 +12,11 @@
 //!
 //! An empty batch does not show up to which time the server has read. The token of a change stream begins with the
 //! cluster time up to which it has been read.
+//!
+//! ## Why do several collections share one change stream?
+//!
+//! The stream of their database has one position and one order of all changes. The server filters it by the names of the
+//! collections, so a drop of another collection does not end it.
 
 mod backoff;
 mod commands;
@@ -31,7 +36,7 @@ pub use self::follower::{Followed, Follower, OnFollowed, Options};
 pub use self::until::Until;
 use crate::error::Result;
 
-/// What a follower does with the changes of a collection.
+/// What a follower does with the changes of one or several collections.
 pub trait Target: Send + Sync {
     /// The changes that arrived together, in the form in which they are applied.
     type Batch: Default + Send;
@@ -39,7 +44,12 @@ pub trait Target: Send + Sync {
     /// Returns the collection whose changes are followed.
     fn watched(&self) -> &Collection<RawDocumentBuf>;
 
-    /// Returns the pipeline of the change stream.
+    /// Returns the names of further collections of its database whose changes are followed too.
+    fn further(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
+    /// Returns the pipeline of the change stream, after the filter of the collections.
     fn pipeline(&self) -> Vec<Document>;
 
     /// Returns the settings that all followers of one name share.
@@ -72,7 +82,7 @@ pub enum Effect {
     Added,
     /// An image of the document is missing, so its effect is unknown.
     Unknown,
-    /// The collection was dropped or renamed.
+    /// A collection was dropped or renamed.
     Dropped,
 }
 
@@ -86,13 +96,13 @@ impl Effect {
 /// The texts of the errors of a follower.
 #[derive(Clone, Copy, Debug)]
 pub struct Texts {
-    /// The server has no pre-images.
+    /// The server is older than MongoDB 6.0.
     pub old_server: &'static str,
-    /// Pre-images of the collection are disabled.
-    pub pre_images_disabled: &'static str,
+    /// Pre-images of the collection are disabled. `None` for a target that needs no images of documents.
+    pub pre_images_disabled: Option<&'static str>,
     /// Changes are lost.
     pub history_lost: &'static str,
-    /// The collection was dropped or renamed.
+    /// A collection was dropped or renamed.
     pub dropped: &'static str,
     /// A follower of the same name has other settings.
     pub other_settings: &'static str,

@@ -20,6 +20,7 @@
 //! | [`joined_inserts`] | the queues by which transactional inserts of one process join, and dropped futures |
 //! | [`history`] | `insert`, `update`, `delete`, `restore`, `prune`, `repair` of the history pattern |
 //! | [`mod@reference`] | `insert`, `set_reference`, `update_source`, `delete_source`, `sweep` of the reference pattern |
+//! | [`reference_follow`] | `follow` of the reference pattern, beside programs that write without a repository |
 //! | [`migration`] | `migrate_from_embedded`, with the writes of [`subset`] |
 //!
 //! A model is only as good as its likeness to the code. Each names the modules that it mirrors: a change of the order
@@ -40,6 +41,7 @@ pub mod joined_inserts;
 pub mod migration;
 pub mod outlier;
 pub mod reference;
+pub mod reference_follow;
 pub mod shared_refresh;
 pub mod subset;
 pub mod transactions;

@@ -4,6 +4,7 @@
 
 mod delete_source;
 mod ensure_indexes;
+mod follow;
 mod get;
 mod insert;
 mod reference;
@@ -14,6 +15,7 @@ mod update_source;
 mod verify;
 
 pub use delete_source::DeleteSource;
+pub use follow::Follow;
 pub use get::Get;
 pub use insert::Insert;
 pub use mongo_patterns_core::index::EnsureIndexes;

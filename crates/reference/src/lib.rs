@@ -90,14 +90,16 @@
 //!   [`KeepCopy`](OnReferences::KeepCopy). In transactions of the caller, see
 //!   [`delete_source`](ReferenceRepository::delete_source).
 //! - After a process died between two commands, [`verify`](ReferenceRepository::verify) finds the copies that it left, and
-//!   [`sweep`](ReferenceRepository::sweep) or [`repair`](ReferenceRepository::repair) correct them.
+//!   [`sweep`](ReferenceRepository::sweep) or [`repair`](ReferenceRepository::repair) correct them, or a
+//!   [follower](ReferenceRepository::follow) at once.
 //! - An update of many copies is not one transaction: another writer of one of the documents waits for this document, and
 //!   not for the update.
 //!
 //! Not guaranteed: a read can see a copy that a running update has not reached yet.
 //! [`max_staleness`](action::Get::max_staleness) bounds it. A program that changes a source without this crate must
 //! increment its version, and call [`sweep`](ReferenceRepository::sweep) for it. Otherwise
-//! [`repair`](ReferenceRepository::repair) finds the difference.
+//! [`repair`](ReferenceRepository::repair) finds the difference, or a [follower](ReferenceRepository::follow), which
+//! updates the copies after any change of another program.
 //!
 //! Repositories with other references to the same sources do not know of each other: pass all referring collections to
 //! each of them.
@@ -114,6 +116,7 @@
 //! | [`delete_source`](ReferenceRepository::delete_source) | 2, and 1 for each reference; 1 less for the other rules | 1 each; for the other rules all copies |
 //! | [`sweep`](ReferenceRepository::sweep) | 1 for each 500 sources, and 1 for each reference of an outdated one | the index, and the outdated copies |
 //! | [`verify`](ReferenceRepository::verify), [`repair`](ReferenceRepository::repair) | 2 for each 500 documents | all |
+//! | [`follow`](ReferenceRepository::follow) | 2 for each batch of changes, 2 for each 500 changed documents, 2 for each reference of a changed source | those, and the copies of a source that was changed without its version |
 //! | [`ensure_indexes`](ReferenceRepository::ensure_indexes) | 3, or 5 the first time | all, to create |
 //!
 //! The first call of a repository that updates or deletes a source has one more for each referring collection, which checks
@@ -163,6 +166,7 @@
 
 pub mod action;
 mod builder;
+mod follow;
 mod form;
 mod prelude;
 mod query;
@@ -179,4 +183,4 @@ pub use mongo_patterns_core::Progress;
 pub use reference::Reference;
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::ReferenceRepository;
-pub use results::{Inserted, OnReferences, SourceDeleted, SourceUpdated, Swept};
+pub use results::{Followed, Inserted, OnReferences, SourceDeleted, SourceUpdated, Swept};

@@ -1,5 +1,6 @@
 //! The filters, updates and aggregations, as pure functions.
 
+pub(crate) mod follow;
 pub(crate) mod options;
 pub(crate) mod scan;
 
@@ -106,6 +107,33 @@ impl CopyUpdate {
         })
     }
 
+    /// Removes values from outdated copies of a source that are not documents, and have the name of one with a copied
+    /// field.
+    pub(crate) fn obstacles(settings: &Settings, field: &ReferenceField, source: &Source) -> Vec<Self> {
+        let parents = field.copied.iter().flat_map(|copied| {
+            let parts = copied.target.parts();
+            (1..parts.len()).map(|parents| parts[..parents].join("."))
+        });
+        let parents: std::collections::BTreeSet<String> = parents.collect();
+        // An array of documents has the type of its elements too.
+        let conditions = [
+            doc! { "$exists": true, "$not": { "$type": "object" } },
+            doc! { "$type": "array" },
+        ];
+        let of_parent = |parent: String| {
+            conditions.clone().map(|condition| {
+                let mut copy = outdated(settings, source);
+                copy.insert(&parent, condition);
+                Self::new(
+                    field,
+                    copy,
+                    |path| doc! { "$unset": { format!("{path}.{parent}"): "" } },
+                )
+            })
+        };
+        parents.into_iter().flat_map(of_parent).collect()
+    }
+
     /// Marks the copies of a deleted source.
     pub(crate) fn mark_deleted(field: &ReferenceField, source: &Bson) -> Self {
         let mut copy = by_id(source);
@@ -152,6 +180,15 @@ impl CopyUpdate {
         self.filter = filter;
         self
     }
+}
+
+/// Restricts a filter of copies to documents whose field is not an array, if it is not one of references. The paths of the
+/// copy also match in an array.
+pub(crate) fn without_arrays(field: &ReferenceField, mut filter: Document) -> Document {
+    if !field.is_array {
+        filter.insert(field.name.as_str(), doc! { "$not": { "$type": "array" } });
+    }
+    filter
 }
 
 /// Removes the reference to a source from a document.
@@ -295,6 +332,37 @@ mod tests {
                 ]),
             }
         );
+    }
+
+    #[test]
+    fn values_that_are_not_documents_are_removed_before_a_nested_field_is_set() {
+        let settings = example();
+        let [customer, products] = [0, 1].map(|n| &settings.references[n]);
+        let obstacles = CopyUpdate::obstacles(&settings, customer, &pen());
+        assert_eq!(obstacles.len(), 2);
+        assert_eq!(
+            obstacles[0],
+            CopyUpdate {
+                filter: doc! {
+                    "customer._id": { "$eq": 1 },
+                    "customer.v": { "$not": { "$gte": 4_i64 } },
+                    "customer.address": { "$exists": true, "$not": { "$type": "object" } },
+                },
+                update: doc! { "$unset": { "customer.address": "" } },
+                array_filters: None,
+            }
+        );
+        assert_eq!(
+            obstacles[1].filter.get_document("customer.address").unwrap(),
+            &doc! { "$type": "array" }
+        );
+        assert_eq!(CopyUpdate::obstacles(&settings, products, &pen()), []);
+        let filter = doc! { "customer._id": 1 };
+        assert_eq!(
+            without_arrays(customer, filter.clone()),
+            doc! { "customer._id": 1, "customer": { "$not": { "$type": "array" } } }
+        );
+        assert_eq!(without_arrays(products, filter.clone()), filter);
     }
 
     #[test]

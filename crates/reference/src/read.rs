@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use mongo_patterns_core::stored::id_of;
 use mongodb::Cursor;
 
 use crate::form::copy;
@@ -22,18 +23,39 @@ pub(crate) fn hinted(error: CommandError, index: &str) -> Error {
     }
 }
 
-/// Sources by their ids.
+/// Sources by their ids; `None` for one whose version is invalid.
 #[derive(Debug, Default)]
-pub(crate) struct Sources(HashMap<String, Source>);
+pub(crate) struct Sources(HashMap<String, Option<Source>>);
 
 impl Sources {
     pub(crate) fn get(&self, id: &Bson) -> Option<&Source> {
-        self.0.get(&canonical(id))
+        self.0.get(&canonical(id))?.as_ref()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Source> {
-        self.0.values()
+        self.0.values().flatten()
     }
+
+    /// Returns whether there is no source with this id, not even one whose version is invalid.
+    pub(crate) fn is_missing(&self, id: &Bson) -> bool {
+        !self.0.contains_key(&canonical(id))
+    }
+
+    fn add(&mut self, id: &Bson, source: Result<Source>, invalid: Invalid) -> Result<()> {
+        let source = match source {
+            Err(error) if invalid == Invalid::Skip && error.is_corrupt() => None,
+            source => Some(source?),
+        };
+        self.0.insert(canonical(id), source);
+        Ok(())
+    }
+}
+
+/// What a read does with a source whose version is invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Invalid {
+    Fail,
+    Skip,
 }
 
 /// Returns the fields of a source that all references need.
@@ -53,9 +75,15 @@ pub(crate) async fn find_source(
 }
 
 /// Reads the sources of [distinct](crate::form::id::distinct) ids. One round trip for each 1000.
-pub(crate) async fn find_sources(
+pub(crate) async fn find_sources(shared: &Shared, ids: &[Bson], session: Option<&mut Session<'_>>) -> Result<Sources> {
+    find_sources_or(shared, ids, Invalid::Fail, session).await
+}
+
+/// Does what [`find_sources`] does, with this treatment of sources whose version is invalid.
+pub(crate) async fn find_sources_or(
     shared: &Shared,
     ids: &[Bson],
+    invalid: Invalid,
     mut session: Option<&mut Session<'_>>,
 ) -> Result<Sources> {
     let mut sources = Sources::default();
@@ -64,17 +92,16 @@ pub(crate) async fn find_sources(
         let filter = query::by_ids(ids);
         let found = send::find_all(session.as_deref_mut(), &shared.sources, filter, options).await?;
         for found in &found {
-            let source = Source::of(&shared.settings, found)?;
-            sources.0.insert(canonical(&source.id), source);
+            sources.add(&id_of(found), Source::of(&shared.settings, found), invalid)?;
         }
-        let missing: Vec<&Bson> = ids.iter().filter(|id| sources.get(id).is_none()).collect();
+        let missing: Vec<&Bson> = ids.iter().filter(|id| sources.is_missing(id)).collect();
         // Otherwise a source has an equal number of another type as its id.
         if found.len() + missing.len() == ids.len() {
             continue;
         }
         for id in missing {
-            if let Some(source) = find_source(shared, id, session.as_deref_mut()).await? {
-                sources.0.insert(canonical(id), source);
+            if let Some(source) = find_source(shared, id, session.as_deref_mut()).await.transpose() {
+                sources.add(id, source, invalid)?;
             }
         }
     }

@@ -86,35 +86,42 @@ async fn copy_again(shared: &Shared, found: &Found<'_>, raise: Option<Document>)
     sweep(shared, &source, None).await?;
     if found.is_deleted {
         // In all documents: the next finding of this source is no longer one by its version.
-        for field in shared.settings.followed() {
-            update_copies(shared, field, &CopyUpdate::unmark_deleted(field, id), None).await?;
-        }
+        unmark_deleted(shared, id).await?;
     }
     Ok(None)
 }
 
+/// Removes the mark of a deleted source from all copies that follow it. Returns the number of changed documents.
+pub(crate) async fn unmark_deleted(shared: &Shared, id: &Bson) -> Result<u64> {
+    let mut copies = 0;
+    for field in shared.settings.followed() {
+        copies += update_copies(shared, field, &CopyUpdate::unmark_deleted(field, id), None).await?;
+    }
+    Ok(copies)
+}
+
 /// Removes an invalid version, such as 7.5: a sweep takes any number that is greater for a newer version.
-async fn remove_version(shared: &Shared, found: &Found<'_>) -> Result<()> {
+pub(crate) async fn remove_version(shared: &Shared, found: &Found<'_>) -> Result<()> {
     let (Some(id), Some(version)) = (&found.finding.source_id, &found.version) else {
         return Ok(());
     };
     let update = CopyUpdate::remove_version(&shared.settings, found.field, id, version);
-    update_one(shared, found, update).await
+    update_one(shared, found, update).await.map(drop)
 }
 
-/// Marks a copy without a source, or removes the reference.
-async fn release(shared: &Shared, found: &Found<'_>, rule: OnReferences) -> Result<()> {
+/// Marks a copy without a source, or removes the reference. Returns whether that changed the document.
+pub(crate) async fn release(shared: &Shared, found: &Found<'_>, rule: OnReferences) -> Result<bool> {
     match &found.finding.source_id {
         Some(id) => update_one(shared, found, update_of(found.field, id, rule)).await,
-        None => Ok(()),
+        None => Ok(false),
     }
 }
 
-/// Updates the copy in the document of a finding.
-async fn update_one(shared: &Shared, found: &Found<'_>, update: CopyUpdate) -> Result<()> {
+/// Updates the copy in the document of a finding. Returns whether that changed the document.
+async fn update_one(shared: &Shared, found: &Found<'_>, update: CopyUpdate) -> Result<bool> {
     let update = update.of_document(&found.finding.document_id);
     let options = options::update_copy(&update);
     let collection = shared.collection_of(found.field);
-    send::update_one(None, collection, update.filter, update.update, options).await?;
-    Ok(())
+    let updated = send::update_one(None, collection, update.filter, update.update, options).await?;
+    Ok(updated.modified_count > 0)
 }

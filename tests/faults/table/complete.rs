@@ -7,7 +7,7 @@ use std::path::Path;
 use super::operation::Model;
 use super::{
     bucket, bucket_figures, bucket_migrations, bucket_windows, embedded, history, history_follow, history_migrations,
-    outlier, reference, subset, subset_migrations,
+    outlier, reference, reference_follow, subset, subset_migrations,
 };
 
 /// Public functions that send no command, and the reason.
@@ -66,6 +66,7 @@ fn the_table_has_every_public_operation() {
     names::<history_follow::Followed>(&mut covered);
     names::<history_migrations::Migrations>(&mut covered);
     names::<reference::Sales>(&mut covered);
+    names::<reference_follow::Followed>(&mut covered);
 
     let public = public();
     let missing: Vec<&String> = public

@@ -17,7 +17,7 @@ use crate::reference::support::{Orders, builder, customer, number, order, rename
 /// referred to.
 pub(super) struct Sales {
     pub(super) stored: Collection<Document>,
-    customers: Collection<Document>,
+    pub(super) customers: Collection<Document>,
     pub(super) orders: Orders,
 }
 

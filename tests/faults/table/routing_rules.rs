@@ -94,7 +94,7 @@ const SOURCES: &str = "reads all sources of a document by one command";
 
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 37] = [
+pub(super) const BROADCAST: [Broadcast; 38] = [
     of(
         "bucket",
         "page",
@@ -281,4 +281,18 @@ pub(super) const BROADCAST: [Broadcast; 37] = [
     ),
     of("reference", "verify", WHOLE, REFERENCE_SCAN),
     of("reference", "repair", WHOLE, REFERENCE_SCAN),
+    of(
+        "reference",
+        "follow",
+        "reads the changes of all collections, compares copies on any shard, and repairs all references at first",
+        &[
+            ("aggregate", "orders", All),
+            ("count", "orders", All),
+            ("find", "orders", All),
+            ("find", "orders", Listed),
+            ("find", "customers", All),
+            ("find", "customers", Listed),
+            ("update", "orders", All),
+        ],
+    ),
 ];

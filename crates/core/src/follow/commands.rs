@@ -11,6 +11,15 @@ pub(super) fn any_document(collection: &str) -> Document {
     doc! { "find": collection, "projection": { "_id": 1 }, "limit": 1, "singleBatch": true }
 }
 
+/// Matches the changes of some collections in the stream of their database, also a rename of another one to their name.
+pub(super) fn changes_of(collections: &[&str]) -> Document {
+    doc! { "$match": { "$or": [
+        { "ns.coll": { "$in": collections } },
+        { "to.coll": { "$in": collections } },
+        { "operationType": { "$in": ["dropDatabase", "invalidate"] } },
+    ] } }
+}
+
 pub(super) fn options_of(collection: &str) -> Document {
     doc! { "name": collection }
 }
@@ -30,4 +39,21 @@ pub(super) fn own_record(name: &str, settings: &Document) -> Document {
 
 pub(super) fn store_position(token: Bson) -> Document {
     doc! { "$set": { "token": token }, "$currentDate": { "updated": true } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stream_of_a_database_has_the_changes_of_the_collections() {
+        assert_eq!(
+            changes_of(&["orders", "customers"]),
+            doc! { "$match": { "$or": [
+                { "ns.coll": { "$in": ["orders", "customers"] } },
+                { "to.coll": { "$in": ["orders", "customers"] } },
+                { "operationType": { "$in": ["dropDatabase", "invalidate"] } },
+            ] } }
+        );
+    }
 }

@@ -33,22 +33,27 @@ pub(super) fn before(time: Timestamp) -> Timestamp {
     }
 }
 
-/// Returns the time of the last write of the primary, or of all shards that have documents of the collection.
+/// Returns the time of the last write of the primary, or of all shards that have documents of the collections.
 ///
 /// # Errors
 /// [`Unsupported`](ErrorKind::Unsupported) when the server does not report it.
 pub(super) async fn last_write(target: &impl Target) -> Result<Timestamp> {
     let watched = target.watched();
     let database = watched.client().database(&watched.namespace().db);
-    let reply = database.run_command(commands::any_document(watched.name())).await;
-    let reply = reply.map_err(CommandError::of_read)?;
-    match reply.get("operationTime") {
-        Some(Bson::Timestamp(time)) => Ok(*time),
-        _ => Err(Error::new(
+    let mut last = None;
+    for collection in [watched.name()].into_iter().chain(target.further()) {
+        let reply = database.run_command(commands::any_document(collection)).await;
+        let reply = reply.map_err(CommandError::of_read)?;
+        if let Some(Bson::Timestamp(time)) = reply.get("operationTime") {
+            last = last.max(Some(*time));
+        }
+    }
+    last.ok_or_else(|| {
+        Error::new(
             ErrorKind::Unsupported,
             "the server does not report the time of its last write, so the follower cannot know when it is current: use until(..)",
-        )),
-    }
+        )
+    })
 }
 
 #[cfg(test)]

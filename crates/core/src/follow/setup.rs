@@ -8,7 +8,7 @@ use crate::error::{CommandError, Error, ErrorKind, Result};
 /// The wire version of MongoDB 6.0.
 const WIRE_VERSION: i32 = 17;
 
-/// Checks that the server has change streams with pre-images.
+/// Checks that the server has the change streams of MongoDB 6.0.
 ///
 /// # Errors
 /// [`Unsupported`](ErrorKind::Unsupported).
@@ -34,11 +34,14 @@ pub(super) async fn check_server(target: &impl Target) -> Result<()> {
     Ok(())
 }
 
-/// Checks that pre-images of the collection are enabled, or enables them.
+/// Checks that pre-images of the collection are enabled, or enables them. Does nothing for a target that needs none.
 ///
 /// # Errors
 /// [`PreImagesDisabled`](ErrorKind::PreImagesDisabled).
 pub(super) async fn check_pre_images(target: &impl Target, enable: bool) -> Result<()> {
+    let Some(disabled) = target.texts().pre_images_disabled else {
+        return Ok(());
+    };
     let watched = target.watched();
     let database = watched.client().database(&watched.namespace().db);
     let found = database.list_collections().filter(commands::options_of(watched.name()));
@@ -49,10 +52,7 @@ pub(super) async fn check_pre_images(target: &impl Target, enable: bool) -> Resu
         return Ok(());
     }
     if !enable {
-        return Err(Error::new(
-            ErrorKind::PreImagesDisabled,
-            target.texts().pre_images_disabled,
-        ));
+        return Err(Error::new(ErrorKind::PreImagesDisabled, disabled));
     }
     database
         .run_command(commands::enable_pre_images(watched.name()))

@@ -1,14 +1,14 @@
-//! The change stream of a collection.
+//! The change stream of a collection, or of several ones of a database.
 
 use std::time::Duration;
 
 use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
+use mongodb::bson::{Document, RawDocumentBuf};
 use mongodb::change_stream::ChangeStream;
 use mongodb::change_stream::event::ResumeToken;
 use mongodb::options::{FullDocumentBeforeChangeType, FullDocumentType, ReadConcern};
 
-use super::{Target, Texts};
+use super::{Target, Texts, commands};
 use crate::error::{self, CommandError, Error, ErrorKind, Result};
 use crate::send::primary;
 
@@ -44,18 +44,30 @@ async fn open(
     batch_size: u32,
     max_await_time: Duration,
 ) -> Result<ChangeStream<RawDocumentBuf>> {
-    let watched: &Collection<RawDocumentBuf> = target.watched();
-    let watch = watched
-        .watch()
-        .pipeline(target.pipeline())
-        .full_document(FullDocumentType::WhenAvailable)
-        .full_document_before_change(FullDocumentBeforeChangeType::WhenAvailable)
+    let watched: Collection<Document> = target.watched().clone_with_type();
+    let database = watched.client().database(&watched.namespace().db);
+    let further = target.further();
+    let (watch, mut pipeline) = match further.is_empty() {
+        true => (watched.watch(), Vec::new()),
+        false => {
+            let names: Vec<&str> = [watched.name()].into_iter().chain(further).collect();
+            (database.watch(), vec![commands::changes_of(&names)])
+        }
+    };
+    pipeline.extend(target.pipeline());
+    let mut watch = watch
+        .pipeline(pipeline)
         .resume_after(after)
         .batch_size(batch_size)
         .max_await_time(max_await_time)
         // A change stream accepts no other read concern.
         .read_concern(ReadConcern::majority())
         .selection_criteria(primary());
+    if target.texts().pre_images_disabled.is_some() {
+        watch = watch
+            .full_document(FullDocumentType::WhenAvailable)
+            .full_document_before_change(FullDocumentBeforeChangeType::WhenAvailable);
+    }
     let opened = watch.await.map_err(CommandError::of_read);
     Ok(opened.map_err(|error| failed(error, target.texts()))?.with_type())
 }
@@ -71,7 +83,7 @@ pub(super) fn lost(texts: &Texts) -> Error {
     Error::new(ErrorKind::HistoryLost, texts.history_lost)
 }
 
-/// Creates the error for a collection that no longer exists.
+/// Creates the error for a collection that no longer exists under its name.
 pub(super) fn dropped(texts: &Texts) -> Error {
     Error::new(ErrorKind::CollectionDropped, texts.dropped)
 }

@@ -22,7 +22,9 @@ const REMEMBERED: usize = 10_000;
 
 const TEXTS: Texts = Texts {
     old_server: "the server is older than MongoDB 6.0, and has no images of documents before and after a change: update it, or call repair()",
-    pre_images_disabled: "pre-images of the current documents are disabled, so the writes of other programs cannot be told from those of a repository: call enable_pre_images() on this action, or set changeStreamPreAndPostImages of their collection",
+    pre_images_disabled: Some(
+        "pre-images of the current documents are disabled, so the writes of other programs cannot be told from those of a repository: call enable_pre_images() on this action, or set changeStreamPreAndPostImages of their collection",
+    ),
     history_lost: "the server no longer has all changes since the follower's last one, so documents may differ from their newest revisions: run the follower once without disable_repair(), which compares them all; if this happens again, keep a longer oplog and older pre-images",
     dropped: "the collection of the current documents was dropped or renamed: create it with ensure_indexes(), and follow again from the start",
     other_settings: "a follower of this name has other collections or another id, revision or time field: use another name for this one",

@@ -9,6 +9,10 @@ use crate::prelude::*;
 use crate::settings::DELETED;
 use crate::settings::copied::FieldPath;
 
+/// A version that no source reaches by updates. A higher one of a copy is invalid, so that it cannot raise that of its source
+/// up to where it can no longer be incremented.
+pub(crate) const PLAUSIBLE: u64 = 1 << 52;
+
 /// A difference between a copy and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Difference {
@@ -109,6 +113,7 @@ pub(crate) fn difference(
     if version != source.version {
         return Some(match version < source.version {
             true => Difference::Older(version),
+            false if version >= PLAUSIBLE => Difference::NoVersion,
             false => Difference::Newer(version),
         });
     }
@@ -121,7 +126,11 @@ pub(crate) fn difference(
 
 /// Returns the version of a copy. `None` for anything but an integer from 0.
 pub(crate) fn version(settings: &Settings, copy: &Document) -> Option<u64> {
-    let version = copy.get(settings.version.as_str())?;
+    version_of(copy.get(settings.version.as_str())?)
+}
+
+/// Returns a version of a copy as a number. `None` for anything but an integer from 0.
+pub(crate) fn version_of(version: &Bson) -> Option<u64> {
     stored_version(match version {
         Bson::Int32(value) => RawBsonRef::Int32(*value),
         Bson::Int64(value) => RawBsonRef::Int64(*value),
@@ -228,7 +237,14 @@ mod tests {
         assert_eq!(compare(doc! { "name": f64::NAN, "v": 4.0 }), None);
         assert_eq!(compare(doc! { "v": 3 }), Some(Difference::Older(3)));
         assert_eq!(compare(doc! { "v": 5_i64 }), Some(Difference::Newer(5)));
-        for version in [doc! {}, doc! { "v": "4" }, doc! { "v": null }, doc! { "v": -1 }] {
+        let impossible = doc! { "v": i64::MAX };
+        for version in [
+            doc! {},
+            doc! { "v": "4" },
+            doc! { "v": null },
+            doc! { "v": -1 },
+            impossible,
+        ] {
             assert_eq!(compare(version), Some(Difference::NoVersion));
         }
         for values in [

@@ -22,7 +22,7 @@ use crate::form::copy::{Difference, difference, is_deleted};
 use crate::form::document::stored_copies;
 use crate::form::id::{canonical, distinct};
 use crate::query::scan;
-use crate::read::{Sources, find_sources, next_batch};
+use crate::read::{Invalid, Sources, find_sources_or, next_batch};
 use crate::repository::prelude::*;
 
 /// The time that a writer normally needs between two of its commands.
@@ -101,14 +101,9 @@ impl<'a> Scan<'a> {
             return Ok(());
         }
         let collection = self.next - 1;
-        let first = examine(self.shared, collection, &batch).await?;
+        let first = examine(self.shared, collection, &batch, Invalid::Fail).await?;
         if !first.is_empty() {
-            tokio::time::sleep(BETWEEN_COMMANDS).await;
-            let ids = distinct(first.iter().map(|found| &found.finding.document_id));
-            let second = examine_again(self.shared, collection, &ids).await?;
-            let confirmed = second
-                .into_iter()
-                .filter(|second| first.iter().any(|first| is_confirmed(first, second)));
+            let confirmed = confirm(self.shared, collection, &first, Invalid::Fail).await?;
             self.findings.extend(confirmed);
         }
         self.reporter.advance(batch.len() as u64);
@@ -126,6 +121,21 @@ pub(crate) async fn documents(shared: &Shared) -> Result<u64> {
     Ok(documents)
 }
 
+/// Reads the documents of problems again after a pause, and returns the problems that are still there.
+pub(crate) async fn confirm<'a>(
+    shared: &'a Shared,
+    collection: usize,
+    first: &[Found<'a>],
+    invalid: Invalid,
+) -> Result<impl Iterator<Item = Found<'a>>> {
+    tokio::time::sleep(BETWEEN_COMMANDS).await;
+    let ids = distinct(first.iter().map(|found| &found.finding.document_id));
+    let second = examine_ids(shared, collection, &ids, invalid).await?;
+    Ok(second
+        .into_iter()
+        .filter(|second| first.iter().any(|first| is_confirmed(first, second))))
+}
+
 /// Returns whether a second read found the same problem.
 fn is_confirmed(first: &Found<'_>, second: &Found<'_>) -> bool {
     let (a, b) = (&first.finding, &second.finding);
@@ -139,20 +149,30 @@ fn is_confirmed(first: &Found<'_>, second: &Found<'_>) -> bool {
 /// Returns whether a finding is still there.
 pub(crate) async fn is_still_there(shared: &Shared, found: &Found<'_>) -> Result<bool> {
     let id = std::slice::from_ref(&found.finding.document_id);
-    let now = examine_again(shared, found.field.collection, id).await?;
+    let now = examine_ids(shared, found.field.collection, id, Invalid::Fail).await?;
     Ok(now.iter().any(|now| is_confirmed(found, now)))
 }
 
-/// Reads documents of a collection again, and returns their problems.
-async fn examine_again<'a>(shared: &'a Shared, collection: usize, ids: &[Bson]) -> Result<Vec<Found<'a>>> {
+/// Reads documents of a collection by their ids, and returns their problems. Two round trips for up to 1000 sources.
+pub(crate) async fn examine_ids<'a>(
+    shared: &'a Shared,
+    collection: usize,
+    ids: &[Bson],
+    invalid: Invalid,
+) -> Result<Vec<Found<'a>>> {
     let projection = scan::references(shared.settings.of_collection(collection));
     let (filter, options) = (query::by_ids(ids), options::scan(projection));
     let documents = send::find_all(None, &shared.referring[collection], filter, options).await?;
-    examine(shared, collection, &documents).await
+    examine(shared, collection, &documents, invalid).await
 }
 
-/// Returns the problems of documents of a collection.
-async fn examine<'a>(shared: &'a Shared, collection: usize, documents: &[RawDocumentBuf]) -> Result<Vec<Found<'a>>> {
+/// Returns the problems of documents of a collection. A copy of a source whose version is invalid has none.
+async fn examine<'a>(
+    shared: &'a Shared,
+    collection: usize,
+    documents: &[RawDocumentBuf],
+    invalid: Invalid,
+) -> Result<Vec<Found<'a>>> {
     let documents = documents
         .iter()
         .map(|document| Document::try_from(document).map_err(CommandError::from));
@@ -162,7 +182,7 @@ async fn examine<'a>(shared: &'a Shared, collection: usize, documents: &[RawDocu
         .iter()
         .flat_map(|document| fields().flat_map(move |field| stored_copies(field, document).0));
     let ids = distinct(copies.filter_map(|copy| copy.get("_id")));
-    let sources = find_sources(shared, &ids, None).await?;
+    let sources = find_sources_or(shared, &ids, invalid, None).await?;
     let mut found = Vec::new();
     for document in &documents {
         let document_id = document.get("_id").unwrap_or(&Bson::Null);
@@ -195,8 +215,9 @@ async fn examine<'a>(shared: &'a Shared, collection: usize, documents: &[RawDocu
 
 /// Returns the problem of a copy.
 fn problem(shared: &Shared, field: &ReferenceField, sources: &Sources, copy: &Document) -> Option<Problem> {
-    let Some(source) = copy.get("_id").and_then(|id| sources.get(id)) else {
-        return (!is_deleted(copy)).then_some(Problem::SourceMissing);
+    let id = copy.get("_id").unwrap_or(&Bson::Null);
+    let Some(source) = sources.get(id) else {
+        return (sources.is_missing(id) && !is_deleted(copy)).then_some(Problem::SourceMissing);
     };
     if field.is_snapshot {
         return None;

@@ -46,6 +46,14 @@ impl FieldPath {
         self.0.iter().zip(&other.0).all(|(a, b)| a == b)
     }
 
+    /// Returns whether a change of another path can change the value at this one.
+    pub(crate) fn is_reached_by(&self, changed: &str) -> bool {
+        self.0
+            .iter()
+            .zip(changed.split('.'))
+            .all(|(part, changed)| part == changed)
+    }
+
     /// Returns the value at the path. A path through an array, or another value that is not a document, has none.
     pub(crate) fn value<'d>(&self, document: &'d Document) -> Option<&'d Bson> {
         let (last, parents) = self.0.split_last()?;
@@ -146,6 +154,12 @@ mod tests {
         assert_eq!(path("address.city").parts(), ["address", "city"]);
         assert!(path("a").overlaps(&path("a.b")) && path("a.b").overlaps(&path("a")));
         assert!(!path("a").overlaps(&path("ab")) && !path("a.b").overlaps(&path("a.c")));
+        for changed in ["a", "a.b", "a.b.0.c"] {
+            assert!(path("a.b").is_reached_by(changed), "{changed}");
+        }
+        for changed in ["", "b", "a.c", "ab", "a.0"] {
+            assert!(!path("a.b").is_reached_by(changed), "{changed}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Updates of the copies of a source.
 
+use mongo_patterns_core::error;
 use mongo_patterns_core::stored::id_of;
 
 use crate::form::id::distinct;
@@ -14,10 +15,34 @@ use crate::write::is_in_transaction;
 pub(crate) async fn sweep(shared: &Shared, source: &Source, mut session: Option<&mut Session<'_>>) -> Result<u64> {
     let mut copies = 0;
     for field in shared.settings.followed() {
-        let update = CopyUpdate::sweep(&shared.settings, field, source);
-        copies += update_copies(shared, field, &update, session.as_deref_mut()).await?;
+        copies += sweep_field(shared, field, source, session.as_deref_mut()).await?;
     }
     Ok(copies)
+}
+
+/// Updates the outdated copies of a source in one reference field.
+pub(crate) async fn sweep_field(
+    shared: &Shared,
+    field: &ReferenceField,
+    source: &Source,
+    mut session: Option<&mut Session<'_>>,
+) -> Result<u64> {
+    let update = CopyUpdate::sweep(&shared.settings, field, source);
+    let swept = update_copies(shared, field, &update, session.as_deref_mut()).await;
+    match swept {
+        Err(error) if is_blocked(&error) && !is_in_transaction(session.as_deref()) => {}
+        swept => return swept,
+    }
+    for obstacle in CopyUpdate::obstacles(&shared.settings, field, source) {
+        update_copies(shared, field, &obstacle, session.as_deref_mut()).await?;
+    }
+    update_copies(shared, field, &update, session).await
+}
+
+/// Returns whether a stored value is not a document with the path of an update. Another program has stored it.
+fn is_blocked(error: &Error) -> bool {
+    const PATH_NOT_VIABLE: i32 = 28;
+    error.as_driver_error().and_then(error::code) == Some(PATH_NOT_VIABLE)
 }
 
 /// Updates copies in many documents. Idempotent, so it is retried after an error whose outcome is unknown. Returns the
@@ -29,19 +54,26 @@ pub(crate) async fn update_copies(
     mut session: Option<&mut Session<'_>>,
 ) -> Result<u64> {
     let mut attempts = shared.settings.retry.start();
+    let mut filter = update.filter.clone();
     loop {
-        let (filter, changes) = (update.filter.clone(), update.update.clone());
+        let changes = update.update.clone();
         let options = options::update_copies(field, update);
         let collection = shared.collection_of(field);
-        let updated = send::update_many(session.as_deref_mut(), collection, filter, changes, options).await;
+        let updated = send::update_many(session.as_deref_mut(), collection, filter.clone(), changes, options).await;
         let error = match updated {
             Ok(updated) => return Ok(updated.modified_count),
             Err(error) => hinted(error, &field.index),
         };
+        let is_in_transaction = is_in_transaction(session.as_deref());
+        let without_arrays = query::without_arrays(field, filter.clone());
+        if is_blocked(&error) && !is_in_transaction && without_arrays != filter {
+            filter = without_arrays;
+            continue;
+        }
         let may_succeed = error.is_transient() || error.is_outcome_unknown();
         // The first took effect. For the second, the driver has waited already.
         let is_final = matches!(error.kind(), ErrorKind::WriteConcern | ErrorKind::ServerSelection);
-        if is_in_transaction(session.as_deref()) || is_final || !may_succeed || !attempts.wait().await {
+        if is_in_transaction || is_final || !may_succeed || !attempts.wait().await {
             return Err(error);
         }
     }

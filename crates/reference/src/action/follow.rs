@@ -1,0 +1,172 @@
+use std::future::Future;
+use std::time::Duration;
+
+use mongo_patterns_core::follow::{self, Follower, Options, Until};
+
+use super::prelude::*;
+use crate::follow::collections::Collections;
+
+/// A progress callback.
+type OnFollowed<'a> = Box<dyn FnMut(Followed) + Send + 'a>;
+
+impl<D, S> ReferenceRepository<D, S> {
+    /// Follows the changes that other programs make to the sources and to the referring documents, and updates the copies.
+    /// It also completes what processes left that died between two commands.
+    ///
+    /// It watches all collections of the repository by one change stream. It runs until it is dropped, unless an option
+    /// ends it.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_reference::ReferenceRepository;
+    /// # async fn f(orders: ReferenceRepository<i32, i32>, shutdown: tokio::sync::oneshot::Receiver<()>) {
+    /// let follower = tokio::spawn(async move {
+    ///     orders.follow("orders").until(async { drop(shutdown.await) }).await
+    /// });
+    /// # }
+    /// ```
+    ///
+    /// | change | effect |
+    /// |---|---|
+    /// | a source is updated without its version, or replaced | its version is raised, and all copies are updated, if a copy differs |
+    /// | the version of a source is changed | older copies are updated: the rest of an [`update_source`](Self::update_source) that died |
+    /// | a source is inserted | copies that an earlier source of this `_id` left are updated |
+    /// | a source is deleted | none, unless you [say what to do](Follow::on_missing) |
+    /// | a document is inserted, replaced, or its references are updated | missing, outdated and different copies are updated |
+    ///
+    /// Other changes have no effect, nor have values that are not references, such as an id alone. Snapshots stay as they
+    /// are. A source whose version is not an integer is left alone until it is corrected.
+    ///
+    /// After each batch of changes, the follower stores its position under its name, in the collection `mongo_patterns` of
+    /// the database. The next follower of that name resumes there, after any interruption.
+    ///
+    /// A follower [repairs](Self::repair) all references when it starts for the first time. It also does so when the server
+    /// no longer has all changes since its last run, because the oplog does not reach back far enough.
+    /// [`disable_repair`](Follow::disable_repair) disables both.
+    ///
+    /// After a broken connection, a failover or while the server is down, it retries with a backoff of up to ten
+    /// seconds: until it succeeds, or for up to [`max_retry_time`](Follow::max_retry_time).
+    ///
+    /// # Guarantees
+    /// When the follower has reached a time, every copy is current whose document and source were written before it. A copy
+    /// never goes back to an older version. This holds for any number of followers, in any number of processes, and for
+    /// concurrent writers of repositories and of other programs.
+    ///
+    /// Other programs may write everything, also the version. But whoever sets it to a lower value by an update, and
+    /// then increments it to that of existing copies before the follower has seen the first change, leaves old copies with
+    /// current versions. [`repair`](Self::repair) finds them.
+    ///
+    /// Not guaranteed: a source that is deleted while a program inserts a reference to it. The follower sees both
+    /// afterwards, and does what [`on_missing`](Follow::on_missing) says.
+    ///
+    /// # Requirements
+    /// - A replica set or a sharded cluster of MongoDB 6.0 or newer.
+    /// - Besides reading and writing the collections, its user must be allowed to watch the database, by `changeStream` and
+    ///   `find` on all of its collections, and to write `mongo_patterns`. The role `readWrite` allows it. It needs no
+    ///   pre-images.
+    ///
+    /// # Cost
+    /// - At the start four round trips, and one for each referring collection. For the first time two more and those of
+    ///   [`repair`](Self::repair). With [`run_until_current`](Follow::run_until_current) one more for each collection.
+    /// - For a batch of up to 10,000 changes two. For each 500 changed documents two, which read them and their sources,
+    ///   and one for each of their sources with copies to update. So a rename with 100,000 copies has 100,000 changes,
+    ///   and about 450 round trips.
+    /// - For each 500 sources that were inserted or deleted one for each reference, and no more if nothing refers to them.
+    /// - For each 1000 other changed sources one. For each of them two for each reference that follows its source, which find
+    ///   newer and older copies by the index, for four sources concurrently.
+    /// - For a source that was changed without its version one more for each such reference, which reads its copies until one
+    ///   differs. Then two more, which read the source again and raise its version.
+    /// - Without changes one a second, and one write every ten seconds.
+    ///
+    /// It writes with the write concern `majority`. The server sends the `_id` of a changed document and the paths of its
+    /// changed fields. Its own writes are changes too, and have no further writes.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: each copy is updated or not. The next follower of the name resumes at the position that was stored last.
+    /// It misses nothing, and compares some copies again. [`until`](Follow::until) ends it without work to repeat.
+    ///
+    /// # Errors
+    /// - [`Unsupported`]: a standalone, or older than MongoDB 6.0.
+    /// - [`IndexMissing`], and [`SettingsMismatch`].
+    /// - [`InvalidArgument`]: a follower of this name has other collections or fields.
+    /// - [`HistoryLost`]: the server no longer has all changes, with [`disable_repair`](Follow::disable_repair), or
+    ///   directly after a repair of all references.
+    /// - [`CollectionDropped`]: a collection of the repository was dropped or renamed. The next follower of the name starts
+    ///   from the beginning.
+    /// - [`TooLarge`]: with a copy, a document would exceed 16 MiB. `document_id()` is the source.
+    /// - [`Corrupt`]: the version of a source is not an integer, in a repair of all references.
+    /// - Permanent errors of the driver. Transient ones after [`max_retry_time`](Follow::max_retry_time), with the
+    ///   number and the time of the attempts.
+    ///
+    /// After each of them, another call resumes.
+    pub fn follow(&self, name: impl Into<String>) -> Follow<'_> {
+        Follow {
+            shared: self.shared(),
+            name: name.into(),
+            options: Options {
+                rebuild: true,
+                ..Options::default()
+            },
+            on_missing: OnReferences::Restrict,
+            until: Until::never(),
+            on_progress: None,
+        }
+    }
+}
+
+action! {
+    /// Follows the changes of other programs; returned by [`ReferenceRepository::follow`].
+    pub struct Follow<'a> {
+        shared: &'a Shared,
+        name: String,
+        options: Options,
+        on_missing: OnReferences,
+        until: Until<'a>,
+        on_progress: Option<OnFollowed<'a>>,
+    }
+    "follow" => Followed
+}
+
+mongo_patterns_core::setters! {
+    for Follow<'a>:
+
+    /// Sets what happens to references whose source was deleted, or does not exist: the copies are
+    /// [kept](OnReferences::KeepCopy) with `deleted: true`, or the references [cleared](OnReferences::Clear). By default
+    /// ([`Restrict`](OnReferences::Restrict)) they stay as they are, and [`verify`](ReferenceRepository::verify) finds them.
+    ///
+    /// With `Clear`, other programs must insert a source before the documents that refer to it. A copy that was kept is
+    /// current again when its source is inserted.
+    on_missing(rule: OnReferences) => on_missing = rule;
+
+    /// Ends the follower when a future is ready, such as a signal to shut down. It completes the current batch and
+    /// stores its position first. It does not wait for further changes or a retry.
+    until(end: impl Future<Output = ()> + Send + 'a) => until = Until::new(end);
+
+    /// Ends the follower when the copies include all changes that were acknowledged before this call was awaited: for
+    /// a periodic job, or a test.
+    run_until_current() => options.run_until_current = true;
+
+    /// Disables the automatic repair of all references. At the first start the follower only processes later changes.
+    /// When changes are lost it ends with [`HistoryLost`]. Use it if a scan of the collections takes too long to run
+    /// automatically, or to see the output of [`verify`](ReferenceRepository::verify) first.
+    disable_repair() => options.rebuild = false;
+
+    /// Sets how long it retries after transient errors, such as an unreachable server. Unlimited by default, and 2
+    /// minutes with [`run_until_current`](Self::run_until_current): longer than the server keeps a transaction of a process
+    /// that was killed, which locks its documents. The timeouts of the driver, such as `serverSelectionTimeoutMS`, come
+    /// first.
+    max_retry_time(time: Duration) => options.max_retry_time = Some(time);
+
+    /// Sets a progress callback, which is called after each batch, and about once a second without changes.
+    on_progress(call: impl FnMut(Followed) + Send + 'a) => on_progress = Some(Box::new(call));
+}
+
+impl<'a> Follow<'a> {
+    async fn execute(self) -> Result<Followed> {
+        let target = Collections::new(self.shared, self.on_missing);
+        let on_progress = self
+            .on_progress
+            .map(|mut call| -> follow::OnFollowed<'a> { Box::new(move |at| call(Followed::of(at))) });
+        let follower = Follower::new(target, self.name, self.options, self.until, on_progress);
+        follower.run().await.map(Followed::of)
+    }
+}

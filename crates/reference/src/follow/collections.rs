@@ -1,0 +1,121 @@
+//! What a follower does with the changes of the sources and of the referring documents.
+
+use std::collections::HashMap;
+
+use mongo_patterns_core::follow::{self, Target, Texts};
+
+use super::event::{Check, Effect};
+use super::{documents, sources};
+use crate::form::id::canonical;
+use crate::query::follow as commands;
+use crate::repair::scan::Scan;
+use crate::repair::{self, check_repair};
+use crate::repository::prelude::*;
+use crate::results::OnReferences;
+
+const TEXTS: Texts = Texts {
+    old_server: "the server is older than MongoDB 6.0, whose change streams a follower needs: update it, or call repair()",
+    pre_images_disabled: None,
+    history_lost: "the server no longer has all changes since the follower's last one, so copies may be outdated: run the follower once without disable_repair(), which compares them all; if this happens again, keep a longer oplog",
+    dropped: "a collection of the sources or of the referring documents was dropped or renamed: create it with ensure_indexes(), and follow again from the start",
+    other_settings: "a follower of this name has other collections, reference fields or another version field: use another name for this one",
+};
+
+/// The sources and the referring documents.
+pub(crate) struct Collections {
+    shared: Shared,
+    on_missing: OnReferences,
+}
+
+impl Collections {
+    pub(crate) fn new(shared: &Shared, on_missing: OnReferences) -> Self {
+        Self {
+            // An update of a copy that is rolled back after the position was stored would never be repaired.
+            shared: shared.with_majority(),
+            on_missing,
+        }
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.shared.referring.iter().map(Collection::name).collect()
+    }
+}
+
+/// The changed sources and documents of a batch, each once.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    sources: HashMap<String, (Bson, Check)>,
+    /// By the position of their collection.
+    documents: HashMap<usize, HashMap<String, Bson>>,
+}
+
+impl Target for Collections {
+    type Batch = Changes;
+
+    fn watched(&self) -> &Collection<RawDocumentBuf> {
+        self.shared.documents()
+    }
+
+    fn further(&self) -> Vec<&str> {
+        let further = self.shared.referring[1..].iter().chain([&self.shared.sources]);
+        further.map(Collection::name).collect()
+    }
+
+    fn pipeline(&self) -> Vec<Document> {
+        commands::changes()
+    }
+
+    fn record_settings(&self) -> Document {
+        commands::record_settings(&self.shared.settings, self.shared.sources.name(), &self.names())
+    }
+
+    fn texts(&self) -> &'static Texts {
+        &TEXTS
+    }
+
+    async fn check(&self) -> Result<()> {
+        repair::check_settings(&self.shared).await?;
+        self.shared.check_indexes().await
+    }
+
+    /// Repairs all references. The number of copies that this updates is not known.
+    async fn rebuild(&self) -> Result<u64> {
+        check_repair(&self.shared, true).await?;
+        let mut scan = Scan::new(&self.shared, None);
+        while repair::next(&self.shared, &mut scan, self.on_missing, false)
+            .await?
+            .is_some()
+        {}
+        Ok(0)
+    }
+
+    fn add(&self, batch: &mut Changes, event: &RawDocument) -> Result<follow::Effect> {
+        let Shared { settings, sources, .. } = &self.shared;
+        match Effect::of(settings, sources.name(), &self.names(), event) {
+            Effect::Source(id, check) => {
+                let (_, known) = batch.sources.entry(canonical(&id)).or_insert((id, check));
+                *known = check.max(*known);
+            }
+            Effect::Document(collection, id) => {
+                let documents = batch.documents.entry(collection).or_default();
+                documents.insert(canonical(&id), id);
+            }
+            Effect::None => {}
+            Effect::Dropped => return Ok(follow::Effect::Dropped),
+        }
+        Ok(follow::Effect::Added)
+    }
+
+    /// Compares the changed documents with their sources, and then the changed sources with their copies, of which the
+    /// first step may have updated some.
+    async fn apply(&mut self, batch: Changes) -> Result<u64> {
+        let mut copies = 0;
+        for (collection, ids) in batch.documents {
+            let ids: Vec<Bson> = ids.into_values().collect();
+            copies += documents::correct(&self.shared, collection, &ids, self.on_missing).await?;
+        }
+        let changed: Vec<(Bson, Check)> = batch.sources.into_values().collect();
+        copies += sources::correct(&self.shared, changed, self.on_missing).await?;
+        Ok(copies)
+    }
+}

@@ -1,0 +1,124 @@
+//! Copies in referring documents that were changed.
+
+use std::collections::HashMap;
+
+use futures::{StreamExt, stream};
+
+use super::{CONCURRENCY, of_source};
+use crate::form::copy::version_of;
+use crate::form::id::canonical;
+use crate::form::source::Source;
+use crate::read::{Invalid, find_sources_or};
+use crate::repair::finding::Problem;
+use crate::repair::scan::{Found, confirm, examine_ids};
+use crate::repair::{release, remove_version, unmark_deleted};
+use crate::repository::prelude::*;
+use crate::results::OnReferences;
+use crate::write::source::change;
+use crate::write::sweep::{sweep, sweep_field};
+
+/// The problems of the copies of one source.
+struct OfSource<'a> {
+    id: Bson,
+    /// The version above which that of the source is raised.
+    above: Option<u64>,
+    is_deleted: bool,
+    fields: Vec<&'a ReferenceField>,
+    invalid: Vec<Found<'a>>,
+}
+
+/// Compares documents of a collection with their sources, and updates copies that are not current. Returns the number of
+/// changed documents, for each reference.
+pub(super) async fn correct(shared: &Shared, collection: usize, ids: &[Bson], rule: OnReferences) -> Result<u64> {
+    let mut copies = 0;
+    for ids in ids.chunks(options::BATCH) {
+        let found = examine_ids(shared, collection, ids, Invalid::Skip).await?;
+        let is_missing = |found: &Found<'_>| found.finding.problem == Problem::SourceMissing;
+        let (missing, differing): (Vec<_>, Vec<_>) = found.into_iter().partition(is_missing);
+        if rule != OnReferences::Restrict && !missing.is_empty() {
+            // A program may insert a document before its source.
+            for found in confirm(shared, collection, &missing, Invalid::Skip).await? {
+                copies += u64::from(release(shared, &found, rule).await?);
+            }
+        }
+        copies += copy_again(shared, differing).await?;
+    }
+    Ok(copies)
+}
+
+/// Copies each source again, once for all of its findings.
+async fn copy_again(shared: &Shared, findings: Vec<Found<'_>>) -> Result<u64> {
+    let mut of_sources: HashMap<String, OfSource<'_>> = HashMap::new();
+    for found in findings {
+        // Other values than references have no source.
+        let Some(id) = found.finding.source_id.clone() else {
+            continue;
+        };
+        let of_source = of_sources.entry(canonical(&id)).or_insert_with(|| OfSource {
+            id,
+            above: None,
+            is_deleted: false,
+            fields: Vec::new(),
+            invalid: Vec::new(),
+        });
+        of_source.add(found);
+    }
+    let ids: Vec<Bson> = of_sources.values().map(|of_source| of_source.id.clone()).collect();
+    let sources = &find_sources_or(shared, &ids, Invalid::Skip, None).await?;
+    let copied = of_sources.into_values().map(|differing| async move {
+        match sources.get(&differing.id) {
+            Some(source) => of_source(differing.copy_again(shared, source).await, &source.id),
+            None => Ok(0),
+        }
+    });
+    let copied = stream::iter(copied.collect::<Vec<_>>()).buffer_unordered(CONCURRENCY);
+    copied.try_fold(0, |sum, copies| async move { Ok(sum + copies) }).await
+}
+
+impl<'a> OfSource<'a> {
+    fn add(&mut self, found: Found<'a>) {
+        let above = match found.finding.problem {
+            Problem::Differs => found.version.as_ref().and_then(version_of),
+            Problem::NewerThanSource { version, .. } => Some(version),
+            _ => None,
+        };
+        self.above = self.above.max(above);
+        self.is_deleted |= found.is_deleted;
+        if !self.fields.iter().any(|field| field.name == found.field.name) {
+            self.fields.push(found.field);
+        }
+        // A sweep takes any other value for an older version.
+        let is_number = matches!(
+            found.version,
+            Some(Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_))
+        );
+        if found.finding.problem == Problem::VersionMissing && is_number {
+            self.invalid.push(found);
+        }
+    }
+
+    async fn copy_again(self, shared: &Shared, source: &Source) -> Result<u64> {
+        for found in &self.invalid {
+            remove_version(shared, found).await?;
+        }
+        let mut copies = 0;
+        match self.above {
+            None => {
+                for field in self.fields {
+                    copies += sweep_field(shared, field, source, None).await?;
+                }
+            }
+            Some(above) => {
+                let raise = query::raise_version(&shared.settings, Some(above));
+                let Some(raised) = change(shared, &self.id, raise, None).await? else {
+                    return Ok(0); // it was deleted, which is a change too
+                };
+                copies += sweep(shared, &raised, None).await?;
+            }
+        }
+        if self.is_deleted {
+            copies += unmark_deleted(shared, &self.id).await?;
+        }
+        Ok(copies)
+    }
+}

@@ -1,0 +1,173 @@
+//! Copies of sources that were changed.
+
+use std::collections::HashSet;
+
+use futures::{StreamExt, stream};
+use mongo_patterns_core::stored::{id_of, value};
+
+use super::event::Check;
+use super::{CONCURRENCY, of_source};
+use crate::form::copy::{Difference, difference};
+use crate::form::document::stored_copies;
+use crate::form::id::canonical;
+use crate::form::source::Source;
+use crate::query::{follow as commands, scan};
+use crate::read::{Invalid, Sources, find_source, find_sources_or, hinted, next_batch};
+use crate::repair::unmark_deleted;
+use crate::repository::prelude::*;
+use crate::results::OnReferences;
+use crate::write::delete::update_of;
+use crate::write::source::change;
+use crate::write::sweep::{sweep, update_copies};
+
+/// How often a source is read again because it was updated while its copies were compared.
+const READS: u32 = 3;
+
+/// Compares sources with their copies, and updates copies that are not current. Does with the references to missing sources
+/// what the rule says. Returns the number of changed documents, for each reference.
+pub(super) async fn correct(shared: &Shared, changed: Vec<(Bson, Check)>, rule: OnReferences) -> Result<u64> {
+    let changed = without_unreferenced(shared, changed).await?;
+    let ids: Vec<Bson> = changed.iter().map(|(id, _)| id.clone()).collect();
+    let sources = &find_sources_or(shared, &ids, Invalid::Skip, None).await?;
+    let corrected = stream::iter(changed)
+        .map(|(id, check)| async move { of_source(correct_one(shared, sources, &id, check, rule).await, &id) });
+    let corrected = corrected.buffer_unordered(CONCURRENCY);
+    corrected
+        .try_fold(0, |sum, copies| async move { Ok(sum + copies) })
+        .await
+}
+
+/// Omits sources that were inserted or deleted, and to which nothing refers: most of them. One round trip for each
+/// reference.
+async fn without_unreferenced(shared: &Shared, changed: Vec<(Bson, Check)>) -> Result<Vec<(Bson, Check)>> {
+    let (whole, mut referenced): (Vec<_>, Vec<_>) =
+        changed.into_iter().partition(|(_, check)| *check == Check::Existence);
+    for whole in whole.chunks(options::BATCH) {
+        let ids: Vec<Bson> = whole.iter().map(|(id, _)| id.clone()).collect();
+        let known: HashSet<String> = ids.iter().map(canonical).collect();
+        let mut found = HashSet::new();
+        for field in &shared.settings.references {
+            let options = options::scan_index(&field.index);
+            let collection = shared.collection_of(field);
+            let rows = send::aggregate_all(None, collection, commands::referenced(field, &ids), options).await;
+            let rows = rows.map_err(|error| hinted(error, &field.index))?;
+            found.extend(rows.iter().map(|row| canonical(&id_of(row))));
+        }
+        // An equal number of another type has another text.
+        let is_exact = found.is_subset(&known);
+        let is_found = |(id, _): &&(Bson, Check)| !is_exact || found.contains(&canonical(id));
+        referenced.extend(whole.iter().filter(is_found).cloned());
+    }
+    Ok(referenced)
+}
+
+async fn correct_one(shared: &Shared, sources: &Sources, id: &Bson, check: Check, rule: OnReferences) -> Result<u64> {
+    let Some(source) = sources.get(id) else {
+        // A source that was only updated has a later change, its deletion.
+        let is_deleted = check == Check::Existence && sources.is_missing(id);
+        return match is_deleted && rule != OnReferences::Restrict {
+            true => release(shared, id, rule).await,
+            false => Ok(0),
+        };
+    };
+    let Some(source) = above_its_copies(shared, source.clone(), check).await? else {
+        return Ok(0);
+    };
+    let mut copies = sweep(shared, &source, None).await?;
+    if check == Check::Existence {
+        copies += unmark_deleted(shared, id).await?;
+    }
+    Ok(copies)
+}
+
+/// Marks the copies of a source that does not exist, or removes the references to it.
+async fn release(shared: &Shared, id: &Bson, rule: OnReferences) -> Result<u64> {
+    let mut copies = 0;
+    for field in &shared.settings.references {
+        copies += update_copies(shared, field, &update_of(field, id, rule), None).await?;
+    }
+    Ok(copies)
+}
+
+/// Raises the version of a source if a copy is newer, or as new and has other values. Returns the newest source; `None` if
+/// it was deleted.
+async fn above_its_copies(shared: &Shared, mut source: Source, check: Check) -> Result<Option<Source>> {
+    for reads in 0.. {
+        let Some(above) = conflicting(shared, &source, check).await? else {
+            break;
+        };
+        let Some(now) = find_source(shared, &source.id, None).await? else {
+            return Ok(None);
+        };
+        // An update of the source since its read explains a newer copy.
+        if now.version > source.version && reads < READS {
+            source = now;
+            continue;
+        }
+        let raise = query::raise_version(&shared.settings, Some(above));
+        return change(shared, &source.id, raise, None).await;
+    }
+    Ok(Some(source))
+}
+
+/// Returns the highest version of the copies that cannot be outdated by the version of their source.
+async fn conflicting(shared: &Shared, source: &Source, check: Check) -> Result<Option<u64>> {
+    let mut newest = None;
+    for field in shared.settings.followed() {
+        newest = newest.max(newest_of(shared, field, source).await?);
+    }
+    if newest.is_some() || check == Check::Version {
+        return Ok(newest);
+    }
+    for field in shared.settings.followed() {
+        if differs(shared, field, source).await? {
+            return Ok(Some(source.version));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the highest version of newer copies. One that is not an integer is rounded down, so the raised version is above
+/// it too.
+async fn newest_of(shared: &Shared, field: &ReferenceField, source: &Source) -> Result<Option<u64>> {
+    let options = options::scan_index(&field.index);
+    let pipeline = commands::newest(&shared.settings, field, source);
+    let rows = send::aggregate_all(None, shared.collection_of(field), pipeline, options).await;
+    let rows = rows.map_err(|error| hinted(error, &field.index))?;
+    let version = |row: &RawDocumentBuf| match value(row, "v")? {
+        Bson::Int32(version) => u64::try_from(version).ok(),
+        Bson::Int64(version) => u64::try_from(version).ok(),
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between two versions
+        Bson::Double(version) => Some(version.floor() as u64),
+        _ => None,
+    };
+    Ok(rows.iter().filter_map(version).max())
+}
+
+/// Returns whether a copy with the version of its source has other values.
+async fn differs(shared: &Shared, field: &ReferenceField, source: &Source) -> Result<bool> {
+    let settings = &shared.settings;
+    let mut options = options::scan(scan::references([field].into_iter()));
+    options.hint = Some(mongodb::options::Hint::Name(field.index.clone()));
+    let found = shared
+        .collection_of(field)
+        .find(commands::as_new(settings, field, source));
+    let named = |error| hinted(CommandError::of_read(error), &field.index);
+    let mut found = found.with_options(options).await.map_err(named)?;
+    let id = canonical(&source.id);
+    let is_own = |copy: &&Document| !field.is_array || copy.get("_id").is_some_and(|own| canonical(own) == id);
+    loop {
+        let batch = next_batch(&mut found).await?;
+        if batch.is_empty() {
+            return Ok(false);
+        }
+        for document in &batch {
+            let document = Document::try_from(document).map_err(CommandError::from)?;
+            let (copies, _) = stored_copies(field, &document);
+            let mut own = copies.into_iter().filter(is_own);
+            if own.any(|copy| difference(settings, field, source, copy) == Some(Difference::Values)) {
+                return Ok(true);
+            }
+        }
+    }
+}
