@@ -86,7 +86,7 @@ async fn the_ids_can_be_in_other_fields() {
             doc! { "_id": 3, "total": 1 },
             // Both forms, of the same source.
             doc! { "_id": 4, "customer": { "_id": 1 }, "customerId": 1.0 },
-            doc! { "_id": 5, "customer": { "_id": 1, "name": "Old", "v": 1_i64 }, "customerId": 1 },
+            doc! { "_id": 5, "customer": { "_id": 1, "name": "Old", "v": 3_i64 }, "customerId": 1 },
             doc! { "_id": 6, "customer": null, "customerId": 1 },
             // The field of the payer is the reference field itself.
             doc! { "_id": 7, "payer": 2 },
@@ -110,7 +110,7 @@ async fn the_ids_can_be_in_other_fields() {
                 doc! { "_id": 2, "products": [] },
                 doc! { "_id": 3, "total": 1 },
                 doc! { "_id": 4, "customer": &copy },
-                doc! { "_id": 5, "customer": { "_id": 1, "name": "Old", "v": 1_i64 } },
+                doc! { "_id": 5, "customer": { "_id": 1, "name": "Old", "v": 3_i64 } },
                 doc! { "_id": 6, "customer": &copy },
                 doc! { "_id": 7, "payer": pen },
             ]

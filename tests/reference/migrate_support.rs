@@ -95,6 +95,6 @@ pub fn names_without_more(db: &TestDatabase) -> Vec<String> {
 /// Updates a source as a repository does whose sweep has found no order, because none has a copy yet.
 pub async fn rename_unnoticed(db: &TestDatabase, customer: i32, name: &str) {
     let update = doc! { "$set": { "name": name }, "$inc": { "v": 1_i64 } };
-    let customer = customers(db).update_one(doc! { "_id": customer }, update);
-    customer.await.unwrap();
+    let filter = doc! { "_id": customer };
+    customers(db).update_one(filter, update).await.unwrap();
 }
