@@ -327,6 +327,17 @@ impl FromReferences<'_> {
     }
 }
 
+/// Matches documents that have the field with the ids, or the reference field.
+pub(crate) fn with_either(one: &BareField<'_>) -> Document {
+    let exists = [&one.bare, &one.field.name].map(|name| doc! { name.as_str(): { "$exists": true } });
+    doc! { "$or": exists.to_vec() }
+}
+
+/// Counts the documents that match, up to one.
+pub(crate) fn any_document(filter: Document) -> [Document; 3] {
+    [doc! { "$match": filter }, doc! { "$limit": 1 }, doc! { "$count": "n" }]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
