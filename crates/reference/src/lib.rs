@@ -117,6 +117,8 @@
 //! | [`sweep`](ReferenceRepository::sweep) | 1 for each 500 sources, and 1 for each reference of an outdated one | the index, and the outdated copies |
 //! | [`verify`](ReferenceRepository::verify), [`repair`](ReferenceRepository::repair) | 2 for each 500 documents | all |
 //! | [`follow`](ReferenceRepository::follow) | 2 for each batch of changes, 2 for each 500 changed documents, 2 for each reference of a changed source | those, and the copies of a source that was changed without its version |
+//! | [`migrate_from_references`](ReferenceRepository::migrate_from_references) | about 10, and 3 for each 1000 documents | all three times, and those to migrate twice more, with their sources three times |
+//! | [`migrate_to_references`](ReferenceRepository::migrate_to_references) | about 7, and 2 for each 1000 documents | all three times, and those to migrate once more, with their sources once |
 //! | [`ensure_indexes`](ReferenceRepository::ensure_indexes) | 3, or 5 the first time | all, to create |
 //!
 //! The first call of a repository that updates or deletes a source has one more for each referring collection, which checks
@@ -168,6 +170,7 @@ pub mod action;
 mod builder;
 mod follow;
 mod form;
+mod migrate;
 mod prelude;
 mod query;
 mod read;
@@ -183,4 +186,7 @@ pub use mongo_patterns_core::Progress;
 pub use reference::Reference;
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::ReferenceRepository;
-pub use results::{Followed, Inserted, OnReferences, SourceDeleted, SourceUpdated, Swept};
+pub use results::{
+    Followed, Inserted, InvalidDocuments, MigratedFromReferences, MigratedToReferences, MigrationPlan, OnReferences,
+    SourceDeleted, SourceUpdated, Swept,
+};

@@ -1,6 +1,10 @@
 //! The results of the calls.
 
+mod migrated;
+
 use mongodb::bson::Timestamp;
+
+pub use self::migrated::{InvalidDocuments, MigratedFromReferences, MigratedToReferences, MigrationPlan};
 
 use crate::prelude::*;
 

@@ -24,6 +24,7 @@ mod operation;
 mod outlier;
 mod reference;
 mod reference_follow;
+mod reference_migrations;
 mod report;
 mod routing;
 mod routing_rules;
@@ -65,6 +66,7 @@ fn table() -> Table {
     table.add::<history_migrations::Migrations>();
     table.add::<reference::Sales>();
     table.add::<reference_follow::Followed>();
+    table.add::<reference_migrations::Migrations>();
     table
 }
 
