@@ -24,6 +24,7 @@ mod output;
 mod plan;
 mod profile;
 mod progress;
+mod reference;
 mod selection;
 mod settings;
 mod shard;
@@ -142,6 +143,7 @@ async fn execute(context: &Context, command: &Command) -> Outcome {
         Command::Subset(pattern) => subset::run(context, pattern).await,
         Command::Embedded(pattern) => embedded::run(context, pattern).await,
         Command::History(pattern) => history::run(context, pattern).await,
+        Command::Reference(pattern) => reference::run(context, pattern).await,
         Command::Load(options) => flat::load(context, options).await,
         Command::Init(options) => init::run(context, options).await,
         Command::Migrations { verb } => migrations::run(context, verb).await,

@@ -1,0 +1,176 @@
+//! The aggregations over the references of a field, as pure functions.
+
+use mongodb::bson::{Bson, Document, doc};
+
+/// A field with references, or with ids of sources.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Field<'a> {
+    pub(super) name: &'a str,
+    /// The field with ids of sources, if it is another one.
+    pub(super) ids: Option<&'a str>,
+    pub(super) is_snapshot: bool,
+    /// The field of the version.
+    pub(super) version: &'a str,
+    pub(super) sources: &'a str,
+}
+
+/// The sources by their number of references. The row with `other: true` counts values that are not references.
+pub(super) fn by_references(field: &Field<'_>, sample: Option<u32>) -> Vec<Document> {
+    let mut stages = references(field, sample);
+    stages.extend([
+        doc! { "$group": {
+            "_id": { "i": "$i", "v": "$v", "k": "$k", "x": "$x" },
+            "n": { "$sum": 1 },
+            "b": { "$sum": "$b" },
+            "d": { "$sum": "$d" },
+        } },
+        doc! { "$group": {
+            "_id": "$_id.i",
+            "n": { "$sum": "$n" },
+            "d": { "$sum": "$d" },
+            "r": { "$push": { "v": "$_id.v", "k": "$_id.k", "x": "$_id.x", "n": "$n", "b": "$b" } },
+        } },
+        doc! { "$lookup": {
+            "from": field.sources,
+            "let": { "i": "$_id" },
+            "pipeline": [
+                { "$match": { "$expr": { "$eq": ["$_id", "$$i"] } } },
+                { "$project": { "v": format!("${}", field.version) } },
+            ],
+            "as": "s",
+        } },
+        doc! { "$project": {
+            "n": 1,
+            "d": 1,
+            "r": 1,
+            "f": { "$cond": [{ "$eq": ["$s", []] }, 0, 1] },
+            "v": { "$ifNull": [{ "$arrayElemAt": ["$s.v", 0] }, 0] },
+        } },
+    ]);
+    let number = |condition: Document, of: &str| {
+        let chosen = doc! { "$cond": [condition, of, 0] };
+        doc! { "$sum": { "$map": { "input": "$r", "as": "r", "in": chosen } } }
+    };
+    let is_copy = doc! { "$eq": ["$$r.k", COPY] };
+    let is_found = doc! { "$eq": ["$f", 1] };
+    let stale = match field.is_snapshot {
+        true => doc! { "$literal": 0 },
+        false => number(doc! { "$and": [&is_copy, &is_found, { "$lt": ["$$r.v", "$v"] }] }, "$$r.n"),
+    };
+    stages.extend([
+        doc! { "$project": {
+            "n": 1,
+            "d": 1,
+            "f": 1,
+            "copies": number(is_copy, "$$r.n"),
+            "b": { "$sum": "$r.b" },
+            "stale": stale,
+            "dangling": number(doc! { "$and": [{ "$eq": ["$f", 0] }, { "$not": ["$$r.x"] }] }, "$$r.n"),
+            "updates": { "$cond": [is_found, { "$multiply": ["$n", "$v"] }, 0] },
+        } },
+        doc! { "$group": {
+            "_id": { "n": "$n", "other": { "$eq": ["$_id", null] } },
+            "sources": { "$sum": 1 },
+            "found": { "$sum": "$f" },
+            "copies": { "$sum": "$copies" },
+            "bytes": { "$sum": "$b" },
+            "document_bytes": { "$sum": "$d" },
+            "stale": { "$sum": "$stale" },
+            "dangling": { "$sum": "$dangling" },
+            "updates": { "$sum": "$updates" },
+            "source": { "$min": "$_id" },
+        } },
+        doc! { "$sort": { "_id.n": 1 } },
+    ]);
+    stages
+}
+
+/// The sources of a sample of documents by their number of references in all documents, which an index on `path` counts.
+pub(super) fn sampled(field: &Field<'_>, collection: &str, path: &str, sample: u32) -> Vec<Document> {
+    let mut stages = references(field, Some(sample));
+    stages.extend([
+        doc! { "$match": { "i": { "$ne": null } } },
+        doc! { "$group": { "_id": "$i", "hits": { "$sum": 1 } } },
+        doc! { "$lookup": { "from": collection, "localField": "_id", "foreignField": path, "as": "g" } },
+        doc! { "$unwind": "$g" },
+        doc! { "$group": { "_id": "$_id", "hits": { "$first": "$hits" }, "n": { "$sum": 1 } } },
+        doc! { "$group": { "_id": "$n", "hits": { "$sum": "$hits" }, "source": { "$min": "$_id" } } },
+        doc! { "$sort": { "_id": 1 } },
+    ]);
+    stages
+}
+
+const COPY: &str = "copy";
+
+/// One row for each reference: `i` its id, or null for another value, `k` its kind, `v` its version, `x` whether its source
+/// was deleted, and the bytes of the copy and of the document.
+fn references(field: &Field<'_>, sample: Option<u32>) -> Vec<Document> {
+    let path = |name: &str| format!("${name}");
+    let present = |name: &str| doc! { name: { "$ne": null } };
+    let mut is_present = vec![present(field.name)];
+    is_present.extend(field.ids.map(present));
+    let value: Bson = match field.ids {
+        Some(ids) => doc! { "$ifNull": [path(field.name), path(ids)] }.into(),
+        None => path(field.name).into(),
+    };
+    let is_id = |value: &str| {
+        let others = ["missing", "null", "array", "undefined", "regex"];
+        doc! { "$not": [{ "$in": [{ "$type": value }, others.as_slice()] }] }
+    };
+    let is_copy = doc! { "$and": [{ "$eq": [{ "$type": "$r" }, "object"] }, is_id("$r._id")] };
+    let is_bare = doc! { "$and": [{ "$ne": [{ "$type": "$r" }, "object"] }, is_id("$r")] };
+    let is_kind_copy = doc! { "$eq": ["$k", COPY] };
+    let kind = doc! { "$switch": {
+        "branches": [{ "case": is_copy, "then": COPY }, { "case": is_bare, "then": "id" }],
+        "default": "other",
+    } };
+    let id = doc! { "$switch": {
+        "branches": [{ "case": &is_kind_copy, "then": "$r._id" }, { "case": { "$eq": ["$k", "id"] }, "then": "$r" }],
+        "default": null,
+    } };
+    let mut stages = Vec::new();
+    stages.extend(sample.map(|documents| doc! { "$sample": { "size": i64::from(documents) } }));
+    stages.extend([
+        doc! { "$match": { "$or": is_present } },
+        doc! { "$project": { "_id": 0, "d": { "$bsonSize": "$$ROOT" }, "r": value } },
+        doc! { "$unwind": "$r" },
+        doc! { "$addFields": { "k": kind } },
+        doc! { "$project": {
+            "k": 1,
+            "d": 1,
+            "i": id,
+            "v": { "$cond": [&is_kind_copy, format!("$r.{}", field.version), null] },
+            "x": { "$and": [&is_kind_copy, { "$eq": ["$r.deleted", true] }] },
+            "b": { "$cond": [&is_kind_copy, { "$bsonSize": "$r" }, 0] },
+        } },
+    ]);
+    stages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_in_another_field_count_where_there_is_no_reference() {
+        let mut field = Field {
+            name: "customer",
+            ids: Some("customerId"),
+            is_snapshot: false,
+            version: "v",
+            sources: "customers",
+        };
+        let stages = by_references(&field, Some(10));
+        assert_eq!(stages[0], doc! { "$sample": { "size": 10_i64 } });
+        assert_eq!(
+            stages[1],
+            doc! { "$match": { "$or": [{ "customer": { "$ne": null } }, { "customerId": { "$ne": null } }] } }
+        );
+        let value = stages[2].get_document("$project").unwrap().get("r").unwrap();
+        assert_eq!(value, &doc! { "$ifNull": ["$customer", "$customerId"] }.into());
+        field.ids = None;
+        let stages = by_references(&field, None);
+        assert_eq!(stages[0], doc! { "$match": { "$or": [{ "customer": { "$ne": null } }] } });
+        assert_eq!(stages[1].get_document("$project").unwrap().get_str("r").unwrap(), "$customer");
+    }
+}
