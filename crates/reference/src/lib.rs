@@ -164,6 +164,7 @@
 pub mod action;
 mod builder;
 mod form;
+mod migrate;
 mod prelude;
 mod query;
 mod read;
@@ -179,4 +180,7 @@ pub use mongo_patterns_core::Progress;
 pub use reference::Reference;
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::ReferenceRepository;
-pub use results::{Inserted, OnReferences, SourceDeleted, SourceUpdated, Swept};
+pub use results::{
+    Inserted, InvalidDocuments, MigratedFromReferences, MigratedToReferences, MigrationPlan, OnReferences,
+    SourceDeleted, SourceUpdated, Swept,
+};

@@ -1,5 +1,9 @@
 //! The results of the calls.
 
+mod migrated;
+
+pub use migrated::{InvalidDocuments, MigratedFromReferences, MigratedToReferences, MigrationPlan};
+
 use crate::prelude::*;
 
 /// The result of an insert.

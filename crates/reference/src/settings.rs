@@ -1,5 +1,6 @@
 //! The checked settings.
 
+pub(crate) mod bare;
 pub(crate) mod copied;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,191 @@
+use super::prelude::*;
+use crate::migrate::CHUNK;
+use crate::migrate::from_references::FromReferences;
+use crate::settings::bare::FieldNames;
+
+impl<D, S> ReferenceRepository<D, S> {
+    /// Migrates from references: documents with the ids of their sources alone get copies of the sources, in the form that
+    /// [`insert`](Self::insert) stores. The server does the work; only ids pass through the client.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_reference::ReferenceRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// // { _id: 1, customerId: 456 } becomes { _id: 1, customer: { _id: 456, name: "Ann", v: 3 } }
+    /// let plan = orders.migrate_from_references().from_field("customer", "customerId").plan().await?;
+    /// println!("{} orders, by {} commands", plan.documents, plan.commands.len()); // nothing is written yet
+    /// let migrated = orders.migrate_from_references().from_field("customer", "customerId").await?;
+    /// println!("{} orders", migrated.documents);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It migrates all reference fields of the repository's own documents at once. The ids are in the [reference
+    /// field](crate::ReferenceRepositoryBuilder::reference_field) itself, or in [another
+    /// field](MigrateFromReferences::from_field), which the same write removes:
+    ///
+    /// | before | after |
+    /// |---|---|
+    /// | `customer: 456` | `customer: { _id: 456, name, v }` |
+    /// | `customer: { _id: 456 }`, with or without other fields | the same, and these fields after the copy |
+    /// | `products: [1, { _id: 2, quantity: 5 }]`, an array | `products: [{ _id: 1, name, v }, { _id: 2, name, v, quantity: 5 }]` |
+    /// | `customerId: 456` | `customer: { _id: 456, name, v }` as the last field |
+    /// | `customerId: null` | without the field, and without a reference |
+    ///
+    /// References with a version, or with `deleted: true`, are extended already and stay. So do documents with a missing
+    /// or null reference. A document without an `_id` in the reference field is the id of a source itself.
+    ///
+    /// The migration also creates the [indexes](Self::indexes), and stores the settings in the
+    /// [catalog](mongo_patterns_core::catalog).
+    ///
+    /// # Requirements
+    /// Stop the programs that write references in the old form: all documents must be written by repositories, which write
+    /// the new one. Do not delete sources until it returns: [`delete_source`](Self::delete_source) does not find references
+    /// in the old form. With ids in another field, do not change the references of documents that are not migrated yet.
+    ///
+    /// Concurrent updates of sources, inserts of documents by repositories, and changes of other fields are safe.
+    ///
+    /// # Guarantees
+    /// Idempotent: after an interruption, run it again until it returns. Each document gets all its copies at once, and only
+    /// if its references are still those that the server has read. When it has returned, every copy that it wrote is
+    /// current: it reads the sources of a chunk again after it has written the copies, as [`insert`](Self::insert) does. A
+    /// migration that resumes also [sweeps](Self::sweep) all copies, because the interrupted one may not have come to
+    /// this read.
+    ///
+    /// A source that is deleted nevertheless, between the two reads, leaves a copy with `deleted: true`.
+    ///
+    /// # Cost
+    /// About ten round trips, and three for each chunk. The server reads all documents three times: to check them, to
+    /// migrate them, and to check that none is left. It reads each source of a document three times, by id. Sources that
+    /// were updated in between cost one round trip, and one for each reference.
+    ///
+    /// # Cancel safety
+    /// It stops between two commands, and the server may still execute the last one. Each document is migrated or
+    /// unchanged. Copies of the last chunk can be outdated, if their sources were updated concurrently. Call it again: it
+    /// resumes.
+    ///
+    /// # Errors
+    /// With nothing written, and with a [document](mongo_patterns_core::Error::document_id) as an example, unless they are
+    /// [skipped](MigrateFromReferences::skip_invalid):
+    ///
+    /// - [`InvalidItemId`]: a reference is not an id, or an array refers to one source twice.
+    /// - [`NotFound`]: a source does not exist.
+    /// - [`TargetNotEmpty`]: the reference field has another value, or refers to other sources than the field of the ids.
+    /// - [`Corrupt`]: the field of an array is not an array, or the version of a source is not an integer from 0.
+    /// - [`TooLarge`]: a document would exceed 16 MiB.
+    ///
+    /// Also with nothing written:
+    ///
+    /// - [`Configuration`]: the field of the ids is not a plain field.
+    /// - [`InvalidArgument`]: there is no such reference field; the field of the ids is one of another reference; the server
+    ///   refuses the filter; the chunk size or the rate is 0; or an unfinished migration has other settings.
+    /// - [`Unsupported`]: the server is older than MongoDB 5.0.
+    /// - Those of [`ensure_indexes`](Self::ensure_indexes).
+    ///
+    /// With the migration unfinished; run it again:
+    ///
+    /// - [`CountMismatch`]: at the end there are documents in the old form, because another program wrote them.
+    /// - [`Contention`]: another call has taken the migration over.
+    /// - [`DuplicateKey`]: a unique index of your own refused a document.
+    /// - Those of the driver.
+    pub fn migrate_from_references(&self) -> MigrateFromReferences<'_> {
+        MigrateFromReferences {
+            shared: self.shared(),
+            fields: FieldNames::default(),
+            chunk_documents: CHUNK,
+            rate: None,
+            filter: Document::new(),
+            skipped: None,
+            on_progress: None,
+        }
+    }
+}
+
+action! {
+    /// Migrates from references; returned by [`ReferenceRepository::migrate_from_references`].
+    pub struct MigrateFromReferences<'a> {
+        shared: &'a Shared,
+        fields: FieldNames,
+        chunk_documents: u64,
+        rate: Option<u64>,
+        filter: Document,
+        skipped: Option<Collection<RawDocumentBuf>>,
+    }
+    with on_progress;
+    "migrate_from_references" => MigratedFromReferences
+}
+
+mongo_patterns_core::setters! {
+    for MigrateFromReferences<'a>:
+
+    /// Sets how many documents one command migrates; 1000 by default.
+    chunk_documents(documents: u64) => chunk_documents = documents;
+
+    /// Sets the most documents per second, by pauses between chunks, which then have at most the documents of one second.
+    rate(documents: u64) => rate = Some(documents);
+
+    /// Migrates only the documents that match a filter, which compares strings by their bytes. The others stay as they are.
+    /// All calls of one migration need the same filter.
+    filter(filter: Document) => filter = filter;
+}
+
+impl<'a> MigrateFromReferences<'a> {
+    /// Sets the field that has the id of the source, or the array of ids, for one reference field: `customerId` for
+    /// `customer`. By default the ids are in the reference field itself. The migration removes it.
+    pub fn from_field(mut self, reference: impl Into<String>, field: impl Into<String>) -> Self {
+        self.fields.add(reference.into(), field.into());
+        self
+    }
+
+    /// Skips invalid documents, for one of the reasons of [`InvalidDocuments`]. By default they are refused, with nothing
+    /// written.
+    ///
+    /// The server lists each of them in this collection, before the first chunk: the `_id`, the `reason`, and the names of
+    /// `source` and `target`, which are both that of the documents. Another run replaces the list. The collection must be of
+    /// the same database, and empty or the list of this migration. Skipped documents stay as they are.
+    pub fn skip_invalid<T: Send + Sync>(mut self, list: &Collection<T>) -> Self {
+        self.skipped = Some(list.clone_with_type());
+        self
+    }
+
+    /// Plans the migration: runs its checks, and lists every command that it would send. Writes nothing.
+    ///
+    /// # Cost
+    /// About six round trips, and one for each 1000 documents. The server reads the documents twice, and their sources
+    /// once. This process holds the ids of the documents.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
+    /// # Errors
+    /// Those of the migration with nothing written.
+    pub fn plan(self) -> action::ActionFuture<'a, MigrationPlan> {
+        let call = self.shared.operation("migrate_from_references");
+        action::run(call, move |_| async move {
+            let mut steps = Steps::plan();
+            let migrated = self.migration()?.execute(&mut steps, Reporter::default()).await?;
+            Ok(MigrationPlan {
+                documents: migrated.documents,
+                skipped: migrated.skipped,
+                commands: steps.into_commands(),
+            })
+        })
+    }
+
+    fn migration(&self) -> Result<FromReferences<'a>> {
+        Ok(FromReferences {
+            shared: self.shared,
+            fields: self.fields.checked(&self.shared.settings)?,
+            chunk_documents: self.chunk_documents,
+            rate: self.rate,
+            filter: self.filter.clone(),
+            skipped: self.skipped.clone(),
+        })
+    }
+
+    async fn execute(self) -> Result<MigratedFromReferences> {
+        let migration = self.migration()?;
+        let reporter = Reporter::new(self.on_progress);
+        migration.execute(&mut Steps::run(), reporter).await
+    }
+}

@@ -1,0 +1,160 @@
+use super::prelude::*;
+use crate::migrate::CHUNK;
+use crate::migrate::to_references::{Dropped, ToReferences};
+use crate::settings::bare::FieldNames;
+
+impl<D, S> ReferenceRepository<D, S> {
+    /// Migrates to references: drops the copies, and keeps the ids of the sources alone. The reverse of
+    /// [`migrate_from_references`](Self::migrate_from_references). The server does the work; only the ids of the documents
+    /// pass through the client.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_reference::ReferenceRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// // { _id: 1, customer: { _id: 456, name: "Ann", v: 3 } } becomes { _id: 1, customerId: 456 }
+    /// let migrated = orders.migrate_to_references().to_field("customer", "customerId").await?;
+    /// println!("{} orders", migrated.documents);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It migrates all reference fields of the repository's own documents at once. An id replaces its reference, or is
+    /// stored in [another field](MigrateToReferences::to_field) by the write that removes the reference field. Documents
+    /// with a missing or null reference have none afterwards, and ids alone stay.
+    ///
+    /// It drops nothing that is stored nowhere else. So it refuses references with fields of their own, such as a quantity,
+    /// and, unless you [allow](MigrateToReferences::drop_snapshots) [it](MigrateToReferences::drop_deleted), snapshots, and
+    /// copies whose source does not exist.
+    ///
+    /// The indexes and the entry in the [catalog](mongo_patterns_core::catalog) stay.
+    ///
+    /// # Requirements
+    /// Stop the programs that insert documents or change references through repositories, and do not delete sources until
+    /// it returns. Concurrent updates of sources, and changes of other fields, are safe.
+    ///
+    /// # Guarantees
+    /// Idempotent: after an interruption, run it again until it returns. Each document is migrated at once.
+    ///
+    /// # Cost
+    /// About eight round trips, and two for each chunk. The server reads all documents three times, and each source of a
+    /// document once, by id.
+    ///
+    /// # Cancel safety
+    /// It stops between two commands, and the server may still execute the last one. Each document is migrated or
+    /// unchanged. Call it again: it resumes.
+    ///
+    /// # Errors
+    /// With nothing written, and with a [document](mongo_patterns_core::Error::document_id) as an example:
+    ///
+    /// - [`NotMigrated`]: references have fields of their own, the copies are snapshots, or the source of a copy does not
+    ///   exist.
+    /// - [`Corrupt`]: a reference field has another value than references.
+    /// - [`TargetNotEmpty`]: the field for the ids has another value.
+    /// - [`InvalidItemId`]: the id of a source is a document with an `_id`, which is not distinguished from a reference.
+    ///
+    /// Also with nothing written:
+    ///
+    /// - [`Configuration`]: the field for the ids is not a plain field.
+    /// - [`InvalidArgument`]: there is no such reference field; the field for the ids is one of another reference; the chunk
+    ///   size or the rate is 0; or an unfinished migration has other settings.
+    /// - [`SettingsMismatch`]: the catalog has other settings.
+    /// - [`Unsupported`]: the server is older than MongoDB 5.0.
+    ///
+    /// With the migration unfinished; run it again:
+    ///
+    /// - [`CountMismatch`]: at the end there are documents with copies, because another program wrote them.
+    /// - [`Contention`]: another call has taken the migration over.
+    /// - [`DuplicateKey`]: a unique index of your own refused a document.
+    /// - Those of the driver.
+    pub fn migrate_to_references(&self) -> MigrateToReferences<'_> {
+        MigrateToReferences {
+            shared: self.shared(),
+            fields: FieldNames::default(),
+            chunk_documents: CHUNK,
+            rate: None,
+            dropped: Dropped::default(),
+            on_progress: None,
+        }
+    }
+}
+
+action! {
+    /// Migrates to references; returned by [`ReferenceRepository::migrate_to_references`].
+    pub struct MigrateToReferences<'a> {
+        shared: &'a Shared,
+        fields: FieldNames,
+        chunk_documents: u64,
+        rate: Option<u64>,
+        dropped: Dropped,
+    }
+    with on_progress;
+    "migrate_to_references" => MigratedToReferences
+}
+
+mongo_patterns_core::setters! {
+    for MigrateToReferences<'a>:
+
+    /// Sets how many documents one command migrates; 1000 by default.
+    chunk_documents(documents: u64) => chunk_documents = documents;
+
+    /// Sets the most documents per second, by pauses between chunks, which then have at most the documents of one second.
+    rate(documents: u64) => rate = Some(documents);
+
+    /// Drops also copies that may be the last ones: those with `deleted: true`, and those whose source does not exist. Their
+    /// ids stay.
+    drop_deleted() => dropped.deleted = true;
+
+    /// Drops also [snapshots](crate::Reference::snapshot), such as the price that was paid, which no source has. Their ids
+    /// stay.
+    drop_snapshots() => dropped.snapshots = true;
+}
+
+impl<'a> MigrateToReferences<'a> {
+    /// Sets the field for the id of the source, or for the array of ids, for one reference field: `customerId` for
+    /// `customer`. By default the ids stay in the reference field itself. The migration removes the reference field then.
+    pub fn to_field(mut self, reference: impl Into<String>, field: impl Into<String>) -> Self {
+        self.fields.add(reference.into(), field.into());
+        self
+    }
+
+    /// Plans the migration: runs its checks, and lists every command that it would send. Writes nothing.
+    ///
+    /// # Cost
+    /// About four round trips, and one for each 1000 documents. The server reads the documents twice, and their sources
+    /// once. This process holds the ids of the documents.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
+    /// # Errors
+    /// Those of the migration with nothing written.
+    pub fn plan(self) -> action::ActionFuture<'a, MigrationPlan> {
+        let call = self.shared.operation("migrate_to_references");
+        action::run(call, move |_| async move {
+            let mut steps = Steps::plan();
+            let migrated = self.migration()?.execute(&mut steps, Reporter::default()).await?;
+            Ok(MigrationPlan {
+                documents: migrated.documents,
+                skipped: InvalidDocuments::default(),
+                commands: steps.into_commands(),
+            })
+        })
+    }
+
+    fn migration(&self) -> Result<ToReferences<'a>> {
+        Ok(ToReferences {
+            shared: self.shared,
+            fields: self.fields.checked(&self.shared.settings)?,
+            chunk_documents: self.chunk_documents,
+            rate: self.rate,
+            dropped: self.dropped,
+        })
+    }
+
+    async fn execute(self) -> Result<MigratedToReferences> {
+        let migration = self.migration()?;
+        let reporter = Reporter::new(self.on_progress);
+        migration.execute(&mut Steps::run(), reporter).await
+    }
+}
