@@ -42,7 +42,7 @@ pub(crate) async fn settings_of(context: &Context, collection: &str) -> Result<S
     // Its own entry is preferred to one that names it.
     let is_own = |entry: &Document| {
         let id = entry.get_document("_id");
-        id.is_ok_and(|id| id.get_str("collection") == Ok(collection))
+        id.is_ok_and(|id| id.get_str("collection").is_ok_and(|name| name == collection))
     };
     entries.sort_by_key(|entry| !is_own(entry));
     let mut stored = Stored {

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::failure::{Exit, Failure};
-use crate::settings::{BucketSettings, EmbeddedSettings, HistorySettings, OutlierSettings, ReferenceSettings, SubsetSettings};
+use crate::settings::{
+    BucketSettings, EmbeddedSettings, HistorySettings, OutlierSettings, ReferenceSettings, SubsetSettings,
+};
 
 /// The profile that is read if no option names one.
 pub(crate) const FILE: &str = "mongo-patterns.toml";

@@ -1,7 +1,7 @@
 //! The commands of the reference pattern.
 
 mod check;
-mod missing;
+mod migrate;
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use mongodb::bson::{Document, RawDocumentBuf};
 use crate::analyze::reference as analysis;
 use crate::args::{Reference, ReferenceVerb};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::load::{self, DocumentShape, LoadOptions, ReferringDocuments};
+use crate::load::{self, DocumentShape, ReferringDocuments};
 use crate::profile::overlay;
 use crate::settings::references::{self, ReferenceField};
 use crate::settings::{ReferenceSettings, check_different, need};
-use crate::{Context, catalog, indexes, shard};
+use crate::{Context, catalog, indexes, plan, shard};
 
 const PATTERN: &str = "reference";
 
@@ -25,10 +25,11 @@ type Documents = ReferenceRepository<Document, Document>;
 pub(crate) async fn run(context: &Context, pattern: &Reference) -> Outcome {
     let settings = overlay(context.profile.reference.as_ref(), &pattern.settings)?;
     let settings = catalog::complete(context, settings).await?;
+    let names = collections(&settings)?;
     let references = references::all(&settings)?;
     let work = Work {
         context,
-        documents: repository(context, &settings, &references)?,
+        documents: repository(context, names, &settings, &references)?,
         references,
     };
     work.check_collections(&pattern.verb).await?;
@@ -42,14 +43,26 @@ pub(crate) async fn run(context: &Context, pattern: &Reference) -> Outcome {
             };
             analysis::run(context, &of, options).await
         }
-        ReferenceVerb::Plan(_) | ReferenceVerb::Migrate { .. } => unimplemented!(),
+        ReferenceVerb::Plan(options) => {
+            let planned = work.plan(options).await?;
+            plan::print(context.output, &context.database, &planned.commands)
+        }
+        ReferenceVerb::Migrate { options, dry_run } if dry_run.dry_run => work.dry_run(options).await,
+        ReferenceVerb::Migrate { options, .. } => work.migrate(options).await,
         ReferenceVerb::Verify => work.verify().await,
         ReferenceVerb::Repair(options) => work.repair(*options).await,
         ReferenceVerb::Sweep { source } => work.sweep(source.as_deref()).await,
         ReferenceVerb::Shard(options) => {
             let ensure = options.ids(work.documents.ensure_sharded())?;
             let choices = work.documents.shard_keys();
-            shard::run(context, ("reference shard", work.namespace()), ensure, &choices, options).await
+            shard::run(
+                context,
+                ("reference shard", work.namespace()),
+                ensure,
+                &choices,
+                options,
+            )
+            .await
         }
         ReferenceVerb::Indexes(create) if create.create => {
             let ensured = indexes::create(work.documents.ensure_indexes(), *create).await?;
@@ -57,7 +70,7 @@ pub(crate) async fn run(context: &Context, pattern: &Reference) -> Outcome {
         }
         ReferenceVerb::Indexes(_) => work.indexes().await,
         ReferenceVerb::Load(options) => {
-            let documents = repository::<RawDocumentBuf>(context, &settings, &work.references)?;
+            let documents = repository::<RawDocumentBuf>(context, names, &settings, &work.references)?;
             let shape = Arc::new(DocumentShape::new(None));
             load::run(context, &ReferringDocuments(documents), shape, options).await
         }
@@ -77,7 +90,9 @@ impl Work<'_> {
         if matches!(verb, ReferenceVerb::Indexes(_) | ReferenceVerb::Shard(_)) {
             return Ok(());
         }
-        self.context.must_exist(self.documents.sources_collection().name()).await?;
+        self.context
+            .must_exist(self.documents.sources_collection().name())
+            .await?;
         if matches!(verb, ReferenceVerb::Load(_)) {
             return Ok(());
         }
@@ -90,7 +105,11 @@ impl Work<'_> {
     /// Returns the referring collections, that of the repository's documents first.
     fn collections(&self) -> Vec<&str> {
         let mut collections = vec![self.documents.collection().name()];
-        for collection in self.references.iter().filter_map(|reference| reference.collection.as_deref()) {
+        for collection in self
+            .references
+            .iter()
+            .filter_map(|reference| reference.collection.as_deref())
+        {
             if !collections.contains(&collection) {
                 collections.push(collection);
             }
@@ -115,17 +134,23 @@ impl Work<'_> {
     }
 }
 
+/// Returns the names of the collection and of that of the sources.
+fn collections(settings: &ReferenceSettings) -> Result<[&str; 2], Failure> {
+    let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
+    let sources = need(settings.source_collection.as_ref(), PATTERN, "source_collection")?;
+    check_different(["--collection", "--source-collection"], [collection, sources])?;
+    Ok([collection, sources])
+}
+
 fn repository<D>(
     context: &Context,
+    [collection, sources]: [&str; 2],
     settings: &ReferenceSettings,
     references: &[ReferenceField],
 ) -> Result<ReferenceRepository<D, Document>, Failure> {
     if let Some(field) = &settings.version_field {
         FieldName::new(field.as_str()).map_err(|error| Failure::usage(format!("--version-field: {error}")))?;
     }
-    let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
-    let sources = need(settings.source_collection.as_ref(), PATTERN, "source_collection")?;
-    check_different(["--collection", "--source-collection"], [collection, sources])?;
     let of = |name: &str| context.database.collection::<Document>(name);
     let builder = ReferenceRepository::builder(of(collection), of(sources));
     let mut builder = match &settings.version_field {

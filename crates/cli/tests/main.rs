@@ -17,6 +17,7 @@ mod migrations;
 mod others;
 mod plans;
 mod read_only;
+mod reference;
 mod router;
 mod secure;
 mod shard;

@@ -5,7 +5,6 @@ mod print;
 mod query;
 
 use futures::TryStreamExt;
-use mongo_patterns_core::FieldName;
 use mongo_patterns_outlier::{Analysis, ListLength};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
@@ -171,7 +170,13 @@ async fn of_sample(
         measured.largest = row.get("source").cloned();
         add(&mut measured.analysis, length, sources);
     }
-    let all = |sampled: u64| if sampled == 0 { 0 } else { scaled(sampled, documents, read) };
+    let all = |sampled: u64| {
+        if sampled == 0 {
+            0
+        } else {
+            scaled(sampled, documents, read)
+        }
+    };
     measured.sources_found = scaled(found.0, measured.analysis.documents, found.1);
     for number in [
         &mut measured.copies,

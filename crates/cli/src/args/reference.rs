@@ -70,9 +70,15 @@ pub(crate) struct ReferenceMigration {
     /// With --back: the field for the ids of a reference, if it is another one, as those of --from-field.
     #[arg(long, value_name = "FIELDS", value_delimiter = ',', requires = "back")]
     pub(crate) to_field: Option<Vec<String>>,
-    /// The approximate number of documents in a chunk.
-    #[arg(long, value_name = "DOCUMENTS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) chunk_documents: Option<u64>,
+    /// With --back: drops also copies whose source was deleted or does not exist, which nothing else stores.
+    #[arg(long, requires = "back")]
+    pub(crate) drop_deleted: bool,
+    /// With --back: drops also snapshots, such as the price that was paid, which nothing else stores.
+    #[arg(long, requires = "back")]
+    pub(crate) drop_snapshots: bool,
+    /// The number of documents in a chunk.
+    #[arg(long, value_name = "DOCUMENTS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) chunk_documents: u64,
     /// The most documents per second, by pauses between chunks.
     #[arg(long, value_name = "DOCUMENTS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate: Option<u64>,

@@ -42,14 +42,19 @@ pub(super) async fn find(
         return Ok(());
     }
     let names = context.database.list_collection_names().await?;
-    let names = names.iter().filter(|name| *name != collection && *name != catalog::COLLECTION);
+    let names = names
+        .iter()
+        .filter(|name| *name != collection && *name != catalog::COLLECTION);
     let mut found: Option<(String, String, Vec<ReferenceField>)> = None;
     for candidate in &candidates {
         let mut names: Vec<&String> = names.clone().collect();
         // `customer` is probably a copy of one of `customers`.
         names.sort_by_key(|name| !name.to_lowercase().starts_with(&candidate.field.to_lowercase()));
         for name in names {
-            if found.as_ref().is_some_and(|(sources, version, _)| sources != name || *version != candidate.version) {
+            if found
+                .as_ref()
+                .is_some_and(|(sources, version, _)| sources != name || *version != candidate.version)
+            {
                 continue;
             }
             let sources = sources(context, name, candidate).await?;
@@ -86,7 +91,7 @@ fn candidates(documents: &[Document], indexes: &[Document]) -> Vec<Candidate> {
             None => (VERSION.to_owned(), false),
         };
         let is_copy = |copy: &Document| {
-            let is_version = |value| matches!(value, Some(Bson::Int32(_) | Bson::Int64(_)));
+            let is_version = |value: Option<&Bson>| matches!(value, Some(Bson::Int32(_) | Bson::Int64(_)));
             copy.contains_key("_id") && is_version(copy.get(&version))
         };
         copies.iter().all(is_copy).then(|| Candidate {
@@ -111,7 +116,12 @@ fn index_of(field: &str, indexes: &[Document]) -> Option<Option<String>> {
 
 /// Reads the sources of some copies.
 async fn sources(context: &Context, name: &str, candidate: &Candidate) -> Result<Vec<Document>, Failure> {
-    let ids: Vec<&Bson> = candidate.copies.iter().take(LOOKED_UP).filter_map(|copy| copy.get("_id")).collect();
+    let ids: Vec<&Bson> = candidate
+        .copies
+        .iter()
+        .take(LOOKED_UP)
+        .filter_map(|copy| copy.get("_id"))
+        .collect();
     let conditions: Vec<Document> = ids.iter().map(|id| doc! { "_id": { "$eq": id } }).collect();
     let collection = context.database.collection::<Document>(name);
     let found = collection.find(doc! { "$or": conditions }).await;
@@ -158,13 +168,7 @@ fn paths(path: String, copied: &Bson, source: Option<&Bson>, found: &mut BTreeSe
     }
 }
 
-fn suggest(
-    seen: &mut Inspection,
-    collection: &str,
-    sources: String,
-    version: String,
-    references: Vec<ReferenceField>,
-) {
+fn suggest(seen: &mut Inspection, collection: &str, sources: String, version: String, references: Vec<ReferenceField>) {
     let mut references = references.into_iter();
     let Some(first) = references.next() else { return };
     seen.notes.push(format!(
@@ -173,7 +177,9 @@ fn suggest(
     ));
     seen.notes
         .push("fields that have another name in the copy are not found: add them to `copy`".to_owned());
-    let further: Vec<String> = references.filter_map(|reference| serde_json::to_string(&reference).ok()).collect();
+    let further: Vec<String> = references
+        .filter_map(|reference| serde_json::to_string(&reference).ok())
+        .collect();
     seen.profile.reference = Some(ReferenceSettings {
         collection: Some(collection.to_owned()),
         source_collection: Some(sources),
@@ -193,15 +199,21 @@ mod tests {
     use super::*;
 
     fn orders() -> Vec<Document> {
-        let copy = |id: i32| doc! { "_id": id, "name": "Ann", "address": { "city": "Dublin" }, "v": 1_i64, "note": "x" };
-        (0..9).map(|n| doc! { "_id": n, "customer": copy(n % 3), "address": { "_id": n } }).collect()
+        let copy =
+            |id: i32| doc! { "_id": id, "name": "Ann", "address": { "city": "Dublin" }, "v": 1_i64, "note": "x" };
+        (0..9)
+            .map(|n| doc! { "_id": n, "customer": copy(n % 3), "address": { "_id": n } })
+            .collect()
     }
 
     #[test]
     fn documents_with_an_id_and_a_version_are_copies() {
         let found = candidates(&orders(), &[]);
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].field.as_str(), found[0].is_array, found[0].is_snapshot), ("customer", false, false));
+        assert_eq!(
+            (found[0].field.as_str(), found[0].is_array, found[0].is_snapshot),
+            ("customer", false, false)
+        );
         let index = doc! { "key": { "customer._id": 1 } };
         assert!(candidates(&orders(), &[index])[0].is_snapshot);
         let other = doc! { "key": { "customer._id": 1, "customer.version": 1 } };

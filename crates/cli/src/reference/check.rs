@@ -150,8 +150,14 @@ impl Work<'_> {
             ("source_id", finding.source_id.as_ref().map_or(json!(null), to_json)),
             ("problem", json!(variant(&finding.problem))),
         ];
-        if let Problem::Stale { version, source_version } | Problem::NewerThanSource { version, source_version } =
-            finding.problem
+        if let Problem::Stale {
+            version,
+            source_version,
+        }
+        | Problem::NewerThanSource {
+            version,
+            source_version,
+        } = finding.problem
         {
             fields.extend([("version", json!(version)), ("source_version", json!(source_version))]);
         }

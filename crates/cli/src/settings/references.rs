@@ -52,7 +52,11 @@ impl ReferenceField {
             move |error| Failure::usage(format!("{option}: {error}"))
         };
         FieldName::in_array(&self.field).map_err(failed(of_field))?;
-        for part in self.copied().flat_map(|(target, source)| [target, source]).flat_map(|path| path.split('.')) {
+        for part in self
+            .copied()
+            .flat_map(|(target, source)| [target, source])
+            .flat_map(|path| path.split('.'))
+        {
             FieldName::in_array(part).map_err(failed(of_copy))?;
         }
         Ok(self)
@@ -91,15 +95,18 @@ pub(crate) fn in_other_fields<'s>(
     references: &[ReferenceField],
 ) -> Result<Vec<(&'s str, &'s str)>, Failure> {
     let of_value = |value: &'s String| {
-        let (name, field) = value.split_once('=').ok_or_else(|| {
-            Failure::usage(format!("{option}: pass reference=field, such as customer=customerId"))
-        })?;
-        if !references.iter().any(|reference| reference.collection.is_none() && reference.field == name) {
+        let (name, field) = value
+            .split_once('=')
+            .ok_or_else(|| Failure::usage(format!("{option}: pass reference=field, such as customer=customerId")))?;
+        if !references
+            .iter()
+            .any(|reference| reference.collection.is_none() && reference.field == name)
+        {
             return Err(Failure::usage(format!(
                 "{option}: before the = is not a reference field of the collection: pass that of --reference or --add-reference"
             )));
         }
-        FieldName::in_array(field).map_err(|error| Failure::usage(format!("{option}: {error}")))?;
+        FieldName::new(field).map_err(|error| Failure::usage(format!("{option}: {error}")))?;
         Ok((name, field))
     };
     values.into_iter().flatten().map(of_value).collect()
@@ -179,7 +186,9 @@ mod tests {
     fn settings_survive_the_catalog() {
         let reference = |collection: &str, field: &str, array: bool, copied: &[(&str, &str)]| {
             let copied = copied.iter();
-            let copied: Vec<Document> = copied.map(|(field, from)| doc! { "field": field, "from": from }).collect();
+            let copied: Vec<Document> = copied
+                .map(|(field, from)| doc! { "field": field, "from": from })
+                .collect();
             doc! { "collection": collection, "field": field, "array": array, "snapshot": !array, "copied": copied }
         };
         let entry = doc! {

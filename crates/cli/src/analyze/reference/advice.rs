@@ -97,7 +97,7 @@ pub(super) fn recommend(measured: &[Measured]) -> Option<Recommendation> {
 
 #[cfg(test)]
 mod tests {
-    use mongo_patterns_outlier::{Analysis, ListLength};
+    use mongo_patterns_outlier::Analysis;
 
     use super::*;
 
@@ -106,7 +106,6 @@ mod tests {
         for &(length, sources) in lengths {
             super::super::add(&mut analysis, length, sources);
         }
-        let _ = ListLength::new(1, 1);
         Measured {
             collection: "orders".to_owned(),
             field: "customer".to_owned(),
@@ -132,7 +131,10 @@ mod tests {
         assert_eq!(pattern(&[measured(&[(1, 50), (100, 2)], 0)]), Some("reference"));
         assert_eq!(pattern(&[measured(&[(1, 50), (100, 2)], 250 * 11)]), Some("ids alone"));
         assert_eq!(pattern(&[measured(&[(1, 50)], 0)]), Some("one document"));
-        assert_eq!(pattern(&[measured(&[(1, 50)], 0), measured(&[(1, 50)], 0)]), Some("reference"));
+        assert_eq!(
+            pattern(&[measured(&[(1, 50)], 0), measured(&[(1, 50)], 0)]),
+            Some("reference")
+        );
         assert_eq!(pattern(&[measured(&[], 0)]), None);
     }
 

@@ -121,7 +121,11 @@ fn print_one(output: Output, of: &Of<'_>, one: &Measured, sources: u64, sample: 
         .collect();
     output.text(&format!("\nreferences by percentile: {}", percentiles.join(", ")))?;
     if let Some(id) = &one.largest {
-        let text = format!("the largest is {}, with {}", printable(&id.to_string()), grouped(one.most()));
+        let text = format!(
+            "the largest is {}, with {}",
+            printable(&id.to_string()),
+            grouped(one.most())
+        );
         output.text(&format!("{}\n", wrapped(&text, 0)))?;
     }
     Ok(())

@@ -55,7 +55,10 @@ pub(super) fn by_references(field: &Field<'_>, sample: Option<u32>) -> Vec<Docum
     let is_found = doc! { "$eq": ["$f", 1] };
     let stale = match field.is_snapshot {
         true => doc! { "$literal": 0 },
-        false => number(doc! { "$and": [&is_copy, &is_found, { "$lt": ["$$r.v", "$v"] }] }, "$$r.n"),
+        false => number(
+            doc! { "$and": [&is_copy, &is_found, { "$lt": ["$$r.v", "$v"] }] },
+            "$$r.n",
+        ),
     };
     stages.extend([
         doc! { "$project": {
@@ -117,17 +120,21 @@ fn references(field: &Field<'_>, sample: Option<u32>) -> Vec<Document> {
         let others = ["missing", "null", "array", "undefined", "regex"];
         doc! { "$not": [{ "$in": [{ "$type": value }, others.as_slice()] }] }
     };
-    let is_copy = doc! { "$and": [{ "$eq": [{ "$type": "$r" }, "object"] }, is_id("$r._id")] };
-    let is_bare = doc! { "$and": [{ "$ne": [{ "$type": "$r" }, "object"] }, is_id("$r")] };
-    let is_kind_copy = doc! { "$eq": ["$k", COPY] };
+    let is_reference = doc! { "$and": [{ "$eq": [{ "$type": "$r" }, "object"] }, is_id("$r._id")] };
+    let version = format!("$r.{}", field.version);
+    let is_deleted = doc! { "$eq": ["$r.deleted", true] };
+    let has_version = doc! { "$ne": [{ "$type": &version }, "missing"] };
+    let is_copy = doc! { "$and": [&is_reference, { "$or": [has_version, &is_deleted] }] };
+    // A migration takes a reference without a version for an id.
     let kind = doc! { "$switch": {
-        "branches": [{ "case": is_copy, "then": COPY }, { "case": is_bare, "then": "id" }],
+        "branches": [{ "case": is_copy, "then": COPY }, { "case": is_id("$r"), "then": "id" }],
         "default": "other",
     } };
     let id = doc! { "$switch": {
-        "branches": [{ "case": &is_kind_copy, "then": "$r._id" }, { "case": { "$eq": ["$k", "id"] }, "then": "$r" }],
+        "branches": [{ "case": is_reference, "then": "$r._id" }, { "case": is_id("$r"), "then": "$r" }],
         "default": null,
     } };
+    let is_kind_copy = doc! { "$eq": ["$k", COPY] };
     let mut stages = Vec::new();
     stages.extend(sample.map(|documents| doc! { "$sample": { "size": i64::from(documents) } }));
     stages.extend([
@@ -139,8 +146,8 @@ fn references(field: &Field<'_>, sample: Option<u32>) -> Vec<Document> {
             "k": 1,
             "d": 1,
             "i": id,
-            "v": { "$cond": [&is_kind_copy, format!("$r.{}", field.version), null] },
-            "x": { "$and": [&is_kind_copy, { "$eq": ["$r.deleted", true] }] },
+            "v": { "$cond": [&is_kind_copy, version, null] },
+            "x": { "$and": [&is_kind_copy, is_deleted] },
             "b": { "$cond": [&is_kind_copy, { "$bsonSize": "$r" }, 0] },
         } },
     ]);
@@ -170,7 +177,13 @@ mod tests {
         assert_eq!(value, &doc! { "$ifNull": ["$customer", "$customerId"] }.into());
         field.ids = None;
         let stages = by_references(&field, None);
-        assert_eq!(stages[0], doc! { "$match": { "$or": [{ "customer": { "$ne": null } }] } });
-        assert_eq!(stages[1].get_document("$project").unwrap().get_str("r").unwrap(), "$customer");
+        assert_eq!(
+            stages[0],
+            doc! { "$match": { "$or": [{ "customer": { "$ne": null } }] } }
+        );
+        assert_eq!(
+            stages[1].get_document("$project").unwrap().get_str("r").unwrap(),
+            "$customer"
+        );
     }
 }
