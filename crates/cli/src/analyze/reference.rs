@@ -77,6 +77,7 @@ pub(crate) async fn run(context: &Context, of: &Of<'_>, options: &ReferenceSampl
         let field = Field {
             name: &reference.field,
             ids: ids.filter(|_| reference.collection.is_none()).map(|(_, ids)| *ids),
+            is_array: reference.array,
             is_snapshot: reference.snapshot,
             version: of.version,
             sources: of.sources.name(),

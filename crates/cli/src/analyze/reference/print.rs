@@ -62,7 +62,7 @@ fn print_one(output: Output, of: &Of<'_>, one: &Measured, sources: u64, sample: 
     let name = format!("{database}.{}: {} of {}", one.collection, one.field, of.sources.name());
     output.text(&style(name).bold().to_string())?;
     output.text(&format!(
-        "{} references to {} sources{}; {} of {} sources have none",
+        "{} references with {} distinct ids{}; {} of {} sources have none",
         grouped(references),
         grouped(one.analysis.documents),
         estimated.unwrap_or_default(),
@@ -99,7 +99,7 @@ fn print_one(output: Output, of: &Of<'_>, one: &Measured, sources: u64, sample: 
         "copies": one.copies,
         "ids_alone": one.ids,
         "other_values": one.others,
-        "sources": one.analysis.documents,
+        "distinct_ids": one.analysis.documents,
         "sources_without_references": unused,
         "without_source": one.dangling,
         "stale": one.stale,

@@ -8,6 +8,7 @@ pub(super) struct Field<'a> {
     pub(super) name: &'a str,
     /// The field with ids of sources, if it is another one.
     pub(super) ids: Option<&'a str>,
+    pub(super) is_array: bool,
     pub(super) is_snapshot: bool,
     /// The field of the version.
     pub(super) version: &'a str,
@@ -116,6 +117,11 @@ fn references(field: &Field<'_>, sample: Option<u32>) -> Vec<Document> {
         Some(ids) => doc! { "$ifNull": [path(field.name), path(ids)] }.into(),
         None => path(field.name).into(),
     };
+    // An array in an array is not an id.
+    let values = match field.is_array {
+        true => doc! { "$cond": [{ "$isArray": [&value] }, &value, [[&value]]] }.into(),
+        false => Bson::Array(vec![value]),
+    };
     let is_id = |value: &str| {
         let others = ["missing", "null", "array", "undefined", "regex"];
         doc! { "$not": [{ "$in": [{ "$type": value }, others.as_slice()] }] }
@@ -139,7 +145,7 @@ fn references(field: &Field<'_>, sample: Option<u32>) -> Vec<Document> {
     stages.extend(sample.map(|documents| doc! { "$sample": { "size": i64::from(documents) } }));
     stages.extend([
         doc! { "$match": { "$or": is_present } },
-        doc! { "$project": { "_id": 0, "d": { "$bsonSize": "$$ROOT" }, "r": value } },
+        doc! { "$project": { "_id": 0, "d": { "$bsonSize": "$$ROOT" }, "r": values } },
         doc! { "$unwind": "$r" },
         doc! { "$addFields": { "k": kind } },
         doc! { "$project": {
@@ -163,6 +169,7 @@ mod tests {
         let mut field = Field {
             name: "customer",
             ids: Some("customerId"),
+            is_array: false,
             is_snapshot: false,
             version: "v",
             sources: "customers",
@@ -174,16 +181,18 @@ mod tests {
             doc! { "$match": { "$or": [{ "customer": { "$ne": null } }, { "customerId": { "$ne": null } }] } }
         );
         let value = stages[2].get_document("$project").unwrap().get("r").unwrap();
-        assert_eq!(value, &doc! { "$ifNull": ["$customer", "$customerId"] }.into());
+        let either = doc! { "$ifNull": ["$customer", "$customerId"] };
+        assert_eq!(value, &vec![either].into());
         field.ids = None;
         let stages = by_references(&field, None);
         assert_eq!(
             stages[0],
             doc! { "$match": { "$or": [{ "customer": { "$ne": null } }] } }
         );
-        assert_eq!(
-            stages[1].get_document("$project").unwrap().get_str("r").unwrap(),
-            "$customer"
-        );
+        let value = |stages: &[Document]| stages[1].get_document("$project").unwrap().get("r").unwrap().clone();
+        assert_eq!(value(&stages), vec!["$customer"].into());
+        field.is_array = true;
+        let arrays = doc! { "$cond": [{ "$isArray": ["$customer"] }, "$customer", [["$customer"]]] };
+        assert_eq!(value(&by_references(&field, None)), arrays.into());
     }
 }
