@@ -7,7 +7,7 @@ pub(crate) use futures::{Stream, TryStreamExt};
 pub(crate) use mongo_patterns_core::error::{CommandError, duplicate_key, is_bad_hint};
 pub(crate) use mongo_patterns_core::index::index_missing;
 pub(crate) use mongo_patterns_core::key::stored_integer;
-pub(crate) use mongo_patterns_core::migration::Steps;
+pub(crate) use mongo_patterns_core::migration::{Step, Steps, Walk};
 pub(crate) use mongo_patterns_core::progress::{OnProgress, Reporter};
 pub(crate) use mongo_patterns_core::send::primary;
 pub(crate) use mongo_patterns_core::session::Session;

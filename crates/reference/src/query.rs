@@ -1,7 +1,11 @@
 //! The filters, updates and aggregations, as pure functions.
 
+pub(crate) mod expression;
+pub(crate) mod from_references;
+pub(crate) mod new_copy;
 pub(crate) mod options;
 pub(crate) mod scan;
+pub(crate) mod to_references;
 
 use mongo_patterns_core::stored::can_be_in;
 use mongodb::bson::oid::ObjectId;
@@ -146,8 +150,13 @@ impl CopyUpdate {
     }
 
     /// Restricts it to one document.
-    pub(crate) fn of_document(mut self, document: &Bson) -> Self {
-        let mut filter = by_id(document);
+    pub(crate) fn of_document(self, document: &Bson) -> Self {
+        self.of_documents(std::slice::from_ref(document))
+    }
+
+    /// Restricts it to some documents. At least one.
+    pub(crate) fn of_documents(mut self, documents: &[Bson]) -> Self {
+        let mut filter = by_ids(documents);
         filter.extend(std::mem::take(&mut self.filter));
         self.filter = filter;
         self

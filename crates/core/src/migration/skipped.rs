@@ -79,18 +79,28 @@ impl SkipList<'_> {
         invalid: Document,
         reason: Bson,
     ) -> std::result::Result<(), CommandError> {
+        self.write_selected(steps, vec![doc! { "$match": invalid }], reason)
+            .await
+    }
+
+    /// Does what [`write`](Self::write) does, for the documents that stages select.
+    pub async fn write_selected(
+        &self,
+        steps: &mut Steps<'_, '_>,
+        mut stages: Vec<Document>,
+        reason: Bson,
+    ) -> std::result::Result<(), CommandError> {
         let run = ObjectId::new();
         let mut fields = doc! { "_id": "$_id", "reason": reason };
         let ours = self.ours().into_iter();
         fields.extend(ours.map(|(name, value)| (name, doc! { "$literal": value }.into())));
         fields.insert("run", run);
-        let stages = [
-            doc! { "$match": invalid },
+        stages.extend([
             // The server merges no document without an `_id`, as those of a view can be, or with null.
             doc! { "$match": { "_id": { "$ne": null } } },
             doc! { "$replaceWith": fields },
             doc! { "$merge": { "into": self.list.name(), "whenMatched": "replace", "whenNotMatched": "insert" } },
-        ];
+        ]);
         let list = Step::aggregate("list the skipped documents", self.source, stages).acknowledged_by(self.list);
         steps.write(list).await?;
         self.remove_others(steps, run).await

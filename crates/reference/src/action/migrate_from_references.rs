@@ -1,5 +1,5 @@
 use super::prelude::*;
-use crate::migrate::CHUNK;
+use crate::migrate::Limits;
 use crate::migrate::from_references::FromReferences;
 use crate::settings::bare::FieldNames;
 
@@ -92,8 +92,7 @@ impl<D, S> ReferenceRepository<D, S> {
         MigrateFromReferences {
             shared: self.shared(),
             fields: FieldNames::default(),
-            chunk_documents: CHUNK,
-            rate: None,
+            limits: Limits::default(),
             filter: Document::new(),
             skipped: None,
             on_progress: None,
@@ -106,8 +105,7 @@ action! {
     pub struct MigrateFromReferences<'a> {
         shared: &'a Shared,
         fields: FieldNames,
-        chunk_documents: u64,
-        rate: Option<u64>,
+        limits: Limits,
         filter: Document,
         skipped: Option<Collection<RawDocumentBuf>>,
     }
@@ -119,10 +117,10 @@ mongo_patterns_core::setters! {
     for MigrateFromReferences<'a>:
 
     /// Sets how many documents one command migrates; 1000 by default.
-    chunk_documents(documents: u64) => chunk_documents = documents;
+    chunk_documents(documents: u64) => limits.chunk_documents = documents;
 
     /// Sets the most documents per second, by pauses between chunks, which then have at most the documents of one second.
-    rate(documents: u64) => rate = Some(documents);
+    rate(documents: u64) => limits.rate = Some(documents);
 
     /// Migrates only the documents that match a filter, which compares strings by their bytes. The others stay as they are.
     /// All calls of one migration need the same filter.
@@ -176,8 +174,7 @@ impl<'a> MigrateFromReferences<'a> {
         Ok(FromReferences {
             shared: self.shared,
             fields: self.fields.checked(&self.shared.settings)?,
-            chunk_documents: self.chunk_documents,
-            rate: self.rate,
+            limits: self.limits,
             filter: self.filter.clone(),
             skipped: self.skipped.clone(),
         })

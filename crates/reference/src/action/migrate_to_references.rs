@@ -1,6 +1,7 @@
 use super::prelude::*;
-use crate::migrate::CHUNK;
-use crate::migrate::to_references::{Dropped, ToReferences};
+use crate::migrate::Limits;
+use crate::migrate::to_references::ToReferences;
+use crate::query::to_references::Dropped;
 use crate::settings::bare::FieldNames;
 
 impl<D, S> ReferenceRepository<D, S> {
@@ -71,8 +72,7 @@ impl<D, S> ReferenceRepository<D, S> {
         MigrateToReferences {
             shared: self.shared(),
             fields: FieldNames::default(),
-            chunk_documents: CHUNK,
-            rate: None,
+            limits: Limits::default(),
             dropped: Dropped::default(),
             on_progress: None,
         }
@@ -84,8 +84,7 @@ action! {
     pub struct MigrateToReferences<'a> {
         shared: &'a Shared,
         fields: FieldNames,
-        chunk_documents: u64,
-        rate: Option<u64>,
+        limits: Limits,
         dropped: Dropped,
     }
     with on_progress;
@@ -96,10 +95,10 @@ mongo_patterns_core::setters! {
     for MigrateToReferences<'a>:
 
     /// Sets how many documents one command migrates; 1000 by default.
-    chunk_documents(documents: u64) => chunk_documents = documents;
+    chunk_documents(documents: u64) => limits.chunk_documents = documents;
 
     /// Sets the most documents per second, by pauses between chunks, which then have at most the documents of one second.
-    rate(documents: u64) => rate = Some(documents);
+    rate(documents: u64) => limits.rate = Some(documents);
 
     /// Drops also copies that may be the last ones: those with `deleted: true`, and those whose source does not exist. Their
     /// ids stay.
@@ -146,8 +145,7 @@ impl<'a> MigrateToReferences<'a> {
         Ok(ToReferences {
             shared: self.shared,
             fields: self.fields.checked(&self.shared.settings)?,
-            chunk_documents: self.chunk_documents,
-            rate: self.rate,
+            limits: self.limits,
             dropped: self.dropped,
         })
     }

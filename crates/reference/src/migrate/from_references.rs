@@ -1,17 +1,22 @@
-//! The migration from references.
+//! The migration from references: checks, then chunk by chunk the copies and a second read of their sources.
 
+use mongo_patterns_core::catalog::Record;
+use mongo_patterns_core::migration::{SkipList, check_filter, number, refuse};
+use mongo_patterns_core::stored::id_of;
+
+use super::settle::settle;
+use super::{End, Limits, Rewrite, earlier, failed, inspect, migrate};
+use crate::query::from_references as commands;
 use crate::repository::prelude::*;
-use crate::results::MigratedFromReferences;
+use crate::results::{InvalidDocuments, MigratedFromReferences};
 use crate::settings::bare::BareField;
+use crate::write::sweep::all;
 
 /// The migration of all documents to references with copies.
 pub(crate) struct FromReferences<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) fields: Vec<BareField<'a>>,
-    /// How many documents one command migrates.
-    pub(crate) chunk_documents: u64,
-    /// The most documents per second.
-    pub(crate) rate: Option<u64>,
+    pub(crate) limits: Limits,
     /// The documents to migrate.
     pub(crate) filter: Document,
     /// The collection that lists invalid documents, which are skipped then.
@@ -19,12 +24,189 @@ pub(crate) struct FromReferences<'a> {
 }
 
 impl FromReferences<'_> {
-    #[allow(clippy::unused_async, dead_code)]
     pub(crate) async fn execute(
         &self,
-        _steps: &mut Steps<'_, '_>,
-        _reporter: Reporter<'_>,
+        steps: &mut Steps<'_, '_>,
+        mut reporter: Reporter<'_>,
     ) -> Result<MigratedFromReferences> {
-        Err(Error::new(ErrorKind::Unsupported, "not implemented yet"))
+        let shared = self.shared;
+        self.limits.check()?;
+        let ensure = shared.ensure();
+        let state = ensure.check(steps).await?;
+        self.check_selection(steps).await?;
+        let record = Record::of(shared.documents());
+        let settings = self.commands().record_settings();
+        let (last, has_begun) = earlier(steps, &record, &settings).await?;
+        let found = inspect(shared, self, steps).await?;
+        self.refuse(&found, End::Refused)?;
+        let documents = number(&found, "documents");
+        let skipped = self.skipped(&found);
+        check_any_valid(documents, skipped, has_begun)?;
+        let mut migrated = MigratedFromReferences {
+            documents,
+            skipped,
+            created_indexes: ensure.run_after(state, steps).await?.created,
+            resumed: last.is_some(),
+        };
+        if let Some(list) = self.skip_list() {
+            let invalid = self.commands().invalid();
+            list.write_selected(steps, invalid, "$r".into()).await?;
+        }
+        // Another call changes nothing.
+        if documents == 0 && last.is_none() {
+            return Ok(migrated);
+        }
+        match last {
+            Some(_) => record.resume(steps).await?,
+            None => record.begin(steps, settings).await?,
+        }
+        reporter.begin(documents);
+        let before = last.map_or(0, |last| last.position.migrated);
+        let written = migrate(shared, self, steps, self.limits, (&record, before), reporter).await?;
+        if !steps.is_plan() {
+            migrated.documents = written;
+            migrated.skipped = skipped;
+            if migrated.resumed {
+                all(shared, Reporter::default()).await?;
+            }
+        }
+        record.finish(steps, before + written).await?;
+        Ok(migrated)
     }
+
+    async fn check_selection(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        if let Some(list) = self.skip_list() {
+            list.check_settings()?;
+            list.check(steps).await?;
+        }
+        if !self.filter.is_empty() {
+            check_filter(steps, self.shared.documents(), &self.filter).await?;
+        }
+        Ok(())
+    }
+
+    fn skip_list(&self) -> Option<SkipList<'_>> {
+        let documents = self.shared.documents();
+        self.skipped.as_ref().map(|list| SkipList {
+            source: documents,
+            target: documents,
+            list,
+        })
+    }
+
+    fn skipped(&self, found: &Document) -> InvalidDocuments {
+        match self.skipped {
+            Some(_) => InvalidDocuments::of(found),
+            None => InvalidDocuments::default(),
+        }
+    }
+
+    fn commands(&self) -> commands::FromReferences<'_> {
+        commands::FromReferences {
+            settings: &self.shared.settings,
+            fields: &self.fields,
+            documents: self.shared.documents().name(),
+            sources: self.shared.sources.name(),
+            filter: &self.filter,
+            skipped: self.skipped.as_ref().map(Collection::name),
+        }
+    }
+}
+
+impl Rewrite for FromReferences<'_> {
+    fn walk(&self, most: u64) -> Walk {
+        self.commands().walk(most)
+    }
+
+    fn inspection(&self) -> Vec<Document> {
+        self.commands().inspection()
+    }
+
+    fn refuse(&self, found: &Document, end: End) -> Result<()> {
+        if self.skipped.is_some() {
+            return Ok(());
+        }
+        for (reason, kind, what) in PROBLEMS {
+            let field = self.shared.settings.references[0].name.as_str();
+            let refused = refuse(found, reason, kind, field, what);
+            refused.map_err(|error| end.of(error))?;
+        }
+        Ok(())
+    }
+
+    async fn migrate(&self, steps: &mut Steps<'_, '_>, chunk: &[Bson]) -> Result<u64> {
+        let (shared, commands) = (self.shared, self.commands());
+        let documents = shared.documents();
+        let copy = Step::aggregate("copy the sources of a chunk", documents, commands.transfer(chunk));
+        steps.write(copy.acknowledged_by(documents)).await.map_err(failed)?;
+        let purpose = "read the sources of the chunk again";
+        let read = Step::aggregate(purpose, documents, commands.second_read(chunk));
+        let Some(rows) = steps.read_written(read).await.map_err(failed)? else {
+            return Ok(0);
+        };
+        let changed = rows.documents.iter().map(|row| id_of(row));
+        let changed: Vec<Bson> = changed.filter(|id| *id != Bson::Null).collect();
+        if !changed.is_empty() {
+            settle(shared, chunk, &changed).await?;
+        }
+        Ok(rows.decoded()?.iter().map(|row| number(row, "n")).sum())
+    }
+}
+
+/// The problems of documents, in the order in which they are checked, with the kinds and the texts of their errors.
+const PROBLEMS: [(&str, ErrorKind, &str); 8] = [
+    (
+        "no_array",
+        ErrorKind::Corrupt,
+        "documents have a value other than an array in the field of an array of references",
+    ),
+    (
+        "not_an_id",
+        ErrorKind::InvalidItemId,
+        "documents have a reference that is null, or of another type that an `_id` cannot have",
+    ),
+    (
+        "twice",
+        ErrorKind::InvalidItemId,
+        "documents have an array that refers to one source twice: store one element for a source, for example with a quantity",
+    ),
+    (
+        "other_value",
+        ErrorKind::TargetNotEmpty,
+        "documents have another value than references in the reference field, although the ids are in another field",
+    ),
+    (
+        "other_reference",
+        ErrorKind::TargetNotEmpty,
+        "documents refer to other sources in the reference field than in the field of the ids: remove either",
+    ),
+    (
+        "source_missing",
+        ErrorKind::NotFound,
+        "documents refer to a source that does not exist: insert it, or remove the reference",
+    ),
+    (
+        "source_version",
+        ErrorKind::Corrupt,
+        "documents refer to a source whose version is not an integer from 0: correct it, or use another name with version_field(..)",
+    ),
+    (
+        "too_large",
+        ErrorKind::TooLarge,
+        "documents would exceed MongoDB's limit of 16 MiB with their copies: copy fewer fields",
+    ),
+];
+
+/// Refuses to skip everything, which a wrong setting causes.
+fn check_any_valid(documents: u64, skipped: InvalidDocuments, has_begun: bool) -> Result<()> {
+    if documents > 0 || has_begun || skipped.total() == 0 {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidArgument,
+        format!(
+            "all {} documents to migrate are invalid, nothing was migrated: check the collections and the names of the fields",
+            skipped.total()
+        ),
+    ))
 }

@@ -1,36 +1,131 @@
-//! The migration to references.
+//! The migration to references: checks, then an update of each chunk.
 
+use mongo_patterns_core::catalog::Record;
+use mongo_patterns_core::migration::{number, refuse};
+
+use super::{End, Limits, Rewrite, earlier, failed, inspect, migrate};
+use crate::query::to_references as commands;
+use crate::query::to_references::Dropped;
 use crate::repository::prelude::*;
 use crate::results::MigratedToReferences;
 use crate::settings::bare::BareField;
-
-/// What the migration may drop although no source has it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Dropped {
-    /// Copies without a source.
-    pub(crate) deleted: bool,
-    /// Copies that do not follow their source.
-    pub(crate) snapshots: bool,
-}
 
 /// The migration of all documents to the ids of their sources.
 pub(crate) struct ToReferences<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) fields: Vec<BareField<'a>>,
-    /// How many documents one command migrates.
-    pub(crate) chunk_documents: u64,
-    /// The most documents per second.
-    pub(crate) rate: Option<u64>,
+    pub(crate) limits: Limits,
     pub(crate) dropped: Dropped,
 }
 
 impl ToReferences<'_> {
-    #[allow(clippy::unused_async, dead_code)]
     pub(crate) async fn execute(
         &self,
-        _steps: &mut Steps<'_, '_>,
-        _reporter: Reporter<'_>,
+        steps: &mut Steps<'_, '_>,
+        mut reporter: Reporter<'_>,
     ) -> Result<MigratedToReferences> {
-        Err(Error::new(ErrorKind::Unsupported, "not implemented yet"))
+        let shared = self.shared;
+        self.limits.check()?;
+        shared.entry().check(steps).await?;
+        let record = Record::of(shared.documents());
+        let settings = self.commands().record_settings();
+        let (last, _) = earlier(steps, &record, &settings).await?;
+        let found = inspect(shared, self, steps).await?;
+        self.refuse(&found, End::Refused)?;
+        let documents = number(&found, "documents");
+        let resumed = last.is_some();
+        // Another call changes nothing.
+        if documents == 0 && !resumed {
+            return Ok(MigratedToReferences { documents, resumed });
+        }
+        match resumed {
+            true => record.resume(steps).await?,
+            false => record.begin(steps, settings).await?,
+        }
+        reporter.begin(documents);
+        let before = last.map_or(0, |last| last.position.migrated);
+        let written = migrate(shared, self, steps, self.limits, (&record, before), reporter).await?;
+        record.finish(steps, before + written).await?;
+        Ok(MigratedToReferences {
+            documents: if steps.is_plan() { documents } else { written },
+            resumed,
+        })
+    }
+
+    fn commands(&self) -> commands::ToReferences<'_> {
+        commands::ToReferences {
+            settings: &self.shared.settings,
+            fields: &self.fields,
+            sources: self.shared.sources.name(),
+            documents: self.shared.documents().name(),
+            dropped: self.dropped,
+        }
     }
 }
+
+impl Rewrite for ToReferences<'_> {
+    fn walk(&self, most: u64) -> Walk {
+        self.commands().walk(most)
+    }
+
+    fn inspection(&self) -> Vec<Document> {
+        self.commands().inspection()
+    }
+
+    fn refuse(&self, found: &Document, end: End) -> Result<()> {
+        for (reason, kind, what) in PROBLEMS {
+            let field = self.shared.settings.references[0].name.as_str();
+            let refused = refuse(found, reason, kind, field, what);
+            refused.map_err(|error| end.of(error))?;
+        }
+        Ok(())
+    }
+
+    async fn migrate(&self, steps: &mut Steps<'_, '_>, chunk: &[Bson]) -> Result<u64> {
+        let commands = self.commands();
+        let (filter, update) = (commands.of_chunk(chunk), commands.update());
+        let documents = self.shared.documents();
+        let drop_copies = Step::update_many("drop the copies of a chunk", documents, filter, update);
+        let reply = steps.write(drop_copies).await.map_err(failed)?;
+        Ok(reply.map_or(0, |reply| reply.modified))
+    }
+}
+
+/// The problems of documents, in the order in which they are checked, with the kinds and the texts of their errors.
+const PROBLEMS: [(&str, ErrorKind, &str); 7] = [
+    (
+        "other_value",
+        ErrorKind::Corrupt,
+        "documents have another value than references or ids in a reference field",
+    ),
+    (
+        "occupied",
+        ErrorKind::TargetNotEmpty,
+        "documents have another value in the field for the ids: remove it, or use another field",
+    ),
+    (
+        "ambiguous",
+        ErrorKind::InvalidItemId,
+        "documents refer to a source whose id is a document with an `_id`, which alone would be taken for a reference",
+    ),
+    (
+        "own_fields",
+        ErrorKind::NotMigrated,
+        "documents have references with fields of their own, which would be lost: move them, for example to another array",
+    ),
+    (
+        "snapshot",
+        ErrorKind::NotMigrated,
+        "documents have snapshots, which no source has: allow their loss with drop_snapshots()",
+    ),
+    (
+        "deleted",
+        ErrorKind::NotMigrated,
+        "documents have copies of sources that were deleted, which may be the last ones: allow their loss with drop_deleted()",
+    ),
+    (
+        "source_missing",
+        ErrorKind::NotMigrated,
+        "documents have copies of sources that do not exist, which may be the last ones: insert the sources, or allow the loss with drop_deleted()",
+    ),
+];

@@ -1,6 +1,7 @@
 //! The reads of all copies.
 
 use crate::prelude::*;
+use crate::settings::MARK;
 
 /// Each source that is referred to, with the lowest version of its copies: null or -1 if one has none.
 ///
@@ -32,6 +33,11 @@ pub(crate) fn references<'f>(fields: impl Iterator<Item = &'f ReferenceField>) -
     let mut projection = doc! { "_id": 1 };
     projection.extend(fields.map(|field| (field.name.as_str().to_owned(), Bson::Int32(1))));
     projection
+}
+
+/// The fields of a source that show whether a copy of it is current.
+pub(crate) fn versions(settings: &Settings) -> Document {
+    doc! { settings.version.as_str(): 1, MARK: 1 }
 }
 
 #[cfg(test)]

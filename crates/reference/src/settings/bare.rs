@@ -65,6 +65,21 @@ impl FieldNames {
     }
 }
 
+/// Returns the settings of a migration as its record has them, for the collections of the documents and of the sources.
+pub(crate) fn recorded(settings: &Settings, fields: &[BareField<'_>], collections: [&str; 2], into: &str) -> Document {
+    let [documents, sources] = collections;
+    let fields = fields.iter();
+    let fields = fields.map(|one| doc! { "field": one.field.name.as_str(), "ids": one.bare.as_str() });
+    doc! {
+        "pattern": "reference",
+        "into": into,
+        "source": documents,
+        "sources": sources,
+        "version": settings.version.as_str(),
+        "fields": fields.collect::<Vec<_>>(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -52,7 +52,7 @@ pub(crate) async fn read_sources(
 
 /// Removes the mark of a deletion from a source, so that the deletion checks the references again. Returns `false` if it
 /// has another mark by now, or was deleted.
-async fn unmark(shared: &Shared, source: &Source, session: Option<&mut Session<'_>>) -> Result<bool> {
+pub(crate) async fn unmark(shared: &Shared, source: &Source, session: Option<&mut Session<'_>>) -> Result<bool> {
     let Some(mark) = source.mark else { return Ok(true) };
     let filter = query::marked(&source.id, mark);
     let updated = send::update_one(session, &shared.sources, filter, query::unmark(), None).await?;

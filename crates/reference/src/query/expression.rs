@@ -1,0 +1,158 @@
+//! Expressions about reference fields, for aggregations.
+
+use crate::prelude::*;
+use crate::settings::DELETED;
+
+/// The types that no `_id` has.
+const NO_ID: [&str; 7] = ["missing", "null", "undefined", "array", "regex", "minKey", "maxKey"];
+
+/// The largest integer up to which a double represents every integer.
+const EXACT: i64 = 9_007_199_254_740_992;
+
+/// Returns whether a value has one of these types.
+pub(crate) fn type_in(value: impl Into<Bson>, types: &[&str]) -> Document {
+    doc! { "$in": [{ "$type": value.into() }, types] }
+}
+
+pub(crate) fn is_missing(value: impl Into<Bson>) -> Document {
+    doc! { "$eq": [{ "$type": value.into() }, "missing"] }
+}
+
+pub(crate) fn not(condition: Document) -> Document {
+    doc! { "$not": [condition] }
+}
+
+/// Returns whether a value is neither missing nor null.
+pub(crate) fn is_present(value: impl Into<Bson>) -> Document {
+    not(type_in(value, &["missing", "null", "undefined"]))
+}
+
+/// Returns whether a value can be an `_id`.
+pub(crate) fn is_id(value: impl Into<Bson>) -> Document {
+    not(type_in(value, &NO_ID))
+}
+
+/// Returns whether a value is a document with an `_id`, and so a reference, and not an id.
+pub(crate) fn is_reference(value: &str) -> Document {
+    doc! { "$and": [type_in(value, &["object"]), not(is_missing(format!("{value}._id")))] }
+}
+
+/// Returns whether a value is a reference with a copy, or one whose source was deleted.
+pub(crate) fn is_extended(settings: &Settings, value: &str) -> Document {
+    let of = |field: &str| format!("{value}.{field}");
+    doc! { "$and": [
+        is_reference(value),
+        { "$or": [is_present(of(settings.version.as_str())), { "$eq": [of(DELETED), true] }] },
+    ] }
+}
+
+/// Returns the id in a value: that of a reference, or the value itself.
+pub(crate) fn id_in(value: &str) -> Document {
+    doc! { "$cond": [is_reference(value), format!("{value}._id"), value] }
+}
+
+/// Returns the values in a field, each of which should be a reference or an id: the elements of an array, or the field
+/// itself unless it is missing or null.
+pub(crate) fn values(field: &ReferenceField, value: &str) -> Document {
+    match field.is_array {
+        true => doc! { "$cond": [{ "$isArray": value }, value, []] },
+        false => doc! { "$cond": [is_present(value), [value], []] },
+    }
+}
+
+/// Returns the ids in a field.
+pub(crate) fn ids(field: &ReferenceField, value: &str) -> Document {
+    mapped(values(field, value), id_in(ELEMENT))
+}
+
+/// Returns whether an array field has another value than an array.
+pub(crate) fn is_no_array(field: &ReferenceField, value: &str) -> Document {
+    match field.is_array {
+        true => doc! { "$and": [is_present(value), not(doc! { "$isArray": value })] },
+        false => never(),
+    }
+}
+
+/// The variable of an element in a [mapped] or [any] array.
+pub(crate) const ELEMENT: &str = "$$element";
+
+/// Maps the elements of an array.
+pub(crate) fn mapped(array: impl Into<Bson>, element: impl Into<Bson>) -> Document {
+    doc! { "$map": { "input": array.into(), "as": "element", "in": element.into() } }
+}
+
+/// Returns the elements of an array that meet a condition.
+pub(crate) fn filtered(array: impl Into<Bson>, condition: Document) -> Document {
+    doc! { "$filter": { "input": array.into(), "as": "element", "cond": condition } }
+}
+
+/// Returns whether any element of an array meets a condition.
+pub(crate) fn any(array: impl Into<Bson>, condition: Document) -> Document {
+    doc! { "$anyElementTrue": [mapped(array, condition)] }
+}
+
+/// Returns whether a value is a valid version: an integer from 0.
+pub(crate) fn is_version(value: &str) -> Document {
+    let is_integer = doc! { "$and": [
+        { "$gte": [value, 0] },
+        { "$lte": [value, EXACT] },
+        { "$eq": [{ "$mod": [value, 1] }, 0] },
+    ] };
+    // Of a text, `$mod` would fail.
+    doc! { "$switch": {
+        "branches": [
+            { "case": type_in(value, &["int", "long"]), "then": { "$gte": [value, 0] } },
+            { "case": type_in(value, &["double"]), "then": is_integer },
+        ],
+        "default": false,
+    } }
+}
+
+/// Returns whether any of the conditions is met.
+pub(crate) fn any_of(conditions: impl IntoIterator<Item = Document>) -> Document {
+    doc! { "$or": conditions.into_iter().collect::<Vec<_>>() }
+}
+
+pub(crate) fn never() -> Document {
+    doc! { "$literal": false }
+}
+
+/// Concatenates arrays.
+pub(crate) fn concatenated(arrays: impl IntoIterator<Item = Document>) -> Document {
+    doc! { "$concatArrays": arrays.into_iter().collect::<Vec<_>>() }
+}
+
+/// Returns the first reason whose condition is met, or an empty text.
+pub(crate) fn reason(conditions: impl IntoIterator<Item = (&'static str, Document)>) -> Document {
+    let branches = conditions
+        .into_iter()
+        .map(|(reason, condition)| doc! { "case": condition, "then": reason });
+    doc! { "$switch": { "branches": branches.collect::<Vec<_>>(), "default": "" } }
+}
+
+/// Evaluates an expression with a variable `source`: the one of the sources in the field `s` with this id. It is missing if
+/// there is none. The ids of `s` are in the field `sid`.
+pub(crate) fn with_source(id: impl Into<Bson>, then: impl Into<Bson>) -> Document {
+    let at = doc! { "$cond": [
+        // -1 would be the last one.
+        { "$lt": ["$$at", 0] },
+        "$$REMOVE",
+        { "$arrayElemAt": ["$s", "$$at"] },
+    ] };
+    let source = doc! { "$let": { "vars": { "at": { "$indexOfArray": ["$sid", id.into()] } }, "in": at } };
+    doc! { "$let": { "vars": { "source": source }, "in": then.into() } }
+}
+
+/// Looks up the sources of the ids in a field: their fields into `s`, and their ids into `sid`.
+pub(crate) fn lookup_sources(sources: &str, ids: &str, projection: Document) -> [Document; 2] {
+    [
+        doc! { "$lookup": {
+            "from": sources,
+            "localField": ids,
+            "foreignField": "_id",
+            "pipeline": [{ "$project": projection }],
+            "as": "s",
+        } },
+        doc! { "$addFields": { "sid": "$s._id" } },
+    ]
+}

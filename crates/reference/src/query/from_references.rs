@@ -1,0 +1,315 @@
+//! The pipelines of the migration from references.
+//!
+//! # Design
+//!
+//! ## Why is the write a `$merge` with a pipeline?
+//!
+//! Only an aggregation can look up the sources. A plain `$merge` would write back what it has read, over a concurrent
+//! change of the same document. The pipeline sees the document as it is when it is written, and changes only the fields
+//! of the references, and only if they are those that were read.
+
+use mongo_patterns_core::migration::{both, count_if, record_filter};
+
+use super::expression::{
+    ELEMENT, any, any_of, concatenated, filtered, id_in, ids, is_extended, is_id, is_missing, is_no_array, is_present,
+    is_reference, is_version, lookup_sources, mapped, never, not, reason, values, with_source,
+};
+use super::new_copy::new_copy;
+use super::{by_ids, scan};
+use crate::form::copy;
+use crate::prelude::*;
+use crate::results::InvalidDocuments;
+use crate::settings::bare::{BareField, recorded};
+use crate::settings::{DELETED, MARK};
+
+/// MongoDB's limit of a document.
+const MAX_BYTES: i64 = 16 * 1024 * 1024;
+
+/// The conversion of documents with ids into documents with copies.
+pub(crate) struct FromReferences<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) fields: &'a [BareField<'a>],
+    /// The names of the collections.
+    pub(crate) documents: &'a str,
+    pub(crate) sources: &'a str,
+    /// The documents to migrate.
+    pub(crate) filter: &'a Document,
+    /// The collection that lists invalid documents, which are skipped then.
+    pub(crate) skipped: Option<&'a str>,
+}
+
+/// Returns the name of a field of the examined documents: `f` for the reference field, `b` for that of the ids, `g` for
+/// the one of the two that is migrated, and `n` for the new references.
+fn named(name: char, at: usize) -> String {
+    format!("{name}{at}")
+}
+
+/// Returns the path of such a field.
+fn path(name: char, at: usize) -> String {
+    format!("${name}{at}")
+}
+
+impl FromReferences<'_> {
+    fn numbered(&self) -> impl Iterator<Item = (usize, &BareField<'_>)> {
+        self.fields.iter().enumerate()
+    }
+
+    /// Matches the documents that have something to migrate.
+    pub(crate) fn selected(&self) -> Document {
+        both(self.filter.clone(), doc! { "$expr": self.is_open() })
+    }
+
+    /// Returns whether a document has something to migrate.
+    pub(crate) fn is_open(&self) -> Document {
+        any_of(self.fields.iter().map(|one| {
+            let in_field = self.has_open(one.field, &format!("${}", one.field.name));
+            match one.is_in_place() {
+                true => in_field,
+                false => any_of([not(is_missing(format!("${}", one.bare))), in_field]),
+            }
+        }))
+    }
+
+    /// Returns whether a field has a value that is not an extended reference.
+    fn has_open(&self, field: &ReferenceField, value: &str) -> Document {
+        any_of([
+            is_no_array(field, value),
+            any(values(field, value), not(is_extended(self.settings, ELEMENT))),
+        ])
+    }
+
+    /// Walks through the documents to migrate.
+    pub(crate) fn walk(&self, most: u64) -> Walk {
+        Walk::by_number(self.selected(), most)
+    }
+
+    /// Examines documents: the field `r` has the reason why one cannot be migrated, or is empty.
+    pub(crate) fn examined(&self, filter: Document) -> Vec<Document> {
+        let mut read = doc! { "_id": 1, "size": { "$bsonSize": "$$ROOT" } };
+        let mut given = Document::new();
+        for (at, one) in self.numbered() {
+            let of_field = path('f', at);
+            read.insert(named('f', at), format!("${}", one.field.name));
+            given.insert(named('g', at), &of_field);
+            if !one.is_in_place() {
+                read.insert(named('b', at), format!("${}", one.bare));
+                let given_in = doc! { "$cond": [is_present(&of_field), &of_field, path('b', at)] };
+                given.insert(named('g', at), given_in);
+            }
+        }
+        let own = self.fields.iter().map(|one| one.field);
+        let [lookup, source_ids] = lookup_sources(self.sources, "ids", copy::projection(self.settings, own));
+        let valid = doc! { "$eq": ["$r", ""] };
+        let new = self.numbered().map(|(at, one)| {
+            let new = doc! { "$cond": [&valid, self.new_references(at, one.field), "$$REMOVE"] };
+            (named('n', at), new.into())
+        });
+        let too_large = doc! { "$and": [&valid, { "$gt": [self.new_size(), MAX_BYTES] }] };
+        vec![
+            doc! { "$match": filter },
+            doc! { "$project": read },
+            doc! { "$addFields": given },
+            doc! { "$addFields": { "ids": self.open_ids() } },
+            lookup,
+            source_ids,
+            doc! { "$addFields": { "r": reason(self.problems()) } },
+            doc! { "$addFields": Document::from_iter(new) },
+            doc! { "$addFields": { "r": { "$cond": [too_large, "too_large", "$r"] } } },
+        ]
+    }
+
+    /// Returns the ids whose sources are copied.
+    fn open_ids(&self) -> Document {
+        concatenated(self.numbered().map(|(at, one)| {
+            let open = filtered(
+                values(one.field, &path('g', at)),
+                not(is_extended(self.settings, ELEMENT)),
+            );
+            filtered(mapped(open, id_in(ELEMENT)), is_id(ELEMENT))
+        }))
+    }
+
+    /// Returns the new value of a reference field. It is missing for a document without references.
+    fn new_references(&self, at: usize, field: &ReferenceField) -> Document {
+        let new = with_source(id_in(ELEMENT), new_copy(self.settings, field, ELEMENT));
+        let new = doc! { "$cond": [is_extended(self.settings, ELEMENT), ELEMENT, new] };
+        let given = path('g', at);
+        let new = match field.is_array {
+            true => mapped(&given, new),
+            false => doc! { "$let": { "vars": { "element": &given }, "in": new } },
+        };
+        doc! { "$cond": [is_present(&given), new, "$$REMOVE"] }
+    }
+
+    /// Returns the size of the migrated document.
+    fn new_size(&self) -> Document {
+        let (mut old, mut new) = (Document::new(), Document::new());
+        for (at, one) in self.numbered() {
+            old.insert(one.field.name.as_str(), path('f', at));
+            new.insert(one.field.name.as_str(), path('n', at));
+            if !one.is_in_place() {
+                old.insert(one.bare.as_str(), path('b', at));
+            }
+        }
+        let grown = doc! { "$subtract": [{ "$bsonSize": new }, { "$bsonSize": old }] };
+        doc! { "$add": ["$size", grown] }
+    }
+
+    /// Returns the problems of documents, in the order in which they are checked, with their conditions.
+    fn problems(&self) -> [(&'static str, Document); 7] {
+        let any_field = |condition: &dyn Fn(usize, &BareField<'_>) -> Document| {
+            any_of(self.numbered().map(|(at, one)| condition(at, one)))
+        };
+        let no_array = any_field(&|at, one| {
+            let of_ids = match one.is_in_place() {
+                true => never(),
+                false => is_no_array(one.field, &path('b', at)),
+            };
+            any_of([is_no_array(one.field, &path('g', at)), of_ids])
+        });
+        let not_an_id = any_field(&|at, one| any(ids(one.field, &path('g', at)), not(is_id(ELEMENT))));
+        let twice = any_field(&|at, one| {
+            let ids = ids(one.field, &path('g', at));
+            doc! { "$ne": [{ "$size": { "$setUnion": [&ids, []] } }, { "$size": ids }] }
+        });
+        let other_value = any_field(&|at, one| match one.is_in_place() {
+            true => never(),
+            false => {
+                let value = path('f', at);
+                let other = any(values(one.field, &value), not(is_reference(ELEMENT)));
+                any_of([is_no_array(one.field, &value), other])
+            }
+        });
+        let other_reference = any_field(&|at, one| match one.is_in_place() {
+            true => never(),
+            false => {
+                let [value, bare] = [path('f', at), path('b', at)];
+                let differ = doc! { "$not": [{ "$setEquals": [ids(one.field, &value), ids(one.field, &bare)] }] };
+                doc! { "$and": [is_present(&value), is_present(&bare), differ] }
+            }
+        });
+        let source_missing = any("$ids", doc! { "$not": [{ "$in": [ELEMENT, "$sid"] }] });
+        let versions = format!("$s.{}", self.settings.version);
+        [
+            ("no_array", no_array),
+            ("not_an_id", not_an_id),
+            ("twice", twice),
+            ("other_value", other_value),
+            ("other_reference", other_reference),
+            ("source_missing", source_missing),
+            ("source_version", any(versions, not(is_version(ELEMENT)))),
+        ]
+    }
+
+    /// Counts the documents to migrate, and the invalid ones by their reason, with one of each.
+    pub(crate) fn inspection(&self) -> Vec<Document> {
+        let is = |reason: &str| doc! { "$eq": ["$r", reason] };
+        let mut group = doc! { "_id": null, "documents": { "$sum": { "$cond": [is(""), 1_i64, 0_i64] } } };
+        for (reason, _) in InvalidDocuments::default().by_reason() {
+            count_if(&mut group, reason, is(reason), 1_i64, "$_id");
+        }
+        let mut stages = self.examined(self.selected());
+        stages.push(doc! { "$group": group });
+        stages
+    }
+
+    /// Selects the invalid documents. Their reason is in the field `r`.
+    pub(crate) fn invalid(&self) -> Vec<Document> {
+        let mut stages = self.examined(self.selected());
+        stages.push(doc! { "$match": { "r": { "$ne": "" } } });
+        stages
+    }
+
+    /// Migrates the valid documents of a chunk.
+    pub(crate) fn transfer(&self, chunk: &[Bson]) -> Vec<Document> {
+        let mut made = doc! { "_id": 1 };
+        let mut set = Document::new();
+        let mut unchanged = Vec::new();
+        for (at, one) in self.numbered() {
+            made.insert(named('f', at), 1);
+            made.insert(named('n', at), 1);
+            let mut same = |name: char, of: &FieldName| {
+                unchanged.push(doc! { "$eq": [format!("${of}"), format!("$$new.{}", named(name, at))] });
+            };
+            same('f', &one.field.name);
+            if !one.is_in_place() {
+                made.insert(named('b', at), 1);
+                same('b', &one.bare);
+            }
+        }
+        let unchanged = doc! { "$and": unchanged };
+        for (at, one) in self.numbered() {
+            let new = format!("$$new.{}", named('n', at));
+            let is_new = doc! { "$and": [&unchanged, not(is_missing(&new))] };
+            let value = doc! { "$cond": [is_new, new, format!("${}", one.field.name)] };
+            set.insert(one.field.name.as_str(), value);
+            if !one.is_in_place() {
+                let value = doc! { "$cond": [&unchanged, "$$REMOVE", format!("${}", one.bare)] };
+                set.insert(one.bare.as_str(), value);
+            }
+        }
+        let mut stages = self.examined(both(by_ids(chunk), self.selected()));
+        stages.extend([
+            doc! { "$match": { "r": "" } },
+            doc! { "$project": made },
+            doc! { "$merge": {
+                "into": self.documents,
+                "on": "_id",
+                "whenMatched": [{ "$set": set }],
+                "whenNotMatched": "discard",
+            } },
+        ]);
+        stages
+    }
+
+    /// Compares the copies in a chunk with their sources: one row for each source that was updated, marked or deleted since
+    /// it was copied, by its `_id`, and one for the other documents. Their field `n` adds up to the migrated documents.
+    pub(crate) fn second_read(&self, chunk: &[Bson]) -> Vec<Document> {
+        let settings = self.settings;
+        let version = settings.version.as_str();
+        let copies = concatenated(self.fields.iter().map(|one| {
+            let field = format!("${}", one.field.name);
+            let of = |name: &str| format!("{ELEMENT}.{name}");
+            let mut copy = doc! { "i": of("_id"), "d": of(DELETED) };
+            if !one.field.is_snapshot {
+                copy.insert("v", of(version));
+            }
+            mapped(
+                filtered(values(one.field, &field), is_extended(settings, ELEMENT)),
+                copy,
+            )
+        }));
+        let of_source = |name: &str| format!("$$source.{name}");
+        let is_newer = doc! { "$gt": [{ "$ifNull": [of_source(version), 0] }, format!("{ELEMENT}.v")] };
+        let has_changed = doc! { "$or": [
+            not(is_missing(of_source(MARK))),
+            { "$and": [not(is_missing(format!("{ELEMENT}.v"))), is_newer] },
+        ] };
+        let is_kept = doc! { "$eq": [format!("{ELEMENT}.d"), true] };
+        let is_bad = with_source(
+            format!("{ELEMENT}.i"),
+            doc! { "$cond": [is_missing("$$source"), not(is_kept), has_changed] },
+        );
+        let [lookup, source_ids] = lookup_sources(self.sources, "copies.i", scan::versions(settings));
+        let migrated = doc! { "$and": [doc! { "$not": ["$open"] }, { "$lte": ["$at", 0] }] };
+        vec![
+            doc! { "$match": by_ids(chunk) },
+            doc! { "$project": { "open": self.is_open(), "copies": copies } },
+            lookup,
+            source_ids,
+            doc! { "$project": { "open": 1, "bad": mapped(filtered("$copies", is_bad), format!("{ELEMENT}.i")) } },
+            doc! { "$unwind": { "path": "$bad", "includeArrayIndex": "at", "preserveNullAndEmptyArrays": true } },
+            doc! { "$group": { "_id": "$bad", "n": { "$sum": { "$cond": [migrated, 1_i64, 0_i64] } } } },
+        ]
+    }
+
+    /// The settings that all calls of one migration share.
+    pub(crate) fn record_settings(&self) -> Document {
+        let mut settings = recorded(self.settings, self.fields, [self.documents, self.sources], "copies");
+        record_filter(&mut settings, self.filter);
+        if let Some(list) = self.skipped {
+            settings.insert("skipInvalid", list);
+        }
+        settings
+    }
+}

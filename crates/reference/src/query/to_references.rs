@@ -1,0 +1,236 @@
+//! The commands of the migration to references.
+//!
+//! # Design
+//!
+//! ## Why is the write an update?
+//!
+//! The id is in the document already, so nothing has to be looked up. An update with a pipeline reads and writes each
+//! document at once: it sees the references as they are then, and changes nothing but their fields.
+
+use mongo_patterns_core::migration::count_if;
+
+use super::by_ids;
+use super::expression::{
+    ELEMENT, any, any_of, concatenated, filtered, id_in, ids, is_id, is_missing, is_no_array, is_present, is_reference,
+    lookup_sources, mapped, never, not, reason, type_in, values,
+};
+use super::new_copy::inner;
+use crate::prelude::*;
+use crate::settings::DELETED;
+use crate::settings::bare::{BareField, recorded};
+
+/// What the migration may drop although no source has it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Dropped {
+    /// Copies without a source.
+    pub(crate) deleted: bool,
+    /// Copies that do not follow their source.
+    pub(crate) snapshots: bool,
+}
+
+/// The conversion of documents with copies into documents with ids.
+pub(crate) struct ToReferences<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) fields: &'a [BareField<'a>],
+    /// The names of the collections.
+    pub(crate) documents: &'a str,
+    pub(crate) sources: &'a str,
+    pub(crate) dropped: Dropped,
+}
+
+/// The paths of a reference field and of the field with the ids in the documents that an expression is for.
+struct Paths {
+    field: String,
+    bare: String,
+}
+
+impl ToReferences<'_> {
+    /// Matches the documents that have something to migrate.
+    pub(crate) fn selected(&self) -> Document {
+        doc! { "$expr": self.is_open() }
+    }
+
+    /// Returns whether a document has something to migrate.
+    fn is_open(&self) -> Document {
+        any_of(self.fields.iter().map(|one| {
+            let field = format!("${}", one.field.name);
+            if !one.is_in_place() {
+                return not(is_missing(field));
+            }
+            let is_bare = doc! { "$and": [is_id(ELEMENT), not(is_reference(ELEMENT))] };
+            any_of([
+                is_no_array(one.field, &field),
+                any(values(one.field, &field), not(is_bare)),
+            ])
+        }))
+    }
+
+    /// Walks through the documents to migrate.
+    pub(crate) fn walk(&self, most: u64) -> Walk {
+        Walk::by_number(self.selected(), most)
+    }
+
+    /// Returns the problems of documents that show without their sources, in the order in which they are checked.
+    fn problems(&self, paths: impl Fn(usize, &BareField<'_>) -> Paths) -> [(&'static str, Document); 6] {
+        let any_field = |condition: &dyn Fn(&BareField<'_>, Paths) -> Document| {
+            let fields = self.fields.iter().enumerate();
+            any_of(fields.map(|(at, one)| condition(one, paths(at, one))))
+        };
+        let any_reference = |condition: &dyn Fn(&ReferenceField) -> Document| {
+            any_field(&|one, paths| any(values(one.field, &paths.field), condition(one.field)))
+        };
+        let other_value = any_field(&|one, paths| {
+            let no_id = any(ids(one.field, &paths.field), not(is_id(ELEMENT)));
+            any_of([is_no_array(one.field, &paths.field), no_id])
+        });
+        let occupied = any_field(&|one, paths| match one.is_in_place() {
+            true => never(),
+            false => {
+                let differs = doc! { "$ne": [self.new_value(one.field, &paths.field), &paths.bare] };
+                doc! { "$and": [is_present(&paths.bare), differs] }
+            }
+        });
+        let id = format!("{ELEMENT}._id");
+        let ambiguous = any_reference(&|_| doc! { "$and": [is_reference(ELEMENT), is_reference(&id)] });
+        let own_fields = any_reference(&|field| {
+            let own = self.has_own_fields(field, ELEMENT);
+            // Of another value, `$objectToArray` would fail.
+            doc! { "$cond": [is_reference(ELEMENT), own, false] }
+        });
+        let snapshot = any_reference(&|field| match field.is_snapshot && !self.dropped.snapshots {
+            true => has_copy(),
+            false => never(),
+        });
+        let deleted = any_reference(&|_| match self.dropped.deleted {
+            true => never(),
+            false => doc! { "$and": [
+                is_reference(ELEMENT),
+                { "$eq": [format!("{ELEMENT}.{DELETED}"), true] },
+            ] },
+        });
+        [
+            ("other_value", other_value),
+            ("occupied", occupied),
+            ("ambiguous", ambiguous),
+            ("own_fields", own_fields),
+            ("snapshot", snapshot),
+            ("deleted", deleted),
+        ]
+    }
+
+    /// Returns whether a reference has fields that are not copied.
+    fn has_own_fields(&self, field: &ReferenceField, reference: &str) -> Document {
+        let targets: Vec<&[String]> = field.copied.iter().map(|copied| copied.target.parts()).collect();
+        let own = ["_id", DELETED, self.settings.version.as_str()];
+        other_fields(reference, &own, &targets)
+    }
+
+    /// Returns the new value of the field with the ids.
+    fn new_value(&self, field: &ReferenceField, value: &str) -> Document {
+        match field.is_array {
+            true => ids(field, value),
+            false => id_in(value),
+        }
+    }
+
+    /// Counts the documents to migrate, and those with problems, with one of each.
+    pub(crate) fn inspection(&self) -> Vec<Document> {
+        let mut read = doc! { "_id": 1 };
+        for (at, one) in self.fields.iter().enumerate() {
+            read.insert(format!("f{at}"), format!("${}", one.field.name));
+            read.insert(format!("b{at}"), format!("${}", one.bare));
+        }
+        let paths = |at: usize, _: &BareField<'_>| Paths {
+            field: format!("$f{at}"),
+            bare: format!("$b{at}"),
+        };
+        let problems = self.problems(paths);
+        let mut group = doc! { "_id": null, "documents": { "$sum": 1_i64 } };
+        for (problem, _) in problems.iter().chain([&("source_missing", Document::new())]) {
+            count_if(&mut group, problem, doc! { "$eq": ["$r", *problem] }, 1_i64, "$_id");
+        }
+        let copied = self.fields.iter().enumerate().map(|(at, one)| {
+            let copies = filtered(values(one.field, &format!("$f{at}")), has_copy());
+            mapped(copies, format!("{ELEMENT}._id"))
+        });
+        let [lookup, source_ids] = lookup_sources(self.sources, "ids", doc! { "_id": 1 });
+        let source_missing = any("$ids", doc! { "$not": [{ "$in": [ELEMENT, "$sid"] }] });
+        let mut stages = vec![doc! { "$match": self.selected() }, doc! { "$project": read }];
+        if self.dropped.deleted {
+            stages.push(doc! { "$addFields": { "r": reason(problems) } });
+        } else {
+            stages.push(doc! { "$addFields": { "ids": concatenated(copied) } });
+            stages.extend([lookup, source_ids]);
+            let all = problems.into_iter().chain([("source_missing", source_missing)]);
+            stages.push(doc! { "$addFields": { "r": reason(all) } });
+        }
+        stages.push(doc! { "$group": group });
+        stages
+    }
+
+    fn in_document(_: usize, one: &BareField<'_>) -> Paths {
+        Paths {
+            field: format!("${}", one.field.name),
+            bare: format!("${}", one.bare),
+        }
+    }
+
+    /// Matches the documents of a chunk that still have something to migrate, and no problem.
+    pub(crate) fn of_chunk(&self, chunk: &[Bson]) -> Document {
+        let problems = self.problems(Self::in_document).map(|(_, condition)| condition);
+        doc! { "$and": [
+            by_ids(chunk),
+            { "$expr": { "$and": [self.is_open(), not(any_of(problems))] } },
+        ] }
+    }
+
+    /// Replaces references by ids.
+    pub(crate) fn update(&self) -> Vec<Document> {
+        let mut set = Document::new();
+        let mut unset = Vec::new();
+        for (at, one) in self.fields.iter().enumerate() {
+            let paths = Self::in_document(at, one);
+            let new = self.new_value(one.field, &paths.field);
+            let value = doc! { "$cond": [is_present(&paths.field), new, &paths.bare] };
+            set.insert(one.bare.as_str(), value);
+            if !one.is_in_place() {
+                unset.push(one.field.name.as_str());
+            }
+        }
+        let mut stages = vec![doc! { "$set": set }];
+        if !unset.is_empty() {
+            stages.push(doc! { "$unset": unset });
+        }
+        stages
+    }
+
+    /// The settings that all calls of one migration share.
+    pub(crate) fn record_settings(&self) -> Document {
+        let mut settings = recorded(self.settings, self.fields, [self.documents, self.sources], "ids");
+        settings.insert("dropDeleted", self.dropped.deleted);
+        settings.insert("dropSnapshots", self.dropped.snapshots);
+        settings
+    }
+}
+
+/// Returns whether an element is a reference with more than an id.
+fn has_copy() -> Document {
+    let fields = doc! { "$size": { "$objectToArray": ELEMENT } };
+    doc! { "$cond": [is_reference(ELEMENT), { "$gt": [fields, 1] }, false] }
+}
+
+/// Returns whether a document has other fields than these and the targets.
+fn other_fields(document: &str, reserved: &[&str], targets: &[&[String]]) -> Document {
+    let inner = inner(targets);
+    let whole = targets.iter().filter(|target| target.len() == 1);
+    let known = reserved.iter().copied().chain(whole.map(|target| target[0].as_str()));
+    let known: Vec<&str> = known.chain(inner.iter().map(|(head, _)| *head)).collect();
+    let names = mapped(doc! { "$objectToArray": document }, format!("{ELEMENT}.k"));
+    let has_other = doc! { "$not": [{ "$setIsSubset": [names, known] }] };
+    let inside = inner.iter().map(|(head, inside)| {
+        let path = format!("{document}.{head}");
+        let has_other = doc! { "$cond": [type_in(&path, &["object"]), other_fields(&path, &[], inside), true] };
+        doc! { "$cond": [is_missing(&path), false, has_other] }
+    });
+    any_of([has_other].into_iter().chain(inside))
+}
