@@ -18,6 +18,7 @@ mod others;
 mod plans;
 mod read_only;
 mod reference;
+mod reference_migrations;
 mod router;
 mod secure;
 mod shard;

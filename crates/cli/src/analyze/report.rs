@@ -201,11 +201,8 @@ pub(super) fn advise(
         .map(|(name, value)| format!("{name} = {value}"))
         .collect();
     let with = if options.is_empty() { "" } else { " with " };
-    output.text(&format!(
-        "{}{with}{}, because",
-        style(*pattern).green(),
-        options.join(", ")
-    ))?;
+    let recommended = format!("{}{with}{}, because", style(*pattern).green(), options.join(", "));
+    output.text(&wrapped(&recommended, 0))?;
     for reason in why {
         let reason = wrapped(reason, 2);
         output.text(&format!("- {}", reason.trim_start()))?;
