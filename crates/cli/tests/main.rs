@@ -19,6 +19,7 @@ mod plans;
 mod read_only;
 mod reference;
 mod reference_migrations;
+mod reference_settings;
 mod router;
 mod secure;
 mod shard;

@@ -97,7 +97,7 @@ pub(super) fn print(output: Output, pattern: &'static str, printed: &Printed<'_>
         invalid.print(output)?;
     }
     let caveat = recommended.is_some_and(|recommended| recommended.pattern != "subset");
-    advise(output, recommended, caveat.then_some(CAVEAT))?;
+    advise(output, recommended, caveat.then_some(CAVEAT), "there are no items")?;
     if output.json {
         let summary = Summary::new("analyze", distribution.namespace.as_str())
             .row("pattern", pattern)
@@ -191,10 +191,11 @@ pub(super) fn advise(
     output: Output,
     recommended: Option<&Recommendation>,
     caveat: Option<&'static str>,
+    why_none: &str,
 ) -> io::Result<()> {
     output.heading("Advice")?;
     let Some(Recommendation { pattern, settings, why }) = recommended else {
-        return output.text("No recommendation: there are no items.");
+        return output.text(&wrapped(&format!("No recommendation: {why_none}."), 0));
     };
     let options: Vec<String> = settings
         .iter()

@@ -14,8 +14,8 @@ use crate::settings::references::in_other_fields;
 impl Work<'_> {
     pub(super) async fn plan(&self, options: &ReferenceMigration) -> Result<MigrationPlan, Failure> {
         let planned = match options.back {
-            true => self.to_ids(options)?.plan().await,
-            false => self.from_ids(options)?.plan().await,
+            true => self.migration_back(options)?.plan().await,
+            false => self.migration(options)?.plan().await,
         };
         planned.map_err(failed)
     }
@@ -39,14 +39,14 @@ impl Work<'_> {
         let summary = Summary::new("reference migrate", self.namespace());
         let summary = match options.back {
             true => {
-                let migrated = self.to_ids(options)?.on_progress(progress.callback()).await;
+                let migrated = self.migration_back(options)?.on_progress(progress.callback()).await;
                 let migrated = migrated.map_err(failed)?;
                 summary
                     .row("documents", migrated.documents)
                     .row("resumed", migrated.resumed)
             }
             false => {
-                let migrated = self.from_ids(options)?.on_progress(progress.callback()).await;
+                let migrated = self.migration(options)?.on_progress(progress.callback()).await;
                 let migrated = migrated.map_err(failed)?;
                 let summary = summary
                     .row("documents", migrated.documents)
@@ -60,7 +60,7 @@ impl Work<'_> {
         Ok(Exit::Success)
     }
 
-    fn from_ids(&self, options: &ReferenceMigration) -> Result<MigrateFromReferences<'_>, Failure> {
+    fn migration(&self, options: &ReferenceMigration) -> Result<MigrateFromReferences<'_>, Failure> {
         let migration = self.documents.migrate_from_references();
         let mut migration = migration.chunk_documents(options.chunk_documents);
         for (reference, field) in in_other_fields("--from-field", options.from_field.as_ref(), &self.references)? {
@@ -78,7 +78,7 @@ impl Work<'_> {
         Ok(migration)
     }
 
-    fn to_ids(&self, options: &ReferenceMigration) -> Result<MigrateToReferences<'_>, Failure> {
+    fn migration_back(&self, options: &ReferenceMigration) -> Result<MigrateToReferences<'_>, Failure> {
         let migration = self.documents.migrate_to_references();
         let mut migration = migration.chunk_documents(options.chunk_documents);
         for (reference, field) in in_other_fields("--to-field", options.to_field.as_ref(), &self.references)? {

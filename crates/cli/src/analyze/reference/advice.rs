@@ -39,7 +39,8 @@ pub(super) fn updates(measured: &[Measured]) -> f64 {
 
 /// Returns `None` if there are no references.
 pub(super) fn recommend(measured: &[Measured]) -> Option<Recommendation> {
-    let first = measured.iter().max_by_key(|measured| measured.references())?;
+    // Of equal ones the first.
+    let first = measured.iter().rev().max_by_key(|measured| measured.references())?;
     let (typical, most) = (first.analysis.percentile(50.0)?, first.analysis.percentile(99.0)?);
     let longest = first.most();
     if first.references() == 0 {

@@ -20,7 +20,10 @@ pub(super) fn print(
     sources: u64,
     sample: Option<u32>,
 ) -> io::Result<()> {
-    for one in measured {
+    for (number, one) in measured.iter().enumerate() {
+        if number > 0 {
+            output.text("")?;
+        }
         print_one(output, of, one, sources, sample)?;
     }
     let update = largest_update(measured);
@@ -35,7 +38,8 @@ pub(super) fn print(
         "a source was updated {updates:.1} times on average, weighted by its references"
     ))?;
     let recommended = recommend(measured);
-    advise(output, recommended.as_ref(), Some(CAVEAT))?;
+    let why_none = "there are no references; if their ids are in another field, pass --from-field";
+    advise(output, recommended.as_ref(), Some(CAVEAT), why_none)?;
     if output.json {
         let sum = |number: fn(&Measured) -> u64| measured.iter().map(number).sum::<u64>();
         let summary = Summary::new("analyze", of.sources.namespace().to_string())
@@ -110,7 +114,7 @@ fn print_one(output: Output, of: &Of<'_>, one: &Measured, sources: u64, sample: 
         "largest_source": one.largest.as_ref().map(to_json),
     }))?;
     if references == 0 {
-        return output.text("");
+        return Ok(());
     }
     output.heading("Sources by their number of references")?;
     histogram(output, &one.analysis.ranges(), one.analysis.documents)?;
@@ -126,7 +130,7 @@ fn print_one(output: Output, of: &Of<'_>, one: &Measured, sources: u64, sample: 
             printable(&id.to_string()),
             grouped(one.most())
         );
-        output.text(&format!("{}\n", wrapped(&text, 0)))?;
+        output.text(&wrapped(&text, 0))?;
     }
     Ok(())
 }
