@@ -146,7 +146,8 @@ async fn migrate(
     (record, before): (&Record, u64),
     mut reporter: Reporter<'_>,
 ) -> Result<u64> {
-    let (mut migrated, mut pace) = (0, Pace::new(limits.rate));
+    // The record has the number of documents that a plan knows too.
+    let (mut migrated, mut walked, mut pace) = (0, before, Pace::new(limits.rate));
     for _ in 0..PASSES {
         let walk = rewrite.walk(limits.documents());
         let purpose = "walk through the documents";
@@ -154,7 +155,8 @@ async fn migrate(
         while let Some(chunk) = chunks.next().await? {
             let documents = rewrite.migrate(steps, &chunk.ids).await?;
             migrated += documents;
-            record.advance(steps, &Bson::Null, before + migrated).await?;
+            walked += chunk.weight;
+            record.advance(steps, &Bson::Null, walked).await?;
             steps.count_migrated(documents);
             reporter.advance(documents);
             pace.pause(steps, chunk.weight).await;

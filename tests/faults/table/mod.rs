@@ -23,6 +23,7 @@ mod history_migrations;
 mod operation;
 mod outlier;
 mod reference;
+mod reference_migrations;
 mod report;
 mod routing;
 mod routing_rules;
@@ -63,6 +64,7 @@ fn table() -> Table {
     table.add::<history_follow::Followed>();
     table.add::<history_migrations::Migrations>();
     table.add::<reference::Sales>();
+    table.add::<reference_migrations::Migrations>();
     table
 }
 

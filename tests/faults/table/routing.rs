@@ -13,7 +13,7 @@ use super::operation::Model;
 use super::routing_rules::{BROADCAST, Broadcast, SHARD_KEYS, UNSHARDED};
 use super::{
     bucket, bucket_figures, bucket_migrations, bucket_windows, embedded, history, history_follow, history_migrations,
-    outlier, reference, subset, subset_migrations,
+    outlier, reference, reference_migrations, subset, subset_migrations,
 };
 
 /// The shards that a command reaches.
@@ -203,6 +203,7 @@ async fn every_command_reaches_one_shard_or_has_a_reason() {
     check::<history_follow::Followed>(&mut used).await;
     check::<history_migrations::Migrations>(&mut used).await;
     check::<reference::Sales>(&mut used).await;
+    check::<reference_migrations::Migrations>(&mut used).await;
     assert!(BROADCAST.iter().all(|rule| !rule.reason.is_empty()));
     let unused: Vec<&Broadcast> = BROADCAST
         .iter()

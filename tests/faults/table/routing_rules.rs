@@ -94,7 +94,7 @@ const SOURCES: &str = "reads all sources of a document by one command";
 
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 37] = [
+pub(super) const BROADCAST: [Broadcast; 39] = [
     of(
         "bucket",
         "page",
@@ -277,6 +277,26 @@ pub(super) const BROADCAST: [Broadcast; 37] = [
             ("aggregate", "orders", All),
             ("find", "customers", Listed),
             ("update", "orders", All),
+        ],
+    ),
+    of(
+        "reference",
+        "migrate_from_references",
+        MIGRATED,
+        &[
+            ("aggregate", "orders", All),
+            ("aggregate", "orders", Listed),
+            ("find", "orders", All),
+        ],
+    ),
+    of(
+        "reference",
+        "migrate_to_references",
+        MIGRATED,
+        &[
+            ("aggregate", "orders", All),
+            ("find", "orders", All),
+            ("update", "orders", Listed),
         ],
     ),
     of("reference", "verify", WHOLE, REFERENCE_SCAN),

@@ -5,6 +5,9 @@
 //! second read finds either: it refreshes the copy, removes the mark of the deletion, or withdraws the reference. Only one
 //! refresh is needed, because the sweep of a later rename begins after the order was written.
 //!
+//! A document that `migrate_from_references` gives its copy is inserted, for this protocol: before, neither a sweep nor a
+//! deletion finds it. Its second read marks a copy whose source was deleted, where an insert withdraws the document.
+//!
 //! In a transaction, the call first locks the source, and removes the mark of a deletion.
 
 use super::{Copied, Documents, Ended, Form, Mode, order_bit, source_bit};

@@ -38,8 +38,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// Idempotent: after an interruption, run it again until it returns. Each document is migrated at once.
     ///
     /// # Cost
-    /// About eight round trips, and two for each chunk. The server reads all documents three times, and each source of a
-    /// document once, by id.
+    /// About seven round trips, and two for each chunk. The server reads all documents three times, those to migrate once
+    /// more, by id, and their sources once.
     ///
     /// # Cancel safety
     /// It stops between two commands, and the server may still execute the last one. Each document is migrated or

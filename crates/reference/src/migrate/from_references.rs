@@ -65,12 +65,11 @@ impl FromReferences<'_> {
         let written = migrate(shared, self, steps, self.limits, (&record, before), reporter).await?;
         if !steps.is_plan() {
             migrated.documents = written;
-            migrated.skipped = skipped;
             if migrated.resumed {
                 all(shared, Reporter::default()).await?;
             }
         }
-        record.finish(steps, before + written).await?;
+        record.finish(steps, before + migrated.documents).await?;
         Ok(migrated)
     }
 

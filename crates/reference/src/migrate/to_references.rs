@@ -45,11 +45,9 @@ impl ToReferences<'_> {
         reporter.begin(documents);
         let before = last.map_or(0, |last| last.position.migrated);
         let written = migrate(shared, self, steps, self.limits, (&record, before), reporter).await?;
-        record.finish(steps, before + written).await?;
-        Ok(MigratedToReferences {
-            documents: if steps.is_plan() { documents } else { written },
-            resumed,
-        })
+        let documents = if steps.is_plan() { documents } else { written };
+        record.finish(steps, before + documents).await?;
+        Ok(MigratedToReferences { documents, resumed })
     }
 
     fn commands(&self) -> commands::ToReferences<'_> {

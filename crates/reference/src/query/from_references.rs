@@ -248,7 +248,8 @@ impl FromReferences<'_> {
                 set.insert(one.bare.as_str(), value);
             }
         }
-        let mut stages = self.examined(both(by_ids(chunk), self.selected()));
+        let mut stages = vec![doc! { "$match": by_ids(chunk) }];
+        stages.extend(self.examined(self.selected()));
         stages.extend([
             doc! { "$match": { "r": "" } },
             doc! { "$project": made },

@@ -178,10 +178,9 @@ impl ToReferences<'_> {
     /// Matches the documents of a chunk that still have something to migrate, and no problem.
     pub(crate) fn of_chunk(&self, chunk: &[Bson]) -> Document {
         let problems = self.problems(Self::in_document).map(|(_, condition)| condition);
-        doc! { "$and": [
-            by_ids(chunk),
-            { "$expr": { "$and": [self.is_open(), not(any_of(problems))] } },
-        ] }
+        let mut filter = by_ids(chunk);
+        filter.insert("$expr", doc! { "$and": [self.is_open(), not(any_of(problems))] });
+        filter
     }
 
     /// Replaces references by ids.

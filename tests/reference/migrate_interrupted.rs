@@ -1,0 +1,235 @@
+//! Migrations that are interrupted: the next call completes them, and leaves no stale copy.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::bson::doc;
+
+use crate::reference::migrate_support::*;
+use crate::reference::support::*;
+
+/// All commands of the two migrations.
+const COMMANDS: [&str; 6] = [
+    "aggregate",
+    "find",
+    "update",
+    "listIndexes",
+    "listCollections",
+    "createIndexes",
+];
+
+async fn fill(db: &TestDatabase) -> Orders {
+    unmigrated(db, (0..60).map(|id| doc! { "_id": id, "customer": 1 + id % 2 })).await;
+    add_customers(db, 1..=2).await;
+    builder(db.database()).build().unwrap()
+}
+
+/// Migrates there and back.
+async fn there_and_back(orders: &Orders) -> Result<(), Error> {
+    orders.migrate_from_references().chunk_documents(25).await?;
+    orders.migrate_to_references().chunk_documents(25).await?;
+    Ok(())
+}
+
+/// As when the process is killed: no command is sent after the current one, which the server stops or completes. In
+/// the meantime a customer is renamed, so a copy without its second read is stale.
+#[tokio::test]
+async fn a_migration_dropped_at_any_command_is_finished_by_the_next() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        let mut dropped = 0;
+        for skip in 0.. {
+            let orders = fill(db).await;
+            let before = raw(db, "orders").await;
+            let slow = FailPoint::on(&COMMANDS).skip(skip).block(Duration::from_millis(20));
+            let fault = slow.enable(db).await;
+            db.recorder().clear();
+            let sent = db.recorder().sent(skip as usize + 1);
+            let done = tokio::select! {
+                biased;
+                () = sent => false,
+                done = there_and_back(&orders) => {
+                    done.unwrap();
+                    true
+                }
+            };
+            fault.disable().await;
+            if done {
+                break;
+            }
+            dropped += 1;
+            let records = mongo_patterns::migrations(&db.plain_client().database(db.database().name()))
+                .await
+                .unwrap();
+            let is_unfinished = records
+                .iter()
+                .all(|record| record.finished.is_none() && record.settings.get_str("into").unwrap() == "copies");
+            if is_unfinished {
+                rename_unnoticed(db, 1, "Bea").await;
+            }
+            let orders = builder(db.database()).build().unwrap();
+            // Immediately, while the server may still execute the last command.
+            match orders.migrate_from_references().chunk_documents(25).await {
+                Ok(_) => assert_eq!(assert_current(db, &orders).await, 60, "after {skip} commands"),
+                // The way back had begun.
+                Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}"),
+            }
+            orders.migrate_to_references().chunk_documents(25).await.unwrap();
+            assert_same(&raw(db, "orders").await, &before);
+        }
+        assert!(dropped >= 30, "{dropped}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_migration_that_fails_at_any_command_is_finished_by_the_next() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        let mut failed = 0;
+        for skip in 0.. {
+            let orders = fill(db).await;
+            let before = raw(db, "orders").await;
+            let fault = FailPoint::on(&COMMANDS)
+                .times(1)
+                .skip(skip)
+                .error_code(96)
+                .enable(db)
+                .await;
+            let ended = there_and_back(&orders).await;
+            fault.disable().await;
+            if ended.is_ok() {
+                break;
+            }
+            failed += 1;
+            if let Ok(migrated) = orders.migrate_from_references().chunk_documents(25).await {
+                assert_eq!(
+                    assert_current(db, &orders).await,
+                    60,
+                    "after {skip} commands, {migrated:?}"
+                );
+            }
+            orders.migrate_to_references().chunk_documents(25).await.unwrap();
+            assert_same(&raw(db, "orders").await, &before);
+        }
+        assert!(failed >= 30, "{failed}");
+    })
+    .await;
+}
+
+/// A process died after a chunk, before its second read, and a rename came between.
+#[tokio::test]
+async fn the_next_migration_sweeps_the_copies_without_a_second_read() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        let orders = fill(db).await;
+        let plan = orders.migrate_from_references().plan().await.unwrap();
+        let chunk = plan
+            .commands
+            .iter()
+            .position(|planned| planned.purpose == "copy the sources of a chunk");
+        // Of the aggregations, the inspection, the chunk and then the second read.
+        assert_eq!(
+            plan.commands[..chunk.unwrap()]
+                .iter()
+                .filter(|one| one.command.contains_key("aggregate"))
+                .count(),
+            1
+        );
+        let fault = FailPoint::on(&["aggregate"])
+            .times(1)
+            .skip(2)
+            .error_code(96)
+            .enable(db)
+            .await;
+        orders.migrate_from_references().await.unwrap_err();
+        fault.disable().await;
+        assert_eq!(judge(db).await.copies, 60);
+        rename_unnoticed(db, 1, "Bea").await;
+        assert_eq!(judge(db).await.stale, 30);
+        let migrated = orders.migrate_from_references().await.unwrap();
+        assert_eq!((migrated.documents, migrated.resumed), (0, true));
+        assert_eq!(assert_current(db, &orders).await, 60);
+        assert!(!orders.migrate_from_references().await.unwrap().resumed);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_unfinished_migration_is_resumed_with_the_same_settings_only() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        let orders = fill(db).await;
+        let fault = FailPoint::on(&["aggregate"])
+            .times(1)
+            .skip(1)
+            .error_code(96)
+            .enable(db)
+            .await;
+        orders.migrate_from_references().await.unwrap_err();
+        fault.disable().await;
+        let list = skip_list(db);
+        for refused in [
+            orders
+                .migrate_from_references()
+                .filter(doc! { "_id": 1 })
+                .await
+                .map(drop),
+            orders
+                .migrate_from_references()
+                .from_field("customer", "id")
+                .await
+                .map(drop),
+            orders.migrate_from_references().skip_invalid(&list).await.map(drop),
+            orders.migrate_to_references().await.map(drop),
+        ] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
+        assert_eq!(judge(db).await.copies, 0);
+        // Another chunk size and a rate are no settings.
+        let resumed = orders
+            .migrate_from_references()
+            .chunk_documents(7)
+            .rate(1000)
+            .await
+            .unwrap();
+        assert_eq!((resumed.documents, resumed.resumed), (60, true));
+    })
+    .await;
+}
+
+/// Two calls at one moment: the later one takes over, and the earlier one stops, or has finished before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_calls_at_one_moment_one_finishes() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        for _ in 0..5 {
+            let orders = fill(db).await;
+            let calls = (0..2).map(|_| {
+                let orders = orders.clone();
+                tokio::spawn(async move { orders.migrate_from_references().chunk_documents(5).await })
+            });
+            let calls: Vec<_> = calls.collect();
+            let ended: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
+            assert!(ended.iter().any(Result::is_ok), "{ended:?}");
+            for error in ended.iter().filter_map(|ended| ended.as_ref().err()) {
+                assert_eq!(error.kind(), ErrorKind::Contention, "{error}");
+            }
+            orders.migrate_from_references().await.unwrap();
+            assert_eq!(assert_current(db, &orders).await, 60);
+        }
+    })
+    .await;
+}

@@ -1,0 +1,299 @@
+//! Migrations with concurrent writers: no stale copy, no lost change.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::future::join_all;
+use mongo_patterns::reference::OnReferences;
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::common::support::{all, at_least};
+use crate::reference::migrate_support::*;
+use crate::reference::support::*;
+
+/// Runs a migration whose first write the server holds, after it has read the sources, until the other future has ended.
+async fn while_held<T>(
+    db: &TestDatabase,
+    migration: impl IntoFuture<Output = Result<T, Error>>,
+    then: impl Future<Output = ()>,
+) -> Result<T, Error> {
+    let admin = db.plain_client().database("admin");
+    let hold = async |mode: &str| {
+        let namespace = format!("{}.orders", db.database().name());
+        let hold = doc! { "configureFailPoint": "hangDuringBatchUpdate", "mode": mode, "data": { "nss": namespace } };
+        admin.run_command(hold).await.unwrap();
+    };
+    let namespace = format!("{}.orders", db.database().name());
+    let held = doc! { "currentOp": true, "active": true, "failpointMsg": "hangDuringBatchUpdate", "ns": namespace };
+    let until_held = async {
+        while admin
+            .run_command(held.clone())
+            .await
+            .unwrap()
+            .get_array("inprog")
+            .unwrap()
+            .is_empty()
+        {
+            tokio::task::yield_now().await;
+        }
+        then.await;
+        hold("off").await;
+    };
+    hold("alwaysOn").await;
+    let (migrated, ()) = futures::join!(migration.into_future(), until_held);
+    migrated
+}
+
+/// The rename is between the server's read of the customer and its write of the copy. Without the second read, the copies
+/// are outdated for good.
+#[tokio::test]
+async fn a_rename_between_the_read_and_the_write_is_seen_by_the_second_read() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await || !at_least(db, 6) {
+            return; // older ones cannot hold a write to one collection alone
+        }
+        for array in [false, true] {
+            let products = bare(db.database())
+                .reference_field("customer")
+                .copied_fields(["name", "address"]);
+            let orders = match array {
+                true => products.array(),
+                false => products,
+            };
+            let orders = orders.build().unwrap();
+            let old = |id: i32| match array {
+                true => doc! { "_id": id, "customer": [1 + id % 3, 2 - id % 2 + 2] },
+                false => doc! { "_id": id, "customer": 1 + id % 3 },
+            };
+            unmigrated(db, (0..20).map(old)).await;
+            add_customers(db, 1..=4).await;
+            let migrated = while_held(db, orders.migrate_from_references(), rename_unnoticed(db, 2, "Bea")).await;
+            assert_eq!(number_of(&migrated.unwrap()), 20);
+            let names = db.recorder().names();
+            // It sweeps the one customer that was renamed.
+            let after_chunk = &names[names.len() - 7..];
+            assert_eq!(
+                after_chunk,
+                [
+                    "aggregate",
+                    "aggregate",
+                    "find",
+                    "update",
+                    "update",
+                    "aggregate",
+                    "update"
+                ]
+            );
+            assert_eq!(findings(&orders).await, []);
+            let bea = doc! { "customer.name": "Bea", "customer.v": 1_i64 };
+            assert!(stored(db).count_documents(bea).await.unwrap() >= 6);
+            db.recorder().clear();
+        }
+    })
+    .await;
+}
+
+/// A deletion has looked for references, and found none, because the order has no copy yet. The second read removes its
+/// mark, so the deletion looks again.
+#[tokio::test]
+async fn a_deletion_between_the_read_and_the_write_finds_the_new_references() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await || !at_least(db, 6) {
+            return;
+        }
+        let orders = several(patient(builder(db.database()))).build().unwrap();
+        unmigrated(db, [doc! { "_id": 1, "customer": 1 }, doc! { "_id": 2, "payer": 2 }]).await;
+        add_customers(db, 1..=2).await;
+        let mark = async {
+            let mark = doc! { "$set": { "mongo_patterns_deleting": mongodb::bson::oid::ObjectId::new() } };
+            customers(db).update_many(doc! {}, mark).await.unwrap();
+        };
+        while_held(db, orders.migrate_from_references(), mark).await.unwrap();
+        for customer in all(&customers(db)).await {
+            assert!(!customer.contains_key("mongo_patterns_deleting"), "{customer}");
+            let id = customer.get_i32("_id").unwrap();
+            assert_eq!(
+                orders.delete_source(id).await.unwrap_err().kind(),
+                ErrorKind::Referenced
+            );
+        }
+    })
+    .await;
+}
+
+/// Deletions do not find references in the old form, so the requirements exclude them. Nothing is lost nevertheless.
+#[tokio::test]
+async fn a_source_that_is_deleted_between_the_reads_leaves_a_marked_copy() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await || !at_least(db, 6) {
+            return;
+        }
+        for rule in [OnReferences::Restrict, OnReferences::KeepCopy] {
+            let orders = several(builder(db.database())).build().unwrap();
+            let old = [
+                doc! { "_id": 1, "customer": 1, "payer": 1 },
+                doc! { "_id": 2, "products": [2, 1] },
+            ];
+            unmigrated(db, old).await;
+            add_customers(db, 1..=2).await;
+            let delete = async {
+                // With this rule, an update of the copies would be held too.
+                match rule {
+                    OnReferences::Restrict => drop(orders.delete_source(1).await.unwrap()),
+                    _ => drop(customers(db).delete_one(doc! { "_id": 1 }).await.unwrap()),
+                }
+            };
+            while_held(db, orders.migrate_from_references(), delete).await.unwrap();
+            assert_eq!(findings(&orders).await, []);
+            let copy = |id: i32| doc! { "_id": id, "name": "Ann", "v": 0_i64 };
+            let marked = |mut copy: Document| {
+                copy.insert("deleted", true);
+                copy
+            };
+            let found = all(&stored(db)).await;
+            assert_eq!(found[0].get_document("payer").unwrap(), &marked(copy(1)));
+            assert!(found[0].get_document("customer").unwrap().get_bool("deleted").unwrap());
+            assert_eq!(
+                found[1].get_array("products").unwrap(),
+                &vec![Bson::from(copy(2)), marked(copy(1)).into()]
+            );
+        }
+    })
+    .await;
+}
+
+/// The write of the server changes neither other fields nor a reference that was changed since its read.
+#[tokio::test]
+async fn a_change_between_the_read_and_the_write_is_kept() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await || !at_least(db, 6) {
+            return;
+        }
+        let orders = several(builder(db.database())).build().unwrap();
+        let old = (1..=6).map(|id| doc! { "_id": id, "total": 5, "customer": 1, "products": [{ "_id": 1, "n": 1 }] });
+        unmigrated(db, old).await;
+        add_customers(db, 1..=2).await;
+        let copy = |id: i32, name: &str| doc! { "_id": id, "name": name, "address": { "city": "x" }, "v": 0_i64 };
+        let changes = [
+            doc! { "$inc": { "total": 1 } },
+            doc! { "$set": { "customer": copy(2, "set") } },
+            doc! { "$unset": { "customer": "" } },
+            doc! { "$set": { "customer": 2 } },
+            doc! { "$set": { "products.0.n": 2 } },
+        ];
+        let change = async {
+            for (id, change) in (1..).zip(changes) {
+                let changed = stored(db).find_one_and_update(doc! { "_id": id }, change).await;
+                changed.unwrap().unwrap();
+            }
+            let deleted = stored(db).find_one_and_delete(doc! { "_id": 6 }).await;
+            deleted.unwrap().unwrap();
+        };
+        let migrated = while_held(db, orders.migrate_from_references(), change).await.unwrap();
+        assert_eq!(migrated.documents, 5);
+        let [ann, other] =
+            [1, 2].map(|id| doc! { "_id": id, "name": "Ann", "address": { "city": "Dublin" }, "v": 0_i64 });
+        let product = |n: i32| [doc! { "_id": 1, "name": "Ann", "v": 0_i64, "n": n }].to_vec();
+        assert_eq!(
+            all(&stored(db)).await,
+            [
+                doc! { "_id": 1, "total": 6, "customer": &ann, "products": product(1) },
+                doc! { "_id": 2, "total": 5, "customer": copy(2, "set"), "products": product(1) },
+                doc! { "_id": 3, "total": 5, "products": product(1) },
+                doc! { "_id": 4, "total": 5, "customer": &other, "products": product(1) },
+                doc! { "_id": 5, "total": 5, "customer": &ann, "products": product(2) },
+            ]
+        );
+    })
+    .await;
+}
+
+/// Renames, inserts, changes of references and of other fields, while a migration runs. Each acknowledged one is kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writers_continue_during_a_migration() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        const ORDERS: i32 = 1500;
+        let repository = || patient(builder(db.database())).build().unwrap();
+        unmigrated(
+            db,
+            (0..ORDERS).map(|id| doc! { "_id": id, "customer": 1 + id % 5, "n": 0 }),
+        )
+        .await;
+        add_customers(db, 1..=5).await;
+        // A service creates the indexes at its start.
+        repository().ensure_indexes().await.unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let writers = (0..6).map(|writer| {
+            let (orders, stop) = (repository(), Arc::clone(&stop));
+            let plain = stored(db);
+            tokio::spawn(async move {
+                let (mut inserted, mut set, mut increments) = (0, Vec::new(), 0);
+                let mut n = 0;
+                while n < 10 || !stop.load(Ordering::Relaxed) {
+                    n += 1;
+                    let (customer, of) = (fastrand::i32(1..=5), fastrand::i32(0..ORDERS / 6) * 6 + writer);
+                    match fastrand::u8(..4) {
+                        0 => {
+                            orders.insert(&order(format!("{writer}-{n}"), customer)).await.unwrap();
+                            inserted += 1;
+                        }
+                        1 => {
+                            orders.set_reference(of, customer).await.unwrap();
+                            set.push((of, customer));
+                        }
+                        2 => {
+                            let increment = doc! { "$inc": { "n": 1 } };
+                            plain.update_one(doc! { "_id": of }, increment).await.unwrap();
+                            increments += 1;
+                        }
+                        _ => drop(
+                            orders
+                                .update_source(customer, rename(&format!("{writer}-{n}")))
+                                .await
+                                .unwrap(),
+                        ),
+                    }
+                }
+                (inserted, set, increments)
+            })
+        });
+        let writers: Vec<_> = writers.collect();
+        let migrated = repository()
+            .migrate_from_references()
+            .chunk_documents(50)
+            .await
+            .unwrap();
+        stop.store(true, Ordering::Relaxed);
+        let written: Vec<_> = join_all(writers).await.into_iter().map(Result::unwrap).collect();
+        assert!(migrated.documents > 0);
+        let inserted: usize = written.iter().map(|(inserted, ..)| inserted).sum();
+        assert_eq!(assert_current(db, &repository()).await, ORDERS as usize + inserted);
+        let stored = all(&stored(db)).await;
+        let increments: i32 = written.iter().map(|(.., increments)| increments).sum();
+        let counted = stored.iter().filter_map(|order| order.get_i32("n").ok()).sum::<i32>();
+        assert_eq!(counted, increments);
+        for (_, set, _) in &written {
+            let last = set
+                .iter()
+                .enumerate()
+                .filter(|(at, (of, _))| !set[at + 1..].iter().any(|(later, _)| later == of));
+            for (_, (of, customer)) in last {
+                let order = stored
+                    .iter()
+                    .find(|order| order.get("_id") == Some(&Bson::Int32(*of)))
+                    .unwrap();
+                assert_eq!(
+                    order.get_document("customer").unwrap().get_i32("_id").unwrap(),
+                    *customer,
+                    "{order}"
+                );
+            }
+        }
+    })
+    .await;
+}

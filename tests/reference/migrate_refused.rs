@@ -1,0 +1,295 @@
+//! Migrations from references that are refused, and those that skip invalid documents.
+
+use std::time::{Duration, Instant};
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Bson, Document, Regex, doc};
+
+use crate::common::support::all;
+use crate::reference::migrate_support::*;
+use crate::reference::support::*;
+
+fn regex() -> Bson {
+    Bson::RegularExpression(Regex {
+        pattern: "a".try_into().unwrap(),
+        options: "".try_into().unwrap(),
+    })
+}
+
+/// Documents that cannot be migrated, with the reason and the kind of the error. Those without `customer` have the id in
+/// `customerId`.
+fn invalid() -> Vec<(Document, &'static str, ErrorKind)> {
+    use ErrorKind::{Corrupt, InvalidItemId, NotFound, TargetNotEmpty};
+    let copy = doc! { "_id": 1, "name": "Ann", "v": 0_i64 };
+    vec![
+        (doc! { "products": 1 }, "no_array", Corrupt),
+        (doc! { "products": { "_id": 1 } }, "no_array", Corrupt),
+        (doc! { "customerId": [1] }, "not_an_id", InvalidItemId),
+        (doc! { "customerId": regex() }, "not_an_id", InvalidItemId),
+        (doc! { "customerId": Bson::MinKey }, "not_an_id", InvalidItemId),
+        (doc! { "customerId": { "_id": null } }, "not_an_id", InvalidItemId),
+        (doc! { "products": [1, null] }, "not_an_id", InvalidItemId),
+        (doc! { "products": [[1]] }, "not_an_id", InvalidItemId),
+        (doc! { "products": [regex()] }, "not_an_id", InvalidItemId),
+        (doc! { "products": [1, { "_id": 1.0 }] }, "twice", InvalidItemId),
+        (doc! { "products": [1, 2, 1_i64] }, "twice", InvalidItemId),
+        (doc! { "customer": 2, "customerId": 1 }, "other_value", TargetNotEmpty),
+        (doc! { "customer": "Ann" }, "other_value", TargetNotEmpty),
+        (doc! { "customer": { "name": "Ann" } }, "other_value", TargetNotEmpty),
+        (
+            doc! { "customer": copy, "customerId": 2 },
+            "other_reference",
+            TargetNotEmpty,
+        ),
+        (
+            doc! { "customer": { "_id": 1 }, "customerId": "1" },
+            "other_reference",
+            TargetNotEmpty,
+        ),
+        (
+            doc! { "customer": { "_id": 1 }, "customerId": [1] },
+            "other_reference",
+            TargetNotEmpty,
+        ),
+        (doc! { "customerId": 8 }, "source_missing", NotFound),
+        (doc! { "customerId": { "$gt": 0 } }, "source_missing", NotFound),
+        (doc! { "customerId": "$_id" }, "source_missing", NotFound),
+        (
+            doc! { "customerId": { "_id": 1, "x": 1 }, "products": [8] },
+            "source_missing",
+            NotFound,
+        ),
+        (doc! { "customerId": 1.5 }, "source_missing", NotFound),
+        (
+            doc! { "products": [1, { "_id": 8, "quantity": 1 }] },
+            "source_missing",
+            NotFound,
+        ),
+        (doc! { "customerId": 90 }, "source_version", Corrupt),
+        (doc! { "products": [1, 91] }, "source_version", Corrupt),
+        (doc! { "customerId": 92 }, "source_version", Corrupt),
+    ]
+}
+
+async fn fill(db: &mongo_patterns_testkit::TestDatabase, old: impl IntoIterator<Item = Document>) -> Orders {
+    unmigrated(db, old).await;
+    add_customers(db, 1..=2).await;
+    let wrong = |id: i32, version: Bson| doc! { "_id": id, "name": "x", "v": version };
+    let wrong = [wrong(90, "1".into()), wrong(91, (-1).into()), wrong(92, 0.5.into())];
+    customers(db).insert_many(wrong).await.unwrap();
+    several(builder(db.database())).build().unwrap()
+}
+
+#[tokio::test]
+async fn an_invalid_document_is_named_and_nothing_is_written() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        for (mut bad, reason, kind) in invalid() {
+            bad.insert("_id", "bad");
+            let orders = fill(db, [doc! { "_id": 1, "customerId": 1 }, bad.clone()]).await;
+            let before = raw(db, "orders").await;
+            let refused = orders
+                .migrate_from_references()
+                .from_field("customer", "customerId")
+                .await;
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.kind(), kind, "{bad}: {refused}");
+            assert_eq!(refused.document_id(), Some(&"bad".into()), "{bad}: {refused}");
+            assert!(refused.to_string().contains("nothing was migrated"), "{refused}");
+            assert_same(&raw(db, "orders").await, &before);
+            let list = skip_list(db);
+            let plan = orders.migrate_from_references().from_field("customer", "customerId");
+            let plan = plan.skip_invalid(&list).plan().await.unwrap();
+            let found = plan.skipped.by_reason().into_iter().filter(|(_, number)| *number > 0);
+            assert_eq!(found.collect::<Vec<_>>(), [(reason, 1)], "{bad}");
+            assert_eq!(raw(db, "mongo_patterns").await.len(), 0);
+            let indexes = stored(db).list_index_names().await.unwrap();
+            assert_eq!(indexes, ["_id_"]);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn invalid_documents_are_skipped_and_listed() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        let bad = (0..).zip(invalid()).map(|(id, (mut bad, _, _))| {
+            bad.insert("_id", id);
+            bad
+        });
+        let good = (100..110).map(|id| doc! { "_id": id, "customerId": 1 });
+        let orders = fill(db, bad.chain(good)).await;
+        let invalid_before = raw(db, "orders").await[..invalid().len()].to_vec();
+        let list = skip_list(db);
+        let migration = || {
+            let migration = orders.migrate_from_references().from_field("customer", "customerId");
+            migration.skip_invalid(&list).chunk_documents(7)
+        };
+        let migrated = migration().await.unwrap();
+        assert_eq!(
+            (migrated.documents, migrated.skipped.total()),
+            (10, invalid().len() as u64)
+        );
+        let reasons = (0..).zip(invalid()).map(|(id, (_, reason, _))| (id, reason.to_owned()));
+        assert_eq!(skipped(db).await, reasons.collect::<Vec<_>>());
+        assert_same(&raw(db, "orders").await[..invalid().len()], &invalid_before);
+        // One is corrected: the next call migrates it, and removes it from the list.
+        let correct = doc! { "$set": { "products": [1] } };
+        stored(db).update_one(doc! { "_id": 0 }, correct).await.unwrap();
+        let migrated = migration().await.unwrap();
+        assert_eq!(
+            (migrated.documents, migrated.skipped.total()),
+            (1, invalid().len() as u64 - 1)
+        );
+        assert_eq!(skipped(db).await[0].0, 1);
+        // The list of another migration is not overwritten.
+        for name in ["orders", "mongo_patterns"] {
+            let other = db.collection::<Document>(name);
+            let refused = orders.migrate_from_references().skip_invalid(&other).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{name}");
+        }
+        let other = db.collection::<Document>("customers");
+        let refused = orders.migrate_from_references().skip_invalid(&other).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TargetNotEmpty);
+    })
+    .await;
+}
+
+/// All documents are invalid, as with a wrong collection of the sources.
+#[tokio::test]
+async fn skipping_everything_is_refused() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        let orders = fill(db, (0..5).map(|id| doc! { "_id": id, "customer": 8 })).await;
+        let list = skip_list(db);
+        let refused = orders.migrate_from_references().skip_invalid(&list).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(
+            (raw(db, "skipped").await.len(), raw(db, "mongo_patterns").await.len()),
+            (0, 0)
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_document_that_would_be_too_large_is_refused() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        // With the copy it exceeds the limit of 16 MiB by one byte, or not.
+        for (bytes, fits) in [(16 * 1024 * 1024, true), (16 * 1024 * 1024 + 1, false)] {
+            let name = "x".repeat(1_000_000);
+            let customer = doc! { "_id": 3, "name": &name };
+            let new = doc! { "_id": 1, "pad": "", "customer": { "_id": 3, "name": &name, "v": 0_i64 } };
+            let pad = bytes - mongodb::bson::serialize_to_vec(&new).unwrap().len();
+            let orders = fill(db, [doc! { "_id": 1, "pad": "p".repeat(pad), "customer": 3 }]).await;
+            customers(db).insert_one(customer).await.unwrap();
+            match orders.migrate_from_references().await {
+                Ok(migrated) => assert!(fits && number_of(&migrated) == 1),
+                Err(error) => {
+                    assert!(!fits, "{error}");
+                    assert_eq!(
+                        (error.kind(), error.document_id()),
+                        (ErrorKind::TooLarge, Some(&1.into()))
+                    );
+                    assert_eq!(raw(db, "mongo_patterns").await.len(), 0);
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn invalid_arguments_are_refused_and_nothing_is_sent() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        let orders = fill(db, [doc! { "_id": 1, "customer": 1 }]).await;
+        db.recorder().clear();
+        let from = || orders.migrate_from_references();
+        let to = || orders.migrate_to_references();
+        for (reference, field, kind) in [
+            ("customer", "_id", ErrorKind::Configuration),
+            ("customer", "a.b", ErrorKind::Configuration),
+            ("customer", "$a", ErrorKind::Configuration),
+            ("customer", "", ErrorKind::Configuration),
+            ("customer", "payer", ErrorKind::InvalidArgument),
+            ("customer", "products", ErrorKind::InvalidArgument),
+            ("customers", "customerId", ErrorKind::InvalidArgument),
+        ] {
+            let refused = from().from_field(reference, field).await.unwrap_err();
+            assert_eq!(refused.kind(), kind, "{reference} {field}");
+            let refused = to().to_field(reference, field).await.unwrap_err();
+            assert_eq!(refused.kind(), kind, "{reference} {field}");
+        }
+        for refused in [
+            from().chunk_documents(0).await.unwrap_err(),
+            from().rate(0).plan().await.unwrap_err(),
+            to().chunk_documents(0).await.unwrap_err(),
+            to().rate(0).await.unwrap_err(),
+        ] {
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        }
+        assert_eq!(names(db), "");
+        let refused = from().filter(doc! { "$nosuch": 1 }).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        let before = raw(db, "orders").await;
+        // Other settings are in the catalog.
+        let other = bare(db.database()).reference_field("customer").copied_fields(["name"]);
+        let other = other.build().unwrap();
+        other.ensure_indexes().await.unwrap();
+        for refused in [from().await.unwrap_err(), to().await.map(drop).unwrap_err()] {
+            assert_eq!(refused.kind(), ErrorKind::SettingsMismatch);
+        }
+        assert_same(&raw(db, "orders").await, &before);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_filter_selects_documents() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        let orders = fill(db, (0..10).map(|id| doc! { "_id": id, "customer": 1, "$shop": "$a" })).await;
+        let half = || orders.migrate_from_references().filter(doc! { "_id": { "$lt": 5 } });
+        assert_eq!(number_of(&half().await.unwrap()), 5);
+        assert_eq!(number_of(&half().await.unwrap()), 0);
+        assert_eq!(judge(db).await.copies, 5);
+        assert_eq!(number_of(&orders.migrate_from_references().await.unwrap()), 5);
+        assert_eq!(judge(db).await.copies, 10);
+    })
+    .await;
+}
+
+/// The lower bound of the time is the promise: pauses may be longer.
+#[tokio::test]
+async fn a_rate_bounds_the_documents_per_second() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        let orders = fill(db, (0..30).map(|id| doc! { "_id": id, "customer": 1 })).await;
+        let start = Instant::now();
+        let mut chunks = Vec::new();
+        let migration = orders.migrate_from_references().rate(20);
+        migration.on_progress(|at| chunks.push(at.done)).await.unwrap();
+        assert_eq!(chunks, [20, 30]);
+        assert!(start.elapsed() >= Duration::from_millis(1500));
+        assert_eq!(all(&stored(db)).await.len(), 30);
+    })
+    .await;
+}
