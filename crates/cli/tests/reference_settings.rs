@@ -2,7 +2,7 @@
 
 use mongo_patterns_reference::{Reference, ReferenceRepository};
 use mongo_patterns_testkit as testkit;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Bson, Document, doc};
 use serde_json::json;
 
 use crate::reference::{filled, reference, update};
@@ -183,6 +183,32 @@ async fn an_analysis_of_a_sample_estimates_all_documents() {
             [&json!(10), &json!(50), &json!(500)],
             "{sampled}"
         );
+
+        let array = |id: i32| {
+            let copy = doc! { "_id": id % 10, "name": "Ann", "v": 0 };
+            doc! { "_id": id, "customer": [Bson::from(copy), Bson::from((id + 1) % 10), Bson::from(vec![3])] }
+        };
+        orders.delete_many(doc! {}).await.unwrap();
+        orders.insert_many((0..500).map(array)).await.unwrap();
+        let index = mongodb::IndexModel::builder().keys(doc! { "customer._id": 1 }).build();
+        orders.create_index(index).await.unwrap();
+        for (arguments, most) in [(&["analyze"][..], 100), (&["analyze", "--sample", "100"], 50)] {
+            let of_arrays = reference(db, &[&["--array", "--json"], arguments].concat())
+                .json()
+                .remove(0);
+            assert_eq!(
+                [
+                    &of_arrays["copies"],
+                    &of_arrays["ids_alone"],
+                    &of_arrays["other_values"]
+                ],
+                [&json!(500), &json!(500), &json!(500)],
+                "{of_arrays}"
+            );
+            assert_eq!(of_arrays["distinct_ids"], 10, "{of_arrays}");
+            // Of a sample, the references of the more common form are counted.
+            assert_eq!(of_arrays["most_references_of_a_source"], most, "{of_arrays}");
+        }
     })
     .await;
 }

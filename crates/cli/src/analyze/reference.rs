@@ -142,27 +142,28 @@ async fn measure(
     };
     measured.document_bytes = ratio(document_bytes, measured.references());
     if let Some(sample) = sample {
-        let path = match measured.copies >= measured.ids {
-            true => format!("{}._id", field.name),
-            false => field.ids.unwrap_or(field.name).to_owned(),
+        let (kind, path) = match measured.copies >= measured.ids {
+            true => (query::COPY, format!("{}._id", field.name)),
+            false => (query::ID, field.ids.unwrap_or(field.name).to_owned()),
         };
-        of_sample(&collection, &mut measured, field, &path, sample).await?;
+        of_sample(&collection, &mut measured, field, (kind, &path), sample).await?;
     }
     Ok(measured)
 }
 
-/// Replaces the numbers of a sample by estimates for all documents.
+/// Replaces the numbers of a sample by estimates for all documents. The sources are counted by the references of the more
+/// common kind.
 async fn of_sample(
     collection: &Collection<Document>,
     measured: &mut Measured,
     field: &Field<'_>,
-    path: &str,
+    counted: (&str, &str),
     sample: u32,
 ) -> Result<(), Failure> {
-    check_index(collection, path).await?;
+    check_index(collection, counted.1).await?;
     let documents = stored(collection).await?.documents;
     let read = u64::from(sample).min(documents);
-    let stages = query::sampled(field, collection.name(), path, sample);
+    let stages = query::sampled(field, collection.name(), counted, sample);
     let found = (measured.sources_found, measured.analysis.documents);
     measured.analysis = Analysis::default();
     for row in rows(collection, stages).await? {

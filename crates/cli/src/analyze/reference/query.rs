@@ -89,11 +89,12 @@ pub(super) fn by_references(field: &Field<'_>, sample: Option<u32>) -> Vec<Docum
     stages
 }
 
-/// The sources of a sample of documents by their number of references in all documents, which an index on `path` counts.
-pub(super) fn sampled(field: &Field<'_>, collection: &str, path: &str, sample: u32) -> Vec<Document> {
+/// The sources of a sample of documents by their number of references of a kind in all documents, which an index on the
+/// path of their ids counts.
+pub(super) fn sampled(field: &Field<'_>, collection: &str, (kind, path): (&str, &str), sample: u32) -> Vec<Document> {
     let mut stages = references(field, Some(sample));
     stages.extend([
-        doc! { "$match": { "i": { "$ne": null } } },
+        doc! { "$match": { "k": kind } },
         doc! { "$group": { "_id": "$i", "hits": { "$sum": 1 } } },
         doc! { "$lookup": { "from": collection, "localField": "_id", "foreignField": path, "as": "g" } },
         doc! { "$unwind": "$g" },
@@ -104,7 +105,9 @@ pub(super) fn sampled(field: &Field<'_>, collection: &str, path: &str, sample: u
     stages
 }
 
-const COPY: &str = "copy";
+/// The kinds of references: with a copy, and an id alone.
+pub(super) const COPY: &str = "copy";
+pub(super) const ID: &str = "id";
 
 /// One row for each reference: `i` its id, or null for another value, `k` its kind, `v` its version, `x` whether its source
 /// was deleted, and the bytes of the copy and of the document.
@@ -133,7 +136,7 @@ fn references(field: &Field<'_>, sample: Option<u32>) -> Vec<Document> {
     let is_copy = doc! { "$and": [&is_reference, { "$or": [has_version, &is_deleted] }] };
     // A migration takes a reference without a version for an id.
     let kind = doc! { "$switch": {
-        "branches": [{ "case": is_copy, "then": COPY }, { "case": is_id("$r"), "then": "id" }],
+        "branches": [{ "case": is_copy, "then": COPY }, { "case": is_id("$r"), "then": ID }],
         "default": "other",
     } };
     let id = doc! { "$switch": {
