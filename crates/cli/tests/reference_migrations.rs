@@ -3,7 +3,7 @@
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::reference::reference;
+use crate::reference::{ORDERS, reference};
 use crate::support::*;
 
 const FROM: &str = "--from-field=customer=customerId";
@@ -175,6 +175,39 @@ async fn what_nothing_else_stores_is_dropped_on_request() {
         let dropped = snapshot(&["migrate", "--back", "--drop-snapshots", "--drop-deleted"]);
         assert_eq!(dropped.code, Some(0), "{dropped:?}");
         assert_eq!(all(db, "orders").await[0].get("customer"), Some(&Bson::Int32(1)));
+    })
+    .await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_stopped_migration_resumes() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        bare(db, 20).await;
+        let mut program = on(db);
+        program
+            .arg("reference")
+            .args(ORDERS)
+            .args(["migrate", FROM, "--rate", "1"]);
+        let mut child = until_it_shows(&mut program, "of 20 documents");
+        assert_eq!(interrupt(&mut child), Some(130));
+        let stopped = all(db, "orders").await;
+        assert!(stopped[0].contains_key("customer") && stopped[19].contains_key("customerId"));
+        let other = reference(db, &["migrate"]);
+        assert!(
+            other.code == Some(2) && other.err.contains("an unfinished migration"),
+            "{other:?}"
+        );
+        let resumed = reference(db, &["migrate", FROM, "--json"]);
+        assert_eq!(
+            (resumed.code, &resumed.summary()["resumed"]),
+            (Some(0), &true.into()),
+            "{resumed:?}"
+        );
+        assert_eq!(reference(db, &["verify"]).code, Some(0));
     })
     .await;
 }

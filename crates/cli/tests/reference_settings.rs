@@ -110,6 +110,11 @@ async fn an_analysis_shows_the_state_of_the_references() {
             doc! { "$set": { "customer": { "_id": 1 } } },
         )
         .await;
+        let others = [doc! { "_id": null }, doc! { "_id": [1] }].map(|customer| doc! { "customer": customer });
+        db.plain_collection::<Document>("orders")
+            .insert_many(others)
+            .await
+            .unwrap();
         let analyzed = reference(db, &["analyze", "--from-field", "customer=customerId", "--json"]);
         assert_eq!(analyzed.code, Some(0), "{analyzed:?}");
         let lines = analyzed.json();
@@ -118,7 +123,7 @@ async fn an_analysis_shows_the_state_of_the_references() {
             ("references", json!(9)),
             ("copies", json!(6)),
             ("ids_alone", json!(3)),
-            ("other_values", json!(1)),
+            ("other_values", json!(3)),
             ("distinct_ids", json!(4)),
             ("sources_without_references", json!(0)),
             ("without_source", json!(1)),

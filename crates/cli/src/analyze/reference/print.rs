@@ -11,7 +11,7 @@ use crate::analyze::advice::{percent, size};
 use crate::analyze::ratio;
 use crate::analyze::report::{advise, histogram};
 use crate::failure::Exit;
-use crate::output::{Output, Summary, grouped, printable, to_json, wrapped};
+use crate::output::{Output, Summary, counted, grouped, printable, to_json, wrapped};
 
 pub(super) fn print(
     output: Output,

@@ -134,13 +134,19 @@ fn references(field: &Field<'_>, sample: Option<u32>) -> Vec<Document> {
     let is_deleted = doc! { "$eq": ["$r.deleted", true] };
     let has_version = doc! { "$ne": [{ "$type": &version }, "missing"] };
     let is_copy = doc! { "$and": [&is_reference, { "$or": [has_version, &is_deleted] }] };
-    // A migration takes a reference without a version for an id.
+    let has_no_id = doc! { "$eq": [{ "$type": "$r._id" }, "missing"] };
+    let is_other_document = doc! { "$and": [{ "$eq": [{ "$type": "$r" }, "object"] }, { "$not": [has_no_id] }] };
+    let is_bare = doc! { "$and": [is_id("$r"), { "$not": [is_other_document] }] };
+    // A migration takes a reference without a version for an id, and a document without an `_id`.
     let kind = doc! { "$switch": {
-        "branches": [{ "case": is_copy, "then": COPY }, { "case": is_id("$r"), "then": ID }],
+        "branches": [
+            { "case": is_copy, "then": COPY },
+            { "case": { "$or": [&is_reference, &is_bare] }, "then": ID },
+        ],
         "default": "other",
     } };
     let id = doc! { "$switch": {
-        "branches": [{ "case": is_reference, "then": "$r._id" }, { "case": is_id("$r"), "then": "$r" }],
+        "branches": [{ "case": is_reference, "then": "$r._id" }, { "case": is_bare, "then": "$r" }],
         "default": null,
     } };
     let is_kind_copy = doc! { "$eq": ["$k", COPY] };
