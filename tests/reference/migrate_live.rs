@@ -8,10 +8,14 @@ use mongo_patterns::reference::OnReferences;
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
+use tokio::sync::Mutex;
 
 use crate::common::support::{all, at_least};
 use crate::reference::migrate_support::*;
 use crate::reference::support::*;
+
+/// The server has one fail point of a kind.
+static HOLD: Mutex<()> = Mutex::const_new(());
 
 /// Runs a migration whose first write the server holds, after it has read the sources, until the other future has ended.
 async fn while_held<T>(
@@ -19,6 +23,7 @@ async fn while_held<T>(
     migration: impl IntoFuture<Output = Result<T, Error>>,
     then: impl Future<Output = ()>,
 ) -> Result<T, Error> {
+    let _one = HOLD.lock().await;
     let admin = db.plain_client().database("admin");
     let hold = async |mode: &str| {
         let namespace = format!("{}.orders", db.database().name());

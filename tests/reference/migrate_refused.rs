@@ -98,6 +98,8 @@ async fn an_invalid_document_is_named_and_nothing_is_written() {
             let refused = refused.unwrap_err();
             assert_eq!(refused.kind(), kind, "{bad}: {refused}");
             assert_eq!(refused.document_id(), Some(&"bad".into()), "{bad}: {refused}");
+            let field = if bad.contains_key("products") { "products" } else { "customer" };
+            assert_eq!(refused.field(), Some(field), "{bad}: {refused}");
             assert!(refused.to_string().contains("nothing was migrated"), "{refused}");
             assert_same(&raw(db, "orders").await, &before);
             let list = skip_list(db);

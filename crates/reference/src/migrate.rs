@@ -28,7 +28,9 @@ use std::future::Future;
 
 use mongo_patterns_core::catalog::{Last, Record};
 use mongo_patterns_core::error::code;
-use mongo_patterns_core::migration::{Pace, check_chunk_size, check_rate, chunk_of_rate, number};
+use mongo_patterns_core::migration::{
+    Pace, check_chunk_size, check_rate, chunk_of_rate, number, refuse as refuse_found,
+};
 
 use crate::repository::prelude::*;
 
@@ -129,6 +131,22 @@ async fn earlier(steps: &mut Steps<'_, '_>, record: &Record, settings: &Document
         ));
     }
     Ok((unfinished, has_begun))
+}
+
+/// A reason why documents cannot be migrated, with the kind and the text of its error.
+type Reason = (&'static str, ErrorKind, &'static str);
+
+/// Fails when documents were found that cannot be migrated, for the first of the reasons, with one of them.
+fn refuse(found: &Document, reasons: &[Reason], end: End) -> Result<()> {
+    for (reason, kind, what) in reasons {
+        let name = format!("{reason}One");
+        let one = found.get_document(&name).cloned().unwrap_or_default();
+        let mut found = found.clone();
+        found.insert(name, one.get("id"));
+        let field = one.get_str("field").unwrap_or_default();
+        refuse_found(&found, reason, *kind, field, what).map_err(|error| end.of(error))?;
+    }
+    Ok(())
 }
 
 /// Counts the documents to migrate, and those that cannot be migrated.

@@ -1,11 +1,11 @@
 //! The migration from references: checks, then chunk by chunk the copies and a second read of their sources.
 
 use mongo_patterns_core::catalog::Record;
-use mongo_patterns_core::migration::{SkipList, check_filter, number, refuse};
+use mongo_patterns_core::migration::{SkipList, check_filter, number};
 use mongo_patterns_core::stored::id_of;
 
 use super::settle::settle;
-use super::{End, Limits, Rewrite, earlier, failed, inspect, migrate};
+use super::{End, Limits, Reason, Rewrite, earlier, failed, inspect, migrate, refuse};
 use crate::query::from_references as commands;
 use crate::repository::prelude::*;
 use crate::results::{InvalidDocuments, MigratedFromReferences};
@@ -50,7 +50,7 @@ impl FromReferences<'_> {
         };
         if let Some(list) = self.skip_list() {
             let invalid = self.commands().invalid();
-            list.write_selected(steps, invalid, "$r".into()).await?;
+            list.write_selected(steps, invalid, "$r.reason".into()).await?;
         }
         // Another call changes nothing.
         if documents == 0 && last.is_none() {
@@ -125,12 +125,7 @@ impl Rewrite for FromReferences<'_> {
         if self.skipped.is_some() {
             return Ok(());
         }
-        for (reason, kind, what) in PROBLEMS {
-            let field = self.shared.settings.references[0].name.as_str();
-            let refused = refuse(found, reason, kind, field, what);
-            refused.map_err(|error| end.of(error))?;
-        }
-        Ok(())
+        refuse(found, &PROBLEMS, end)
     }
 
     async fn migrate(&self, steps: &mut Steps<'_, '_>, chunk: &[Bson]) -> Result<u64> {
@@ -153,7 +148,7 @@ impl Rewrite for FromReferences<'_> {
 }
 
 /// The problems of documents, in the order in which they are checked, with the kinds and the texts of their errors.
-const PROBLEMS: [(&str, ErrorKind, &str); 8] = [
+const PROBLEMS: [Reason; 8] = [
     (
         "no_array",
         ErrorKind::Corrupt,

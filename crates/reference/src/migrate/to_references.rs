@@ -1,9 +1,9 @@
 //! The migration to references: checks, then an update of each chunk.
 
 use mongo_patterns_core::catalog::Record;
-use mongo_patterns_core::migration::{number, refuse};
+use mongo_patterns_core::migration::number;
 
-use super::{End, Limits, Rewrite, earlier, failed, inspect, migrate};
+use super::{End, Limits, Reason, Rewrite, earlier, failed, inspect, migrate, refuse};
 use crate::query::to_references as commands;
 use crate::query::to_references::Dropped;
 use crate::repository::prelude::*;
@@ -71,12 +71,7 @@ impl Rewrite for ToReferences<'_> {
     }
 
     fn refuse(&self, found: &Document, end: End) -> Result<()> {
-        for (reason, kind, what) in PROBLEMS {
-            let field = self.shared.settings.references[0].name.as_str();
-            let refused = refuse(found, reason, kind, field, what);
-            refused.map_err(|error| end.of(error))?;
-        }
-        Ok(())
+        refuse(found, &PROBLEMS, end)
     }
 
     async fn migrate(&self, steps: &mut Steps<'_, '_>, chunk: &[Bson]) -> Result<u64> {
@@ -90,7 +85,7 @@ impl Rewrite for ToReferences<'_> {
 }
 
 /// The problems of documents, in the order in which they are checked, with the kinds and the texts of their errors.
-const PROBLEMS: [(&str, ErrorKind, &str); 7] = [
+const PROBLEMS: [Reason; 7] = [
     (
         "other_value",
         ErrorKind::Corrupt,

@@ -122,12 +122,25 @@ pub(crate) fn concatenated(arrays: impl IntoIterator<Item = Document>) -> Docume
     doc! { "$concatArrays": arrays.into_iter().collect::<Vec<_>>() }
 }
 
-/// Returns the first reason whose condition is met, or an empty text.
-pub(crate) fn reason(conditions: impl IntoIterator<Item = (&'static str, Document)>) -> Document {
-    let branches = conditions
-        .into_iter()
-        .map(|(reason, condition)| doc! { "case": condition, "then": reason });
-    doc! { "$switch": { "branches": branches.collect::<Vec<_>>(), "default": "" } }
+/// A reason why a document cannot be migrated, its field, and the condition.
+pub(crate) type Problem<'f> = (&'static str, &'f FieldName, Document);
+
+/// Returns the first problem whose condition is met, as its `reason` and `field`, or null.
+pub(crate) fn first_problem<'f>(problems: impl IntoIterator<Item = Problem<'f>>) -> Document {
+    let branches = problems.into_iter().map(|(reason, field, condition)| {
+        doc! { "case": condition, "then": { "reason": reason, "field": field.as_str() } }
+    });
+    doc! { "$switch": { "branches": branches.collect::<Vec<_>>(), "default": null } }
+}
+
+/// Counts the documents by the reason of their problem in the field `r`, with the `_id` and the field of one of each.
+pub(crate) fn count_by_reason(group: &mut Document, reasons: impl IntoIterator<Item = &'static str>) {
+    for reason in reasons {
+        let is_reason = doc! { "$eq": ["$r.reason", reason] };
+        let one = doc! { "$max": { "$cond": [&is_reason, { "id": "$_id", "field": "$r.field" }, null] } };
+        group.insert(reason, doc! { "$sum": { "$cond": [is_reason, 1_i64, 0_i64] } });
+        group.insert(format!("{reason}One"), one);
+    }
 }
 
 /// Evaluates an expression with a variable `source`: the one of the sources in the field `s` with this id. It is missing if

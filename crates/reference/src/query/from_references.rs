@@ -8,11 +8,12 @@
 //! change of the same document. The pipeline sees the document as it is when it is written, and changes only the fields
 //! of the references, and only if they are those that were read.
 
-use mongo_patterns_core::migration::{both, count_if, record_filter};
+use mongo_patterns_core::migration::{both, record_filter};
 
 use super::expression::{
-    ELEMENT, any, any_of, concatenated, filtered, id_in, ids, is_extended, is_id, is_missing, is_no_array, is_present,
-    is_reference, is_version, lookup_sources, mapped, never, not, reason, values, with_source,
+    ELEMENT, Problem, any, any_of, concatenated, count_by_reason, filtered, first_problem, id_in, ids, is_extended,
+    is_id, is_missing, is_no_array, is_present, is_reference, is_version, lookup_sources, mapped, not, values,
+    with_source,
 };
 use super::new_copy::new_copy;
 use super::{by_ids, scan};
@@ -83,7 +84,7 @@ impl FromReferences<'_> {
         Walk::by_number(self.selected(), most)
     }
 
-    /// Examines documents: the field `r` has the reason why one cannot be migrated, or is empty.
+    /// Examines documents: the field `r` has the problem of one that cannot be migrated, or is null.
     pub(crate) fn examined(&self, filter: Document) -> Vec<Document> {
         let mut read = doc! { "_id": 1, "size": { "$bsonSize": "$$ROOT" } };
         let mut given = Document::new();
@@ -99,11 +100,12 @@ impl FromReferences<'_> {
         }
         let own = self.fields.iter().map(|one| one.field);
         let [lookup, source_ids] = lookup_sources(self.sources, "ids", copy::projection(self.settings, own));
-        let valid = doc! { "$eq": ["$r", ""] };
+        let valid = doc! { "$eq": ["$r", null] };
         let new = self.numbered().map(|(at, one)| {
             let new = doc! { "$cond": [&valid, self.new_references(at, one.field), "$$REMOVE"] };
             (named('n', at), new.into())
         });
+        let first_too_large = doc! { "reason": "too_large", "field": self.name_of(0).as_str() };
         let too_large = doc! { "$and": [&valid, { "$gt": [self.new_size(), MAX_BYTES] }] };
         vec![
             doc! { "$match": filter },
@@ -112,19 +114,16 @@ impl FromReferences<'_> {
             doc! { "$addFields": { "ids": self.open_ids() } },
             lookup,
             source_ids,
-            doc! { "$addFields": { "r": reason(self.problems()) } },
+            doc! { "$addFields": { "r": first_problem(self.problems()) } },
             doc! { "$addFields": Document::from_iter(new) },
-            doc! { "$addFields": { "r": { "$cond": [too_large, "too_large", "$r"] } } },
+            doc! { "$addFields": { "r": { "$cond": [too_large, first_too_large, "$r"] } } },
         ]
     }
 
     /// Returns the ids whose sources are copied.
     fn open_ids(&self) -> Document {
         concatenated(self.numbered().map(|(at, one)| {
-            let open = filtered(
-                values(one.field, &path('g', at)),
-                not(is_extended(self.settings, ELEMENT)),
-            );
+            let open = self.open_values(at, one.field);
             filtered(mapped(open, id_in(ELEMENT)), is_id(ELEMENT))
         }))
     }
@@ -155,68 +154,81 @@ impl FromReferences<'_> {
         doc! { "$add": ["$size", grown] }
     }
 
-    /// Returns the problems of documents, in the order in which they are checked, with their conditions.
-    fn problems(&self) -> [(&'static str, Document); 7] {
-        let any_field = |condition: &dyn Fn(usize, &BareField<'_>) -> Document| {
-            any_of(self.numbered().map(|(at, one)| condition(at, one)))
+    /// Returns the problems of documents, in the order in which they are checked.
+    fn problems(&self) -> Vec<Problem<'_>> {
+        let in_fields = |reason, condition: &dyn Fn(usize, &BareField<'_>) -> Document| {
+            let problem = |(at, one)| (reason, self.name_of(at), condition(at, one));
+            self.numbered().map(problem).collect::<Vec<_>>()
         };
-        let no_array = any_field(&|at, one| {
-            let of_ids = match one.is_in_place() {
-                true => never(),
-                false => is_no_array(one.field, &path('b', at)),
+        // With the ids in another field.
+        let beside = |reason, condition: &dyn Fn(&ReferenceField, &str, &str) -> Document| {
+            let other = self.numbered().filter(|(_, one)| !one.is_in_place());
+            let problem = |(at, one): (usize, &BareField<'_>)| {
+                let condition = condition(one.field, &path('f', at), &path('b', at));
+                (reason, self.name_of(at), condition)
             };
-            any_of([is_no_array(one.field, &path('g', at)), of_ids])
-        });
-        let not_an_id = any_field(&|at, one| any(ids(one.field, &path('g', at)), not(is_id(ELEMENT))));
-        let twice = any_field(&|at, one| {
-            let ids = ids(one.field, &path('g', at));
-            doc! { "$ne": [{ "$size": { "$setUnion": [&ids, []] } }, { "$size": ids }] }
-        });
-        let other_value = any_field(&|at, one| match one.is_in_place() {
-            true => never(),
-            false => {
-                let value = path('f', at);
-                let other = any(values(one.field, &value), not(is_reference(ELEMENT)));
-                any_of([is_no_array(one.field, &value), other])
-            }
-        });
-        let other_reference = any_field(&|at, one| match one.is_in_place() {
-            true => never(),
-            false => {
-                let [value, bare] = [path('f', at), path('b', at)];
-                let differ = doc! { "$not": [{ "$setEquals": [ids(one.field, &value), ids(one.field, &bare)] }] };
-                doc! { "$and": [is_present(&value), is_present(&bare), differ] }
-            }
-        });
-        let source_missing = any("$ids", doc! { "$not": [{ "$in": [ELEMENT, "$sid"] }] });
-        let versions = format!("$s.{}", self.settings.version);
+            other.map(problem).collect::<Vec<_>>()
+        };
+        let is_unknown = doc! { "$not": [{ "$in": [id_in(ELEMENT), "$sid"] }] };
+        let version = format!("$$source.{}", self.settings.version);
+        let is_invalid = with_source(
+            id_in(ELEMENT),
+            doc! { "$cond": [is_missing(&version), false, not(is_version(&version))] },
+        );
         [
-            ("no_array", no_array),
-            ("not_an_id", not_an_id),
-            ("twice", twice),
-            ("other_value", other_value),
-            ("other_reference", other_reference),
-            ("source_missing", source_missing),
-            ("source_version", any(versions, not(is_version(ELEMENT)))),
+            in_fields("no_array", &|at, one| is_no_array(one.field, &path('g', at))),
+            beside("no_array", &|field, _, bare| is_no_array(field, bare)),
+            in_fields("not_an_id", &|at, one| {
+                any(ids(one.field, &path('g', at)), not(is_id(ELEMENT)))
+            }),
+            in_fields("twice", &|at, one| {
+                let ids = ids(one.field, &path('g', at));
+                doc! { "$ne": [{ "$size": { "$setUnion": [&ids, []] } }, { "$size": ids }] }
+            }),
+            beside("other_value", &|field, value, _| {
+                let other = any(values(field, value), not(is_reference(ELEMENT)));
+                any_of([is_no_array(field, value), other])
+            }),
+            beside("other_reference", &|field, value, bare| {
+                let differ = doc! { "$not": [{ "$setEquals": [ids(field, value), ids(field, bare)] }] };
+                doc! { "$and": [is_present(value), is_present(bare), differ] }
+            }),
+            in_fields("source_missing", &|at, one| {
+                any(self.open_values(at, one.field), is_unknown.clone())
+            }),
+            in_fields("source_version", &|at, one| {
+                any(self.open_values(at, one.field), is_invalid.clone())
+            }),
         ]
+        .concat()
+    }
+
+    fn name_of(&self, at: usize) -> &FieldName {
+        &self.fields[at].field.name
+    }
+
+    /// Returns the values in a field that are not extended references.
+    fn open_values(&self, at: usize, field: &ReferenceField) -> Document {
+        filtered(values(field, &path('g', at)), not(is_extended(self.settings, ELEMENT)))
     }
 
     /// Counts the documents to migrate, and the invalid ones by their reason, with one of each.
     pub(crate) fn inspection(&self) -> Vec<Document> {
-        let is = |reason: &str| doc! { "$eq": ["$r", reason] };
-        let mut group = doc! { "_id": null, "documents": { "$sum": { "$cond": [is(""), 1_i64, 0_i64] } } };
-        for (reason, _) in InvalidDocuments::default().by_reason() {
-            count_if(&mut group, reason, is(reason), 1_i64, "$_id");
-        }
+        let is_valid = doc! { "$eq": ["$r", null] };
+        let mut group = doc! { "_id": null, "documents": { "$sum": { "$cond": [is_valid, 1_i64, 0_i64] } } };
+        count_by_reason(
+            &mut group,
+            InvalidDocuments::default().by_reason().map(|(reason, _)| reason),
+        );
         let mut stages = self.examined(self.selected());
         stages.push(doc! { "$group": group });
         stages
     }
 
-    /// Selects the invalid documents. Their reason is in the field `r`.
+    /// Selects the invalid documents. Their reason is in the field `r.reason`.
     pub(crate) fn invalid(&self) -> Vec<Document> {
         let mut stages = self.examined(self.selected());
-        stages.push(doc! { "$match": { "r": { "$ne": "" } } });
+        stages.push(doc! { "$match": { "r": { "$ne": null } } });
         stages
     }
 
@@ -251,7 +263,7 @@ impl FromReferences<'_> {
         let mut stages = vec![doc! { "$match": by_ids(chunk) }];
         stages.extend(self.examined(self.selected()));
         stages.extend([
-            doc! { "$match": { "r": "" } },
+            doc! { "$match": { "r": null } },
             doc! { "$project": made },
             doc! { "$merge": {
                 "into": self.documents,
@@ -312,5 +324,113 @@ impl FromReferences<'_> {
             settings.insert("skipInvalid", list);
         }
         settings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::bare::FieldNames;
+    use crate::settings::tests::example;
+
+    fn with_form(test: impl FnOnce(&FromReferences<'_>)) {
+        let mut settings = example();
+        settings.references.truncate(1);
+        let mut names = FieldNames::default();
+        names.add("customer".into(), "customerId".into());
+        let fields = names.checked(&settings).unwrap();
+        test(&FromReferences {
+            settings: &settings,
+            fields: &fields,
+            documents: "orders",
+            sources: "customers",
+            filter: &doc! { "shop": 1 },
+            skipped: None,
+        });
+    }
+
+    #[test]
+    fn a_chunk_looks_up_its_sources_and_writes_what_has_not_changed() {
+        with_form(|form| {
+            let stages = form.transfer(&[7.into(), 8.into()]);
+            assert_eq!(stages[0], doc! { "$match": { "_id": { "$in": [7, 8] } } });
+            assert_eq!(stages[1], doc! { "$match": form.selected() });
+            assert_eq!(
+                stages[2],
+                doc! { "$project": { "_id": 1, "size": { "$bsonSize": "$$ROOT" }, "f0": "$customer", "b0": "$customerId" } }
+            );
+            let fields = doc! { "name": 1, "address.city": 1, "v": 1, "mongo_patterns_deleting": 1 };
+            assert_eq!(
+                stages[5],
+                doc! { "$lookup": {
+                    "from": "customers",
+                    "localField": "ids",
+                    "foreignField": "_id",
+                    "pipeline": [{ "$project": fields }],
+                    "as": "s",
+                } }
+            );
+            let unchanged = doc! { "$and": [
+                { "$eq": ["$customer", "$$new.f0"] },
+                { "$eq": ["$customerId", "$$new.b0"] },
+            ] };
+            let is_new = doc! { "$and": [&unchanged, { "$not": [{ "$eq": [{ "$type": "$$new.n0" }, "missing"] }] }] };
+            let set = doc! {
+                "customer": { "$cond": [is_new, "$$new.n0", "$customer"] },
+                "customerId": { "$cond": [unchanged, "$$REMOVE", "$customerId"] },
+            };
+            assert_eq!(
+                stages[10..],
+                [
+                    doc! { "$match": { "r": null } },
+                    doc! { "$project": { "_id": 1, "f0": 1, "n0": 1, "b0": 1 } },
+                    doc! { "$merge": {
+                        "into": "orders",
+                        "on": "_id",
+                        "whenMatched": [{ "$set": set }],
+                        "whenNotMatched": "discard",
+                    } },
+                ]
+            );
+        });
+    }
+
+    #[test]
+    fn the_second_read_returns_sources_and_no_documents() {
+        with_form(|form| {
+            let stages = form.second_read(&[7.into()]);
+            assert_eq!(stages[0], doc! { "$match": { "_id": { "$eq": 7 } } });
+            let lookup = stages[2].get_document("$lookup").unwrap();
+            assert_eq!(
+                lookup.get_array("pipeline").unwrap()[0],
+                doc! { "$project": { "v": 1, "mongo_patterns_deleting": 1 } }.into()
+            );
+            let migrated = doc! { "$and": [{ "$not": ["$open"] }, { "$lte": ["$at", 0] }] };
+            assert_eq!(
+                stages[6],
+                doc! { "$group": { "_id": "$bad", "n": { "$sum": { "$cond": [migrated, 1_i64, 0_i64] } } } }
+            );
+        });
+    }
+
+    #[test]
+    fn references_without_a_version_and_ids_are_open() {
+        with_form(|form| {
+            let is_reference = is_reference(ELEMENT);
+            let is_extended = doc! { "$and": [is_reference, { "$or": [
+                { "$not": [{ "$in": [{ "$type": "$$element.v" }, ["missing", "null", "undefined"]] }] },
+                { "$eq": ["$$element.deleted", true] },
+            ] }] };
+            let values = doc! { "$cond": [is_present("$customer"), ["$customer"], []] };
+            let in_field = any_of([doc! { "$literal": false }, any(values, doc! { "$not": [is_extended] })]);
+            let is_open = any_of([
+                doc! { "$not": [{ "$eq": [{ "$type": "$customerId" }, "missing"] }] },
+                in_field,
+            ]);
+            assert_eq!(
+                form.selected(),
+                doc! { "$and": [{ "shop": 1 }, { "$expr": { "$or": [is_open] } }] }
+            );
+        });
     }
 }

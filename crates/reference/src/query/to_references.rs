@@ -7,12 +7,10 @@
 //! The id is in the document already, so nothing has to be looked up. An update with a pipeline reads and writes each
 //! document at once: it sees the references as they are then, and changes nothing but their fields.
 
-use mongo_patterns_core::migration::count_if;
-
 use super::by_ids;
 use super::expression::{
-    ELEMENT, any, any_of, concatenated, filtered, id_in, ids, is_id, is_missing, is_no_array, is_present, is_reference,
-    lookup_sources, mapped, never, not, reason, type_in, values,
+    ELEMENT, Problem, any, any_of, concatenated, count_by_reason, filtered, first_problem, id_in, ids, is_id,
+    is_missing, is_no_array, is_present, is_reference, lookup_sources, mapped, never, not, type_in, values,
 };
 use super::new_copy::inner;
 use crate::prelude::*;
@@ -27,6 +25,17 @@ pub(crate) struct Dropped {
     /// Copies that do not follow their source.
     pub(crate) snapshots: bool,
 }
+
+/// The reasons why documents cannot be migrated.
+pub(crate) const REASONS: [&str; 7] = [
+    "other_value",
+    "occupied",
+    "ambiguous",
+    "own_fields",
+    "snapshot",
+    "deleted",
+    "source_missing",
+];
 
 /// The conversion of documents with copies into documents with ids.
 pub(crate) struct ToReferences<'a> {
@@ -71,51 +80,65 @@ impl ToReferences<'_> {
     }
 
     /// Returns the problems of documents that show without their sources, in the order in which they are checked.
-    fn problems(&self, paths: impl Fn(usize, &BareField<'_>) -> Paths) -> [(&'static str, Document); 6] {
-        let any_field = |condition: &dyn Fn(&BareField<'_>, Paths) -> Document| {
+    fn problems(&self, paths: impl Fn(usize, &BareField<'_>) -> Paths) -> Vec<Problem<'_>> {
+        let in_fields = |reason, condition: &dyn Fn(&BareField<'_>, Paths) -> Document| {
             let fields = self.fields.iter().enumerate();
-            any_of(fields.map(|(at, one)| condition(one, paths(at, one))))
+            let problem = |(at, one): (usize, &'_ BareField<'_>)| {
+                (reason, &self.fields[at].field.name, condition(one, paths(at, one)))
+            };
+            fields.map(problem).collect::<Vec<Problem<'_>>>()
         };
-        let any_reference = |condition: &dyn Fn(&ReferenceField) -> Document| {
-            any_field(&|one, paths| any(values(one.field, &paths.field), condition(one.field)))
+        let in_references = |reason, condition: &dyn Fn(&ReferenceField) -> Document| {
+            in_fields(reason, &|one, paths| {
+                any(values(one.field, &paths.field), condition(one.field))
+            })
         };
-        let other_value = any_field(&|one, paths| {
-            let no_id = any(ids(one.field, &paths.field), not(is_id(ELEMENT)));
-            any_of([is_no_array(one.field, &paths.field), no_id])
-        });
-        let occupied = any_field(&|one, paths| match one.is_in_place() {
-            true => never(),
-            false => {
-                let differs = doc! { "$ne": [self.new_value(one.field, &paths.field), &paths.bare] };
-                doc! { "$and": [is_present(&paths.bare), differs] }
-            }
-        });
         let id = format!("{ELEMENT}._id");
-        let ambiguous = any_reference(&|_| doc! { "$and": [is_reference(ELEMENT), is_reference(&id)] });
-        let own_fields = any_reference(&|field| {
-            let own = self.has_own_fields(field, ELEMENT);
-            // Of another value, `$objectToArray` would fail.
-            doc! { "$cond": [is_reference(ELEMENT), own, false] }
-        });
-        let snapshot = any_reference(&|field| match field.is_snapshot && !self.dropped.snapshots {
-            true => has_copy(),
-            false => never(),
-        });
-        let deleted = any_reference(&|_| match self.dropped.deleted {
-            true => never(),
-            false => doc! { "$and": [
-                is_reference(ELEMENT),
-                { "$eq": [format!("{ELEMENT}.{DELETED}"), true] },
-            ] },
-        });
         [
-            ("other_value", other_value),
-            ("occupied", occupied),
-            ("ambiguous", ambiguous),
-            ("own_fields", own_fields),
-            ("snapshot", snapshot),
-            ("deleted", deleted),
+            in_fields("other_value", &|one, paths| {
+                let no_id = any(ids(one.field, &paths.field), not(is_id(ELEMENT)));
+                any_of([is_no_array(one.field, &paths.field), no_id])
+            }),
+            in_fields("occupied", &|one, paths| match one.is_in_place() {
+                true => never(),
+                false => {
+                    let differs = doc! { "$ne": [self.new_value(one.field, &paths.field), &paths.bare] };
+                    doc! { "$and": [is_present(&paths.bare), differs] }
+                }
+            }),
+            in_references("ambiguous", &|_| {
+                doc! { "$and": [is_reference(ELEMENT), is_reference(&id)] }
+            }),
+            in_references("own_fields", &|field| {
+                // Of another value, `$objectToArray` would fail.
+                doc! { "$cond": [is_reference(ELEMENT), self.has_own_fields(field, ELEMENT), false] }
+            }),
+            in_references(
+                "snapshot",
+                &|field| match field.is_snapshot && !self.dropped.snapshots {
+                    true => has_copy(),
+                    false => never(),
+                },
+            ),
+            in_references("deleted", &|_| match self.dropped.deleted {
+                true => never(),
+                false => doc! { "$and": [
+                    is_reference(ELEMENT),
+                    { "$eq": [format!("{ELEMENT}.{DELETED}"), true] },
+                ] },
+            }),
         ]
+        .concat()
+    }
+
+    /// Returns the problem of copies without a source, which are in the field `s`.
+    fn source_missing(&self) -> Vec<Problem<'_>> {
+        let is_unknown = doc! { "$not": [{ "$in": [id_in(ELEMENT), "$sid"] }] };
+        let fields = self.fields.iter().enumerate().map(|(at, one)| {
+            let copies = filtered(values(one.field, &format!("$f{at}")), has_copy());
+            ("source_missing", &one.field.name, any(copies, is_unknown.clone()))
+        });
+        fields.collect()
     }
 
     /// Returns whether a reference has fields that are not copied.
@@ -146,23 +169,19 @@ impl ToReferences<'_> {
         };
         let problems = self.problems(paths);
         let mut group = doc! { "_id": null, "documents": { "$sum": 1_i64 } };
-        for (problem, _) in problems.iter().chain([&("source_missing", Document::new())]) {
-            count_if(&mut group, problem, doc! { "$eq": ["$r", *problem] }, 1_i64, "$_id");
-        }
+        count_by_reason(&mut group, REASONS);
         let copied = self.fields.iter().enumerate().map(|(at, one)| {
             let copies = filtered(values(one.field, &format!("$f{at}")), has_copy());
             mapped(copies, format!("{ELEMENT}._id"))
         });
-        let [lookup, source_ids] = lookup_sources(self.sources, "ids", doc! { "_id": 1 });
-        let source_missing = any("$ids", doc! { "$not": [{ "$in": [ELEMENT, "$sid"] }] });
         let mut stages = vec![doc! { "$match": self.selected() }, doc! { "$project": read }];
         if self.dropped.deleted {
-            stages.push(doc! { "$addFields": { "r": reason(problems) } });
+            stages.push(doc! { "$addFields": { "r": first_problem(problems) } });
         } else {
             stages.push(doc! { "$addFields": { "ids": concatenated(copied) } });
-            stages.extend([lookup, source_ids]);
-            let all = problems.into_iter().chain([("source_missing", source_missing)]);
-            stages.push(doc! { "$addFields": { "r": reason(all) } });
+            stages.extend(lookup_sources(self.sources, "ids", doc! { "_id": 1 }));
+            let all = problems.into_iter().chain(self.source_missing());
+            stages.push(doc! { "$addFields": { "r": first_problem(all) } });
         }
         stages.push(doc! { "$group": group });
         stages
@@ -177,7 +196,10 @@ impl ToReferences<'_> {
 
     /// Matches the documents of a chunk that still have something to migrate, and no problem.
     pub(crate) fn of_chunk(&self, chunk: &[Bson]) -> Document {
-        let problems = self.problems(Self::in_document).map(|(_, condition)| condition);
+        let problems = self
+            .problems(Self::in_document)
+            .into_iter()
+            .map(|(.., condition)| condition);
         let mut filter = by_ids(chunk);
         filter.insert("$expr", doc! { "$and": [self.is_open(), not(any_of(problems))] });
         filter
@@ -232,4 +254,60 @@ fn other_fields(document: &str, reserved: &[&str], targets: &[&[String]]) -> Doc
         doc! { "$cond": [is_missing(&path), false, has_other] }
     });
     any_of([has_other].into_iter().chain(inside))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::bare::FieldNames;
+    use crate::settings::tests::example;
+
+    #[test]
+    fn ids_replace_their_references() {
+        let settings = example();
+        let mut names = FieldNames::default();
+        names.add("products".into(), "productIds".into());
+        let fields = names.checked(&settings).unwrap();
+        let form = ToReferences {
+            settings: &settings,
+            fields: &fields,
+            documents: "orders",
+            sources: "customers",
+            dropped: Dropped::default(),
+        };
+        let ids = ids(&settings.references[1], "$products");
+        assert_eq!(
+            form.update(),
+            [
+                doc! { "$set": {
+                    "customer": { "$cond": [is_present("$customer"), id_in("$customer"), "$customer"] },
+                    "productIds": { "$cond": [is_present("$products"), ids, "$productIds"] },
+                } },
+                doc! { "$unset": ["products"] },
+            ]
+        );
+        let filter = form.of_chunk(&[7.into(), 8.into()]);
+        assert_eq!(filter.get_document("_id").unwrap(), &doc! { "$in": [7, 8] });
+        assert!(filter.contains_key("$expr"));
+        assert_eq!(form.record_settings().get_str("into").unwrap(), "ids");
+    }
+
+    #[test]
+    fn own_fields_are_those_that_are_neither_reserved_nor_copied() {
+        let paths: Vec<Vec<String>> = vec![vec!["name".into()], vec!["address".into(), "city".into()]];
+        let targets: Vec<&[String]> = paths.iter().map(Vec::as_slice).collect();
+        let names =
+            |of: &str| doc! { "$map": { "input": { "$objectToArray": of }, "as": "element", "in": "$$element.k" } };
+        let other = |of: &str, known: &[&str]| doc! { "$not": [{ "$setIsSubset": [names(of), known] }] };
+        let inside = doc! { "$cond": [
+            { "$in": [{ "$type": "$$element.address" }, ["object"]] },
+            { "$or": [other("$$element.address", &["city"])] },
+            true,
+        ] };
+        let inside = doc! { "$cond": [is_missing("$$element.address"), false, inside] };
+        assert_eq!(
+            other_fields(ELEMENT, &["_id"], &targets),
+            doc! { "$or": [other("$$element", &["_id", "name", "address"]), inside] }
+        );
+    }
 }
