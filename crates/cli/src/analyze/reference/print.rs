@@ -126,9 +126,9 @@ fn print_one(output: Output, of: &Of<'_>, one: &Measured, sources: u64, sample: 
     output.text(&format!("\nreferences by percentile: {}", percentiles.join(", ")))?;
     if let Some(id) = &one.largest {
         let text = format!(
-            "the largest is {}, with {}",
+            "the source with the most has the `_id` {}, and {}",
             printable(&id.to_string()),
-            grouped(one.most())
+            counted(one.most(), "reference")
         );
         output.text(&wrapped(&text, 0))?;
     }
