@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 
 use crate::Context;
 use crate::failure::Failure;
+use crate::nested::{further, references};
 use crate::profile::{Profile, overlay};
 use crate::settings::{
-    BucketSettings, EmbeddedSettings, HistorySettings, OutlierSettings, ReferenceSettings, SubsetSettings, further,
-    references,
+    BucketSettings, EmbeddedSettings, HistorySettings, OutlierSettings, ReferenceSettings, SubsetSettings,
 };
 
 /// The settings of a collection that the catalog has.

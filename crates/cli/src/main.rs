@@ -19,6 +19,7 @@ mod indexes;
 mod init;
 mod load;
 mod migrations;
+mod nested;
 mod outlier;
 mod output;
 mod plan;

@@ -13,8 +13,8 @@ use crate::analyze::reference as analysis;
 use crate::args::{Reference, ReferenceVerb};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::load::{self, DocumentShape, ReferringDocuments};
+use crate::nested::references::{self, ReferenceField};
 use crate::profile::overlay;
-use crate::settings::references::{self, ReferenceField};
 use crate::settings::{ReferenceSettings, check_different, need};
 use crate::{Context, catalog, indexes, plan, shard};
 

@@ -1,8 +1,5 @@
 //! The settings of each pattern, as options and as tables of the profile.
 
-pub(crate) mod further;
-pub(crate) mod references;
-
 use clap::{Args, ValueEnum};
 use mongo_patterns_core::FieldName;
 use serde::{Deserialize, Serialize};

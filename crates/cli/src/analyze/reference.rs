@@ -17,8 +17,8 @@ use super::{number, ratio, stored};
 use crate::Context;
 use crate::args::ReferenceSample;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::nested::references::{ReferenceField, in_other_fields};
 use crate::progress::Progress;
-use crate::settings::references::{ReferenceField, in_other_fields};
 
 /// What is analyzed.
 pub(crate) struct Of<'a> {

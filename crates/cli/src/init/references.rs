@@ -10,8 +10,8 @@ use mongodb::bson::{Bson, Document, doc};
 use super::inspect::Inspection;
 use crate::Context;
 use crate::failure::Failure;
+use crate::nested::references::ReferenceField;
 use crate::settings::ReferenceSettings;
-use crate::settings::references::ReferenceField;
 
 /// The number of copies whose sources are looked up.
 const LOOKED_UP: usize = 20;

@@ -7,9 +7,9 @@ use mongo_patterns_reference::action::{MigrateFromReferences, MigrateToReference
 use super::Work;
 use crate::args::ReferenceMigration;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::nested::references::in_other_fields;
 use crate::output::Summary;
 use crate::progress::SharedProgress;
-use crate::settings::references::in_other_fields;
 
 impl Work<'_> {
     pub(super) async fn plan(&self, options: &ReferenceMigration) -> Result<MigrationPlan, Failure> {

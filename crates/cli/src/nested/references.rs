@@ -5,8 +5,8 @@ use mongo_patterns_reference::Reference;
 use mongodb::bson::Document;
 use serde::{Deserialize, Serialize};
 
-use super::{ReferenceSettings, need};
 use crate::failure::Failure;
+use crate::settings::{ReferenceSettings, need};
 
 /// A reference field, as `--add-reference` and `--add-referring` describe it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
