@@ -4,6 +4,7 @@ mod advice;
 mod designs;
 mod groups;
 pub(crate) mod invalid;
+pub(crate) mod reference;
 mod report;
 mod sizes;
 pub(crate) mod subset;

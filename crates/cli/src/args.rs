@@ -2,6 +2,8 @@
 
 mod effects;
 mod history;
+mod reference;
+mod subset;
 
 use std::path::PathBuf;
 
@@ -9,15 +11,19 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use self::history::{History, HistoryMigration, HistoryVerb, LogOptions, ShowOptions};
+pub(crate) use self::reference::{
+    OnMissing, Reference, ReferenceMigration, ReferenceRepair, ReferenceSample, ReferenceVerb,
+};
+pub(crate) use self::subset::{Subset, SubsetForm, SubsetMigration, SubsetVerb};
 use crate::connection::Connection;
 use crate::init::InitOptions;
 use crate::load::LoadOptions;
 use crate::selection::Selection;
-use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings, SubsetSettings};
+use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings};
 use crate::shard::ShardOptions;
 
-/// Analyzes, migrates, verifies and repairs MongoDB collections of the bucket, outlier, subset, embedded and history
-/// patterns.
+/// Analyzes, migrates, verifies and repairs MongoDB collections of the bucket, outlier, subset, embedded, history and
+/// reference patterns.
 ///
 /// Exit codes: 0 success, 1 findings in the data, 2 an invalid command, 3 the server is unreachable or refuses, 130
 /// stopped by Ctrl-C, 143 by SIGTERM. A stopped migration or repair resumes when the command is run again, and so
@@ -55,6 +61,8 @@ pub(crate) enum Command {
     Embedded(Embedded),
     /// Current documents, and all of their revisions in a second collection
     History(History),
+    /// Documents with copies of fields of the documents that they refer to
+    Reference(Reference),
     /// Inserts documents from a file into a flat collection
     Load(FlatLoad),
     /// Writes a profile from a sample of a collection
@@ -238,103 +246,6 @@ pub(crate) struct OutlierLoad {
     pub(crate) element: Option<String>,
     #[command(flatten)]
     pub(crate) options: LoadOptions,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct Subset {
-    #[command(flatten)]
-    pub(crate) settings: SubsetSettings,
-    #[command(subcommand)]
-    pub(crate) verb: SubsetVerb,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum SubsetVerb {
-    /// Shows how many children parents have, and the effect of each subset size
-    Analyze(Sample),
-    /// Prints every command that migrate would send
-    Plan(SubsetMigration),
-    /// Migrates parents and children to the pattern, on the server
-    Migrate {
-        #[command(flatten)]
-        options: SubsetMigration,
-        #[command(flatten)]
-        dry_run: DryRun,
-    },
-    /// Finds subsets that are not the first children, and children without a parent
-    Verify,
-    /// Repairs the findings of verify
-    Repair(Repair),
-    /// Shows the indexes that the pattern needs
-    Indexes(Create),
-    /// Shards both collections on a sharded cluster, and creates the indexes
-    Shard(ShardOptions),
-    /// Inserts children of existing parents from a file: CSV, TSV or JSON
-    Load(LoadOptions),
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct SubsetMigration {
-    /// The current form of the data.
-    #[arg(long, value_enum, value_name = "FORM")]
-    pub(crate) from: SubsetForm,
-    /// With --from embedded: accepts a collection of children that has documents.
-    #[arg(long)]
-    pub(crate) allow_non_empty_target: bool,
-    /// With --from embedded: the approximate number of children in a chunk. [default: 100000]
-    #[arg(long, value_name = "CHILDREN", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) chunk_children: Option<u64>,
-    /// With --from embedded: the most children per second, by pauses between chunks.
-    #[arg(long, value_name = "CHILDREN", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) rate: Option<u64>,
-    /// The parents to migrate, with --from embedded.
-    #[command(flatten)]
-    pub(crate) selection: Selection,
-    /// With --from collection: discards embedded children that are not in the collection and that no repository
-    /// embedded.
-    #[arg(long)]
-    pub(crate) discard_embedded: bool,
-    /// With --from settings: the old order, if it changes.
-    #[arg(long, value_name = "FIELDS", value_delimiter = ',', allow_hyphen_values = true)]
-    pub(crate) old_order: Option<Vec<String>>,
-    /// With --from settings: the old size, if it changes.
-    #[arg(long, value_name = "CHILDREN")]
-    pub(crate) old_size: Option<u32>,
-    /// With --from settings: the old embedded fields, if they change; * for all but _id and the parent's.
-    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
-    pub(crate) old_embed: Option<Vec<String>>,
-    /// With --from settings: an old further subset, if they change, as --add-subset; none if there were none.
-    #[arg(long, value_name = "SUBSET")]
-    pub(crate) old_add_subset: Option<Vec<String>>,
-    /// With --from settings: the old settings have no total and no computed fields, which are added.
-    #[arg(long)]
-    pub(crate) old_without_totals: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum SubsetForm {
-    /// All children are embedded in their parents
-    Embedded,
-    /// All children are in their collection; subsets are missing or maintained by another program
-    Collection,
-    /// The order, the embedded fields or the size changes
-    Settings,
-}
-
-impl SubsetForm {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Embedded => "embedded",
-            Self::Collection => "collection",
-            Self::Settings => "settings",
-        }
-    }
-}
-
-impl SubsetMigration {
-    pub(crate) fn chunk_children(&self) -> u64 {
-        self.chunk_children.unwrap_or(100_000)
-    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -9,8 +9,11 @@ use serde::de::DeserializeOwned;
 
 use crate::Context;
 use crate::failure::Failure;
+use crate::nested::{further, references};
 use crate::profile::{Profile, overlay};
-use crate::settings::{BucketSettings, EmbeddedSettings, HistorySettings, OutlierSettings, SubsetSettings, further};
+use crate::settings::{
+    BucketSettings, EmbeddedSettings, HistorySettings, OutlierSettings, ReferenceSettings, SubsetSettings,
+};
 
 /// The settings of a collection that the catalog has.
 pub(crate) struct Stored {
@@ -18,21 +21,30 @@ pub(crate) struct Stored {
     pub(crate) patterns: Vec<&'static str>,
 }
 
-/// Returns whether the catalog has an entry of a pattern for an array field of a collection.
+/// Returns whether the catalog has an entry of a pattern for a field of a collection.
 pub(crate) async fn has(context: &Context, pattern: &str, collection: &str, field: &str) -> Result<bool, Failure> {
     let id = doc! { "kind": pattern, "collection": collection, "field": field };
     Ok(!find(context, doc! { "_id": id }).await?.is_empty())
 }
 
-/// Returns the settings of all patterns of a collection, also as that of overflow documents, children or revisions.
+/// Returns the settings of all patterns of a collection, also as that of overflow documents, children, revisions, sources
+/// or further referring documents.
 pub(crate) async fn settings_of(context: &Context, collection: &str) -> Result<Stored, Failure> {
     let filter = doc! { "$or": [
         { "_id.collection": collection },
         { "settings.extras_collection": collection },
         { "settings.children_collection": collection },
         { "settings.revisions_collection": collection },
+        { "settings.source_collection": collection },
+        { "settings.references.collection": collection },
     ] };
-    let entries = find(context, filter).await?;
+    let mut entries = find(context, filter).await?;
+    // Its own entry is preferred to one that names it.
+    let is_own = |entry: &Document| {
+        let id = entry.get_document("_id");
+        id.is_ok_and(|id| id.get_str("collection").is_ok_and(|name| name == collection))
+    };
+    entries.sort_by_key(|entry| !is_own(entry));
     let mut stored = Stored {
         profile: Profile::default(),
         patterns: Vec::new(),
@@ -63,28 +75,31 @@ impl Stored {
         let (Ok(id), Ok(settings)) = (entry.get_document("_id"), entry.get_document("settings")) else {
             return;
         };
-        let collection = text(id, "collection");
         let profile = &mut self.profile;
         let pattern = match id.get_str("kind").unwrap_or_default() {
             "bucket" if profile.bucket.is_none() => {
-                profile.bucket = Some(BucketSettings::of_entry(collection, settings));
+                profile.bucket = Some(BucketSettings::of_entry(id, settings));
                 "bucket"
             }
             "outlier" if profile.outlier.is_none() => {
-                profile.outlier = Some(OutlierSettings::of_entry(collection, settings));
+                profile.outlier = Some(OutlierSettings::of_entry(id, settings));
                 "outlier"
             }
             "subset" if profile.subset.is_none() => {
-                profile.subset = Some(SubsetSettings::of_entry(collection, settings));
+                profile.subset = Some(SubsetSettings::of_entry(id, settings));
                 "subset"
             }
             "embedded" if profile.embedded.is_none() => {
-                profile.embedded = Some(EmbeddedSettings::of_entry(collection, settings));
+                profile.embedded = Some(EmbeddedSettings::of_entry(id, settings));
                 "embedded"
             }
             "history" if profile.history.is_none() => {
-                profile.history = Some(HistorySettings::of_entry(collection, settings));
+                profile.history = Some(HistorySettings::of_entry(id, settings));
                 "history"
+            }
+            "reference" if profile.reference.is_none() => {
+                profile.reference = Some(ReferenceSettings::of_entry(id, settings));
+                "reference"
             }
             _ => return,
         };
@@ -99,7 +114,8 @@ pub(crate) trait Managed: Clone + Serialize + DeserializeOwned {
     /// The collection, and the array field if one of several can be managed.
     fn id(&self) -> (Option<&String>, Option<&String>);
 
-    fn of_entry(collection: Option<String>, settings: &Document) -> Self;
+    /// Returns the settings of an entry by its `_id` and its settings.
+    fn of_entry(id: &Document, settings: &Document) -> Self;
 }
 
 /// Completes settings by those of the catalog. Settings that contradict it stay as they are, and the command refuses them.
@@ -111,8 +127,8 @@ pub(crate) async fn complete<S: Managed>(context: &Context, given: S) -> Result<
     filter.extend(field.map(|field| ("_id.field".to_owned(), field.into())));
     match find(context, filter).await?.as_slice() {
         [entry] => {
-            let settings = entry.get_document("settings").cloned().unwrap_or_default();
-            overlay(Some(&S::of_entry(Some(collection.clone()), &settings)), &given)
+            let part = |name: &str| entry.get_document(name).cloned().unwrap_or_default();
+            overlay(Some(&S::of_entry(&part("_id"), &part("settings"))), &given)
         }
         _ => Ok(given),
     }
@@ -125,13 +141,13 @@ impl Managed for BucketSettings {
         (self.collection.as_ref(), None)
     }
 
-    fn of_entry(collection: Option<String>, settings: &Document) -> Self {
+    fn of_entry(id: &Document, settings: &Document) -> Self {
         let none = Document::new();
         let figures = settings.get_document("figures").unwrap_or(&none);
         let window = settings.get_document("window").unwrap_or(&none);
         let names = |name: &str| texts(figures, name).filter(|names| !names.is_empty());
         Self {
-            collection,
+            collection: text(id, "collection"),
             key: text(settings, "key"),
             items: text(settings, "items"),
             count: text(settings, "count"),
@@ -159,9 +175,9 @@ impl Managed for OutlierSettings {
         (self.collection.as_ref(), self.array.as_ref())
     }
 
-    fn of_entry(collection: Option<String>, settings: &Document) -> Self {
+    fn of_entry(id: &Document, settings: &Document) -> Self {
         Self {
-            collection,
+            collection: text(id, "collection"),
             extras_collection: text(settings, "extras_collection"),
             array: text(settings, "array"),
             parent: text(settings, "parent"),
@@ -183,9 +199,9 @@ impl Managed for SubsetSettings {
         (self.collection.as_ref(), self.subset.as_ref())
     }
 
-    fn of_entry(collection: Option<String>, settings: &Document) -> Self {
+    fn of_entry(id: &Document, settings: &Document) -> Self {
         Self {
-            collection,
+            collection: text(id, "collection"),
             children_collection: text(settings, "children_collection"),
             subset: text(settings, "subset"),
             parent: text(settings, "parent"),
@@ -211,9 +227,9 @@ impl Managed for EmbeddedSettings {
         (self.collection.as_ref(), self.children.as_ref())
     }
 
-    fn of_entry(collection: Option<String>, settings: &Document) -> Self {
+    fn of_entry(id: &Document, settings: &Document) -> Self {
         Self {
-            collection,
+            collection: text(id, "collection"),
             children: text(settings, "children"),
             child_id: text(settings, "child_id"),
             max_children: number(settings, "max_children"),
@@ -229,9 +245,9 @@ impl Managed for HistorySettings {
         (self.collection.as_ref(), None)
     }
 
-    fn of_entry(collection: Option<String>, settings: &Document) -> Self {
+    fn of_entry(id: &Document, settings: &Document) -> Self {
         Self {
-            collection,
+            collection: text(id, "collection"),
             revisions_collection: text(settings, "revisions_collection"),
             id: text(settings, "id"),
             revision: text(settings, "revision"),
@@ -239,6 +255,18 @@ impl Managed for HistorySettings {
             deleted: text(settings, "deleted"),
             change_fields: texts(settings, "change_fields"),
         }
+    }
+}
+
+impl Managed for ReferenceSettings {
+    const PATTERN: &'static str = "reference";
+
+    fn id(&self) -> (Option<&String>, Option<&String>) {
+        (self.collection.as_ref(), self.reference.as_ref())
+    }
+
+    fn of_entry(id: &Document, settings: &Document) -> Self {
+        references::of_entry(text(id, "collection"), id.get_str("field").ok(), settings)
     }
 }
 

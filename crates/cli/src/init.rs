@@ -3,6 +3,7 @@
 mod children;
 mod inspect;
 mod overflow;
+mod references;
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -100,6 +101,7 @@ async fn suggest(context: &Context, collection: &str, documents: &[Document]) ->
     {
         children::of_references(&mut seen, collection, documents, parents);
     }
+    references::find(context, &mut seen, collection, documents, &indexes).await?;
     Ok(seen)
 }
 

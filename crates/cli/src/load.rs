@@ -1,5 +1,5 @@
-//! Loads rows from a file or standard input into a target: buckets, documents with overflow documents, children, or a
-//! flat collection.
+//! Loads rows from a file or standard input into a target: buckets, documents with overflow documents, children, documents
+//! with references, or a flat collection.
 //!
 //! # Design
 //!
@@ -30,6 +30,7 @@ mod to_bucket;
 mod to_embedded;
 mod to_flat;
 mod to_outlier;
+mod to_reference;
 mod to_subset;
 mod types;
 
@@ -49,6 +50,7 @@ pub(crate) use self::to_bucket::{BucketShape, FromText};
 pub(crate) use self::to_embedded::{EmbeddedChildren, EmbeddedParents, EmbeddedShape};
 pub(crate) use self::to_flat::{DocumentShape, FlatDocuments};
 pub(crate) use self::to_outlier::{ElementShape, ListDocuments, ListElements, ListShape};
+pub(crate) use self::to_reference::ReferringDocuments;
 pub(crate) use self::to_subset::{ChildShape, Children};
 
 use self::item::Item;

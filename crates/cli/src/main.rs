@@ -19,11 +19,13 @@ mod indexes;
 mod init;
 mod load;
 mod migrations;
+mod nested;
 mod outlier;
 mod output;
 mod plan;
 mod profile;
 mod progress;
+mod reference;
 mod selection;
 mod settings;
 mod shard;
@@ -142,6 +144,7 @@ async fn execute(context: &Context, command: &Command) -> Outcome {
         Command::Subset(pattern) => subset::run(context, pattern).await,
         Command::Embedded(pattern) => embedded::run(context, pattern).await,
         Command::History(pattern) => history::run(context, pattern).await,
+        Command::Reference(pattern) => reference::run(context, pattern).await,
         Command::Load(options) => flat::load(context, options).await,
         Command::Init(options) => init::run(context, options).await,
         Command::Migrations { verb } => migrations::run(context, verb).await,

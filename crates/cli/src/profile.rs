@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::failure::{Exit, Failure};
-use crate::settings::{BucketSettings, EmbeddedSettings, HistorySettings, OutlierSettings, SubsetSettings};
+use crate::settings::{
+    BucketSettings, EmbeddedSettings, HistorySettings, OutlierSettings, ReferenceSettings, SubsetSettings,
+};
 
 /// The profile that is read if no option names one.
 pub(crate) const FILE: &str = "mongo-patterns.toml";
@@ -22,6 +24,7 @@ pub(crate) struct Profile {
     pub(crate) subset: Option<SubsetSettings>,
     pub(crate) embedded: Option<EmbeddedSettings>,
     pub(crate) history: Option<HistorySettings>,
+    pub(crate) reference: Option<ReferenceSettings>,
 }
 
 impl Profile {
@@ -81,6 +84,7 @@ pub(crate) fn check(input: &[u8]) {
     unchanged(profile.subset.as_ref());
     unchanged(profile.embedded.as_ref());
     unchanged(profile.history.as_ref());
+    unchanged(profile.reference.as_ref());
 }
 
 #[cfg(test)]

@@ -1,11 +1,16 @@
-//! The documents of the source that a migration takes.
+//! The documents that a command takes.
 
 use mongodb::Collection;
-use mongodb::bson::Document;
+use mongodb::bson::{Bson, Document};
 
 use crate::Context;
 use crate::failure::Failure;
 use crate::output::Summary;
+
+/// Parses an id. Text that is not Extended JSON is a string.
+pub(crate) fn id(text: &str) -> Bson {
+    serde_json::from_str(text).unwrap_or_else(|_| Bson::String(text.to_owned()))
+}
 
 /// The options that choose documents.
 #[derive(Debug, clap::Args)]

@@ -1,7 +1,5 @@
 //! The settings of each pattern, as options and as tables of the profile.
 
-pub(crate) mod further;
-
 use clap::{Args, ValueEnum};
 use mongo_patterns_core::FieldName;
 use serde::{Deserialize, Serialize};
@@ -243,6 +241,43 @@ pub(crate) struct HistorySettings {
     /// The fields that describe a change, such as changedBy, separated by commas. [default: none]
     #[arg(long, global = true, value_name = "FIELDS", value_delimiter = ',')]
     pub(crate) change_fields: Option<Vec<String>>,
+}
+
+/// The collections and fields of documents with copies of their sources.
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
+#[command(next_help_heading = "Settings of the pattern")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReferenceSettings {
+    /// The collection of the referring documents, such as orders.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) collection: Option<String>,
+    /// The collection of the sources, such as customers.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) source_collection: Option<String>,
+    /// The field with the reference, such as customer.
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) reference: Option<String>,
+    /// The fields of a source that are copied, such as name,address.city; path in the copy=path in the source, such as
+    /// mail=contact.email, if they differ.
+    #[arg(long, global = true, value_name = "PATHS", value_delimiter = ',')]
+    pub(crate) copy: Option<Vec<String>>,
+    /// The field is an array of references.
+    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) array: Option<bool>,
+    /// The copies stay as they were stored.
+    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) snapshot: Option<bool>,
+    /// The field that holds the version, in sources and copies. [default: v]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) version_field: Option<String>,
+    /// Another reference in the same documents, as JSON: {"field": "payer", "copy": ["name"]}. It can also have "array"
+    /// and "snapshot". Repeat it for several. [default: none]
+    #[arg(long, global = true, value_name = "REFERENCE")]
+    pub(crate) add_reference: Option<Vec<String>>,
+    /// A reference in another collection to the same sources, as those of --add-reference, with "collection". Repeat it
+    /// for several. [default: none]
+    #[arg(long, global = true, value_name = "REFERENCE")]
+    pub(crate) add_referring: Option<Vec<String>>,
 }
 
 /// Returns a required setting, or an error that names its option.

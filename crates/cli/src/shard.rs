@@ -13,6 +13,7 @@ use crate::confirm::confirm;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::load::FromText;
 use crate::output::{Output, Record, Summary, to_json};
+use crate::selection::id;
 use crate::{plan, shell};
 
 #[derive(Debug, clap::Args)]
@@ -62,8 +63,7 @@ impl ShardOptions {
 
     /// Sets the options of a call whose split points are ids.
     pub(crate) fn ids<'a>(&self, ensure: EnsureSharded<'a, Ids>) -> Result<EnsureSharded<'a, Ids>, Failure> {
-        let id = |text: String| serde_json::from_str::<Bson>(&text).unwrap_or(Bson::String(text));
-        let ids: Vec<Bson> = self.points()?.into_iter().map(id).collect();
+        let ids: Vec<Bson> = self.points()?.iter().map(|text| id(text)).collect();
         let ensure = ensure.presplit(ids);
         Ok(if self.hashed { ensure.hashed() } else { ensure })
     }

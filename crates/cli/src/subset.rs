@@ -13,8 +13,9 @@ use crate::analyze::subset as analysis;
 use crate::args::{Subset, SubsetForm, SubsetVerb};
 use crate::failure::{Failure, Outcome};
 use crate::load::{self, ChildShape, Children, LoadOptions};
+use crate::nested::further;
 use crate::profile::overlay;
-use crate::settings::{SubsetSettings, check_different, check_fields, further, need};
+use crate::settings::{SubsetSettings, check_different, check_fields, need};
 use crate::{Context, catalog, indexes, plan, shard};
 
 const PATTERN: &str = "subset";

@@ -3,6 +3,7 @@
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{DateTime, Document, doc};
 
+use crate::reference::reference;
 use crate::support::*;
 
 #[tokio::test]
@@ -123,6 +124,18 @@ async fn a_missing_collection_is_an_error() {
         assert_eq!(ran(on(db).args(lists)).code, Some(2));
         let parents = ["embedded", "--collection", "patron", "--children", "a", "verify"];
         assert_eq!(ran(on(db).args(parents)).code, Some(2));
+        for arguments in [
+            vec!["verify"],
+            vec!["repair", "--dry-run"],
+            vec!["analyze"],
+            vec!["plan"],
+            vec!["migrate", "--back"],
+            vec!["sweep"],
+            vec!["load", "-"],
+        ] {
+            let ran = reference(db, &arguments);
+            assert!(ran.code == Some(2) && ran.err.contains("no collection"), "{ran:?}");
+        }
     })
     .await;
 }
@@ -245,6 +258,9 @@ fn help_fits_80_columns() {
         "outlier repair",
         "subset verify",
         "embedded migrate",
+        "reference analyze",
+        "reference migrate",
+        "reference repair",
         "init",
     ] {
         let help = ran(program().args(command.split_whitespace()).arg("--help"));

@@ -7,6 +7,7 @@ use futures::TryStreamExt;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
+use crate::reference::ORDERS;
 use crate::support::*;
 
 /// The number of commands after which a run is killed: during its checks, and later in each further run.
@@ -188,6 +189,39 @@ async fn a_killed_outlier_migration_resumes_with_the_same_result() {
                 == contents(db, expected, by_position(), &["_id"]).await
         );
         assert_eq!(ran(on(db).args(arguments("sales")).arg("verify")).code, Some(0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_killed_reference_migration_resumes_with_the_same_result() {
+    testkit::run(async |db| {
+        if !at_least(db, 5) {
+            return;
+        }
+        let customers = (0..40).map(|id| doc! { "_id": id, "name": format!("customer {id}"), "v": id });
+        let collection = db.plain_collection::<Document>("customers");
+        collection.insert_many(customers).await.unwrap();
+        for collection in ["orders", "expected"] {
+            let orders = (0..900).map(|id| doc! { "_id": id, "customerId": id % 40 });
+            let collection = db.plain_collection::<Document>(collection);
+            collection.insert_many(orders).await.unwrap();
+        }
+        let migrate = [
+            "migrate",
+            "--from-field",
+            "customer=customerId",
+            "--chunk-documents",
+            "50",
+        ];
+        let arguments: Vec<&str> = ["reference"].into_iter().chain(ORDERS).chain(migrate).collect();
+        let undisturbed = ran(on(db).args(&arguments).args(["--collection", "expected"]));
+        assert_eq!(undisturbed.code, Some(0), "{undisturbed:?}");
+        kill(db, &arguments).await;
+        let migrated = ran(on(db).args(&arguments));
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
+        assert!(all(db, "orders").await == all(db, "expected").await);
+        assert_eq!(ran(on(db).arg("reference").args(ORDERS).arg("verify")).code, Some(0));
     })
     .await;
 }

@@ -7,6 +7,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 
+use crate::reference::ORDERS;
 use crate::support::*;
 
 const LABEL: &str = "// To read, not to run:";
@@ -84,6 +85,16 @@ async fn each_plan_has_the_label_and_lists_the_store_of_the_settings() {
         assert_eq!(planned(db, &reviews, &["plan", "--from", "embedded"]), named(&embedded));
         let references = [("update", catalog), ("aggregate", "patron")];
         assert_eq!(planned(db, &PATRONS, &["plan"]), named(&references));
+        insert("customers", vec![doc! { "_id": 1, "name": "Ann" }]).await;
+        insert("orders", vec![doc! { "_id": 1, "customerId": 1 }]).await;
+        let orders = [&["reference"], &ORDERS[..]].concat();
+        let from = ["plan", "--from-field", "customer=customerId"];
+        let copies = [
+            ("createIndexes", "orders"),
+            ("update", catalog),
+            ("aggregate", "orders"),
+        ];
+        assert_eq!(planned(db, &orders, &from), named(&copies));
         assert!(all(db, catalog).await.is_empty());
 
         assert_eq!(bucket(db, &["migrate"]).code, Some(0));

@@ -6,6 +6,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::ClientOptions;
 use mongodb::{Client, Database, IndexModel};
 
+use crate::reference::ORDERS;
 use crate::support::*;
 
 /// A server with `root`, who has all privileges, and `reader`, who can read `shop`.
@@ -64,6 +65,18 @@ async fn fill_shop(shop: &Database) {
         .unwrap();
     let revisions = shop.collection::<Document>("policy_revisions");
     revisions.insert_many([policy(1), policy(2)]).await.unwrap();
+    let customers = shop.collection::<Document>("customers");
+    customers
+        .insert_many([1, 2].map(|id| doc! { "_id": id, "name": "Ann" }))
+        .await
+        .unwrap();
+    let orders = (0..4).map(|n| doc! { "_id": n, "customer": { "_id": n, "name": "Ann", "v": 0 } });
+    shop.collection::<Document>("orders").insert_many(orders).await.unwrap();
+    let bare = (0..4).map(|n| doc! { "_id": n, "customer": n % 2 + 1 });
+    shop.collection::<Document>("old_orders")
+        .insert_many(bare)
+        .await
+        .unwrap();
     let reviews = (1..9).map(|n| doc! { "product_id": n % 2, "review_id": n, "date": n });
     shop.collection::<Document>("review")
         .insert_many(reviews)
@@ -84,7 +97,7 @@ async fn read_only_commands_send_no_write() {
         "--id",
         "policyId",
     ];
-    for (pattern, settings) in [("subset", &REVIEWS[..]), ("history", &policies)] {
+    for (pattern, settings) in [("subset", &REVIEWS[..]), ("history", &policies), ("reference", &ORDERS)] {
         let mut indexes = program();
         indexes.env("MONGODB_URI", &root).args(["--db", "shop", pattern]);
         assert_eq!(ran(indexes.args(settings).args(["indexes", "--create"])).code, Some(0));
@@ -139,6 +152,8 @@ async fn read_only_commands_send_no_write() {
     ];
     let mut unmigrated = REVIEWS;
     (unmigrated[1], unmigrated[3]) = ("unmigrated", "not_yet");
+    let mut old_orders = ORDERS;
+    old_orders[1] = "old_orders";
     let mut runs: Vec<(&str, &[&str], Vec<&str>, i32)> = vec![
         ("bucket", &old, vec!["verify"], 1),
         ("bucket", &old, vec!["repair", "--dry-run"], 1),
@@ -202,6 +217,19 @@ async fn read_only_commands_send_no_write() {
         ("history", &policies, vec!["log", "1"], 0),
         ("history", &policies, vec!["show", "1@1"], 0),
         ("history", &policies, vec!["diff", "1", "1", "2"], 0),
+        ("reference", &ORDERS, vec!["analyze"], 0),
+        ("reference", &ORDERS, vec!["analyze", "--sample", "5"], 0),
+        ("reference", &ORDERS, vec!["verify"], 1),
+        ("reference", &ORDERS, vec!["repair", "--dry-run"], 1),
+        (
+            "reference",
+            &ORDERS,
+            vec!["repair", "--dry-run", "--on-missing", "clear"],
+            1,
+        ),
+        ("reference", &ORDERS, vec!["indexes"], 0),
+        ("reference", &ORDERS, vec!["shard", "--plan"], 0),
+        ("init", &[], vec!["orders", "--out", "-"], 0),
         ("init", &[], vec!["review", "--out", "-"], 0),
         ("init", &[], vec!["unmigrated", "--out", "-"], 0),
         ("init", &[], vec!["flat", "--out", "-"], 0),
@@ -209,6 +237,10 @@ async fn read_only_commands_send_no_write() {
     if can_migrate {
         runs.push(("bucket", &migrated, vec!["plan"], 0));
         runs.push(("bucket", &migrated, vec!["migrate", "--dry-run"], 0));
+        runs.push(("reference", &old_orders, vec!["plan"], 0));
+        runs.push(("reference", &old_orders, vec!["migrate", "--dry-run"], 0));
+        let back = vec!["plan", "--back", "--drop-deleted"];
+        runs.push(("reference", &ORDERS, back, 0));
         runs.push(("embedded", &parents, vec!["plan"], 0));
         runs.push(("embedded", &parents, vec!["migrate", "--dry-run"], 0));
     }

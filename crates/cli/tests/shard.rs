@@ -4,6 +4,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 use serde_json::{Value, json};
 
+use crate::reference::ORDERS;
 use crate::router::Router;
 use crate::support::*;
 
@@ -24,6 +25,10 @@ fn buckets() -> Vec<&'static str> {
 
 fn subset() -> Vec<&'static str> {
     [&["subset"], &REVIEWS[..]].concat()
+}
+
+fn orders() -> Vec<&'static str> {
+    [&["reference"], &ORDERS[..]].concat()
 }
 
 /// Runs the program against the router.
@@ -77,6 +82,11 @@ async fn a_plan_is_printed_on_any_server() {
             names(&[], &subset()),
             [&of_two[..], &["createIndexes", "update"]].concat()
         );
+        let of_orders = ["enableSharding", "shardCollection", "shardCollection"];
+        assert_eq!(
+            names(&[], &orders()),
+            [&of_orders[..], &["createIndexes", "update"]].concat()
+        );
         assert!(all(db, "mongo_patterns").await.is_empty());
 
         let text = ran(on(db).args(buckets()).args(["shard", "--plan"]));
@@ -100,7 +110,7 @@ async fn a_plan_is_printed_on_any_server() {
 async fn a_replica_set_is_refused() {
     testkit::run(async |db| {
         let shard = |settings: &[&str], arguments: &[&str]| ran(on(db).args(settings).arg("shard").args(arguments));
-        for settings in [&buckets()[..], &LISTS, &subset(), &PARENTS] {
+        for settings in [&buckets()[..], &LISTS, &subset(), &orders(), &PARENTS] {
             let refused = shard(settings, &["--yes"]);
             assert_eq!(refused.code, Some(3), "{refused:?}");
             assert!(refused.err.contains("connect to a mongos"), "{refused:?}");
@@ -169,6 +179,7 @@ async fn a_cluster_is_set_up_and_verified() {
             (&buckets()[..], "trades"),
             (&LISTS, "sales"),
             (&subset(), "review"),
+            (&orders(), "orders"),
             (&PARENTS, "patron"),
         ] {
             let namespace = format!("{}.{name}", db.database().name());
@@ -178,7 +189,7 @@ async fn a_cluster_is_set_up_and_verified() {
                 .collections
                 .retain(|entry| entry.get_str("_id").unwrap() != namespace);
             router.metadata().collections.push(entry);
-            for collection in ["sales", "product", "review", "patron"] {
+            for collection in ["sales", "product", "review", "orders", "customers", "patron"] {
                 let plain = db.plain_client().database(db.database().name());
                 let _ = plain.create_collection(collection).await;
             }

@@ -23,7 +23,7 @@ pub(super) async fn distribution(
     let pipeline = match sample {
         None => all(field),
         Some(documents) => {
-            check_index(collection, field).await?;
+            check_index(collection, field.as_str()).await?;
             sampled(collection.name(), field, documents)
         }
     };
@@ -75,7 +75,7 @@ pub(super) async fn distribution(
     })
 }
 
-fn scaled(hits: u64, documents: u64, of: u64) -> u64 {
+pub(super) fn scaled(hits: u64, documents: u64, of: u64) -> u64 {
     let scaled = u128::from(hits) * u128::from(documents) / u128::from(of.max(1));
     u64::try_from(scaled).unwrap_or(u64::MAX).max(1)
 }
@@ -141,11 +141,11 @@ fn own(field: &FieldName) -> Document {
 }
 
 /// Without an index, the server would read the whole collection for each group.
-async fn check_index(collection: &Collection<Document>, field: &FieldName) -> Result<(), Failure> {
+pub(super) async fn check_index(collection: &Collection<Document>, field: &str) -> Result<(), Failure> {
     let indexes = list_indexes(collection).await?;
     let serves = |index: &Document| {
         let first = index.get_document("key").ok().and_then(|keys| keys.keys().next());
-        first.is_some_and(|first| first == field.as_str()) && !index.contains_key("partialFilterExpression")
+        first.is_some_and(|first| first == field) && !index.contains_key("partialFilterExpression")
     };
     if indexes.iter().any(serves) {
         return Ok(());

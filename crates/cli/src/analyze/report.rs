@@ -96,7 +96,8 @@ pub(super) fn print(output: Output, pattern: &'static str, printed: &Printed<'_>
     if let Some(invalid) = invalid {
         invalid.print(output)?;
     }
-    advise(output, recommended)?;
+    let caveat = recommended.is_some_and(|recommended| recommended.pattern != "subset");
+    advise(output, recommended, caveat.then_some(CAVEAT), "there are no items")?;
     if output.json {
         let summary = Summary::new("analyze", distribution.namespace.as_str())
             .row("pattern", pattern)
@@ -113,7 +114,8 @@ pub(super) fn print(output: Output, pattern: &'static str, printed: &Printed<'_>
     Ok(())
 }
 
-fn histogram(output: Output, ranges: &[LengthRange], lists: u64) -> io::Result<()> {
+/// Prints the ranges that have lists, with a bar each.
+pub(super) fn histogram(output: Output, ranges: &[LengthRange], lists: u64) -> io::Result<()> {
     let most = ranges.iter().map(|range| range.documents).max().unwrap_or(0).max(1);
     let first = ranges.iter().position(|range| range.documents > 0).unwrap_or(0);
     for range in &ranges[first.min(ranges.len())..] {
@@ -184,26 +186,30 @@ fn table(output: Output, designs: &[Design], threshold: Option<u32>) -> io::Resu
     Ok(())
 }
 
-fn advise(output: Output, recommended: Option<&Recommendation>) -> io::Result<()> {
+/// Prints the recommendation, its reasons, and what the data does not show.
+pub(super) fn advise(
+    output: Output,
+    recommended: Option<&Recommendation>,
+    caveat: Option<&'static str>,
+    why_none: &str,
+) -> io::Result<()> {
     output.heading("Advice")?;
     let Some(Recommendation { pattern, settings, why }) = recommended else {
-        return output.text("No recommendation: there are no items.");
+        return output.text(&wrapped(&format!("No recommendation: {why_none}."), 0));
     };
     let options: Vec<String> = settings
         .iter()
         .map(|(name, value)| format!("{name} = {value}"))
         .collect();
-    output.text(&format!(
-        "{} with {}, because",
-        style(*pattern).green(),
-        options.join(", ")
-    ))?;
+    let with = if options.is_empty() { "" } else { " with " };
+    let recommended = format!("{}{with}{}, because", style(*pattern).green(), options.join(", "));
+    output.text(&wrapped(&recommended, 0))?;
     for reason in why {
         let reason = wrapped(reason, 2);
         output.text(&format!("- {}", reason.trim_start()))?;
     }
-    if *pattern != "subset" {
-        output.text(&wrapped(CAVEAT, 0))?;
+    if let Some(caveat) = caveat {
+        output.text(&wrapped(caveat, 0))?;
     }
     let settings: serde_json::Map<_, _> = settings
         .iter()

@@ -102,7 +102,7 @@ async fn embedded_bytes(context: &Context, children: &str, fields: &[String]) ->
 }
 
 /// Returns the mean of an expression over a sample of documents.
-async fn mean(context: &Context, collection: &str, of: Document) -> Result<Option<f64>, Failure> {
+pub(super) async fn mean(context: &Context, collection: &str, of: Document) -> Result<Option<f64>, Failure> {
     let collection = context.database.collection::<Document>(collection);
     let stages = [
         doc! { "$sample": { "size": SAMPLE } },

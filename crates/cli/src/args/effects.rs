@@ -2,7 +2,7 @@
 
 use super::{
     Bucket, BucketVerb, Command, DryRun, Embedded, EmbeddedVerb, History, HistoryVerb, MigrationsVerb, Outlier,
-    OutlierVerb, Repair, Subset, SubsetVerb,
+    OutlierVerb, Reference, ReferenceRepair, ReferenceVerb, Repair, Subset, SubsetVerb,
 };
 
 impl Command {
@@ -22,6 +22,10 @@ impl Command {
             })
             | Self::Embedded(Embedded {
                 verb: EmbeddedVerb::Load(_),
+                ..
+            })
+            | Self::Reference(Reference {
+                verb: ReferenceVerb::Load(_),
                 ..
             }) if self.writes() => {
                 "some items may be stored: run the command again only if all items have an id, which prevents duplicates"
@@ -80,6 +84,18 @@ impl Command {
                 | HistoryVerb::Log(_)
                 | HistoryVerb::Show(_)
                 | HistoryVerb::Diff { .. } => false,
+            },
+            Self::Reference(Reference { verb, .. }) => match verb {
+                ReferenceVerb::Migrate { dry_run, .. }
+                | ReferenceVerb::Repair(ReferenceRepair {
+                    options: Repair { dry_run, .. },
+                    ..
+                }) => is_live(dry_run),
+                ReferenceVerb::Sweep { .. } => true,
+                ReferenceVerb::Indexes(create) => create.create,
+                ReferenceVerb::Shard(options) => !options.plan,
+                ReferenceVerb::Load(options) => !options.is_dry_run(),
+                ReferenceVerb::Analyze(_) | ReferenceVerb::Plan(_) | ReferenceVerb::Verify => false,
             },
             Self::Load(load) => !load.options.is_dry_run(),
             Self::Migrations { verb } => matches!(verb, MigrationsVerb::Forget { .. }),

@@ -8,6 +8,7 @@ use super::Work;
 use crate::args::{LogOptions, ShowOptions};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Summary, printable, to_json};
+use crate::selection::id;
 use crate::shell;
 
 /// What `show` prints.
@@ -15,11 +16,6 @@ use crate::shell;
 enum Wanted {
     Current,
     Revision(u64),
-}
-
-/// Parses an id. Text that is not Extended JSON is a string.
-fn id(text: &str) -> Bson {
-    serde_json::from_str(text).unwrap_or_else(|_| Bson::String(text.to_owned()))
 }
 
 /// Parses an id with the number of a revision after the last `@`. Other text after an `@` belongs to the id.

@@ -88,6 +88,9 @@ pub(super) fn of_references(seen: &mut Inspection, collection: &str, documents: 
     ));
     seen.notes
         .push("`embedded migrate` and `subset migrate --from collection` use it".to_owned());
+    seen.notes.push(format!(
+        "`reference migrate --from-field` copies fields of {of_parents} into them instead"
+    ));
     seen.profile.embedded = Some(EmbeddedSettings {
         collection: Some(of_parents.clone()),
         children: Some(array.clone()),

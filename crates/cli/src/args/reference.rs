@@ -1,0 +1,109 @@
+//! The commands of the reference pattern.
+
+use clap::Subcommand;
+
+use super::{Create, DryRun, Repair, Sample};
+use crate::load::LoadOptions;
+use crate::selection::Selection;
+use crate::settings::ReferenceSettings;
+use crate::shard::ShardOptions;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Reference {
+    #[command(flatten)]
+    pub(crate) settings: ReferenceSettings,
+    #[command(subcommand)]
+    pub(crate) verb: ReferenceVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ReferenceVerb {
+    /// Shows how the references are distributed over sources, the state of the copies, and the cost of a rename
+    Analyze(ReferenceSample),
+    /// Prints every command that migrate would send
+    Plan(ReferenceMigration),
+    /// Migrates ids of sources to references with copies, on the server
+    Migrate {
+        #[command(flatten)]
+        options: ReferenceMigration,
+        #[command(flatten)]
+        dry_run: DryRun,
+    },
+    /// Finds copies that are outdated or differ from their source, and references without a source
+    Verify,
+    /// Repairs the findings of verify
+    Repair(ReferenceRepair),
+    /// Updates outdated copies of all sources, or of one
+    Sweep {
+        /// The id of the source: MongoDB Extended JSON, such as 5 or {"$oid": ".."}; other text is a string. [default:
+        /// all sources]
+        #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+        source: Option<String>,
+    },
+    /// Shows the indexes that the pattern needs
+    Indexes(Create),
+    /// Shards all collections on a sharded cluster, and creates the indexes
+    Shard(ShardOptions),
+    /// Inserts documents with copies of their sources from a file: CSV, TSV or JSON
+    Load(LoadOptions),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReferenceSample {
+    #[command(flatten)]
+    pub(crate) sample: Sample,
+    /// The field with the ids of a reference, if they are in another one: reference=field, such as
+    /// customer=customerId. Separate several by commas.
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) from_field: Option<Vec<String>>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReferenceMigration {
+    /// Migrates the references to ids of sources, without copies.
+    #[arg(long, conflicts_with_all = ["filter", "skip_invalid", "from_field"])]
+    pub(crate) back: bool,
+    /// The field with the ids of a reference, if they are in another one, which is removed: reference=field, such as
+    /// customer=customerId. Separate several by commas.
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) from_field: Option<Vec<String>>,
+    /// With --back: the field for the ids of a reference, if it is another one, as those of --from-field.
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',', requires = "back")]
+    pub(crate) to_field: Option<Vec<String>>,
+    /// With --back: drops also copies whose source was deleted or does not exist, which nothing else stores.
+    #[arg(long, requires = "back")]
+    pub(crate) drop_deleted: bool,
+    /// With --back: drops also snapshots, such as the price that was paid, which nothing else stores.
+    #[arg(long, requires = "back")]
+    pub(crate) drop_snapshots: bool,
+    /// The number of documents in a chunk.
+    #[arg(long, value_name = "DOCUMENTS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) chunk_documents: u64,
+    /// The most documents per second, by pauses between chunks.
+    #[arg(long, value_name = "DOCUMENTS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+}
+
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct ReferenceRepair {
+    #[command(flatten)]
+    pub(crate) options: Repair,
+    /// Repairs references without a source. With clear, it prints their number and a sample first. Without settings in
+    /// the catalog, it asks for a confirmation. [default: they stay as they are]
+    #[arg(long, value_enum, value_name = "RULE")]
+    pub(crate) on_missing: Option<OnMissing>,
+    /// Confirms --on-missing clear.
+    #[arg(long, requires = "on_missing")]
+    pub(crate) yes: bool,
+}
+
+/// What happens to references without a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OnMissing {
+    /// The copies stay, with deleted: true
+    Keep,
+    /// The references are removed
+    Clear,
+}

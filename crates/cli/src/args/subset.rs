@@ -1,0 +1,106 @@
+//! The commands of the subset pattern.
+
+use clap::Subcommand;
+
+use super::{Create, DryRun, Repair, Sample};
+use crate::load::LoadOptions;
+use crate::selection::Selection;
+use crate::settings::SubsetSettings;
+use crate::shard::ShardOptions;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Subset {
+    #[command(flatten)]
+    pub(crate) settings: SubsetSettings,
+    #[command(subcommand)]
+    pub(crate) verb: SubsetVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SubsetVerb {
+    /// Shows how many children parents have, and the effect of each subset size
+    Analyze(Sample),
+    /// Prints every command that migrate would send
+    Plan(SubsetMigration),
+    /// Migrates parents and children to the pattern, on the server
+    Migrate {
+        #[command(flatten)]
+        options: SubsetMigration,
+        #[command(flatten)]
+        dry_run: DryRun,
+    },
+    /// Finds subsets that are not the first children, and children without a parent
+    Verify,
+    /// Repairs the findings of verify
+    Repair(Repair),
+    /// Shows the indexes that the pattern needs
+    Indexes(Create),
+    /// Shards both collections on a sharded cluster, and creates the indexes
+    Shard(ShardOptions),
+    /// Inserts children of existing parents from a file: CSV, TSV or JSON
+    Load(LoadOptions),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SubsetMigration {
+    /// The current form of the data.
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub(crate) from: SubsetForm,
+    /// With --from embedded: accepts a collection of children that has documents.
+    #[arg(long)]
+    pub(crate) allow_non_empty_target: bool,
+    /// With --from embedded: the approximate number of children in a chunk. [default: 100000]
+    #[arg(long, value_name = "CHILDREN", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) chunk_children: Option<u64>,
+    /// With --from embedded: the most children per second, by pauses between chunks.
+    #[arg(long, value_name = "CHILDREN", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
+    /// The parents to migrate, with --from embedded.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// With --from collection: discards embedded children that are not in the collection and that no repository
+    /// embedded.
+    #[arg(long)]
+    pub(crate) discard_embedded: bool,
+    /// With --from settings: the old order, if it changes.
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',', allow_hyphen_values = true)]
+    pub(crate) old_order: Option<Vec<String>>,
+    /// With --from settings: the old size, if it changes.
+    #[arg(long, value_name = "CHILDREN")]
+    pub(crate) old_size: Option<u32>,
+    /// With --from settings: the old embedded fields, if they change; * for all but _id and the parent's.
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) old_embed: Option<Vec<String>>,
+    /// With --from settings: an old further subset, if they change, as --add-subset; none if there were none.
+    #[arg(long, value_name = "SUBSET")]
+    pub(crate) old_add_subset: Option<Vec<String>>,
+    /// With --from settings: the old settings have no total and no computed fields, which are added.
+    #[arg(long)]
+    pub(crate) old_without_totals: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum SubsetForm {
+    /// All children are embedded in their parents
+    Embedded,
+    /// All children are in their collection; subsets are missing or maintained by another program
+    Collection,
+    /// The order, the embedded fields or the size changes
+    Settings,
+}
+
+impl SubsetForm {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Collection => "collection",
+            Self::Settings => "settings",
+        }
+    }
+}
+
+impl SubsetMigration {
+    pub(crate) fn chunk_children(&self) -> u64 {
+        self.chunk_children.unwrap_or(100_000)
+    }
+}

@@ -1,0 +1,236 @@
+//! Suggests settings for copies of other documents: documents with an `_id` and a version, whose `_id`s another collection
+//! has. Only the search for the sources reads the server.
+
+use std::collections::BTreeSet;
+
+use futures::TryStreamExt;
+use mongo_patterns_core::catalog;
+use mongodb::bson::{Bson, Document, doc};
+
+use super::inspect::Inspection;
+use crate::Context;
+use crate::failure::Failure;
+use crate::nested::references::ReferenceField;
+use crate::settings::ReferenceSettings;
+
+/// The number of copies whose sources are looked up.
+const LOOKED_UP: usize = 20;
+/// The name of the version, if no index has another one.
+const VERSION: &str = "v";
+
+/// A field with copies.
+#[derive(Debug, PartialEq)]
+struct Candidate {
+    field: String,
+    version: String,
+    is_array: bool,
+    is_snapshot: bool,
+    copies: Vec<Document>,
+}
+
+/// Searches for fields with copies, and for their sources. All fields of the first collection of sources are of one
+/// pattern.
+pub(super) async fn find(
+    context: &Context,
+    seen: &mut Inspection,
+    collection: &str,
+    documents: &[Document],
+    indexes: &[Document],
+) -> Result<(), Failure> {
+    let candidates = candidates(documents, indexes);
+    if candidates.is_empty() {
+        return Ok(());
+    }
+    let names = context.database.list_collection_names().await?;
+    let names = names
+        .iter()
+        .filter(|name| *name != collection && *name != catalog::COLLECTION);
+    let mut found: Option<(String, String, Vec<ReferenceField>)> = None;
+    for candidate in &candidates {
+        let mut names: Vec<&String> = names.clone().collect();
+        // `customer` is probably a copy of one of `customers`.
+        names.sort_by_key(|name| !name.to_lowercase().starts_with(&candidate.field.to_lowercase()));
+        for name in names {
+            if found
+                .as_ref()
+                .is_some_and(|(sources, version, _)| sources != name || *version != candidate.version)
+            {
+                continue;
+            }
+            let sources = sources(context, name, candidate).await?;
+            let Some(reference) = reference(candidate, &sources) else {
+                continue;
+            };
+            let first = || (name.clone(), candidate.version.clone(), Vec::new());
+            found.get_or_insert_with(first).2.push(reference);
+            break;
+        }
+    }
+    if let Some((sources, version, references)) = found {
+        suggest(seen, collection, sources, version, references);
+    }
+    Ok(())
+}
+
+/// Returns the fields whose values are documents with an `_id` and a version.
+fn candidates(documents: &[Document], indexes: &[Document]) -> Vec<Candidate> {
+    let names: BTreeSet<&String> = documents.iter().flat_map(Document::keys).collect();
+    let candidate = |field: &String| {
+        let values = || documents.iter().filter_map(|document| document.get(field));
+        let values = || values().filter(|value| !matches!(value, Bson::Null));
+        let is_array = values().all(|value| value.as_array().is_some());
+        let all: Vec<&Bson> = match is_array {
+            true => values().filter_map(Bson::as_array).flatten().collect(),
+            false => values().collect(),
+        };
+        let copies: Option<Vec<Document>> = all.iter().map(|value| value.as_document().cloned()).collect();
+        let copies = copies.filter(|copies| !copies.is_empty())?;
+        let (version, is_snapshot) = match index_of(field, indexes) {
+            Some(Some(version)) => (version, false),
+            Some(None) => (VERSION.to_owned(), true),
+            None => (VERSION.to_owned(), false),
+        };
+        let is_copy = |copy: &Document| {
+            let is_version = |value: Option<&Bson>| matches!(value, Some(Bson::Int32(_) | Bson::Int64(_)));
+            copy.contains_key("_id") && is_version(copy.get(&version))
+        };
+        copies.iter().all(is_copy).then(|| Candidate {
+            field: field.clone(),
+            version,
+            is_array,
+            is_snapshot,
+            copies,
+        })
+    };
+    names.into_iter().filter_map(candidate).collect()
+}
+
+/// Returns the field of the version in the index of a reference. None in it is that of a snapshot.
+fn index_of(field: &str, indexes: &[Document]) -> Option<Option<String>> {
+    indexes.iter().find_map(|index| {
+        let mut keys = index.get_document("key").ok()?.keys();
+        let of_field = |path: &String| path.strip_prefix(field)?.strip_prefix('.').map(str::to_owned);
+        (of_field(keys.next()?)? == "_id").then(|| keys.next().and_then(of_field))
+    })
+}
+
+/// Reads the sources of some copies.
+async fn sources(context: &Context, name: &str, candidate: &Candidate) -> Result<Vec<Document>, Failure> {
+    let ids: Vec<&Bson> = candidate
+        .copies
+        .iter()
+        .take(LOOKED_UP)
+        .filter_map(|copy| copy.get("_id"))
+        .collect();
+    let conditions: Vec<Document> = ids.iter().map(|id| doc! { "_id": { "$eq": id } }).collect();
+    let collection = context.database.collection::<Document>(name);
+    let found = collection.find(doc! { "$or": conditions }).await;
+    let found = found.map_err(Failure::on(collection.namespace()))?;
+    found.try_collect().await.map_err(Failure::on(collection.namespace()))
+}
+
+/// Returns the reference, if most of the copies have a source, and fields of it.
+fn reference(candidate: &Candidate, sources: &[Document]) -> Option<ReferenceField> {
+    let looked_up = || candidate.copies.iter().take(LOOKED_UP);
+    let source_of = |copy: &Document| sources.iter().find(|source| source.get("_id") == copy.get("_id"));
+    let pairs: Vec<(&Document, &Document)> = looked_up().filter_map(|copy| Some((copy, source_of(copy)?))).collect();
+    if pairs.len() * 2 <= looked_up().count() {
+        return None;
+    }
+    let mut copy = BTreeSet::new();
+    for (copied, source) in pairs {
+        let written = ["_id", "deleted", candidate.version.as_str()];
+        let fields = copied.iter().filter(|(name, _)| !written.contains(&name.as_str()));
+        for (name, value) in fields {
+            paths(name.clone(), value, source.get(name), &mut copy);
+        }
+    }
+    (!copy.is_empty()).then(|| ReferenceField {
+        collection: None,
+        field: candidate.field.clone(),
+        copy: copy.into_iter().collect(),
+        array: candidate.is_array,
+        snapshot: candidate.is_snapshot,
+    })
+}
+
+/// Adds the path of a value that the source has too. Of a document with other fields than that of the source, the paths of
+/// its fields.
+fn paths(path: String, copied: &Bson, source: Option<&Bson>, found: &mut BTreeSet<String>) {
+    match (copied, source) {
+        (_, None) => {}
+        (Bson::Document(copied), Some(Bson::Document(source))) if copied.keys().ne(source.keys()) => {
+            for (name, value) in copied {
+                paths(format!("{path}.{name}"), value, source.get(name), found);
+            }
+        }
+        (_, Some(_)) => drop(found.insert(path)),
+    }
+}
+
+fn suggest(seen: &mut Inspection, collection: &str, sources: String, version: String, references: Vec<ReferenceField>) {
+    let mut references = references.into_iter();
+    let Some(first) = references.next() else { return };
+    seen.notes.push(format!(
+        "`{}` has the `_id`, a version and fields of documents of {sources}: a reference with a copy",
+        first.field
+    ));
+    seen.notes
+        .push("fields that have another name in the copy are not found: add them to `copy`".to_owned());
+    let further: Vec<String> = references
+        .filter_map(|reference| serde_json::to_string(&reference).ok())
+        .collect();
+    seen.profile.reference = Some(ReferenceSettings {
+        collection: Some(collection.to_owned()),
+        source_collection: Some(sources),
+        reference: Some(first.field),
+        copy: Some(first.copy),
+        array: first.array.then_some(true),
+        snapshot: first.snapshot.then_some(true),
+        version_field: Some(version).filter(|version| version != VERSION),
+        add_reference: (!further.is_empty()).then_some(further),
+        add_referring: None,
+    });
+    seen.patterns.push("reference");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn orders() -> Vec<Document> {
+        let copy =
+            |id: i32| doc! { "_id": id, "name": "Ann", "address": { "city": "Dublin" }, "v": 1_i64, "note": "x" };
+        (0..9)
+            .map(|n| doc! { "_id": n, "customer": copy(n % 3), "address": { "_id": n } })
+            .collect()
+    }
+
+    #[test]
+    fn documents_with_an_id_and_a_version_are_copies() {
+        let found = candidates(&orders(), &[]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (found[0].field.as_str(), found[0].is_array, found[0].is_snapshot),
+            ("customer", false, false)
+        );
+        let index = doc! { "key": { "customer._id": 1 } };
+        assert!(candidates(&orders(), &[index])[0].is_snapshot);
+        let other = doc! { "key": { "customer._id": 1, "customer.version": 1 } };
+        assert!(candidates(&orders(), &[other]).is_empty());
+        let array = doc! { "_id": 1, "products": [{ "_id": 1, "v": 0 }, { "_id": 2, "v": 3 }] };
+        assert!(candidates(&[array], &[])[0].is_array);
+        assert!(candidates(&[doc! { "_id": 1, "products": [] }], &[]).is_empty());
+    }
+
+    #[test]
+    fn the_copied_paths_are_those_that_the_sources_have() {
+        let candidate = &candidates(&orders(), &[])[0];
+        let source = |id: i32| doc! { "_id": id, "name": "Ann", "address": { "city": "Dublin", "zip": "D1" } };
+        let found = reference(candidate, &[source(0), source(1), source(2)]).unwrap();
+        assert_eq!(found.copy, ["address.city", "name"]);
+        assert_eq!(reference(candidate, &[source(0)]), None);
+        let others = [0, 1, 2].map(|id| doc! { "_id": id, "other": 1 });
+        assert_eq!(reference(candidate, &others), None);
+    }
+}

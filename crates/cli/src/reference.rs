@@ -1,0 +1,186 @@
+//! The commands of the reference pattern.
+
+mod check;
+mod migrate;
+
+use std::sync::Arc;
+
+use mongo_patterns_core::FieldName;
+use mongo_patterns_reference::{ReferenceRepository, ReferenceRepositoryBuilder};
+use mongodb::bson::{Document, RawDocumentBuf};
+
+use crate::analyze::reference as analysis;
+use crate::args::{Reference, ReferenceVerb};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::load::{self, DocumentShape, ReferringDocuments};
+use crate::nested::references::{self, ReferenceField};
+use crate::profile::overlay;
+use crate::settings::{ReferenceSettings, check_different, need};
+use crate::{Context, catalog, indexes, plan, shard};
+
+const PATTERN: &str = "reference";
+
+type Documents = ReferenceRepository<Document, Document>;
+
+pub(crate) async fn run(context: &Context, pattern: &Reference) -> Outcome {
+    let settings = overlay(context.profile.reference.as_ref(), &pattern.settings)?;
+    let settings = catalog::complete(context, settings).await?;
+    let names = collections(&settings)?;
+    let references = references::all(&settings)?;
+    let work = Work {
+        context,
+        documents: repository(context, names, &settings, &references)?,
+        references,
+    };
+    work.check_collections(&pattern.verb).await?;
+    match &pattern.verb {
+        ReferenceVerb::Analyze(options) => {
+            let of = analysis::Of {
+                collection: work.documents.collection().name(),
+                sources: work.documents.sources_collection(),
+                version: settings.version_field.as_deref().unwrap_or("v"),
+                references: &work.references,
+            };
+            analysis::run(context, &of, options).await
+        }
+        ReferenceVerb::Plan(options) => {
+            let planned = work.plan(options).await?;
+            plan::print(context.output, &context.database, &planned.commands)
+        }
+        ReferenceVerb::Migrate { options, dry_run } if dry_run.dry_run => work.dry_run(options).await,
+        ReferenceVerb::Migrate { options, .. } => work.migrate(options).await,
+        ReferenceVerb::Verify => work.verify().await,
+        ReferenceVerb::Repair(options) => work.repair(*options).await,
+        ReferenceVerb::Sweep { source } => work.sweep(source.as_deref()).await,
+        ReferenceVerb::Shard(options) => {
+            let ensure = options.ids(work.documents.ensure_sharded())?;
+            let choices = work.documents.shard_keys();
+            shard::run(
+                context,
+                ("reference shard", work.namespace()),
+                ensure,
+                &choices,
+                options,
+            )
+            .await
+        }
+        ReferenceVerb::Indexes(create) if create.create => {
+            let ensured = indexes::create(work.documents.ensure_indexes(), *create).await?;
+            indexes::created(context.output, "reference indexes", work.namespace(), &ensured)
+        }
+        ReferenceVerb::Indexes(_) => work.indexes().await,
+        ReferenceVerb::Load(options) => {
+            let documents = repository::<RawDocumentBuf>(context, names, &settings, &work.references)?;
+            let shape = Arc::new(DocumentShape::new(None));
+            load::run(context, &ReferringDocuments(documents), shape, options).await
+        }
+    }
+}
+
+/// The reference commands.
+struct Work<'a> {
+    context: &'a Context,
+    documents: Documents,
+    references: Vec<ReferenceField>,
+}
+
+impl Work<'_> {
+    /// Checks that the collections that the command reads exist.
+    async fn check_collections(&self, verb: &ReferenceVerb) -> Result<(), Failure> {
+        if matches!(verb, ReferenceVerb::Indexes(_) | ReferenceVerb::Shard(_)) {
+            return Ok(());
+        }
+        self.context
+            .must_exist(self.documents.sources_collection().name())
+            .await?;
+        if matches!(verb, ReferenceVerb::Load(_)) {
+            return Ok(());
+        }
+        for collection in self.collections() {
+            self.context.must_exist(collection).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the referring collections, that of the repository's documents first.
+    fn collections(&self) -> Vec<&str> {
+        let mut collections = vec![self.documents.collection().name()];
+        for collection in self
+            .references
+            .iter()
+            .filter_map(|reference| reference.collection.as_deref())
+        {
+            if !collections.contains(&collection) {
+                collections.push(collection);
+            }
+        }
+        collections
+    }
+
+    fn namespace(&self) -> String {
+        self.documents.collection().namespace().to_string()
+    }
+
+    async fn indexes(&self) -> Outcome {
+        let mut exit = Exit::Success;
+        for (plan, name) in self.documents.indexes().iter().zip(self.collections()) {
+            let collection = self.context.database.collection::<Document>(name);
+            match indexes::show(self.context.output, "reference indexes", plan, &collection).await? {
+                Exit::Success => {}
+                findings => exit = findings,
+            }
+        }
+        Ok(exit)
+    }
+}
+
+/// Returns the names of the collection and of that of the sources.
+fn collections(settings: &ReferenceSettings) -> Result<[&str; 2], Failure> {
+    let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
+    let sources = need(settings.source_collection.as_ref(), PATTERN, "source_collection")?;
+    check_different(["--collection", "--source-collection"], [collection, sources])?;
+    Ok([collection, sources])
+}
+
+fn repository<D>(
+    context: &Context,
+    [collection, sources]: [&str; 2],
+    settings: &ReferenceSettings,
+    references: &[ReferenceField],
+) -> Result<ReferenceRepository<D, Document>, Failure> {
+    if let Some(field) = &settings.version_field {
+        FieldName::new(field.as_str()).map_err(|error| Failure::usage(format!("--version-field: {error}")))?;
+    }
+    let of = |name: &str| context.database.collection::<Document>(name);
+    let builder = ReferenceRepository::builder(of(collection), of(sources));
+    let mut builder = match &settings.version_field {
+        Some(field) => builder.version_field(field),
+        None => builder,
+    };
+    for (number, reference) in references.iter().enumerate() {
+        builder = match &reference.collection {
+            _ if number == 0 => first(builder, reference),
+            None => builder.add_reference(reference.to_reference()),
+            Some(collection) => builder.add_referring(of(collection), reference.to_reference()),
+        };
+    }
+    Ok(builder.build()?)
+}
+
+/// Sets the reference of the builder itself.
+fn first<D>(
+    builder: ReferenceRepositoryBuilder<D, Document>,
+    reference: &ReferenceField,
+) -> ReferenceRepositoryBuilder<D, Document> {
+    let mut builder = builder.reference_field(&reference.field);
+    for (target, source) in reference.copied() {
+        builder = builder.copied_field(target, source);
+    }
+    if reference.array {
+        builder = builder.array();
+    }
+    match reference.snapshot {
+        true => builder.snapshot(),
+        false => builder,
+    }
+}

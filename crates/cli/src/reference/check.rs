@@ -1,0 +1,223 @@
+//! Verifies, repairs and sweeps copies.
+
+use futures::TryStreamExt;
+use mongo_patterns_reference::{Finding, OnReferences, Problem, Unrepaired};
+use serde_json::json;
+
+use super::{PATTERN, Work};
+use crate::args::{OnMissing, ReferenceRepair};
+use crate::confirm::confirm;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::{Record, Summary, counted, to_json, variant};
+use crate::progress::SharedProgress;
+use crate::selection::id;
+use crate::{catalog, shard};
+
+/// How many references without a source are printed before they are removed.
+const SAMPLED: u64 = 5;
+
+impl Work<'_> {
+    pub(super) async fn verify(&self) -> Outcome {
+        let output = self.context.output;
+        let mut found = shard::verify(output, self.documents.verify_shard_keys()).await?;
+        let progress = SharedProgress::new(output, "verify", "documents", None);
+        let mut findings = self.documents.verify().on_progress(progress.callback()).stream();
+        while let Some(finding) = findings.try_next().await? {
+            found += 1;
+            progress.suspend(|| self.print(&finding))?;
+        }
+        progress.end();
+        let exit = Exit::of_findings(found);
+        let summary = Summary::new("reference verify", self.namespace()).row("findings", found);
+        output.summary(&summary, exit)?;
+        Ok(exit)
+    }
+
+    pub(super) async fn repair(&self, repair: ReferenceRepair) -> Outcome {
+        let dry_run = repair.options.dry_run.dry_run;
+        if repair.on_missing == Some(OnMissing::Clear) && !dry_run {
+            self.confirm_clear(repair.yes).await?;
+        }
+        let output = self.context.output;
+        let progress = SharedProgress::new(output, "repair", "documents", None);
+        let mut repairs = self.documents.repair().on_progress(progress.callback());
+        if dry_run {
+            repairs = repairs.dry_run();
+        }
+        if repair.options.force {
+            repairs = repairs.force();
+        }
+        repairs = match repair.on_missing {
+            Some(OnMissing::Keep) => repairs.on_missing(OnReferences::KeepCopy),
+            Some(OnMissing::Clear) => repairs.on_missing(OnReferences::Clear),
+            None => repairs,
+        };
+        let (mut seen, mut left) = (0, 0);
+        let mut repaired = repairs.stream();
+        while let Some(reference) = repaired.try_next().await? {
+            seen += 1;
+            left += u64::from(reference.unrepaired.is_some());
+            let text = match reference.unrepaired {
+                Some(left) => format!("not repaired: {}", reason(left)),
+                None => done(reference.finding.problem, repair.on_missing, dry_run).to_owned(),
+            };
+            progress.suspend(|| {
+                self.print(&reference.finding)?;
+                output.record(Record {
+                    kind: "repaired",
+                    collection: &reference.finding.collection,
+                    id: Some(reference.finding.document_id.clone()),
+                    text,
+                    fields: vec![
+                        ("field", json!(reference.finding.field)),
+                        ("unrepaired", json!(reference.unrepaired.as_ref().map(variant))),
+                    ],
+                })
+            })?;
+        }
+        progress.end();
+        let exit = Exit::of_findings(if dry_run { seen } else { left });
+        let (command, name) = match dry_run {
+            true => ("reference repair --dry-run", "references_to_repair"),
+            false => ("reference repair", "references_repaired"),
+        };
+        let summary = Summary::new(command, self.namespace())
+            .row(name, seen - left)
+            .row("unrepaired", left);
+        output.summary(&summary, exit)?;
+        Ok(exit)
+    }
+
+    /// Prints how many references have no source, and a sample of them, and asks before they are removed, unless the
+    /// settings are those of the catalog.
+    async fn confirm_clear(&self, yes: bool) -> Result<(), Failure> {
+        let output = self.context.output;
+        let mut findings = self.documents.verify().stream();
+        let mut missing = 0;
+        while let Some(finding) = findings.try_next().await? {
+            if finding.problem != Problem::SourceMissing {
+                continue;
+            }
+            missing += 1;
+            if missing <= SAMPLED {
+                self.print(&finding)?;
+            }
+        }
+        let found = format!("{} without a source", counted(missing, "reference"));
+        output.notice(&format!("{found}, up to {SAMPLED} of them were printed"));
+        if missing == 0 || yes || self.has_entry().await? {
+            return Ok(());
+        }
+        let no_terminal = format!(
+            "{found}, and the catalog has no settings that confirm --source-collection: check a sample, then pass --yes"
+        );
+        confirm(output, "remove them from their documents?", no_terminal).await
+    }
+
+    /// Returns whether the catalog has settings of the collection and its first reference.
+    async fn has_entry(&self) -> Result<bool, Failure> {
+        let (collection, field) = (self.documents.collection().name(), &self.references[0].field);
+        catalog::has(self.context, PATTERN, collection, field).await
+    }
+
+    /// Updates outdated copies. Copies get a new version, so other copied fields than those of the service would hide
+    /// old values.
+    pub(super) async fn sweep(&self, source: Option<&str>) -> Outcome {
+        let output = self.context.output;
+        if !self.has_entry().await? {
+            return Err(Failure::usage(
+                "the catalog has no settings of the collection that confirm --copy, nothing was changed: run `reference indexes --create`, which stores them",
+            ));
+        }
+        self.documents.check_settings().await?;
+        let progress = SharedProgress::new(output, "sweep", "sources", None);
+        let sweep = self.documents.sweep();
+        let swept = match source {
+            Some(source) => sweep.source(id(source)).await?,
+            None => sweep.on_progress(progress.callback()).await?,
+        };
+        progress.end();
+        let summary = Summary::new("reference sweep", self.namespace())
+            .row("sources", swept.sources)
+            .row("copies", swept.copies);
+        output.summary(&summary, Exit::Success)?;
+        Ok(Exit::Success)
+    }
+
+    fn print(&self, finding: &Finding) -> std::io::Result<()> {
+        let mut fields = vec![
+            ("field", json!(finding.field)),
+            ("source_id", finding.source_id.as_ref().map_or(json!(null), to_json)),
+            ("problem", json!(variant(&finding.problem))),
+        ];
+        if let Problem::Stale {
+            version,
+            source_version,
+        }
+        | Problem::NewerThanSource {
+            version,
+            source_version,
+        } = finding.problem
+        {
+            fields.extend([("version", json!(version)), ("source_version", json!(source_version))]);
+        }
+        self.context.output.record(Record {
+            kind: "finding",
+            collection: &finding.collection,
+            id: Some(finding.document_id.clone()),
+            text: format!("`{}`: {}", finding.field, text(finding.problem)),
+            fields,
+        })
+    }
+}
+
+/// Returns the text with commands of the command line, because the library's text names methods.
+fn text(problem: Problem) -> String {
+    match problem {
+        Problem::Stale { version, source_version } => format!(
+            "the copy has the version {version}, and its source the version {source_version}: `reference sweep` or `reference repair` updates it"
+        ),
+        Problem::Differs => {
+            "the copy differs from the source of the same version: `reference repair` copies the source again".to_owned()
+        }
+        Problem::NewerThanSource { version, source_version } => format!(
+            "the copy has the version {version}, and its source only the version {source_version}: `reference repair` raises the version of the source, and copies it again"
+        ),
+        Problem::SourceMissing => {
+            "the source does not exist: insert it again, or run `reference repair` with --on-missing keep or clear".to_owned()
+        }
+        Problem::VersionMissing => {
+            "the copy has no valid version: `reference repair` copies the source again".to_owned()
+        }
+        Problem::NotAReference => {
+            "the value is not a document with the `_id` of a source: migrate ids with `reference migrate`, set a reference, or remove the field".to_owned()
+        }
+        problem => problem.to_string(),
+    }
+}
+
+/// Returns what a repair did, or would do.
+fn done(problem: Problem, on_missing: Option<OnMissing>, dry_run: bool) -> &'static str {
+    match (problem, on_missing, dry_run) {
+        (Problem::SourceMissing, Some(OnMissing::Clear), true) => "would remove the reference",
+        (Problem::SourceMissing, Some(OnMissing::Clear), false) => "the reference was removed",
+        (Problem::SourceMissing, _, true) => "would mark the copy as that of a deleted source",
+        (Problem::SourceMissing, _, false) => "the copy was marked as that of a deleted source",
+        (_, _, true) => "would copy the source again",
+        (_, _, false) => "the source was copied again",
+    }
+}
+
+/// Returns the reason with options of the command line, because the library's text names methods.
+fn reason(left: Unrepaired) -> String {
+    match left {
+        Unrepaired::SourceMissing => {
+            "it is unknown whether the source was deleted on purpose: insert it again, or pass --on-missing keep or clear"
+                .to_owned()
+        }
+        Unrepaired::NotAReference => {
+            "it is unknown to which source the value refers: migrate ids with `reference migrate`, set a reference, or remove the field".to_owned()
+        }
+        left => left.to_string(),
+    }
+}
