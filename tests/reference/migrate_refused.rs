@@ -98,7 +98,11 @@ async fn an_invalid_document_is_named_and_nothing_is_written() {
             let refused = refused.unwrap_err();
             assert_eq!(refused.kind(), kind, "{bad}: {refused}");
             assert_eq!(refused.document_id(), Some(&"bad".into()), "{bad}: {refused}");
-            let field = if bad.contains_key("products") { "products" } else { "customer" };
+            let field = if bad.contains_key("products") {
+                "products"
+            } else {
+                "customer"
+            };
             assert_eq!(refused.field(), Some(field), "{bad}: {refused}");
             assert!(refused.to_string().contains("nothing was migrated"), "{refused}");
             assert_same(&raw(db, "orders").await, &before);
@@ -159,6 +163,35 @@ async fn invalid_documents_are_skipped_and_listed() {
         let other = db.collection::<Document>("customers");
         let refused = orders.migrate_from_references().skip_invalid(&other).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::TargetNotEmpty);
+    })
+    .await;
+}
+
+/// A wrong name would leave the ids where they are, while other references are migrated.
+#[tokio::test]
+async fn a_field_that_no_document_has_is_refused() {
+    testkit::run(async |db| {
+        if !can_migrate(db).await {
+            return;
+        }
+        let orders = fill(db, [doc! { "_id": 1, "customerId": 1, "products": [1] }]).await;
+        let wrong = || orders.migrate_from_references().from_field("customer", "customerid");
+        for refused in [wrong().await.map(drop), wrong().plan().await.map(drop)] {
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+            assert!(refused.to_string().contains("customerid"), "{refused}");
+        }
+        let right = || orders.migrate_from_references().from_field("customer", "customerId");
+        assert_eq!(number_of(&right().await.unwrap()), 1);
+        // It has been migrated.
+        assert_eq!(number_of(&right().await.unwrap()), 0);
+        assert_eq!(number_of(&wrong().await.unwrap()), 0);
+        let empty = fill(db, []).await;
+        let migrated = empty
+            .migrate_from_references()
+            .from_field("customer", "customerId")
+            .await;
+        assert_eq!(number_of(&migrated.unwrap()), 0);
     })
     .await;
 }

@@ -82,7 +82,7 @@ pub(crate) trait Rewrite: Sync {
     /// Counts the documents to migrate, in the field `documents`, and those that cannot be migrated.
     fn inspection(&self) -> Vec<Document>;
 
-    /// Fails when documents cannot be migrated, with the end of the error's text.
+    /// Fails when documents cannot be migrated.
     fn refuse(&self, found: &Document, end: End) -> Result<()>;
 
     /// Migrates the documents of a chunk. Returns how many.

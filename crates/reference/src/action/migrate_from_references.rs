@@ -32,8 +32,9 @@ impl<D, S> ReferenceRepository<D, S> {
     /// | `customerId: 456` | `customer: { _id: 456, name, v }` as the last field |
     /// | `customerId: null` | without the field, and without a reference |
     ///
-    /// References with a version, or with `deleted: true`, are extended already and stay. So do documents with a missing
-    /// or null reference. A document without an `_id` in the reference field is the id of a source itself.
+    /// References with a version, or with `deleted: true`, are extended already and stay. So do snapshots with copied fields,
+    /// which may have a value that the source has no longer, and documents with a missing or null reference. A document
+    /// without an `_id` in the reference field is the id of a source itself.
     ///
     /// The migration also creates the [indexes](Self::indexes), and stores the settings in the
     /// [catalog](mongo_patterns_core::catalog).
@@ -77,10 +78,12 @@ impl<D, S> ReferenceRepository<D, S> {
     /// Also with nothing written:
     ///
     /// - [`Configuration`]: the field of the ids is not a plain field.
-    /// - [`InvalidArgument`]: there is no such reference field; the field of the ids is one of another reference; the server
-    ///   refuses the filter; the chunk size or the rate is 0; or an unfinished migration has other settings.
+    /// - [`InvalidArgument`]: there is no such reference field; the field of the ids is one of another reference, or no
+    ///   document has it; the server refuses the filter; the chunk size or the rate is 0; or an unfinished migration has other settings.
     /// - [`Unsupported`]: the server is older than MongoDB 5.0.
     /// - Those of [`ensure_indexes`](Self::ensure_indexes).
+    ///
+    /// A sharded cluster requires MongoDB 5.1, for `$lookup`.
     ///
     /// With the migration unfinished; run it again:
     ///

@@ -62,6 +62,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// - [`SettingsMismatch`]: the catalog has other settings.
     /// - [`Unsupported`]: the server is older than MongoDB 5.0.
     ///
+    /// A sharded cluster requires MongoDB 5.1, for `$lookup`.
+    ///
     /// With the migration unfinished; run it again:
     ///
     /// - [`CountMismatch`]: at the end there are documents with copies, because another program wrote them.

@@ -37,6 +37,9 @@ impl FromReferences<'_> {
         let record = Record::of(shared.documents());
         let settings = self.commands().record_settings();
         let (last, has_begun) = earlier(steps, &record, &settings).await?;
+        if !has_begun {
+            self.check_names(steps).await?;
+        }
         let found = inspect(shared, self, steps).await?;
         self.refuse(&found, End::Refused)?;
         let documents = number(&found, "documents");
@@ -82,6 +85,31 @@ impl FromReferences<'_> {
             check_filter(steps, self.shared.documents(), &self.filter).await?;
         }
         Ok(())
+    }
+
+    /// Refuses a field with ids that no document has. A wrong name would leave all ids where they are.
+    async fn check_names(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        for one in self.fields.iter().filter(|one| !one.is_in_place()) {
+            if self.has_any(steps, commands::with_either(one)).await? {
+                continue;
+            }
+            if self.has_any(steps, Document::new()).await? {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    format!(
+                        "no document has the field `{}` with the ids, or the reference field `{}`, nothing was migrated: check the names, or omit from_field(..)",
+                        one.bare, one.field.name
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    async fn has_any(&self, steps: &mut Steps<'_, '_>, filter: Document) -> Result<bool> {
+        let any = commands::any_document(filter);
+        let find = Step::aggregate("look for documents with the fields", self.shared.documents(), any);
+        Ok(number(&steps.read(find).await?.first()?, "n") > 0)
     }
 
     fn skip_list(&self) -> Option<SkipList<'_>> {

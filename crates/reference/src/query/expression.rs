@@ -37,13 +37,19 @@ pub(crate) fn is_reference(value: &str) -> Document {
     doc! { "$and": [type_in(value, &["object"]), not(is_missing(format!("{value}._id")))] }
 }
 
-/// Returns whether a value is a reference with a copy, or one whose source was deleted.
-pub(crate) fn is_extended(settings: &Settings, value: &str) -> Document {
+/// Returns whether a value is a reference with a copy, or one whose source was deleted. A snapshot needs no version: it may
+/// have a value that its source has no longer.
+pub(crate) fn is_extended(settings: &Settings, field: &ReferenceField, value: &str) -> Document {
     let of = |field: &str| format!("{value}.{field}");
-    doc! { "$and": [
-        is_reference(value),
-        { "$or": [is_present(of(settings.version.as_str())), { "$eq": [of(DELETED), true] }] },
-    ] }
+    let mut has_copy = vec![
+        is_present(of(settings.version.as_str())),
+        doc! { "$eq": [of(DELETED), true] },
+    ];
+    if field.is_snapshot {
+        let copied = field.copied.iter();
+        has_copy.extend(copied.map(|copied| not(is_missing(of(&copied.target.text())))));
+    }
+    doc! { "$and": [is_reference(value), { "$or": has_copy }] }
 }
 
 /// Returns the id in a value: that of a reference, or the value itself.

@@ -75,7 +75,7 @@ impl FromReferences<'_> {
     fn has_open(&self, field: &ReferenceField, value: &str) -> Document {
         any_of([
             is_no_array(field, value),
-            any(values(field, value), not(is_extended(self.settings, ELEMENT))),
+            any(values(field, value), not(is_extended(self.settings, field, ELEMENT))),
         ])
     }
 
@@ -131,7 +131,7 @@ impl FromReferences<'_> {
     /// Returns the new value of a reference field. It is missing for a document without references.
     fn new_references(&self, at: usize, field: &ReferenceField) -> Document {
         let new = with_source(id_in(ELEMENT), new_copy(self.settings, field, ELEMENT));
-        let new = doc! { "$cond": [is_extended(self.settings, ELEMENT), ELEMENT, new] };
+        let new = doc! { "$cond": [is_extended(self.settings, field, ELEMENT), ELEMENT, new] };
         let given = path('g', at);
         let new = match field.is_array {
             true => mapped(&given, new),
@@ -209,7 +209,10 @@ impl FromReferences<'_> {
 
     /// Returns the values in a field that are not extended references.
     fn open_values(&self, at: usize, field: &ReferenceField) -> Document {
-        filtered(values(field, &path('g', at)), not(is_extended(self.settings, ELEMENT)))
+        filtered(
+            values(field, &path('g', at)),
+            not(is_extended(self.settings, field, ELEMENT)),
+        )
     }
 
     /// Counts the documents to migrate, and the invalid ones by their reason, with one of each.
@@ -288,7 +291,7 @@ impl FromReferences<'_> {
                 copy.insert("v", of(version));
             }
             mapped(
-                filtered(values(one.field, &field), is_extended(settings, ELEMENT)),
+                filtered(values(one.field, &field), is_extended(settings, one.field, ELEMENT)),
                 copy,
             )
         }));
@@ -325,6 +328,17 @@ impl FromReferences<'_> {
         }
         settings
     }
+}
+
+/// Matches documents that have the field with the ids, or the reference field.
+pub(crate) fn with_either(one: &BareField<'_>) -> Document {
+    let exists = [&one.bare, &one.field.name].map(|name| doc! { name.as_str(): { "$exists": true } });
+    doc! { "$or": exists.to_vec() }
+}
+
+/// Counts the documents that match, up to one.
+pub(crate) fn any_document(filter: Document) -> [Document; 3] {
+    [doc! { "$match": filter }, doc! { "$limit": 1 }, doc! { "$count": "n" }]
 }
 
 #[cfg(test)]
