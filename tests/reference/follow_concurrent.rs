@@ -82,7 +82,10 @@ impl Program {
                 replace.await.unwrap();
                 return;
             }
-            1 => return drop(self.customers.delete_one(by_id).await.unwrap()),
+            1 => {
+                self.customers.delete_one(by_id).await.unwrap();
+                return;
+            }
             2 => doc! { "$unset": { "name": "", "v": "" } },
             3 => doc! { "$set": { "name": name }, "$inc": { "v": 1 } },
             4 => doc! { "$set": { "address": { "city": name } } },
