@@ -109,7 +109,7 @@ async fn a_rename_between_the_read_and_the_write_is_seen_by_the_second_read() {
 }
 
 /// A deletion has looked for references, and found none, because the order has no copy yet. The second read removes its
-/// mark, so the deletion looks again.
+/// mark, so the deletion checks again.
 #[tokio::test]
 async fn a_deletion_between_the_read_and_the_write_finds_the_new_references() {
     testkit::run(async |db| {
