@@ -267,9 +267,12 @@ async fn references(seen: &mut Seen<'_>) {
     orders.sources_collection().insert_one(source).await.unwrap();
     let inserted = orders.insert(&new).await.unwrap();
     let session = &mut orders.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 17] = [
+    let actions: [&dyn Debug; 20] = [
         &orders,
         &inserted,
+        &orders.follow(MARKER),
+        &orders.migrate_from_references().filter(marked()),
+        &orders.migrate_to_references(),
         &orders.insert(&new).session(session),
         &orders.get(MARKER).max_staleness(0),
         &orders.set_reference(MARKER, MARKER).field("customer"),

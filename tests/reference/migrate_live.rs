@@ -44,8 +44,6 @@ async fn while_held<T>(
         {
             tokio::task::yield_now().await;
         }
-        then.await;
-        hold("off").await;
     };
     hold("alwaysOn").await;
     let mut migration = pin!(migration.into_future());
@@ -56,6 +54,8 @@ async fn while_held<T>(
         }
         () = until_held => {}
     }
+    then.await;
+    hold("off").await;
     migration.await
 }
 
