@@ -1,7 +1,8 @@
 //! Runs the checker, and reports its results.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{Debug, Write};
+use std::hash::Hash;
 
 use stateright::{Checker, Expectation, Model};
 
@@ -35,8 +36,30 @@ pub fn explore<P: Protocol>(protocol: P) -> Explored {
         faults.expect("PROTOCOLS_FAULTS is a number")
     });
     let world = World { protocol, faults };
+    let mut before: Vec<P::Client> = Vec::new();
+    explore_model(world, |text, state, is_first| {
+        if is_first {
+            before.clear();
+        }
+        let _ = writeln!(text, "  {:?}", state.documents);
+        for (at, client) in state.clients.iter().enumerate() {
+            if before.get(at) != Some(client) {
+                let _ = writeln!(text, "    {at}: {client:?}");
+            }
+        }
+        before.clone_from(&state.clients);
+    })
+}
+
+/// Explores a model. The function writes a state of a counterexample; its flag is whether it is the first one.
+pub fn explore_model<M>(model: M, mut write: impl FnMut(&mut String, &M::State, bool)) -> Explored
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Hash + Send + Sync + Clone + Debug + PartialEq + 'static,
+    M::Action: Debug + Clone + PartialEq,
+{
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let checker = world.checker().threads(threads).spawn_bfs().join();
+    let checker = model.checker().threads(threads).spawn_bfs().join();
     let (mut violated, mut unreached) = (BTreeMap::new(), Vec::new());
     let mut discoveries = checker.discoveries();
     for property in checker.model().properties() {
@@ -44,15 +67,8 @@ pub fn explore<P: Protocol>(protocol: P) -> Explored {
             (Expectation::Sometimes, None) => unreached.push(property.name),
             (Expectation::Always, Some(path)) => {
                 let mut counterexample = String::new();
-                let mut before: Vec<P::Client> = Vec::new();
-                for (state, step) in path.into_vec() {
-                    let _ = writeln!(counterexample, "  {:?}", state.documents);
-                    for (at, client) in state.clients.iter().enumerate() {
-                        if before.get(at) != Some(client) {
-                            let _ = writeln!(counterexample, "    {at}: {client:?}");
-                        }
-                    }
-                    before = state.clients;
+                for (at, (state, step)) in path.into_vec().into_iter().enumerate() {
+                    write(&mut counterexample, &state, at == 0);
                     if let Some(step) = step {
                         let _ = writeln!(counterexample, "{step:?}");
                     }
@@ -68,6 +84,18 @@ pub fn explore<P: Protocol>(protocol: P) -> Explored {
         violated,
         unreached,
     }
+}
+
+/// Explores the calls of one process.
+pub fn explore_process<M>(model: M) -> Explored
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Hash + Send + Sync + Clone + Debug + PartialEq + 'static,
+    M::Action: Debug + Clone + PartialEq,
+{
+    explore_model(model, |text, state, _| {
+        let _ = writeln!(text, "  {state:?}");
+    })
 }
 
 impl Explored {

@@ -1,50 +1,24 @@
-use std::collections::BTreeMap;
 use std::fmt::Write;
-
-use stateright::{Checker, Expectation, Model};
 
 use super::call::Call::{self, *};
 use super::*;
+use crate::check::{Explored, explore_model};
 
-struct Checked {
-    violated: BTreeMap<&'static str, String>,
-    unreached: Vec<&'static str>,
-    states: usize,
-}
-
-fn check(process: Process) -> Checked {
-    let checker = process.checker().spawn_bfs().join();
-    let mut discoveries = checker.discoveries();
-    let (mut violated, mut unreached) = (BTreeMap::new(), Vec::new());
-    for property in checker.model().properties() {
-        match (property.expectation, discoveries.remove(property.name)) {
-            (Expectation::Sometimes, None) => unreached.push(property.name),
-            (Expectation::Always, Some(path)) => {
-                let mut counterexample = String::new();
-                let mut before: Vec<Task> = Vec::new();
-                for (now, step) in path.into_vec() {
-                    let _ = writeln!(counterexample, "  {:?}", now.documents);
-                    for (at, task) in now.tasks.iter().enumerate() {
-                        if before.get(at) != Some(task) {
-                            let waits = if now.locks.is_waiting(at) { ", waits" } else { "" };
-                            let _ = writeln!(counterexample, "    {at}: {task:?}{waits}");
-                        }
-                    }
-                    before = now.tasks;
-                    if let Some(step) = step {
-                        let _ = writeln!(counterexample, "{step:?}");
-                    }
-                }
-                violated.insert(property.name, counterexample);
-            }
-            _ => {}
+fn check(process: Process) -> Explored {
+    let mut before: Vec<Task> = Vec::new();
+    explore_model(process, |text, now, is_first| {
+        if is_first {
+            before.clear();
         }
-    }
-    Checked {
-        violated,
-        unreached,
-        states: checker.unique_state_count(),
-    }
+        let _ = writeln!(text, "  {:?}", now.documents);
+        for (at, task) in now.tasks.iter().enumerate() {
+            if before.get(at) != Some(task) {
+                let waits = if now.locks.is_waiting(at) { ", waits" } else { "" };
+                let _ = writeln!(text, "    {at}: {task:?}{waits}");
+            }
+        }
+        before.clone_from(&now.tasks);
+    })
 }
 
 /// Asserts that all invariants hold, with the documents in one stripe and in two, with a dropped future and without.
@@ -83,9 +57,7 @@ fn assert_refuted(form: Form, stripes: [usize; 2], drops: u8, calls: &[Call], do
         starts,
         drops,
     });
-    let counterexample = checked.violated.get(name);
-    let counterexample = counterexample.unwrap_or_else(|| panic!("not violated: {name}, {} states", checked.states));
-    println!("VIOLATED {name}:\n{counterexample}");
+    checked.assert_refuted(&[name]);
 }
 
 const FULL: [Document; 2] = [Document::FULL; 2];

@@ -1,27 +1,6 @@
-use stateright::{Checker, Expectation, Model};
-
 use super::Change::{self, Delete, Insert};
 use super::*;
-
-fn check(process: Process) -> (usize, Vec<&'static str>) {
-    let checker = process.checker().spawn_bfs().join();
-    let discoveries = checker.discoveries();
-    let mut violated = Vec::new();
-    for property in checker.model().properties() {
-        match (property.expectation, discoveries.get(property.name)) {
-            (Expectation::Always, Some(path)) => {
-                println!("VIOLATED {}:", property.name);
-                for (now, step) in path.clone().into_vec() {
-                    println!("  {now:?}\n{step:?}");
-                }
-                violated.push(property.name);
-            }
-            (Expectation::Sometimes, None) => panic!("not reached: {}", property.name),
-            _ => {}
-        }
-    }
-    (checker.unique_state_count(), violated)
-}
+use crate::check::explore_process;
 
 fn process(form: Form, faults: u8, other: Option<Change>) -> Process {
     Process {
@@ -39,29 +18,22 @@ fn process(form: Form, faults: u8, other: Option<Change>) -> Process {
 
 #[test]
 fn a_shared_refresh_covers_every_call_that_shares_it() {
-    let mut states = 0;
     for faults in [0, 1] {
         for other in [None, Some(Insert(6)), Some(Delete(4))] {
-            let (explored, violated) = check(process(Form::Ours, faults, other));
-            assert!(violated.is_empty(), "{violated:?}, {faults} faults, {other:?}");
-            states += explored;
+            explore_process(process(Form::Ours, faults, other)).assert_holds(1_000);
         }
     }
-    assert!(states > 10_000, "only {states} states");
-    println!("{states} states");
 }
 
 #[test]
 fn sharing_a_refresh_that_is_running_loses_an_acknowledged_child() {
-    let (_, violated) = check(process(Form::SharesRunning, 1, None));
-    let name = "an acknowledged change is in the parent when all calls have ended";
-    assert!(violated.contains(&name), "{violated:?}");
+    let explored = explore_process(process(Form::SharesRunning, 1, None));
+    explored.assert_refuted(&["an acknowledged change is in the parent when all calls have ended"]);
 }
 
 #[test]
 fn waiting_for_a_dropped_refresh_never_ends() {
     let mut naive = process(Form::WaitsForDropped, 1, None);
     naive.starts.truncate(1);
-    let checker = naive.checker().spawn_bfs().join();
-    assert!(checker.discovery("no call waits forever").is_some());
+    explore_process(naive).assert_refuted(&["no call waits forever"]);
 }
