@@ -6,3 +6,5 @@
 #![cfg_attr(feature = "outlier", doc = "- [`outlier`](crate::outlier)")]
 #![cfg_attr(feature = "subset", doc = "- [`subset`](crate::subset)")]
 #![cfg_attr(feature = "embedded", doc = "- [`embedded`](crate::embedded)")]
+#![cfg_attr(feature = "history", doc = "- [`history`](crate::history)")]
+#![cfg_attr(feature = "reference", doc = "- [`reference`](mod@crate::reference)")]
