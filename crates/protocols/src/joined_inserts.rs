@@ -3,7 +3,7 @@
 //! Mirrors the queues of `crates/core/src/batching.rs`, and `crates/subset/src/write/joined.rs`, by which transactional
 //! inserts join. A change there requires the same change here. [`subset`](crate::subset) has the transaction itself.
 //!
-//! A call inserts one child. It inserts alone if nobody writes the parent, and its transaction is aborted when its future
+//! A call inserts one child. It inserts alone if no other call writes the parent, and its transaction is aborted when its future
 //! is dropped. Otherwise it queues its child, and a task inserts what waits, in transactions. A transaction is one
 //! step. It inserts all of its children, or is refused if one exists, or fails. Left out: the bound of a batch.
 

@@ -8,7 +8,7 @@
 //! hundred children as for one. So the children whose calls wait join the next transaction, by the
 //! [queues](mongo_patterns_core::batching) of the core.
 //!
-//! ## Why does a call not join if nobody writes its parent?
+//! ## Why does a call not join if no other call writes its parent?
 //!
 //! Its transaction is then in its own future, and is aborted when that is dropped.
 //!
