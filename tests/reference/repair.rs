@@ -354,8 +354,12 @@ async fn a_repair_and_a_sweep_with_other_settings_are_refused() {
             let error = repaired.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{error}");
             assert!(error.is_setup_error());
-            let error = other.sweep().await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{error}");
+            for error in [
+                other.sweep().await.unwrap_err(),
+                other.sweep().source(1).await.unwrap_err(),
+            ] {
+                assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{error}");
+            }
         }
         assert_eq!(contents(db).await, before);
         repaired(&orders).await;

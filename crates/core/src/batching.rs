@@ -350,6 +350,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_end_of_the_runtime_leaves_an_unknown_outcome_and_no_queue() {
+        let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let queues = Arc::new(Queues::<Numbers>::default());
+        let batches = Arc::<Mutex<Vec<Vec<usize>>>>::default();
+        let target = || Numbers {
+            batches: Arc::clone(&batches),
+            refused: &[],
+            kind: ErrorKind::TooLarge,
+        };
+        let mut waiting = Box::pin(join_all([1, 2].map(|item| queues.store(b"key", item, target))));
+        let of_task = runtime();
+        of_task.block_on(async { assert!(futures::poll!(waiting.as_mut()).is_pending()) });
+        assert!(queues.has_writer(b"key"));
+        drop(of_task);
+        assert!(!queues.has_writer(b"key"));
+        let other = runtime();
+        for error in other.block_on(waiting) {
+            let error = error.unwrap_err();
+            assert_eq!(
+                (error.kind(), error.to_string().as_str()),
+                (ErrorKind::Network, Numbers::INTERRUPTED)
+            );
+            assert!(error.is_outcome_unknown());
+        }
+        assert_eq!(other.block_on(queues.store(b"key", 3, target)).unwrap(), 3);
+    }
+
     #[tokio::test]
     async fn a_dropped_caller_affects_no_other() {
         let queues = Arc::new(Queues::<Numbers>::default());

@@ -174,15 +174,6 @@ impl<D, S> ReferenceRepository<D, S> {
     pub fn indexes(&self) -> Vec<IndexPlan> {
         self.shared.plans()
     }
-
-    /// Compares the settings with those of the catalog, for the command line, whose user types them. One round trip.
-    ///
-    /// # Errors
-    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
-    #[doc(hidden)]
-    pub async fn check_settings(&self) -> Result<()> {
-        self.shared.entry().check(&mut Steps::run()).await.map(drop)
-    }
 }
 
 impl<D, S: Send + Sync> ReferenceRepository<D, S> {

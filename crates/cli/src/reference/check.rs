@@ -129,7 +129,6 @@ impl Work<'_> {
                 "the catalog has no settings of the collection that confirm --copy, nothing was changed: run `reference indexes --create`, which stores them",
             ));
         }
-        self.documents.check_settings().await?;
         let progress = SharedProgress::new(output, "sweep", "sources", None);
         let sweep = self.documents.sweep();
         let swept = match source {

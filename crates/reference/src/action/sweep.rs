@@ -22,14 +22,14 @@ impl<D, S> ReferenceRepository<D, S> {
     /// # Cost
     /// For each reference that follows its sources, a scan of its index, which reads one key for each source, or all
     /// documents for an array. One round trip for the catalog, one for each 500 sources, and one for each reference of a
-    /// source with outdated copies. With [`source`](Sweep::source), one round trip for the source, and one for each
-    /// reference.
+    /// source with outdated copies. With [`source`](Sweep::source), one round trip for the catalog, one for the source, and
+    /// one for each reference.
     ///
     /// # Cancel safety
     /// Each copy is updated or not. Call it again: it updates the rest.
     ///
     /// # Errors
-    /// [`IndexMissing`], [`SettingsMismatch`] for all sources, [`Corrupt`] when the version of a source is not an integer,
+    /// [`IndexMissing`], [`SettingsMismatch`], [`Corrupt`] when the version of a source is not an integer,
     /// [`InvalidArgument`] for an invalid id, and [`TooLarge`] when a document would exceed 16 MiB. Copies that were updated
     /// before stay so.
     pub fn sweep(&self) -> Sweep<'_> {

@@ -79,9 +79,16 @@ pub(crate) async fn update_copies(
     }
 }
 
+/// Checks the settings and the indexes before a sweep. With other copied fields, copies would get the new version and keep
+/// old values.
+async fn check(shared: &Shared) -> Result<()> {
+    shared.entry().check(&mut Steps::run()).await?;
+    shared.check_indexes().await
+}
+
 /// Updates the outdated copies of one source.
 pub(crate) async fn one(shared: &Shared, source: &Bson) -> Result<Swept> {
-    shared.check_indexes().await?;
+    check(shared).await?;
     let Some(source) = find_source(shared, source, None).await? else {
         return Ok(Swept::default());
     };
@@ -93,9 +100,7 @@ pub(crate) async fn one(shared: &Shared, source: &Bson) -> Result<Swept> {
 /// Updates the outdated copies of all sources: reads the lowest version of the copies of each source, and compares it with
 /// that of the source.
 pub(crate) async fn all(shared: &Shared, mut reporter: Reporter<'_>) -> Result<Swept> {
-    // With other fields, copies would get the new version and keep old values.
-    shared.entry().check(&mut Steps::run()).await?;
-    shared.check_indexes().await?;
+    check(shared).await?;
     let settings = &shared.settings;
     if reporter.is_asked() {
         let sources = shared.sources.estimated_document_count().await;
