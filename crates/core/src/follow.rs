@@ -31,6 +31,7 @@ use std::future::Future;
 
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
+use mongodb::options::{CollectionOptions, WriteConcern};
 
 pub use self::follower::{Followed, Follower, OnFollowed, Options};
 pub use self::until::Until;
@@ -91,6 +92,15 @@ impl Effect {
     pub fn is_drop(operation: &str) -> bool {
         matches!(operation, "drop" | "rename" | "dropDatabase" | "invalidate")
     }
+}
+
+/// Returns a collection with the write concern `majority`. A write that is rolled back after the position was stored would
+/// never be repaired.
+pub fn with_majority(collection: &Collection<RawDocumentBuf>) -> Collection<RawDocumentBuf> {
+    let options = CollectionOptions::builder().write_concern(WriteConcern::majority());
+    let namespace = collection.namespace();
+    let database = collection.client().database(&namespace.db);
+    database.collection_with_options(&namespace.coll, options.build())
 }
 
 /// The texts of the errors of a follower.

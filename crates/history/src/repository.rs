@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
+use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
 use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
-use mongodb::options::{CollectionOptions, WriteConcern};
 use tokio::sync::OnceCell;
 
 use crate::prelude::*;
@@ -125,15 +125,9 @@ impl Shared {
 
     /// Returns the same with the write concern `majority`.
     pub(crate) fn with_majority(&self) -> Self {
-        let of = |collection: &Collection<RawDocumentBuf>| {
-            let options = CollectionOptions::builder().write_concern(WriteConcern::majority());
-            let namespace = collection.namespace();
-            let database = collection.client().database(&namespace.db);
-            database.collection_with_options(&namespace.coll, options.build())
-        };
         Self {
-            current: of(&self.current),
-            revisions: of(&self.revisions),
+            current: with_majority(&self.current),
+            revisions: with_majority(&self.revisions),
             settings: self.settings.clone(),
             locks: Arc::clone(&self.locks),
             deployment: self.deployment.clone(),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
+use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
-use mongodb::options::{CollectionOptions, WriteConcern};
 use tokio::sync::OnceCell;
 
 use crate::prelude::*;
@@ -95,15 +95,9 @@ impl Shared {
 
     /// Returns the same with the write concern `majority`.
     pub(crate) fn with_majority(&self) -> Self {
-        let of = |collection: &Collection<RawDocumentBuf>| {
-            let options = CollectionOptions::builder().write_concern(WriteConcern::majority());
-            let namespace = collection.namespace();
-            let database = collection.client().database(&namespace.db);
-            database.collection_with_options(&namespace.coll, options.build())
-        };
         Self {
-            referring: self.referring.iter().map(of).collect(),
-            sources: of(&self.sources),
+            referring: self.referring.iter().map(with_majority).collect(),
+            sources: with_majority(&self.sources),
             settings: self.settings.clone(),
             indexes: self.indexes.clone(),
         }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::batching::Queues;
 use mongo_patterns_core::catalog::Entry;
+use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::hints::HintCache;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
 use mongo_patterns_core::key_locks::KeyLocks;
-use mongodb::options::{CollectionOptions, WriteConcern};
 use tokio::sync::{OnceCell, RwLockReadGuard};
 
 use self::refreshes::Refreshes;
@@ -160,11 +160,8 @@ impl Shared {
     /// Returns the same repository with the write concern `majority` for the parents, so that no failover rolls back
     /// their writes. The locks are shared.
     pub(crate) fn with_majority(&self) -> Self {
-        let options = CollectionOptions::builder().write_concern(WriteConcern::majority());
-        let namespace = self.parents.namespace();
-        let database = self.parents.client().database(&namespace.db);
         Self {
-            parents: database.collection_with_options(&namespace.coll, options.build()),
+            parents: with_majority(&self.parents),
             children: self.children.clone(),
             settings: self.settings.clone(),
             versions: VersionCache::default(),

@@ -36,8 +36,12 @@ impl Collections {
         }
     }
 
-    fn names(&self) -> Vec<&str> {
-        self.shared.referring.iter().map(Collection::name).collect()
+    /// Returns the position of a referring collection.
+    fn position(&self, name: &str) -> Option<usize> {
+        self.shared
+            .referring
+            .iter()
+            .position(|referring| referring.name() == name)
     }
 }
 
@@ -66,7 +70,8 @@ impl Target for Collections {
     }
 
     fn record_settings(&self) -> Document {
-        commands::record_settings(&self.shared.settings, self.shared.sources.name(), &self.names())
+        let names: Vec<&str> = self.shared.referring.iter().map(Collection::name).collect();
+        commands::record_settings(&self.shared.settings, self.shared.sources.name(), &names)
     }
 
     fn texts(&self) -> &'static Texts {
@@ -91,7 +96,7 @@ impl Target for Collections {
 
     fn add(&self, batch: &mut Changes, event: &RawDocument) -> Result<follow::Effect> {
         let Shared { settings, sources, .. } = &self.shared;
-        match Effect::of(settings, sources.name(), &self.names(), event) {
+        match Effect::of(settings, sources.name(), |name| self.position(name), event) {
             Effect::Source(id, check) => {
                 let (_, known) = batch.sources.entry(canonical(&id)).or_insert((id, check));
                 *known = check.max(*known);

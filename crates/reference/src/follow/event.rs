@@ -27,8 +27,13 @@ pub(super) enum Effect {
 }
 
 impl Effect {
-    /// Returns the effect of an event of these collections.
-    pub(super) fn of(settings: &Settings, sources: &str, collections: &[&str], event: &RawDocument) -> Self {
+    /// Returns the effect of an event of the sources, or of a referring collection, whose position a function returns.
+    pub(super) fn of(
+        settings: &Settings,
+        sources: &str,
+        position: impl Fn(&str) -> Option<usize>,
+        event: &RawDocument,
+    ) -> Self {
         let operation = event.get_str("operationType").unwrap_or_default();
         if follow::Effect::is_drop(operation) {
             return Self::Dropped;
@@ -47,8 +52,9 @@ impl Effect {
                 _ => Self::None,
             };
         }
-        let position = collections.iter().position(|name| *name == collection);
-        let Some(position) = position else { return Self::None };
+        let Some(position) = position(collection) else {
+            return Self::None;
+        };
         let is_reference = |path: &str| {
             let first = path.split('.').next().unwrap_or_default();
             settings
@@ -113,7 +119,7 @@ mod tests {
     use crate::settings::tests::example;
 
     fn of(event: &RawDocumentBuf) -> Effect {
-        Effect::of(&example(), "sources", &["orders"], event)
+        Effect::of(&example(), "sources", |name| (name == "orders").then_some(0), event)
     }
 
     fn update(collection: &str, updated: &str, removed: &str) -> Effect {
