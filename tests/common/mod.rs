@@ -5,6 +5,7 @@ pub(crate) mod collections;
 pub(crate) mod debug;
 pub(crate) mod explain;
 pub(crate) mod extended_json;
+pub(crate) mod followers;
 pub(crate) mod hostile_input;
 pub(crate) mod ids;
 pub(crate) mod large;

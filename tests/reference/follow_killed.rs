@@ -1,7 +1,5 @@
 //! A follower that is interrupted or fails: the next one resumes, and misses nothing.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +8,7 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 use tokio::sync::Semaphore;
 
+use crate::common::followers::kill_after;
 use crate::reference::follow_concurrent::{Program, remove_others};
 use crate::reference::follow_support::*;
 use crate::reference::support::*;
@@ -159,15 +158,6 @@ async fn a_transient_error_does_not_end_it() {
     .await;
 }
 
-/// Starts a process that follows, and prints a line after each batch.
-fn process(db: &TestDatabase) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_follow-orders"))
-        .args([db.server().uri(), db.database().name(), NAME])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
 /// Processes that are killed at any moment while another program and a repository write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_processes_are_resumed() {
@@ -204,19 +194,9 @@ async fn killed_processes_are_resumed() {
             }
         });
         for lines in 1..=5 {
-            let mut child = process(db);
-            let out = BufReader::new(child.stdout.take().unwrap());
             let allowed = allowed.clone();
-            let read = tokio::task::spawn_blocking(move || {
-                let mut out = out.lines();
-                for _ in 0..lines {
-                    allowed.iter().for_each(|writer| writer.add_permits(20));
-                    out.next().unwrap().unwrap();
-                }
-                child.kill().unwrap();
-                child.wait().unwrap();
-            });
-            read.await.unwrap();
+            let allow = move || allowed.iter().for_each(|writer| writer.add_permits(20));
+            kill_after(lines, env!("CARGO_BIN_EXE_follow-orders"), NAME, db, allow).await;
         }
         allowed.iter().for_each(|writer| writer.close());
         plain.await.unwrap();

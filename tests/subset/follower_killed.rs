@@ -1,7 +1,5 @@
 //! A follower that is interrupted, fails, or loses the server: the next one resumes, and misses nothing.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,6 +12,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::{ClientOptions, WriteConcern};
 use tokio::sync::watch;
 
+use crate::common::followers::kill_after;
 use crate::subset::follower_support::*;
 use crate::subset::support::*;
 
@@ -180,15 +179,6 @@ async fn a_follower_without_a_server_can_be_stopped() {
     .await;
 }
 
-/// Starts a process that follows, and prints a line after each batch.
-fn process(db: &TestDatabase) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_follow-reviews"))
-        .args([db.server().uri(), db.database().name(), NAME])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
 /// Processes that are killed at any moment during concurrent writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_processes_are_resumed() {
@@ -210,20 +200,9 @@ async fn killed_processes_are_resumed() {
             })
         });
         let writers: Vec<_> = writers.collect();
-        let mut batches = 0;
         for lines in 1..=6 {
-            let mut child = process(db);
-            let out = BufReader::new(child.stdout.take().unwrap());
-            batches += tokio::task::spawn_blocking(move || {
-                let read = out.lines().take(lines).count();
-                child.kill().unwrap();
-                child.wait().unwrap();
-                read
-            })
-            .await
-            .unwrap();
+            kill_after(lines, env!("CARGO_BIN_EXE_follow-reviews"), NAME, db, || {}).await;
         }
-        assert_eq!(batches, 1 + 2 + 3 + 4 + 5 + 6);
         stop.store(true, Ordering::Relaxed);
         for writer in writers {
             assert!(writer.await.unwrap() > 1);
