@@ -82,6 +82,53 @@ async fn a_user_with_the_role_read_write_can_run_all_calls() {
 }
 
 #[tokio::test]
+async fn a_user_with_the_role_read_write_can_follow_and_migrate_references() {
+    let (mongod, _folder) = with_users().await;
+    let writer = log_in(&mongod, "writer", "wr1ter").await;
+    let (shop, reader) = (
+        Shop::of(writer.clone()),
+        Shop::of(log_in(&mongod, READER, SECRET).await),
+    );
+    shop.fill().await;
+    let orders = &shop.orders;
+    let migrated = orders.migrate_to_references().await.unwrap();
+    assert_eq!(migrated.documents, 3);
+    is_refused("migrate_from_references", reader.orders.migrate_from_references().await);
+    assert_eq!(orders.migrate_from_references().await.unwrap().documents, 3);
+    is_refused("migrate_to_references", reader.orders.migrate_to_references().await);
+    shop.read().await;
+
+    if !has_followers(&writer).await {
+        let error = orders.follow("orders").run_until_current().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+        return;
+    }
+    // Only these two need pre-images, which another user enables.
+    let admin = log_in(&mongod, "root", "r00t").await;
+    for name in ["review", "currentPolicies"] {
+        let images = doc! { "collMod": name, "changeStreamPreAndPostImages": { "enabled": true } };
+        admin.run_command(images).await.unwrap();
+    }
+    let customers = writer.collection::<Document>("customers");
+    customers.update_one(doc! { "_id": 1 }, rename("Cas")).await.unwrap();
+    orders.follow("orders").run_until_current().await.unwrap();
+    let shown = orders.get(0).await.unwrap().unwrap();
+    assert_eq!(shown.get_document("customer").unwrap().get_str("name").unwrap(), "Cas");
+    shop.products.follow("reviews").run_until_current().await.unwrap();
+    shop.policies.follow("policies").run_until_current().await.unwrap();
+
+    is_refused("follow", reader.orders.follow("other").run_until_current().await);
+    is_refused("follow", reader.products.follow("others").run_until_current().await);
+    is_refused("follow", reader.policies.follow("another").run_until_current().await);
+}
+
+/// Returns whether the server is MongoDB 6.0 or newer.
+async fn has_followers(database: &Database) -> bool {
+    let info = database.run_command(doc! { "buildInfo": 1 }).await.unwrap();
+    info.get_array("versionArray").unwrap()[0].as_i32().unwrap() >= 6
+}
+
+#[tokio::test]
 async fn a_user_with_the_role_read_can_read_and_verify_and_gets_unauthorized_otherwise() {
     let (mongod, _folder) = with_users().await;
     let writer = log_in(&mongod, "writer", "wr1ter").await;
