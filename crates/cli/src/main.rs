@@ -12,6 +12,7 @@ mod confirm;
 mod connection;
 mod embedded;
 mod failure;
+mod findings;
 mod flat;
 mod generate;
 mod history;

@@ -17,7 +17,7 @@ use crate::output::{Output, Record, Summary, counted, to_json, variant};
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
 use crate::settings::{OutlierSettings, check_different, check_fields, need};
-use crate::{Context, catalog, indexes, plan, shard};
+use crate::{Context, catalog, findings, indexes, plan, shard};
 
 const PATTERN: &str = "outlier";
 
@@ -208,19 +208,12 @@ fn failed(error: Error) -> Failure {
 }
 
 async fn verify(output: Output, lists: &Lists) -> Outcome {
-    let mut found = shard::verify(output, lists.verify_shard_keys()).await?;
     let progress = SharedProgress::new(output, "verify", "long lists", None);
     progress.show("the server finds long lists, and groups the overflow documents");
-    let mut findings = lists.verify().on_progress(progress.callback()).stream();
-    while let Some(finding) = findings.try_next().await? {
-        found += 1;
-        progress.suspend(|| print(output, lists, &finding))?;
-    }
-    progress.end();
-    let exit = Exit::of_findings(found);
-    let summary = Summary::new("outlier verify", lists.collection().namespace().to_string()).row("findings", found);
-    output.summary(&summary, exit)?;
-    Ok(exit)
+    let verified = ("outlier verify", lists.collection().namespace().to_string());
+    let found = lists.verify().on_progress(progress.callback()).stream();
+    let print = |finding: &_| print(output, lists, finding);
+    findings::verify(output, verified, lists.verify_shard_keys(), &progress, found, print).await
 }
 
 /// Prints how many overflow documents belong to no document, and a sample of them, and asks before they are deleted,

@@ -7,25 +7,17 @@ use serde_json::json;
 use super::Work;
 use crate::args::Repair;
 use crate::failure::{Exit, Outcome};
+use crate::findings;
 use crate::output::{Record, Summary, variant};
 use crate::progress::SharedProgress;
-use crate::shard;
 
 impl Work<'_> {
     pub(super) async fn verify(&self) -> Outcome {
-        let output = self.context.output;
-        let mut found = shard::verify(output, self.parents.verify_shard_keys()).await?;
-        let progress = SharedProgress::new(output, "verify", "parents", None);
-        let mut findings = self.parents.verify().on_progress(progress.callback()).stream();
-        while let Some(finding) = findings.try_next().await? {
-            found += 1;
-            progress.suspend(|| self.print(&finding))?;
-        }
-        progress.end();
-        let exit = Exit::of_findings(found);
-        let summary = Summary::new("subset verify", self.namespace()).row("findings", found);
-        output.summary(&summary, exit)?;
-        Ok(exit)
+        let progress = SharedProgress::new(self.context.output, "verify", "parents", None);
+        let (verified, repository) = (("subset verify", self.namespace()), &self.parents);
+        let found = repository.verify().on_progress(progress.callback()).stream();
+        let (output, keys) = (self.context.output, repository.verify_shard_keys());
+        findings::verify(output, verified, keys, &progress, found, |finding| self.print(finding)).await
     }
 
     pub(super) async fn repair(&self, options: Repair) -> Outcome {

@@ -1,0 +1,33 @@
+//! Prints the findings of `verify`.
+
+use std::io;
+
+use futures::{Stream, TryStreamExt};
+use mongo_patterns_core::Error;
+use mongo_patterns_core::sharding::VerifyShardKeys;
+
+use crate::failure::{Exit, Outcome};
+use crate::output::{Output, Summary};
+use crate::progress::SharedProgress;
+use crate::shard;
+
+/// Checks the shard keys, and prints all findings. `command` is the command with the namespace that it verifies.
+pub(crate) async fn verify<T>(
+    output: Output,
+    (command, namespace): (&'static str, String),
+    shard_keys: VerifyShardKeys<'_>,
+    progress: &SharedProgress,
+    mut findings: impl Stream<Item = Result<T, Error>> + Unpin,
+    print: impl Fn(&T) -> io::Result<()>,
+) -> Outcome {
+    let mut found = shard::verify(output, shard_keys).await?;
+    while let Some(finding) = findings.try_next().await? {
+        found += 1;
+        progress.suspend(|| print(&finding))?;
+    }
+    progress.end();
+    let exit = Exit::of_findings(found);
+    let summary = Summary::new(command, namespace).row("findings", found);
+    output.summary(&summary, exit)?;
+    Ok(exit)
+}
