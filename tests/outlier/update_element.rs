@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::OutlierRepository;
@@ -235,6 +236,7 @@ async fn an_update_by_index_changes_another_element() {
 async fn increments_of_sixty_four_tasks_add_up_while_another_process_moves_the_elements() {
     testkit::run(async |db| {
         const EACH: usize = 8;
+        const LIMIT: Duration = Duration::from_secs(60);
         let books = orders(db, 9).await;
         let movers = [3, 6].map(|threshold| of_another_process(db, threshold, CAP as u32));
         let moved = Arc::new(AtomicUsize::new(0));
@@ -259,10 +261,14 @@ async fn increments_of_sixty_four_tasks_add_up_while_another_process_moves_the_e
                 })
             })
             .collect();
+        let started = Instant::now();
         while tasks.iter().any(|task| !task.is_finished()) {
+            assert!(started.elapsed() < LIMIT, "the tasks and the rebalances stand still");
             for mover in &movers {
-                let rebalanced = mover.rebalance(2).await;
-                moved.fetch_add(usize::from(rebalanced.is_ok_and(|r| r.modified)), Ordering::Relaxed);
+                match mover.rebalance(2).await {
+                    Ok(rebalanced) => _ = moved.fetch_add(usize::from(rebalanced.modified), Ordering::Relaxed),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Contention, "{error:?}"),
+                }
             }
         }
         let mut expected: BTreeMap<i32, i32> = (0..9).map(|user| (user, 1)).collect();
@@ -271,7 +277,7 @@ async fn increments_of_sixty_four_tasks_add_up_while_another_process_moves_the_e
                 *expected.get_mut(&i32::try_from(user).unwrap()).unwrap() += 1;
             }
         }
-        println!("{} rebalances moved elements", moved.load(Ordering::Relaxed));
+        assert!(moved.load(Ordering::Relaxed) > 0);
         let mut copies = BTreeMap::new();
         for order in elements(&books).await {
             *copies.entry(order.get_i32("user").unwrap()).or_insert(0) += order.get_i32("copies").unwrap();
