@@ -24,6 +24,9 @@ use report::Report;
 
 /// The election timeout when the load has stopped.
 const LONG_ELECTION_TIMEOUT_MILLIS: i32 = 3000;
+/// The time between checkpoints. A killed node starts with the last one, and repeats what it has replicated since, beside
+/// the load. With the server's default, a minute, that took longer than a start may take.
+const CHECKPOINT_SECONDS: u32 = 10;
 const SHORT: Faults = Faults {
     kills: 2,
     freezes: 2,
@@ -49,11 +52,9 @@ const EXPECTED: [&str; 7] = [
 async fn what_is_acknowledged_is_stored_once_whatever_happens_to_the_primary() {
     let is_long = std::env::var_os("MONGO_PATTERNS_LONG").is_some_and(|value| value == "1");
     let faults = if is_long { LONG } else { SHORT };
-    // A killed node starts with its last checkpoint, and repeats what it has replicated since, beside the load. With the
-    // default of 60 seconds between checkpoints, that took longer than a start may take.
     let fast = ReplicaSetOptions::new(3)
         .election_timeout(Duration::from_secs(1))
-        .argument("--syncdelay=10");
+        .argument(format!("--syncdelay={CHECKPOINT_SECONDS}"));
     let mut set = ReplicaSet::start_with(fast).await.unwrap();
     let stage = Stage::start(&set.uri()).await;
     let (started, first_term) = (Instant::now(), term(&stage.database).await);

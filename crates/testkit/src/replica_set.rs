@@ -157,8 +157,11 @@ impl ReplicaSet {
     /// Restarts a killed node with its data, and waits until it is a member again, as a secondary or primary. The
     /// server has then rolled back the writes that only this node had.
     ///
+    /// It starts with its last checkpoint and repeats what it has replicated since, by default up to a minute of writes.
+    /// [`argument("--syncdelay=10")`](ReplicaSetOptions::argument) makes that ten seconds.
+    ///
     /// # Errors
-    /// If it does not start; with the end of its log.
+    /// If it does not start within two minutes; with the end of its log.
     pub async fn restart(&mut self, node: usize) -> Result<(), StartError> {
         let node = &mut self.nodes[node];
         node.mongod.process.restart().await?;

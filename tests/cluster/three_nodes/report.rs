@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
+use super::CHECKPOINT_SECONDS;
 use super::nemesis::Faults;
 use crate::cluster::load::bucket::{Judged, Level};
 use crate::cluster::load::calls::Counts;
@@ -36,7 +37,8 @@ impl Report {
             "# Three nodes\n\n\
             The last run of `cargo xtask long primary`, which writes this page.\n\
             All patterns write to a replica set of three processes, with write concern `majority`, while its primary is\n\
-            repeatedly killed (SIGKILL), frozen (SIGSTOP), or stepped down.\n"
+            repeatedly killed (SIGKILL), frozen (SIGSTOP), or stepped down. Each process writes a checkpoint every\n\
+            {CHECKPOINT_SECONDS} seconds.\n"
         )?;
         writeln!(
             text,
