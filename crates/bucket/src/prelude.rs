@@ -7,7 +7,7 @@ pub(crate) use mongo_patterns_core::session::Session;
 pub(crate) use mongo_patterns_core::{EncodeKey, EncodedKey, Error, ErrorKind, FieldName, Key, Result, measure, send};
 pub(crate) use mongodb::Collection;
 pub(crate) use mongodb::bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
-pub(crate) use mongodb::options::{FindOneOptions, FindOptions, Hint, ReadConcern, UpdateOptions};
+pub(crate) use mongodb::options::{AggregateOptions, FindOneOptions, FindOptions, Hint, ReadConcern, UpdateOptions};
 pub(crate) use serde::Serialize;
 pub(crate) use serde::de::DeserializeOwned;
 pub(crate) use tracing::Span;

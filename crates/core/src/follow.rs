@@ -27,8 +27,7 @@ mod setup;
 mod stream;
 mod until;
 
-use std::future::Future;
-
+use futures::future::BoxFuture;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
 use mongodb::options::{CollectionOptions, WriteConcern};
@@ -38,10 +37,9 @@ pub use self::until::Until;
 use crate::error::Result;
 
 /// What a follower does with the changes of one or several collections.
+///
+/// It collects the changes that arrive together.
 pub trait Target: Send + Sync {
-    /// The changes that arrived together, in the form in which they are applied.
-    type Batch: Default + Send;
-
     /// Returns the collection whose changes are followed.
     fn watched(&self) -> &Collection<RawDocumentBuf>;
 
@@ -60,20 +58,23 @@ pub trait Target: Send + Sync {
     fn texts(&self) -> &'static Texts;
 
     /// Checks the settings and the indexes.
-    fn check(&self) -> impl Future<Output = Result<()>> + Send;
+    fn check(&self) -> BoxFuture<'_, Result<()>>;
 
     /// Does what all changes before the start of the change stream, or lost ones, require. Returns how many documents it
     /// has written.
-    fn rebuild(&self) -> impl Future<Output = Result<u64>> + Send;
+    fn rebuild(&self) -> BoxFuture<'_, Result<u64>>;
 
-    /// Adds a change to a batch. Does nothing with it unless the effect is [`Effect::Added`].
+    /// Adds a change to those that are collected. Does nothing with it unless the effect is [`Effect::Added`].
     ///
     /// # Errors
     /// Those of the encoding.
-    fn add(&self, batch: &mut Self::Batch, event: &RawDocument) -> Result<Effect>;
+    fn add(&mut self, event: &RawDocument) -> Result<Effect>;
 
-    /// Applies a batch. Idempotent. Returns how many documents it has written.
-    fn apply(&mut self, batch: Self::Batch) -> impl Future<Output = Result<u64>> + Send;
+    /// Applies the collected changes, and collects from scratch. Idempotent. Returns how many documents it has written.
+    fn apply(&mut self) -> BoxFuture<'_, Result<u64>>;
+
+    /// Forgets the collected changes, which arrive again.
+    fn clear(&mut self);
 }
 
 /// The effect of a change.

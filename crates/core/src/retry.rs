@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
+
 use crate::error::{CommandError, Error, ErrorKind};
 use crate::measure;
 
@@ -72,7 +74,7 @@ impl RetryPolicy {
 
 /// The attempts of one operation.
 #[doc(hidden)]
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Attempts {
     policy: RetryPolicy,
     started: Instant,
@@ -89,30 +91,38 @@ impl Attempts {
     ///
     /// # Errors
     /// [`Contention`](ErrorKind::Contention) with the last error when the policy allows no further attempt.
-    pub async fn next(&mut self, last: impl Into<CommandError>) -> Result<(), Error> {
-        measure::conflict();
-        if self.wait().await {
-            return Ok(());
-        }
-        Err(self.tried(Error::from_driver(
-            ErrorKind::Contention,
-            "conflicts with concurrent writers of the same key exhausted the retry policy, nothing was stored: retry later, or use fewer concurrent writers for one key",
-            last,
-        )))
+    pub fn next(&mut self, last: impl Into<CommandError>) -> BoxFuture<'_, Result<(), Error>> {
+        self.wait_after(last.into())
+    }
+
+    fn wait_after(&mut self, last: CommandError) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            measure::conflict();
+            if self.wait().await {
+                return Ok(());
+            }
+            Err(self.tried(Error::from_driver(
+                ErrorKind::Contention,
+                "conflicts with concurrent writers of the same key exhausted the retry policy, nothing was stored: retry later, or use fewer concurrent writers for one key",
+                last,
+            )))
+        })
     }
 
     /// Waits before the next attempt. Returns `false` at once when the policy allows none.
-    pub async fn wait(&mut self) -> bool {
-        let delay = self.delay();
-        if self.made >= self.policy.max_attempts || self.started.elapsed() + delay > self.policy.max_elapsed {
-            return false;
-        }
-        self.made += 1;
-        measure::retry();
-        if !delay.is_zero() {
-            tokio::time::sleep(delay).await;
-        }
-        true
+    pub fn wait(&mut self) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let delay = self.delay();
+            if self.made >= self.policy.max_attempts || self.started.elapsed() + delay > self.policy.max_elapsed {
+                return false;
+            }
+            self.made += 1;
+            measure::retry();
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
+            true
+        })
     }
 
     /// Sets the number and the duration of the attempts in an error.

@@ -58,22 +58,33 @@ pub async fn run<C: Send, T: Send>(
     {
         return body(session, &mut context).await;
     }
-    if session.as_deref().is_some_and(Session::is_snapshot) {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "the session is a snapshot session, which cannot write, or a call in its transaction was dropped; nothing was changed: start another session",
-        ));
-    }
-    let mut own = collection.client().start_session().await?;
-    if let Some(callers) = session.as_deref_mut().and_then(Session::driver) {
-        advance(&mut own, callers);
-    }
-    let mut own = Session::own(own, locked);
+    let mut own = start(collection, session.as_deref_mut(), locked).await?;
     let done = run_own(collection, retry, &mut own, context, body).await;
     if let (Some(callers), Some(own)) = (session.and_then(Session::driver), own.driver()) {
         advance(callers, own);
     }
     done
+}
+
+/// Starts the session of a transaction.
+fn start<'a>(
+    collection: &'a Collection<RawDocumentBuf>,
+    callers: Option<&'a mut Session<'_>>,
+    locked: LockedKeys,
+) -> BoxFuture<'a, Result<Session<'static>>> {
+    Box::pin(async move {
+        if callers.as_deref().is_some_and(Session::is_snapshot) {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "the session is a snapshot session, which cannot write, or a call in its transaction was dropped; nothing was changed: start another session",
+            ));
+        }
+        let mut own = collection.client().start_session().await?;
+        if let Some(callers) = callers.and_then(Session::driver) {
+            advance(&mut own, callers);
+        }
+        Ok(Session::own(own, locked))
+    })
 }
 
 /// Makes a session causally consistent with what the other one has seen.
@@ -86,6 +97,7 @@ fn advance(session: &mut ClientSession, other: &ClientSession) {
     }
 }
 
+/// Runs the attempts. What does not need the types of the body is in functions of its own, which are compiled once.
 async fn run_own<C: Send, T: Send>(
     collection: &Collection<RawDocumentBuf>,
     retry: &RetryPolicy,
@@ -93,40 +105,68 @@ async fn run_own<C: Send, T: Send>(
     mut context: C,
     body: Body<C, T>,
 ) -> Result<T> {
+    let mut attempts = retry.start();
+    loop {
+        begin(collection, session).await?;
+        let error = match body(session, &mut context).await {
+            Ok(value) => match end(session, &mut attempts).await? {
+                None => return Ok(value),
+                Some(error) => error,
+            },
+            Err(error) => {
+                abort(session).await?;
+                error
+            }
+        };
+        again(error, &mut attempts).await?;
+    }
+}
+
+fn begin<'a>(collection: &'a Collection<RawDocumentBuf>, session: &'a mut Session<'_>) -> BoxFuture<'a, Result<()>> {
     let options = TransactionOptions::builder()
         .read_concern(ReadConcern::snapshot())
         .selection_criteria(primary())
         .write_concern(collection.write_concern().cloned())
         .build();
-    let mut attempts = retry.start();
-    loop {
-        session.begin(options.clone()).await.map_err(failed)?;
-        let error = match body(session, &mut context).await {
-            Ok(value) => {
-                let (returned, committed) = session.end(|session| Box::pin(commit(session, attempts))).await?;
-                attempts = returned;
-                match committed {
-                    Ok(()) => return Ok(value),
-                    Err(error) => error,
-                }
-            }
-            Err(error) => {
-                // The driver ignores an error of the abort, because the server ends the transaction anyway.
-                let abort = session.end(|session| Box::pin(async { session.abort_transaction().await }));
-                let _ = abort.await?;
-                error
-            }
-        };
+    Box::pin(async move { session.begin(options).await.map_err(failed) })
+}
+
+/// Commits. Returns the error of the commit, if it has one.
+fn end<'a>(session: &'a mut Session<'_>, attempts: &'a mut Attempts) -> BoxFuture<'a, Result<Option<Error>>> {
+    Box::pin(async move {
+        let of_commit = attempts.clone();
+        let (returned, committed) = session.end(|session| Box::pin(commit(session, of_commit))).await?;
+        *attempts = returned;
+        Ok(committed.err())
+    })
+}
+
+fn abort<'a>(session: &'a mut Session<'_>) -> BoxFuture<'a, Result<()>> {
+    Box::pin(async move {
+        // The driver ignores an error of the abort, because the server ends the transaction anyway.
+        let abort = session.end(|session| Box::pin(async { session.abort_transaction().await }));
+        let _ = abort.await?;
+        Ok(())
+    })
+}
+
+/// Waits before the next attempt.
+///
+/// # Errors
+/// The error of the last one, when it is final or when the retry policy is exhausted.
+fn again(error: Error, attempts: &mut Attempts) -> BoxFuture<'_, Result<()>> {
+    Box::pin(async move {
         if !may_run_again(&error) {
             return Err(of_standalone(error));
         }
         if conflict(&error).is_some() {
             measure::conflict();
         }
-        if !attempts.wait().await {
-            return Err(attempts.tried(exhausted(error)));
+        match attempts.wait().await {
+            true => Ok(()),
+            false => Err(attempts.tried(exhausted(error))),
         }
-    }
+    })
 }
 
 /// Converts the error of a standalone, which the first command of a transaction reports.

@@ -1,7 +1,7 @@
 //! The derive macros of mongo-patterns.
 //!
-//! Services use them through the crate `mongo-patterns`, with its feature `derive`. The code that they generate names that
-//! crate.
+//! Services use them through the crate `mongo-patterns`, with its feature `derive`, where each has an example. The code that
+//! they generate names that crate.
 
 mod fields;
 mod newtype;
@@ -9,27 +9,9 @@ mod newtype;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Gives a struct the stored names of its fields as constants: `Trade::DATE` for the field `date`.
+/// Generates a constant for each field of a struct, with the name that serde stores, after `rename` and `rename_all`.
 ///
-/// The name is the one that serde stores, after `rename` and `rename_all`. A builder that takes the constant instead of a
-/// string follows a renamed field, and a misspelled name does not compile.
-///
-/// ```
-/// use mongo_patterns::Fields;
-/// use serde::{Deserialize, Serialize};
-///
-/// #[derive(Serialize, Deserialize, Fields)]
-/// #[serde(rename_all = "camelCase")]
-/// struct Review {
-///     #[serde(rename = "_id")]
-///     id: i32,
-///     product_id: i32,
-///     #[serde(skip)]
-///     is_new: bool,
-/// }
-///
-/// assert_eq!((Review::ID, Review::PRODUCT_ID), ("_id", "productId"));
-/// ```
+/// A builder that takes the constant instead of a string follows a renamed field, and a misspelled name does not compile.
 ///
 /// The constants have the visibility of the struct. A field that serde skips has none, and neither has one with `flatten`,
 /// whose own type can have constants.
@@ -45,18 +27,7 @@ pub fn fields(input: TokenStream) -> TokenStream {
     expand(&parse_macro_input!(input as DeriveInput), fields::expand)
 }
 
-/// Makes a newtype a key that is stored as the key in it: implements `AsKey`.
-///
-/// ```
-/// use mongo_patterns::AsKey;
-/// use mongo_patterns::key::EncodeKey;
-///
-/// #[derive(AsKey, Clone, Debug, PartialEq, Eq)]
-/// struct CustomerId(u32);
-///
-/// assert_eq!(CustomerId(123).encode_key()?.text(), "123");
-/// # Ok::<(), mongo_patterns::key::KeyError>(())
-/// ```
+/// Generates an implementation of `AsKey` for a newtype.
 ///
 /// Implement the trait by hand where not every key is a value of the type, or where two values are the same key.
 ///
@@ -67,18 +38,7 @@ pub fn as_key(input: TokenStream) -> TokenStream {
     expand(&parse_macro_input!(input as DeriveInput), newtype::as_key)
 }
 
-/// Makes a newtype an id of documents, children and items that is stored as the value in it: implements `IntoId`.
-///
-/// ```
-/// use mongo_patterns::IntoId;
-/// use mongo_patterns::mongodb::bson::Bson;
-///
-/// #[derive(IntoId)]
-/// struct OrderId(u64);
-///
-/// assert_eq!(OrderId(7).into_id()?, Bson::Int32(7));
-/// # Ok::<(), mongo_patterns::Error>(())
-/// ```
+/// Generates an implementation of `IntoId` for a newtype.
 ///
 /// # Errors
 /// It does not compile for a type that is not a struct of one field, or whose field is not an id.

@@ -11,8 +11,8 @@ pub(crate) mod from_references;
 pub(crate) mod to_references;
 
 use mongo_patterns_core::error;
+use mongo_patterns_core::send::Rows;
 use mongo_patterns_core::settings::is_unacknowledged;
-use mongodb::action::Aggregate;
 
 use crate::prelude::*;
 
@@ -49,16 +49,19 @@ pub(crate) fn check_settings(
 }
 
 /// Aggregates on the primary, and compares ids by their bytes, also in a collection with another collation.
-pub(crate) fn aggregate(
+pub(crate) async fn aggregate(
     collection: &Collection<RawDocumentBuf>,
-    stages: impl IntoIterator<Item = Document>,
-) -> Aggregate<'_> {
-    collection
-        .aggregate(stages)
+    stages: impl Into<Vec<Document>>,
+    batch_size: Option<u32>,
+) -> Result<Rows> {
+    let options = AggregateOptions::builder()
         .allow_disk_use(true)
+        .batch_size(batch_size)
         .collation(Collation::builder().locale("simple").build())
         .read_concern(ReadConcern::local())
         .selection_criteria(primary())
+        .build();
+    Ok(send::aggregate_rows(collection, stages, options).await?)
 }
 
 /// Reads the one document that the stages return.

@@ -16,7 +16,7 @@ pub(crate) use mongo_patterns_core::{
 };
 pub(crate) use mongodb::Collection;
 pub(crate) use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
-pub(crate) use mongodb::options::{Collation, FindOneOptions, ReadConcern};
+pub(crate) use mongodb::options::{AggregateOptions, Collation, FindOneOptions, ReadConcern};
 pub(crate) use serde::Serialize;
 pub(crate) use serde::de::DeserializeOwned;
 pub(crate) use tracing::Span;

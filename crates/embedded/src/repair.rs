@@ -5,7 +5,7 @@ pub(crate) mod finding;
 use std::collections::VecDeque;
 
 use futures::stream::try_unfold;
-use mongodb::Cursor;
+use mongo_patterns_core::send::Rows;
 
 use self::finding::Finding;
 use crate::prelude::*;
@@ -24,7 +24,7 @@ pub(crate) fn findings<'a>(
     reporter: Reporter<'a>,
 ) -> impl Stream<Item = Result<Finding>> + Send + 'a {
     let Shared { collection, settings } = shared;
-    let state: (Option<Cursor<RawDocumentBuf>>, VecDeque<Finding>) = (None, VecDeque::new());
+    let state: (Option<Rows>, VecDeque<Finding>) = (None, VecDeque::new());
     try_unfold(
         (state, reporter),
         move |((mut cursor, mut found), mut reporter)| async move {
@@ -35,24 +35,17 @@ pub(crate) fn findings<'a>(
                 let rows = match &mut cursor {
                     Some(rows) => rows,
                     None if reporter.is_asked() => {
-                        reporter.begin(
-                            collection
-                                .estimated_document_count()
-                                .await
-                                .map_err(CommandError::of_read)?,
-                        );
-                        let aggregate = collection.aggregate(query::faults_and_sound(settings));
-                        let aggregate = aggregate.batch_size(BATCH);
-                        let opened = aggregate.with_type::<RawDocumentBuf>().await;
-                        cursor.insert(opened.map_err(CommandError::of_read)?)
+                        reporter.begin(send::estimated_count(collection).await?);
+                        let options = AggregateOptions::builder().batch_size(BATCH).build();
+                        let faults = query::faults_and_sound(settings);
+                        cursor.insert(send::aggregate_rows(collection, faults, options).await?)
                     }
                     None => {
-                        let aggregate = collection.aggregate(query::faults(settings));
-                        let opened = aggregate.with_type::<RawDocumentBuf>().await;
-                        cursor.insert(opened.map_err(CommandError::of_read)?)
+                        let faults = query::faults(settings);
+                        cursor.insert(send::aggregate_rows(collection, faults, None).await?)
                     }
                 };
-                match rows.try_next().await.map_err(CommandError::of_read)? {
+                match rows.try_next().await? {
                     Some(row) if row.as_bytes().len() == EMPTY => reporter.advance(1),
                     Some(row) => {
                         reporter.advance(1);

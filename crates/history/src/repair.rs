@@ -33,8 +33,7 @@ pub(crate) async fn check_repair(shared: &Shared, is_repair: bool) -> Result<()>
     let fields = shared.settings.fields_of_revision();
     check_fields(&mut Steps::run(), &shared.current, &fields).await?;
     check_fields(&mut Steps::run(), &shared.revisions, &fields).await?;
-    let documents = shared.current.estimated_document_count().await;
-    let mut tally = Tally::of(documents.map_err(CommandError::of_read)?);
+    let mut tally = Tally::of(send::estimated_count(&shared.current).await?);
     let mut scan = Scan::new(shared, None);
     while let Some(finding) = scan.next().await? {
         tally.add(&finding.problem)?;

@@ -92,7 +92,7 @@ impl Shared {
     pub(crate) async fn deployment(&self) -> Result<Deployment> {
         let detect = || async {
             let admin = self.current.client().database("admin");
-            let hello = admin.run_command(query::hello()).await.map_err(CommandError::of_read)?;
+            let hello = send::run_read(&admin, query::hello()).await?;
             let is_router = hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid");
             Ok(match (is_router, hello.contains_key("setName")) {
                 (true, _) => Deployment::Router,

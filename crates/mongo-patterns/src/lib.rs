@@ -256,8 +256,54 @@ pub use mongo_patterns_core::{
     AsKey, Error, ErrorKind, IntoId, Key, MigrationRecord, PlannedCommand, Progress, Removed, Result, RetryPolicy,
     Updated, action, forget_migration, index, key, migrations, sharding,
 };
+/// Makes a newtype a key that is stored as the key in it: implements `AsKey`.
+///
+/// ```
+/// use mongo_patterns::AsKey;
+/// use mongo_patterns::key::EncodeKey;
+///
+/// #[derive(AsKey, Clone, Debug, PartialEq, Eq)]
+/// struct CustomerId(u32);
+///
+/// assert_eq!(CustomerId(123).encode_key()?.text(), "123");
+/// # Ok::<(), mongo_patterns::key::KeyError>(())
+/// ```
 #[cfg(feature = "derive")]
-pub use mongo_patterns_derive::{AsKey, Fields, IntoId};
+pub use mongo_patterns_derive::AsKey;
+/// Gives a struct the stored names of its fields as constants: `Trade::DATE` for the field `date`.
+///
+/// ```
+/// use mongo_patterns::Fields;
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize, Fields)]
+/// #[serde(rename_all = "camelCase")]
+/// struct Review {
+///     #[serde(rename = "_id")]
+///     id: i32,
+///     product_id: i32,
+///     #[serde(skip)]
+///     is_new: bool,
+/// }
+///
+/// assert_eq!((Review::ID, Review::PRODUCT_ID), ("_id", "productId"));
+/// ```
+#[cfg(feature = "derive")]
+pub use mongo_patterns_derive::Fields;
+/// Makes a newtype an id of documents, children and items that is stored as the value in it: implements `IntoId`.
+///
+/// ```
+/// use mongo_patterns::IntoId;
+/// use mongo_patterns::mongodb::bson::Bson;
+///
+/// #[derive(IntoId)]
+/// struct OrderId(u64);
+///
+/// assert_eq!(OrderId(7).into_id()?, Bson::Int32(7));
+/// # Ok::<(), mongo_patterns::Error>(())
+/// ```
+#[cfg(feature = "derive")]
+pub use mongo_patterns_derive::IntoId;
 #[cfg(feature = "embedded")]
 pub use mongo_patterns_embedded as embedded;
 #[cfg(feature = "history")]

@@ -142,13 +142,13 @@ async fn is_selected(shared: &Shared, id: &Bson, filter: &Document) -> Result<bo
     if filter.is_empty() {
         return Ok(true);
     }
-    let find = shared
-        .main
-        .find_one(both(query::by_id(id), filter.clone()))
+    let options = FindOneOptions::builder()
         .projection(doc! { "_id": 1 })
         .selection_criteria(primary())
-        .read_concern(ReadConcern::local());
-    Ok(find.await.map_err(CommandError::of_read)?.is_some())
+        .read_concern(ReadConcern::local())
+        .build();
+    let selected = both(query::by_id(id), filter.clone());
+    Ok(send::find_one(None, &shared.main, selected, options).await?.is_some())
 }
 
 /// Lists the commands of a run, one list after another.

@@ -23,7 +23,9 @@ pub(crate) use mongo_patterns_core::{
 pub(crate) use mongodb::Collection;
 pub(crate) use mongodb::bson::raw::CString;
 pub(crate) use mongodb::bson::{self, Bson, Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr, doc};
-pub(crate) use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions, FindOptions, ReadConcern};
+pub(crate) use mongodb::options::{
+    AggregateOptions, FindOneAndUpdateOptions, FindOneOptions, FindOptions, ReadConcern,
+};
 pub(crate) use serde::Serialize;
 pub(crate) use serde::de::DeserializeOwned;
 

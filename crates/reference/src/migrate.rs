@@ -170,7 +170,7 @@ async fn migrate(
         let walk = rewrite.walk(limits.documents());
         let purpose = "walk through the documents";
         let mut chunks = steps.chunks(purpose, walk, shared.documents()).await?;
-        while let Some(chunk) = chunks.next().await? {
+        while let Some(chunk) = chunks.next_chunk().await? {
             let documents = rewrite.migrate(steps, &chunk.ids).await?;
             migrated += documents;
             walked += chunk.weight;

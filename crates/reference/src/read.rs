@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use mongo_patterns_core::stored::id_of;
-use mongodb::Cursor;
 
 use crate::form::copy;
 use crate::form::document::{copies_mut, stored_copies};
@@ -150,16 +149,4 @@ pub(crate) async fn refresh(
         }
     }
     Ok(RawDocumentBuf::try_from(&document).map_err(CommandError::from)?)
-}
-
-/// Reads the next documents of a cursor. None at its end.
-pub(crate) async fn next_batch(cursor: &mut Cursor<RawDocumentBuf>) -> Result<Vec<RawDocumentBuf>> {
-    let mut batch = Vec::new();
-    while batch.len() < options::BATCH {
-        match cursor.try_next().await.map_err(CommandError::of_read)? {
-            Some(document) => batch.push(document),
-            None => break,
-        }
-    }
-    Ok(batch)
 }

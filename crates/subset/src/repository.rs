@@ -117,7 +117,7 @@ impl Shared {
 
     pub(crate) async fn hello(&self) -> Result<Document> {
         let admin = self.parents.client().database("admin");
-        Ok(admin.run_command(query::hello()).await.map_err(CommandError::of_read)?)
+        Ok(send::run_read(&admin, query::hello()).await?)
     }
 
     /// Checks that the indexes exist: one round trip, once. Without this check, a write without a transaction would

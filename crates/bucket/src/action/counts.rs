@@ -80,7 +80,7 @@ impl CountItems<'_> {
         let key = self.key?;
         let mut session = Session::of_caller(self.session).await?;
         let pipeline = counts(&self.shared.settings, &key);
-        let found = send::aggregate_all(session.as_mut(), &self.shared.collection, pipeline.into(), None).await?;
+        let found = send::aggregate_all(session.as_mut(), &self.shared.collection, pipeline, None).await?;
         let found = found.first();
         let number = |field: &str| {
             let value = found.and_then(|found| found.get(field).ok().flatten());

@@ -64,13 +64,9 @@ impl CreateView<'_> {
         if code(error.error()) != Some(EXISTS) {
             return Err(error.into());
         }
-        let found = database.list_collections().filter(doc! { "name": &self.view });
-        let found = futures::TryStreamExt::try_next(&mut found.await.map_err(CommandError::of_read)?).await;
-        let options = found.map_err(CommandError::of_read)?.map(|found| found.options);
-        let is_equal = options.is_some_and(|options| {
-            options.view_on.as_deref() == Some(collection.name()) && options.pipeline.as_ref() == Some(&pipeline)
-        });
-        if is_equal {
+        let options = send::collection_options(&database, &self.view).await?;
+        let expected = doc! { "viewOn": collection.name(), "pipeline": pipeline };
+        if options.is_some_and(|options| expected.iter().all(|(name, value)| options.get(name) == Some(value))) {
             return Ok(());
         }
         Err(Error::new(

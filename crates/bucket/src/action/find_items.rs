@@ -1,6 +1,5 @@
-use futures::TryStreamExt;
-use futures::stream::try_unfold;
-use mongodb::Cursor;
+use futures::stream::{StreamExt, TryStreamExt, once};
+use mongo_patterns_core::send::Rows;
 
 use crate::action::prelude::*;
 use crate::form::document::read_unwound;
@@ -138,7 +137,7 @@ impl<'a, K: Key, T> FindItems<'a, K, T> {
             let aggregate = doc! { "aggregate": collection.name(), "pipeline": pipeline, "cursor": {} };
             let explain = doc! { "explain": aggregate, "verbosity": "executionStats" };
             let database = collection.client().database(&collection.namespace().db);
-            let reply = database.run_command(explain).await.map_err(CommandError::of_read)?;
+            let reply = send::run_read(&database, explain).await?;
             let explained = Explained::read(&reply);
             Ok(ItemsPlan {
                 indexes: explained.indexes,
@@ -174,32 +173,19 @@ impl<'a, K: Key, T: DeserializeOwned> FindItems<'a, K, T> {
     /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
     pub fn stream(self) -> FoundItemStream<'a, K, T> {
         let shared = self.shared;
-        let operation = shared.operation("find_items");
-        let name = move |error: Error| operation.name(error);
-        let unopened = Rows::Unopened(self.search());
-        Box::pin(try_unfold(unopened, move |rows| async move {
-            let mut rows = match rows {
-                Rows::Open(rows) => rows,
-                Rows::Unopened(search) => run(operation, |_| open(shared, search)).await?,
-            };
-            let row = rows
-                .try_next()
-                .await
-                .map_err(|error| name(CommandError::of_read(error).into()))?;
-            let Some(row) = row else { return Ok(None) };
-            let (key, item) = read_unwound(&shared.settings, &row).map_err(name)?;
-            Ok(Some((FoundItem { key, item }, Rows::Open(rows))))
+        let call = shared.operation("find_items");
+        let search = self.search();
+        let rows = once(async move { run(call, |_| open(shared, search)).await });
+        let rows = rows.map_ok(|rows| rows.map_err(Error::from)).try_flatten();
+        Box::pin(rows.map(move |row| {
+            let item = row.and_then(|row| read_unwound(&shared.settings, &row));
+            item.map(|(key, item)| FoundItem { key, item })
+                .map_err(|error| call.name(error))
         }))
     }
 }
 
-enum Rows {
-    Unopened(Result<Search>),
-    Open(Cursor<RawDocumentBuf>),
-}
-
-async fn open(shared: &Shared, search: Result<Search>) -> Result<Cursor<RawDocumentBuf>> {
-    let aggregate = shared.collection.aggregate(search?.pipeline).allow_disk_use(true);
-    let cursor = aggregate.with_type::<RawDocumentBuf>().await;
-    Ok(cursor.map_err(CommandError::of_read)?)
+async fn open(shared: &Shared, search: Result<Search>) -> Result<Rows> {
+    let options = AggregateOptions::builder().allow_disk_use(true).build();
+    Ok(send::aggregate_rows(&shared.collection, search?.pipeline, options).await?)
 }

@@ -183,7 +183,7 @@ impl Migration<'_> {
         let step = Step::aggregate("check the ids of the buckets", self.source, form.starts_of_ids());
         let mut starts = steps.stream(step).await.map_err(failed)?;
         let mut wrong = number(&found, "buckets");
-        while let Some(start) = starts.try_next().await.map_err(CommandError::of_read)? {
+        while let Some(start) = starts.try_next().await? {
             let start = Document::try_from(start.as_ref()).map_err(CommandError::from)?;
             let Ok(of_key) = start.get_document("_id") else {
                 continue;

@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::catalog::{Tally, check_fields};
 use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::{Key, Result};
+use mongo_patterns_core::{Key, Result, send};
 
 use crate::repair::scan::Scan;
 use crate::repository::Shared;
@@ -29,7 +29,7 @@ pub(crate) async fn check_repair<K: Key>(shared: &Shared, all_keys: bool, is_rep
     fields.extend(item_id.as_deref().map(|path| ("item_id", path)));
     check_fields(&mut Steps::run(), collection, &fields).await?;
     if all_keys {
-        let mut tally = Tally::of(collection.estimated_document_count().await?);
+        let mut tally = Tally::of(send::estimated_count(collection).await?);
         let mut scan = Scan::<K>::new(shared, None, None);
         while let Some(suspect) = scan.next().await? {
             for finding in &suspect.findings {

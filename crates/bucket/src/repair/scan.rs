@@ -10,8 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::marker::PhantomData;
 
 use futures::TryStreamExt;
-use mongodb::Cursor;
-use mongodb::options::AggregateOptions;
+use mongo_patterns_core::send::Rows;
 
 use crate::prelude::*;
 use crate::query::buckets::{Found, buckets_of_any_form};
@@ -27,7 +26,7 @@ pub(crate) type OnProgress<'a> = Box<dyn FnMut(u64) + Send + 'a>;
 pub(crate) struct Scan<'a, K> {
     shared: &'a Shared,
     key: Option<EncodedKey>,
-    cursor: Option<Cursor<RawDocumentBuf>>,
+    rows: Option<Rows>,
     /// The first summary of the next key.
     next: Option<Summary>,
     read: u64,
@@ -52,7 +51,7 @@ impl<'a, K: Key> Scan<'a, K> {
         Self {
             shared,
             key,
-            cursor: None,
+            rows: None,
             next: None,
             read: 0,
             on_progress,
@@ -97,19 +96,19 @@ impl<'a, K: Key> Scan<'a, K> {
 
     async fn next_summary(&mut self) -> Result<Option<Summary>> {
         let (collection, settings) = self.shared.parts();
-        let cursor = match &mut self.cursor {
-            Some(cursor) => cursor,
+        let rows = match &mut self.rows {
+            Some(rows) => rows,
             None => {
                 let filter = match &self.key {
                     Some(key) => buckets_of_any_form(settings, key, &Found::default()),
                     None => Document::new(),
                 };
-                let aggregate = collection.aggregate(summaries(settings, filter)).allow_disk_use(true);
-                let opened = aggregate.with_type::<RawDocumentBuf>().await;
-                self.cursor.insert(opened.map_err(CommandError::of_read)?)
+                let options = AggregateOptions::builder().allow_disk_use(true).build();
+                let opened = send::aggregate_rows(collection, summaries(settings, filter), options).await?;
+                self.rows.insert(opened)
             }
         };
-        while let Some(row) = cursor.try_next().await.map_err(CommandError::of_read)? {
+        while let Some(row) = rows.try_next().await? {
             let summary = Summary::of_row::<K>(&row);
             self.read += 1;
             if let Some(call) = &mut self.on_progress {

@@ -20,10 +20,6 @@ pub(super) fn changes_of(collections: &[&str]) -> Document {
     ] } }
 }
 
-pub(super) fn options_of(collection: &str) -> Document {
-    doc! { "name": collection }
-}
-
 pub(super) fn enable_pre_images(collection: &str) -> Document {
     doc! { "collMod": collection, "changeStreamPreAndPostImages": { "enabled": true } }
 }

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use futures::future::poll_immediate;
+use futures::future::{BoxFuture, poll_immediate};
 use mongodb::bson::Timestamp;
 use mongodb::change_stream::event::ResumeToken;
 
@@ -54,8 +54,8 @@ pub struct Options {
 }
 
 /// A follower.
-pub struct Follower<'a, T: Target> {
-    target: T,
+pub struct Follower<'a> {
+    target: Box<dyn Target + 'a>,
     options: Options,
     record: Record,
     until: Until<'a>,
@@ -74,15 +74,14 @@ pub struct Follower<'a, T: Target> {
     done: Followed,
 }
 
-/// Changes that arrived together.
+/// The changes that the target has collected.
 #[derive(Default)]
-struct Batch<B> {
+struct Batch {
     changes: u64,
     end: Option<ResumeToken>,
-    content: B,
 }
 
-impl<T: Target> std::fmt::Debug for Follower<'_, T> {
+impl std::fmt::Debug for Follower<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Follower")
             .field("options", &self.options)
@@ -90,10 +89,10 @@ impl<T: Target> std::fmt::Debug for Follower<'_, T> {
     }
 }
 
-impl<'a, T: Target> Follower<'a, T> {
+impl<'a> Follower<'a> {
     /// Creates a follower of this name. The target writes with the write concern `majority`.
     pub fn new(
-        target: T,
+        target: impl Target + 'a,
         name: String,
         mut options: Options,
         until: Until<'a>,
@@ -103,7 +102,7 @@ impl<'a, T: Target> Follower<'a, T> {
         options.max_retry_time = options.max_retry_time.or(default);
         Self {
             record: Record::of(&target, name),
-            target,
+            target: Box::new(target),
             options,
             until,
             on_progress,
@@ -121,12 +120,17 @@ impl<'a, T: Target> Follower<'a, T> {
     ///
     /// # Errors
     /// Those of the target, of its [texts](super::Texts), and of the driver.
-    pub async fn run(mut self) -> Result<Followed> {
+    pub fn run(self) -> BoxFuture<'a, Result<Followed>> {
+        Box::pin(self.run_to_its_end())
+    }
+
+    async fn run_to_its_end(mut self) -> Result<Followed> {
         loop {
             let error = match self.follow().await {
                 Ok(()) => return Ok(self.done),
                 Err(error) => error,
             };
+            self.target.clear();
             if error.kind() == ErrorKind::HistoryLost && self.options.rebuild && self.has_followed {
                 self.position = None;
                 continue;
@@ -150,8 +154,8 @@ impl<'a, T: Target> Follower<'a, T> {
             return Ok(()); // the caller has ended it
         };
         let wait = if self.end.is_some() { SHORT_WAIT } else { WAIT };
-        let mut changes = stream::watch(&self.target, position, wait).await?;
-        let mut batch = Batch::<T::Batch>::default();
+        let mut changes = stream::watch(&*self.target, position, wait).await?;
+        let mut batch = Batch::default();
         let mut has_polled = false;
         loop {
             let reply = {
@@ -162,7 +166,7 @@ impl<'a, T: Target> Follower<'a, T> {
                     Some(reply) => Some(reply),
                     None => {
                         if let Some(end) = batch.end.take() {
-                            self.apply(std::mem::take(&mut batch), end).await?;
+                            self.apply(std::mem::take(&mut batch.changes), end).await?;
                             if self.is_current(false) {
                                 return self.store_position().await;
                             }
@@ -177,14 +181,14 @@ impl<'a, T: Target> Follower<'a, T> {
             let position = changes.resume_token();
             let failed = |error| stream::failed(CommandError::of_read(error), self.target.texts());
             if let Some(event) = reply.map_err(failed)? {
-                match self.target.add(&mut batch.content, &event)? {
+                match self.target.add(&event)? {
                     Effect::Added => {
                         batch.changes += 1;
                         batch.end = position;
                     }
                     Effect::Unknown => {
                         if let Some(end) = batch.end.take() {
-                            self.apply(batch, end).await?;
+                            self.apply(batch.changes, end).await?;
                         }
                         return Err(stream::lost(self.target.texts()));
                     }
@@ -200,7 +204,7 @@ impl<'a, T: Target> Follower<'a, T> {
             }
             if let Some(end) = batch.end.take() {
                 // The reply had arrived before the first poll.
-                self.apply(std::mem::take(&mut batch), end).await?;
+                self.apply(std::mem::take(&mut batch.changes), end).await?;
             }
             self.idle(position, has_polled).await?;
             // The first reply belongs to the opening of the stream.
@@ -212,13 +216,13 @@ impl<'a, T: Target> Follower<'a, T> {
     }
 
     async fn prepare(&mut self) -> Result<()> {
-        setup::check_server(&self.target).await?;
+        setup::check_server(&*self.target).await?;
         self.target.check().await?;
-        setup::check_pre_images(&self.target, self.options.enable_pre_images).await?;
+        setup::check_pre_images(&*self.target, self.options.enable_pre_images).await?;
         self.position = self.record.read().await?;
         self.stored = self.position.clone().map(|position| (position, Instant::now()));
         if self.options.run_until_current {
-            self.end = Some(position::last_write(&self.target).await?);
+            self.end = Some(position::last_write(&*self.target).await?);
         }
         self.is_prepared = true;
         Ok(())
@@ -228,8 +232,8 @@ impl<'a, T: Target> Follower<'a, T> {
     async fn begin(&mut self) -> Result<()> {
         self.has_followed = false;
         // Changes are lost if somebody has disabled them.
-        setup::check_pre_images(&self.target, self.options.enable_pre_images).await?;
-        let now = stream::now(&self.target).await?;
+        setup::check_pre_images(&*self.target, self.options.enable_pre_images).await?;
+        let now = stream::now(&*self.target).await?;
         if self.options.rebuild {
             match self.until.or(self.target.rebuild()).await {
                 Some(rebuilt) => self.done.applied += rebuilt?,
@@ -245,10 +249,10 @@ impl<'a, T: Target> Follower<'a, T> {
     }
 
     /// Applies a batch, and stores its end.
-    async fn apply(&mut self, batch: Batch<T::Batch>, end: ResumeToken) -> Result<()> {
-        let applied = self.target.apply(batch.content).await?;
-        self.done.changes += batch.changes;
-        measure::followed(self.record.name(), batch.changes);
+    async fn apply(&mut self, changes: u64, end: ResumeToken) -> Result<()> {
+        let applied = self.target.apply().await?;
+        self.done.changes += changes;
+        measure::followed(self.record.name(), changes);
         self.done.applied += applied;
         self.done.up_to = position::time_of(&end).map(position::before);
         self.position = Some(end);

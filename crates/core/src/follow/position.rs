@@ -37,7 +37,7 @@ pub(super) fn before(time: Timestamp) -> Timestamp {
 ///
 /// # Errors
 /// [`Unsupported`](ErrorKind::Unsupported) when the server does not report it.
-pub(super) async fn last_write(target: &impl Target) -> Result<Timestamp> {
+pub(super) async fn last_write(target: &dyn Target) -> Result<Timestamp> {
     let watched = target.watched();
     let database = watched.client().database(&watched.namespace().db);
     let mut last = None;

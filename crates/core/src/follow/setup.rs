@@ -1,9 +1,8 @@
 //! The requirements of a follower.
 
-use futures::TryStreamExt;
-
 use super::{Target, commands};
 use crate::error::{CommandError, Error, ErrorKind, Result};
+use crate::send;
 
 /// The wire version of MongoDB 6.0.
 const WIRE_VERSION: i32 = 17;
@@ -12,7 +11,7 @@ const WIRE_VERSION: i32 = 17;
 ///
 /// # Errors
 /// [`Unsupported`](ErrorKind::Unsupported).
-pub(super) async fn check_server(target: &impl Target) -> Result<()> {
+pub(super) async fn check_server(target: &dyn Target) -> Result<()> {
     let unsupported = |message: &'static str| Err(Error::new(ErrorKind::Unsupported, message));
     let admin = target.watched().client().database("admin");
     let hello = admin
@@ -38,17 +37,17 @@ pub(super) async fn check_server(target: &impl Target) -> Result<()> {
 ///
 /// # Errors
 /// [`PreImagesDisabled`](ErrorKind::PreImagesDisabled).
-pub(super) async fn check_pre_images(target: &impl Target, enable: bool) -> Result<()> {
+pub(super) async fn check_pre_images(target: &dyn Target, enable: bool) -> Result<()> {
     let Some(disabled) = target.texts().pre_images_disabled else {
         return Ok(());
     };
     let watched = target.watched();
     let database = watched.client().database(&watched.namespace().db);
-    let found = database.list_collections().filter(commands::options_of(watched.name()));
-    let mut found = found.await.map_err(CommandError::of_read)?;
-    let found: Option<_> = found.try_next().await.map_err(CommandError::of_read)?;
-    let images = found.and_then(|found| found.options.change_stream_pre_and_post_images);
-    if images.is_some_and(|images| images.enabled) {
+    let options = send::collection_options(&database, watched.name())
+        .await?
+        .unwrap_or_default();
+    let images = options.get_document("changeStreamPreAndPostImages");
+    if images.is_ok_and(|images| images.get_bool("enabled").unwrap_or(false)) {
         return Ok(());
     }
     if !enable {

@@ -20,7 +20,7 @@ const BATCH: u32 = 10_000;
 const HISTORY_LOST: [i32; 4] = [136, 260, 280, 286];
 
 pub(super) async fn watch(
-    target: &impl Target,
+    target: &dyn Target,
     after: ResumeToken,
     max_await_time: Duration,
 ) -> Result<ChangeStream<RawDocumentBuf>> {
@@ -28,7 +28,7 @@ pub(super) async fn watch(
 }
 
 /// Returns the position after all changes so far.
-pub(super) async fn now(target: &impl Target) -> Result<ResumeToken> {
+pub(super) async fn now(target: &dyn Target) -> Result<ResumeToken> {
     let stream = open(target, None, 0, Duration::ZERO).await?;
     stream.resume_token().ok_or_else(|| {
         Error::new(
@@ -39,7 +39,7 @@ pub(super) async fn now(target: &impl Target) -> Result<ResumeToken> {
 }
 
 async fn open(
-    target: &impl Target,
+    target: &dyn Target,
     after: Option<ResumeToken>,
     batch_size: u32,
     max_await_time: Duration,

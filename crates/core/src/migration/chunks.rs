@@ -1,13 +1,14 @@
 //! The ids of a collection in chunks.
 
 use futures::TryStreamExt;
+use futures::future::BoxFuture;
+use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_document};
 use mongodb::options::{FindOptions, ReadConcern};
-use mongodb::{Collection, Cursor};
 
-use crate::error::{CommandError, Result};
+use crate::error::Result;
 use crate::key::stored_integer;
-use crate::send::primary;
+use crate::send::{self, Rows, primary};
 
 /// The most documents of a chunk: their ids must fit into a command.
 const MOST_DOCUMENTS: usize = 10_000;
@@ -29,7 +30,7 @@ pub struct Walk {
 
 /// A walk that has begun.
 pub struct Chunks {
-    cursor: Cursor<RawDocumentBuf>,
+    rows: Rows,
     most: u64,
 }
 
@@ -55,9 +56,8 @@ impl Walk {
 
     /// Begins it. One round trip, and one more for each 1000 documents.
     pub(super) async fn begin(self, collection: &Collection<RawDocumentBuf>) -> Result<Chunks> {
-        let find = collection.find(self.filter.clone()).with_options(self.options());
         Ok(Chunks {
-            cursor: find.await.map_err(CommandError::of_read)?,
+            rows: send::find_rows(collection, self.filter.clone(), self.options()).await?,
             most: self.most,
         })
     }
@@ -83,11 +83,15 @@ impl Walk {
 
 impl Chunks {
     /// Returns the next chunk.
-    pub async fn next(&mut self) -> Result<Option<Chunk>> {
+    pub fn next_chunk(&mut self) -> BoxFuture<'_, Result<Option<Chunk>>> {
+        Box::pin(self.read())
+    }
+
+    async fn read(&mut self) -> Result<Option<Chunk>> {
         let mut chunk = Chunk::default();
         let mut bytes = 0;
         while chunk.weight < self.most && chunk.ids.len() < MOST_DOCUMENTS && bytes < MOST_BYTES {
-            let Some(document) = self.cursor.try_next().await.map_err(CommandError::of_read)? else {
+            let Some(document) = self.rows.try_next().await? else {
                 break;
             };
             let id = document.get("_id").ok().flatten();

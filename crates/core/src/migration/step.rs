@@ -5,11 +5,11 @@ use mongodb::options::{
     AggregateOptions, Collation, FindOneOptions, FindOptions, Hint, ReadConcern, UpdateModifications as Update,
     UpdateOptions, WriteConcern,
 };
-use mongodb::{Collection, Cursor, IndexModel};
+use mongodb::{Collection, IndexModel};
 
 use super::PlannedCommand;
 use crate::error::{CommandError, Error, ErrorKind, Result as CoreResult};
-use crate::send::{self, primary};
+use crate::send::{self, Rows, primary};
 use crate::session::Session;
 
 type Result<T> = send::Result<T>;
@@ -285,13 +285,11 @@ impl Step {
     }
 
     /// Sends an aggregation, and returns its cursor.
-    pub(super) async fn stream(self) -> Result<Cursor<RawDocumentBuf>> {
+    pub(super) async fn stream(self) -> Result<Rows> {
         let Action::Aggregate(pipeline, options) = self.action else {
             return Err(CommandError::custom("only an aggregation has a cursor"));
         };
-        let aggregate = self.collection.aggregate(pipeline).with_options(options);
-        let cursor = aggregate.with_type::<RawDocumentBuf>().await;
-        cursor.map_err(CommandError::of_read)
+        send::aggregate_rows(&self.collection, pipeline, options).await
     }
 
     /// Sends the command.
@@ -307,7 +305,7 @@ impl Step {
                 reply.documents = send::aggregate_all(session, on, pipeline, options).await?;
             }
             Action::EstimatedCount => {
-                reply.count = on.estimated_document_count().await.map_err(CommandError::of_read)?;
+                reply.count = send::estimated_count(on).await?;
             }
             Action::UpdateOne(filter, update) => {
                 let updated = send::update_one(session, on, filter, update, None).await?;

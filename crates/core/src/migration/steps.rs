@@ -1,9 +1,11 @@
 //! The steps of a migration: executed by a run, listed by a plan.
 
+use futures::future::BoxFuture;
+use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
-use mongodb::{Collection, Cursor};
 
 use super::{Chunks, PlannedCommand, Reply, Step, Walk};
+use crate::send::Rows;
 use crate::session::Session;
 use crate::{error, measure, send};
 
@@ -50,24 +52,26 @@ impl Steps<'_, '_> {
     }
 
     /// Executes a step that only reads, in a plan too.
-    pub async fn read(&mut self, step: Step) -> Result<Reply> {
-        match self {
-            Self::Run(session) => step.execute(session.as_deref_mut()).await,
-            Self::Plan(commands) => {
-                commands.push(step.planned(false)?);
-                step.execute(None).await
+    pub fn read(&mut self, step: Step) -> BoxFuture<'_, Result<Reply>> {
+        Box::pin(async move {
+            match self {
+                Self::Run(session) => step.execute(session.as_deref_mut()).await,
+                Self::Plan(commands) => {
+                    commands.push(step.planned(false)?);
+                    step.execute(None).await
+                }
             }
-        }
+        })
     }
 
     /// Executes a step that writes. `None` in a plan, which only lists it.
-    pub async fn write(&mut self, step: Step) -> Result<Option<Reply>> {
-        self.run_or_list(step, true).await
+    pub fn write(&mut self, step: Step) -> BoxFuture<'_, Result<Option<Reply>>> {
+        Box::pin(self.run_or_list(step, true))
     }
 
     /// Executes a step that reads what earlier steps wrote. `None` in a plan, which only lists it.
-    pub async fn read_written(&mut self, step: Step) -> Result<Option<Reply>> {
-        self.run_or_list(step, false).await
+    pub fn read_written(&mut self, step: Step) -> BoxFuture<'_, Result<Option<Reply>>> {
+        Box::pin(self.run_or_list(step, false))
     }
 
     async fn run_or_list(&mut self, step: Step, writes: bool) -> Result<Option<Reply>> {
@@ -81,35 +85,41 @@ impl Steps<'_, '_> {
     }
 
     /// Executes an aggregation that only reads, in a plan too, without a session, and returns its cursor.
-    pub async fn stream(&mut self, step: Step) -> Result<Cursor<RawDocumentBuf>> {
-        if let Self::Plan(commands) = self {
-            commands.push(step.planned(false)?);
-        }
-        step.stream().await
+    pub fn stream(&mut self, step: Step) -> BoxFuture<'_, Result<Rows>> {
+        Box::pin(async move {
+            if let Self::Plan(commands) = self {
+                commands.push(step.planned(false)?);
+            }
+            step.stream().await
+        })
     }
 
     /// Executes an aggregation that reads what earlier steps wrote, without a session, and returns its cursor. `None` in a
     /// plan, which only lists it.
-    pub async fn stream_written(&mut self, step: Step) -> Result<Option<Cursor<RawDocumentBuf>>> {
-        match self {
-            Self::Run(_) => step.stream().await.map(Some),
-            Self::Plan(commands) => {
-                commands.push(step.planned(false)?);
-                Ok(None)
+    pub fn stream_written(&mut self, step: Step) -> BoxFuture<'_, Result<Option<Rows>>> {
+        Box::pin(async move {
+            match self {
+                Self::Run(_) => step.stream().await.map(Some),
+                Self::Plan(commands) => {
+                    commands.push(step.planned(false)?);
+                    Ok(None)
+                }
             }
-        }
+        })
     }
 
     /// Begins to walk through a collection, in a plan too.
-    pub async fn chunks(
-        &mut self,
+    pub fn chunks<'a>(
+        &'a mut self,
         purpose: &'static str,
         walk: Walk,
-        collection: &Collection<RawDocumentBuf>,
-    ) -> error::Result<Chunks> {
-        if let Self::Plan(commands) = self {
-            commands.push(PlannedCommand::read(purpose, walk.find_command(collection.name())?));
-        }
-        walk.begin(collection).await
+        collection: &'a Collection<RawDocumentBuf>,
+    ) -> BoxFuture<'a, error::Result<Chunks>> {
+        Box::pin(async move {
+            if let Self::Plan(commands) = self {
+                commands.push(PlannedCommand::read(purpose, walk.find_command(collection.name())?));
+            }
+            walk.begin(collection).await
+        })
     }
 }

@@ -79,13 +79,16 @@ impl<'a> Orphans<'a> {
             let reference = check_settings(collection, &self.source, collection, self.reference, child_id)?;
             let mut reporter = Reporter::new(self.on_progress);
             let rows = if reporter.is_asked() {
-                reporter.begin(self.source.estimated_document_count().await?);
+                reporter.begin(send::estimated_count(&self.source).await?);
                 let stages = FromReferences::orphans_and_others(collection.name(), &reference);
-                aggregate(&self.source, stages).batch_size(BATCH).await?
+                aggregate(&self.source, stages, Some(BATCH)).await?
             } else {
-                aggregate(&self.source, FromReferences::orphans(collection.name(), &reference)).await?
+                let stages = FromReferences::orphans(collection.name(), &reference);
+                aggregate(&self.source, stages, None).await?
             };
-            let orphans = rows.map_err(Error::from).try_filter_map(move |mut row| {
+            let decoded = |row: RawDocumentBuf| Ok(Document::try_from(row).map_err(CommandError::from)?);
+            let orphans = rows.map_err(Error::from).and_then(move |row| ready(decoded(row)));
+            let orphans = orphans.try_filter_map(move |mut row| {
                 reporter.advance(1);
                 let reference = row.remove("r");
                 let orphan = row.remove("_id").map(|document_id| Orphan { document_id, reference });

@@ -46,14 +46,14 @@ impl Migration<'_> {
         let most = chunk_of_rate(self.chunk_parents, self.rate);
         if reporter.is_asked() {
             let open = query.walk(most).filter;
-            reporter.begin(parents.count_documents(open).await.map_err(CommandError::of_read)?);
+            reporter.begin(send::count_documents(None, parents, open, None).await?);
         }
         let walk = query.walk(most);
         let (mut chunks, mut pace) = (
             steps.chunks("walk through the parents", walk, parents).await?,
             Pace::new(self.rate),
         );
-        while let Some(chunk) = chunks.next().await? {
+        while let Some(chunk) = chunks.next_chunk().await? {
             let transfer = query.transfer(&chunk.ids);
             write(steps, "embed the children of a chunk", parents, parents, transfer).await?;
             steps.count_migrated(chunk.weight);

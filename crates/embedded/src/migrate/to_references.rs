@@ -39,7 +39,7 @@ impl Migration<'_> {
         let mut pace = Pace::new(self.rate);
         let walk = query.walk(chunk_of_rate(self.chunk_children, self.rate));
         let mut chunks = steps.chunks("walk through the parents", walk, parents).await?;
-        while let Some(chunk) = chunks.next().await? {
+        while let Some(chunk) = chunks.next_chunk().await? {
             let transfer = query.transfer(&chunk.ids);
             write(
                 steps,

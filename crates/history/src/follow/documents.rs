@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use mongo_patterns_core::follow::{self, Target, Texts};
 
@@ -35,6 +36,8 @@ pub(crate) struct Documents {
     shared: Shared,
     /// By the texts of the ids.
     recorded: HashMap<String, Recorded>,
+    /// The collected writes of other programs.
+    writes: Vec<(Bson, Foreign)>,
 }
 
 impl Documents {
@@ -43,36 +46,12 @@ impl Documents {
             // A revision that is rolled back after the position was stored would be missing.
             shared: shared.with_majority(),
             recorded: HashMap::new(),
+            writes: Vec::new(),
         }
-    }
-}
-
-impl Target for Documents {
-    type Batch = Vec<(Bson, Foreign)>;
-
-    fn watched(&self) -> &Collection<RawDocumentBuf> {
-        &self.shared.current
-    }
-
-    fn pipeline(&self) -> Vec<Document> {
-        commands::changes()
-    }
-
-    fn record_settings(&self) -> Document {
-        let Shared { current, revisions, .. } = &self.shared;
-        commands::record_settings(&self.shared.settings, current.name(), revisions.name())
-    }
-
-    fn texts(&self) -> &'static Texts {
-        &TEXTS
-    }
-
-    async fn check(&self) -> Result<()> {
-        repair::check_settings(&self.shared).await
     }
 
     /// Repairs all documents. A document that was deleted, or has no number or an old one, is what another program left.
-    async fn rebuild(&self) -> Result<u64> {
+    async fn repair(&self) -> Result<u64> {
         repair::check_repair(&self.shared, true).await?;
         let mut scan = Scan::new(&self.shared, None);
         let mut recorded = 0;
@@ -89,21 +68,10 @@ impl Target for Documents {
         Ok(recorded)
     }
 
-    fn add(&self, batch: &mut Self::Batch, event: &RawDocument) -> Result<follow::Effect> {
-        match Effect::of(&self.shared.settings, event)? {
-            Effect::Foreign(writes) => {
-                batch.extend(writes);
-                Ok(follow::Effect::Added)
-            }
-            Effect::Unknown => Ok(follow::Effect::Unknown),
-            Effect::Dropped => Ok(follow::Effect::Dropped),
-        }
-    }
-
-    /// Stores the writes of a batch as revisions, those of one document in their order.
-    async fn apply(&mut self, batch: Self::Batch) -> Result<u64> {
+    /// Stores the collected writes as revisions, those of one document in their order.
+    async fn record(&mut self) -> Result<u64> {
         let mut documents: HashMap<String, (Bson, Vec<Foreign>)> = HashMap::new();
-        for (id, write) in batch {
+        for (id, write) in std::mem::take(&mut self.writes) {
             let (_, writes) = documents
                 .entry(document_id::text(&id))
                 .or_insert_with(|| (id, Vec::new()));
@@ -127,5 +95,51 @@ impl Target for Documents {
             self.recorded.clear();
         }
         Ok(revisions)
+    }
+}
+
+impl Target for Documents {
+    fn watched(&self) -> &Collection<RawDocumentBuf> {
+        &self.shared.current
+    }
+
+    fn pipeline(&self) -> Vec<Document> {
+        commands::changes()
+    }
+
+    fn record_settings(&self) -> Document {
+        let Shared { current, revisions, .. } = &self.shared;
+        commands::record_settings(&self.shared.settings, current.name(), revisions.name())
+    }
+
+    fn texts(&self) -> &'static Texts {
+        &TEXTS
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(repair::check_settings(&self.shared))
+    }
+
+    fn rebuild(&self) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(self.repair())
+    }
+
+    fn add(&mut self, event: &RawDocument) -> Result<follow::Effect> {
+        match Effect::of(&self.shared.settings, event)? {
+            Effect::Foreign(writes) => {
+                self.writes.extend(writes);
+                Ok(follow::Effect::Added)
+            }
+            Effect::Unknown => Ok(follow::Effect::Unknown),
+            Effect::Dropped => Ok(follow::Effect::Dropped),
+        }
+    }
+
+    fn apply(&mut self) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(self.record())
+    }
+
+    fn clear(&mut self) {
+        self.writes.clear();
     }
 }

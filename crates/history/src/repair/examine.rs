@@ -74,14 +74,11 @@ async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
 /// Reads all revisions, and returns the newest.
 async fn chain(shared: &Shared, id: &Bson, problems: &mut Vec<Problem>) -> Result<Option<Head>> {
     let settings = &shared.settings;
-    let rows = shared.revisions.aggregate(scan::chain(settings, Some(id)));
-    let rows = rows
-        .with_options(options::scan(&settings.revision_index))
-        .with_type::<RawDocumentBuf>();
-    let named = |error| hinted(CommandError::of_read(error), &settings.revision_index);
-    let mut rows = rows.await.map_err(named)?;
+    let (chain, options) = (scan::chain(settings, Some(id)), options::scan(&settings.revision_index));
+    let rows = send::aggregate_rows(&shared.revisions, chain, options).await;
+    let mut rows = rows.map_err(|error| hinted(error, &settings.revision_index))?;
     let mut newest: Option<Head> = None;
-    while let Some(row) = rows.try_next().await.map_err(CommandError::of_read)? {
+    while let Some(row) = rows.try_next().await? {
         let Some(head) = Head::of(settings, &row) else {
             problems.push(Problem::Invalid);
             continue;

@@ -9,7 +9,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use mongodb::Cursor;
+use mongo_patterns_core::send::Rows;
 
 use super::examine::{between, examine};
 use super::finding::Finding;
@@ -36,9 +36,9 @@ pub(crate) struct Scan<'a> {
 enum Phase {
     Start,
     /// The current documents, each of which must equal its copy.
-    Current(Cursor<RawDocumentBuf>),
+    Current(Rows),
     /// The revisions, with the last one that was read.
-    Revisions(Cursor<RawDocumentBuf>, Option<Last>),
+    Revisions(Rows, Option<Last>),
     End,
 }
 
@@ -97,22 +97,13 @@ impl<'a> Scan<'a> {
             ..
         } = self.shared;
         if self.reporter.is_asked() {
-            let documents = current
-                .estimated_document_count()
-                .await
-                .map_err(CommandError::of_read)?;
-            let copies = revisions
-                .estimated_document_count()
-                .await
-                .map_err(CommandError::of_read)?;
+            let documents = send::estimated_count(current).await?;
+            let copies = send::estimated_count(revisions).await?;
             self.reporter.begin(documents + copies);
         }
-        let rows = current.aggregate(scan::current(settings));
-        let rows = rows
-            .with_options(options::scan(&settings.current_index))
-            .with_type::<RawDocumentBuf>();
-        let named = |error| hinted(CommandError::of_read(error), &settings.current_index);
-        self.phase = Phase::Current(rows.await.map_err(named)?);
+        let options = options::scan(&settings.current_index);
+        let rows = send::aggregate_rows(current, scan::current(settings), options).await;
+        self.phase = Phase::Current(rows.map_err(|error| hinted(error, &settings.current_index))?);
         Ok(())
     }
 
@@ -122,14 +113,12 @@ impl<'a> Scan<'a> {
             return Ok(());
         };
         let settings = &self.shared.settings;
-        let batch = read_batch(rows).await?;
+        let batch = send::next_rows(rows, BATCH).await?;
         if batch.is_empty() {
-            let rows = self.shared.revisions.aggregate(scan::chain(settings, None));
-            let rows = rows
-                .with_options(options::scan(&settings.revision_index))
-                .with_type::<RawDocumentBuf>();
-            let named = |error| hinted(CommandError::of_read(error), &settings.revision_index);
-            self.phase = Phase::Revisions(rows.await.map_err(named)?, None);
+            let options = options::scan(&settings.revision_index);
+            let rows = send::aggregate_rows(&self.shared.revisions, scan::chain(settings, None), options).await;
+            let rows = rows.map_err(|error| hinted(error, &settings.revision_index))?;
+            self.phase = Phase::Revisions(rows, None);
             return Ok(());
         }
         let documents = batch
@@ -164,7 +153,7 @@ impl<'a> Scan<'a> {
             return Ok(());
         };
         let settings = &self.shared.settings;
-        let batch = read_batch(rows).await?;
+        let batch = send::next_rows(rows, BATCH).await?;
         let mut newest = Vec::new();
         for row in &batch {
             let (id, head) = (id_in(settings, row), Head::of(settings, row));
@@ -214,15 +203,4 @@ impl<'a> Scan<'a> {
 
 async fn find(collection: &Collection<RawDocumentBuf>, filter: Document) -> Result<Vec<RawDocumentBuf>> {
     Ok(send::find_all(None, collection, filter, options::find_some()).await?)
-}
-
-async fn read_batch(rows: &mut Cursor<RawDocumentBuf>) -> Result<Vec<RawDocumentBuf>> {
-    let mut batch = Vec::new();
-    while batch.len() < BATCH {
-        match rows.try_next().await.map_err(CommandError::of_read)? {
-            Some(row) => batch.push(row),
-            None => break,
-        }
-    }
-    Ok(batch)
 }

@@ -50,7 +50,7 @@ impl Count<'_> {
             overflow: 0,
         };
         if is_true(&found, "flagged") {
-            let pipeline = query::overflow_total(settings, &id).into();
+            let pipeline = query::overflow_total(settings, &id);
             let total = send::aggregate_all(session.as_mut(), overflow, pipeline, None).await?;
             counts.overflow = total.first().map_or(0, |total| number(total, "size")) as u64;
         }

@@ -94,16 +94,12 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
             };
             let mut skip = overflow.skip;
             let (filter, options) = overflow.query(&shared.settings);
-            let cursor = shared.overflow.find(filter).with_options(options).await;
-            let cursor = cursor.map_err(CommandError::of_read)?;
-            let overflow = cursor
-                .map_err(CommandError::of_read)
-                .map_err(Error::from)
-                .and_then(move |document| {
-                    let field = shared.settings.extras.as_str();
-                    let elements = decode_elements(&document, field, std::mem::take(&mut skip));
-                    async move { Ok(iter(elements?.into_iter().map(Ok))) }
-                });
+            let rows = send::find_rows(&shared.overflow, filter, options).await?;
+            let overflow = rows.map_err(Error::from).and_then(move |document| {
+                let field = shared.settings.extras.as_str();
+                let elements = decode_elements(&document, field, std::mem::take(&mut skip));
+                async move { Ok(iter(elements?.into_iter().map(Ok))) }
+            });
             Ok(inline.chain(overflow.try_flatten()).right_stream())
         };
         let elements = once(start).try_flatten().take(range.limit.unwrap_or(usize::MAX));

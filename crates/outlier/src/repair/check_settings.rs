@@ -21,7 +21,7 @@ pub(crate) async fn check_repair(shared: &Shared, id: &Result<Option<DocumentId>
     }
     check_documents(shared, &mut Steps::run()).await?;
     if let Ok(None) = id {
-        let mut tally = Tally::of(shared.main.estimated_document_count().await?);
+        let mut tally = Tally::of(send::estimated_count(&shared.main).await?);
         let mut summaries = summaries(shared);
         while let Some(summary) = summaries.try_next().await? {
             for finding in check(&shared.settings, &summary) {

@@ -35,15 +35,9 @@ pub(crate) fn summaries(shared: &Shared) -> Summaries<'_> {
     let start = async move {
         check_databases(shared)?;
         let pipeline = query::summaries(&shared.settings, names(shared), None);
-        let rows = shared.main.aggregate(pipeline).allow_disk_use(true);
-        let rows = rows
-            .with_type::<RawDocumentBuf>()
-            .await
-            .map_err(CommandError::of_read)?;
-        Ok::<_, Error>(
-            rows.map_ok(|row| Summary::of_row(&row))
-                .map_err(|error| CommandError::of_read(error).into()),
-        )
+        let options = AggregateOptions::builder().allow_disk_use(true).build();
+        let rows = send::aggregate_rows(&shared.main, pipeline, options).await?;
+        Ok::<_, Error>(rows.map_ok(|row| Summary::of_row(&row)).map_err(Error::from))
     };
     Box::pin(once(start).try_flatten())
 }
@@ -57,13 +51,7 @@ pub(crate) fn summaries_with_progress<'a>(shared: &'a Shared, on_progress: Optio
     let start = async move {
         check_databases(shared)?;
         let filter = query::may_need_repair(&shared.settings);
-        reporter.begin(
-            shared
-                .main
-                .count_documents(filter)
-                .await
-                .map_err(CommandError::of_read)?,
-        );
+        reporter.begin(send::count_documents(None, &shared.main, filter, None).await?);
         Ok::<_, Error>(summaries(shared).inspect_ok(move |_| reporter.advance(1)))
     };
     Box::pin(once(start).try_flatten())
@@ -83,18 +71,16 @@ pub(crate) async fn summary_with_duplicates(shared: &Shared, id: &Bson) -> Resul
         let summary = summary_in(&mut Steps::run(), shared, id).await?;
         return Ok(summary.unwrap_or_else(|| empty(id)));
     }
-    let rows = shared
-        .main
-        .aggregate(query::summaries(&shared.settings, names(shared), Some(id)))
+    let pipeline = query::summaries(&shared.settings, names(shared), Some(id));
+    let options = AggregateOptions::builder()
         .allow_disk_use(true)
         .selection_criteria(primary())
         .read_concern(ReadConcern::local())
-        .with_type::<RawDocumentBuf>();
-    let mut rows = rows.await.map_err(CommandError::of_read)?;
-    let row = rows.try_next().await.map_err(CommandError::of_read)?;
+        .build();
+    let rows = send::aggregate_all(None, &shared.main, pipeline, options).await?;
     Ok(Summary {
         id: id.clone(),
-        ..row.map_or_else(|| empty(id), |row| Summary::of_row(&row))
+        ..rows.first().map_or_else(|| empty(id), |row| Summary::of_row(row))
     })
 }
 

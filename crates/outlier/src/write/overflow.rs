@@ -19,7 +19,7 @@ use mongo_patterns_core::send::primary;
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::{Error, ErrorKind, Result, document_id, measure, send, transaction};
 use mongodb::bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf};
-use mongodb::options::{FindOneAndUpdateOptions, Hint, ReadConcern};
+use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions, Hint, ReadConcern};
 
 use crate::form::document::{id_of, integer, is_true};
 use crate::form::layout::DOCUMENT_BYTES;
@@ -127,13 +127,14 @@ impl Rest<'_> {
     /// Reads the newest overflow document, which has too many bytes for another element.
     async fn newest(&self) -> Result<Filled> {
         let Shared { overflow, settings, .. } = self.shared;
-        let newest = overflow
-            .find_one(query::overflow_of(settings, self.id))
+        let options = FindOneOptions::builder()
             .sort(query::newest_first(settings))
             .projection(query::position(settings))
             .selection_criteria(primary())
-            .read_concern(ReadConcern::local());
-        let Some(newest) = newest.await.map_err(CommandError::of_read)? else {
+            .read_concern(ReadConcern::local())
+            .build();
+        let newest = query::overflow_of(settings, self.id);
+        let Some(newest) = send::find_one(None, overflow, newest, options).await? else {
             return Ok(Filled::None);
         };
         let (id, seq) = (id_of(&newest), self.position(&newest)?);

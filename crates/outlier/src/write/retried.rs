@@ -29,17 +29,13 @@ pub(crate) async fn projected(
         return Ok(Some(reply));
     }
     let before = Document::try_from(reply)?;
-    let mut evaluated = collection
-        .aggregate(query::evaluate(filter, before, projection))
+    let options = AggregateOptions::builder()
         .selection_criteria(primary())
         .read_concern(ReadConcern::local())
-        .with_type::<RawDocumentBuf>()
-        .await
-        .map_err(CommandError::of_read)?;
-    match evaluated.advance().await.map_err(CommandError::of_read)? {
-        true => Ok(Some(evaluated.current().to_owned())),
-        false => Ok(None),
-    }
+        .build();
+    let evaluate = query::evaluate(filter, before, projection);
+    let evaluated = send::aggregate_all(None, collection, evaluate, options).await?;
+    Ok(evaluated.into_iter().next())
 }
 
 /// Converts the error of a read without which the outcome of the command before it is unknown.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use futures::future::BoxFuture;
 use mongo_patterns_core::follow::{self, Target, Texts};
 
 use super::event::{Check, Effect};
@@ -25,6 +26,7 @@ const TEXTS: Texts = Texts {
 pub(crate) struct Collections {
     shared: Shared,
     on_missing: OnReferences,
+    changes: Changes,
 }
 
 impl Collections {
@@ -33,6 +35,7 @@ impl Collections {
             // An update of a copy that is rolled back after the position was stored would never be repaired.
             shared: shared.with_majority(),
             on_missing,
+            changes: Changes::default(),
         }
     }
 
@@ -54,8 +57,6 @@ pub(crate) struct Changes {
 }
 
 impl Target for Collections {
-    type Batch = Changes;
-
     fn watched(&self) -> &Collection<RawDocumentBuf> {
         self.shared.documents()
     }
@@ -78,31 +79,35 @@ impl Target for Collections {
         &TEXTS
     }
 
-    async fn check(&self) -> Result<()> {
-        repair::check_settings(&self.shared).await?;
-        self.shared.check_indexes().await
+    fn check(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async {
+            repair::check_settings(&self.shared).await?;
+            self.shared.check_indexes().await
+        })
     }
 
     /// Repairs all references. The number of copies that this updates is not known.
-    async fn rebuild(&self) -> Result<u64> {
-        check_repair(&self.shared, true).await?;
-        let mut scan = Scan::new(&self.shared, None);
-        while repair::next(&self.shared, &mut scan, self.on_missing, false)
-            .await?
-            .is_some()
-        {}
-        Ok(0)
+    fn rebuild(&self) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(async {
+            check_repair(&self.shared, true).await?;
+            let mut scan = Scan::new(&self.shared, None);
+            while repair::next(&self.shared, &mut scan, self.on_missing, false)
+                .await?
+                .is_some()
+            {}
+            Ok(0)
+        })
     }
 
-    fn add(&self, batch: &mut Changes, event: &RawDocument) -> Result<follow::Effect> {
+    fn add(&mut self, event: &RawDocument) -> Result<follow::Effect> {
         let Shared { settings, sources, .. } = &self.shared;
         match Effect::of(settings, sources.name(), |name| self.position(name), event) {
             Effect::Source(id, check) => {
-                let (_, known) = batch.sources.entry(canonical(&id)).or_insert((id, check));
+                let (_, known) = self.changes.sources.entry(canonical(&id)).or_insert((id, check));
                 *known = check.max(*known);
             }
             Effect::Document(collection, id) => {
-                let documents = batch.documents.entry(collection).or_default();
+                let documents = self.changes.documents.entry(collection).or_default();
                 documents.insert(canonical(&id), id);
             }
             Effect::None => {}
@@ -113,14 +118,21 @@ impl Target for Collections {
 
     /// Compares the changed documents with their sources, and then the changed sources with their copies, of which the
     /// first step may have updated some.
-    async fn apply(&mut self, batch: Changes) -> Result<u64> {
-        let mut copies = 0;
-        for (collection, ids) in batch.documents {
-            let ids: Vec<Bson> = ids.into_values().collect();
-            copies += documents::correct(&self.shared, collection, &ids, self.on_missing).await?;
-        }
-        let changed: Vec<(Bson, Check)> = batch.sources.into_values().collect();
-        copies += sources::correct(&self.shared, changed, self.on_missing).await?;
-        Ok(copies)
+    fn apply(&mut self) -> BoxFuture<'_, Result<u64>> {
+        let changes = std::mem::take(&mut self.changes);
+        Box::pin(async {
+            let mut copies = 0;
+            for (collection, ids) in changes.documents {
+                let ids: Vec<Bson> = ids.into_values().collect();
+                copies += documents::correct(&self.shared, collection, &ids, self.on_missing).await?;
+            }
+            let changed: Vec<(Bson, Check)> = changes.sources.into_values().collect();
+            copies += sources::correct(&self.shared, changed, self.on_missing).await?;
+            Ok(copies)
+        })
+    }
+
+    fn clear(&mut self) {
+        self.changes = Changes::default();
     }
 }

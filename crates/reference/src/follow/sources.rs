@@ -12,7 +12,7 @@ use crate::form::document::stored_copies;
 use crate::form::id::canonical;
 use crate::form::source::Source;
 use crate::query::{follow as commands, scan};
-use crate::read::{Invalid, Sources, find_source, find_sources_or, hinted, next_batch};
+use crate::read::{Invalid, Sources, find_source, find_sources_or, hinted};
 use crate::repair::unmark_deleted;
 use crate::repository::prelude::*;
 use crate::results::OnReferences;
@@ -149,15 +149,13 @@ async fn differs(shared: &Shared, field: &ReferenceField, source: &Source) -> Re
     let settings = &shared.settings;
     let mut options = options::scan(scan::references([field].into_iter()));
     options.hint = Some(mongodb::options::Hint::Name(field.index.clone()));
-    let found = shared
-        .collection_of(field)
-        .find(commands::as_new(settings, field, source));
-    let named = |error| hinted(CommandError::of_read(error), &field.index);
-    let mut found = found.with_options(options).await.map_err(named)?;
+    let as_new = commands::as_new(settings, field, source);
+    let found = send::find_rows(shared.collection_of(field), as_new, options).await;
+    let mut found = found.map_err(|error| hinted(error, &field.index))?;
     let id = canonical(&source.id);
     let is_own = |copy: &&Document| !field.is_array || copy.get("_id").is_some_and(|own| canonical(own) == id);
     loop {
-        let batch = next_batch(&mut found).await?;
+        let batch = send::next_rows(&mut found, options::BATCH).await?;
         if batch.is_empty() {
             return Ok(false);
         }

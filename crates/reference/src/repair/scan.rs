@@ -15,14 +15,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use mongodb::Cursor;
-
 use super::finding::{Finding, Problem};
 use crate::form::copy::{Difference, difference, is_deleted};
 use crate::form::document::stored_copies;
 use crate::form::id::{canonical, distinct};
 use crate::query::scan;
-use crate::read::{Invalid, Sources, find_sources_or, next_batch};
+use crate::read::{Invalid, Sources, find_sources_or};
 use crate::repository::prelude::*;
 
 /// The time that a writer normally needs between two of its commands.
@@ -46,7 +44,7 @@ pub(crate) struct Scan<'a> {
     /// The position of the next collection.
     next: usize,
     /// The documents of the collection before.
-    documents: Option<Cursor<RawDocumentBuf>>,
+    documents: Option<send::Rows>,
     findings: VecDeque<Found<'a>>,
 }
 
@@ -83,9 +81,9 @@ impl<'a> Scan<'a> {
             self.reporter.begin(documents(self.shared).await?);
         }
         let fields = || self.shared.settings.of_collection(self.next);
-        let find = self.shared.referring[self.next].find(scan::with_any(fields()));
-        let find = find.with_options(options::scan(scan::references(fields())));
-        self.documents = Some(find.await.map_err(CommandError::of_read)?);
+        let options = options::scan(scan::references(fields()));
+        let referring = &self.shared.referring[self.next];
+        self.documents = Some(send::find_rows(referring, scan::with_any(fields()), options).await?);
         self.next += 1;
         Ok(())
     }
@@ -95,7 +93,7 @@ impl<'a> Scan<'a> {
         let Some(documents) = &mut self.documents else {
             return Ok(());
         };
-        let batch = next_batch(documents).await?;
+        let batch = send::next_rows(documents, options::BATCH).await?;
         if batch.is_empty() {
             self.documents = None;
             return Ok(());
@@ -115,8 +113,7 @@ impl<'a> Scan<'a> {
 pub(crate) async fn documents(shared: &Shared) -> Result<u64> {
     let mut documents = 0;
     for collection in &shared.referring {
-        let count = collection.estimated_document_count().await;
-        documents += count.map_err(CommandError::of_read)?;
+        documents += send::estimated_count(collection).await?;
     }
     Ok(documents)
 }

@@ -6,7 +6,7 @@ use mongo_patterns_core::stored::id_of;
 use crate::form::id::distinct;
 use crate::form::source::{Source, stored_version};
 use crate::query::{CopyUpdate, scan};
-use crate::read::{find_source, find_sources, hinted, next_batch};
+use crate::read::{find_source, find_sources, hinted};
 use crate::repository::prelude::*;
 use crate::results::Swept;
 use crate::write::is_in_transaction;
@@ -103,22 +103,20 @@ pub(crate) async fn all(shared: &Shared, mut reporter: Reporter<'_>) -> Result<S
     check(shared).await?;
     let settings = &shared.settings;
     if reporter.is_asked() {
-        let sources = shared.sources.estimated_document_count().await;
+        let sources = send::estimated_count(&shared.sources).await?;
         let references = settings.followed().count() as u64;
-        reporter.begin(sources.map_err(CommandError::of_read)? * references);
+        reporter.begin(sources * references);
     }
     let mut swept = Swept::default();
     for field in settings.followed() {
-        let rows = shared
-            .collection_of(field)
-            .aggregate(scan::lowest_versions(settings, field));
-        let rows = rows
-            .with_options(options::scan_index(&field.index))
-            .with_type::<RawDocumentBuf>();
-        let named = |error| hinted(CommandError::of_read(error), &field.index);
-        let mut rows = rows.await.map_err(named)?;
+        let (versions, options) = (
+            scan::lowest_versions(settings, field),
+            options::scan_index(&field.index),
+        );
+        let rows = send::aggregate_rows(shared.collection_of(field), versions, options).await;
+        let mut rows = rows.map_err(|error| hinted(error, &field.index))?;
         loop {
-            let batch = next_batch(&mut rows).await?;
+            let batch = send::next_rows(&mut rows, options::BATCH).await?;
             if batch.is_empty() {
                 break;
             }

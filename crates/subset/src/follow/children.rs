@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use futures::future::BoxFuture;
 use futures::stream;
 use mongo_patterns_core::follow::{self, Target, Texts};
 
@@ -27,57 +28,67 @@ const TEXTS: Texts = Texts {
 };
 
 /// The children of a subset.
-pub(crate) struct Children(Shared);
-
-/// The parents of the changed children, by their bytes. Ids that are equal for the server can differ in their bytes,
-/// which costs one more refresh.
-pub(crate) type Parents = HashMap<Vec<u8>, Bson>;
+pub(crate) struct Children {
+    shared: Shared,
+    /// The parents of the changed children, by their bytes. Ids that are equal for the server can differ in their bytes,
+    /// which costs one more refresh.
+    parents: HashMap<Vec<u8>, Bson>,
+}
 
 impl Children {
     pub(crate) fn new(shared: &Shared) -> Self {
-        // A refresh that is rolled back after its position was stored would never be repaired.
-        Self(shared.with_majority())
+        Self {
+            // A refresh that is rolled back after its position was stored would never be repaired.
+            shared: shared.with_majority(),
+            parents: HashMap::new(),
+        }
     }
 }
 
 impl Target for Children {
-    type Batch = Parents;
-
     fn watched(&self) -> &Collection<RawDocumentBuf> {
-        &self.0.children
+        &self.shared.children
     }
 
     fn pipeline(&self) -> Vec<Document> {
-        commands::changes(&self.0.settings).into()
+        commands::changes(&self.shared.settings).into()
     }
 
     fn record_settings(&self) -> Document {
-        commands::record_settings(&self.0.settings, self.0.parents.name(), self.0.children.name())
+        commands::record_settings(
+            &self.shared.settings,
+            self.shared.parents.name(),
+            self.shared.children.name(),
+        )
     }
 
     fn texts(&self) -> &'static Texts {
         &TEXTS
     }
 
-    async fn check(&self) -> Result<()> {
-        check_settings(&self.0).await?;
-        self.0.check_indexes().await
+    fn check(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async {
+            check_settings(&self.shared).await?;
+            self.shared.check_indexes().await
+        })
     }
 
-    async fn rebuild(&self) -> Result<u64> {
-        match rebuild_all(&self.0).await {
-            // The first write to a parent that is not migrated yet corrects it.
-            Err(error) if error.kind() == ErrorKind::NotMigrated => Ok(0),
-            rebuilt => rebuilt.map(|_| 0),
-        }
+    fn rebuild(&self) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(async {
+            match rebuild_all(&self.shared).await {
+                // The first write to a parent that is not migrated yet corrects it.
+                Err(error) if error.kind() == ErrorKind::NotMigrated => Ok(0),
+                rebuilt => rebuilt.map(|_| 0),
+            }
+        })
     }
 
-    fn add(&self, batch: &mut Parents, event: &RawDocument) -> Result<follow::Effect> {
-        match Effect::of(&self.0.settings, event) {
+    fn add(&mut self, event: &RawDocument) -> Result<follow::Effect> {
+        match Effect::of(&self.shared.settings, event) {
             Effect::Stale(parents) => {
                 for parent in parents {
                     let bytes = bson::serialize_to_vec(&doc! { "": &parent }).map_err(mongodb::error::Error::from)?;
-                    batch.insert(bytes, parent);
+                    self.parents.insert(bytes, parent);
                 }
                 Ok(follow::Effect::Added)
             }
@@ -87,9 +98,10 @@ impl Target for Children {
     }
 
     /// Refreshes the parents of a batch.
-    async fn apply(&mut self, batch: Parents) -> Result<u64> {
-        let shared = &self.0;
-        let refreshes = stream::iter(batch.into_values()).map(|parent| async move {
+    fn apply(&mut self) -> BoxFuture<'_, Result<u64>> {
+        let parents = std::mem::take(&mut self.parents);
+        let shared = &self.shared;
+        let refreshes = stream::iter(parents.into_values()).map(move |parent| async move {
             match refresh_parent(shared, &parent).await {
                 // For example during the migration of its children. The first write to the parent reads them.
                 Err(error) if error.kind() == ErrorKind::NotMigrated => Ok(0),
@@ -97,6 +109,10 @@ impl Target for Children {
             }
         });
         let refreshes = refreshes.buffer_unordered(CONCURRENCY);
-        refreshes.try_fold(0, |sum, one| async move { Ok(sum + one) }).await
+        Box::pin(refreshes.try_fold(0, |sum, one| async move { Ok(sum + one) }))
+    }
+
+    fn clear(&mut self) {
+        self.parents.clear();
     }
 }

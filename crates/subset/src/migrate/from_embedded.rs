@@ -51,7 +51,7 @@ impl FromEmbedded<'_> {
         let mut chunks = steps
             .chunks("read the ids of the parents", walk, &shared.parents)
             .await?;
-        while let Some(chunk) = chunks.next().await? {
+        while let Some(chunk) = chunks.next_chunk().await? {
             self.migrate_chunk(steps, &record, &chunk).await?;
             migrated.parents += chunk.ids.len() as u64;
             migrated.children += chunk.weight;

@@ -1,10 +1,9 @@
 //! Checks that the settings fit the stored documents, before they are verified, repaired or migrated.
 
 use futures::TryStreamExt;
-use mongo_patterns_core::Result;
 use mongo_patterns_core::catalog::{Tally, check_fields};
 use mongo_patterns_core::migration::Steps;
-use mongodb::bson::RawDocumentBuf;
+use mongo_patterns_core::{Result, send};
 
 use super::finding::Problem;
 use crate::query::{options, whole};
@@ -25,10 +24,9 @@ pub(crate) async fn check_repair(shared: &Shared, is_repair: bool) -> Result<()>
     check_fields(&mut Steps::run(), parents, &[("subset", settings.subset.as_str())]).await?;
     check_fields(&mut Steps::run(), children, &settings.fields_of_child()).await?;
     shared.check_indexes().await?;
-    let mut tally = Tally::of(parents.estimated_document_count().await?);
+    let mut tally = Tally::of(send::estimated_count(parents).await?);
     let stale = whole::stale(settings, children.name(), None);
-    let stale = parents.aggregate(stale).with_options(options::scan(None));
-    let mut stale = stale.with_type::<RawDocumentBuf>().await?;
+    let mut stale = send::aggregate_rows(parents, stale, options::scan(None)).await?;
     while stale.try_next().await?.is_some() {
         tally.add(&Problem::Stale)?;
     }

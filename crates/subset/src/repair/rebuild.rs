@@ -63,7 +63,7 @@ pub(crate) async fn rebuild_chunks(
     reporter.begin(steps.read(count).await?.count);
     let walk = Walk::by_number(Document::new(), chunk);
     let mut chunks = steps.chunks("read the ids of the parents", walk, parents).await?;
-    while let Some(chunk) = chunks.next().await? {
+    while let Some(chunk) = chunks.next_chunk().await? {
         let scope = match every {
             true => RebuildScope::AllOf(&chunk.ids),
             false => RebuildScope::StaleOf(&chunk.ids),

@@ -1,6 +1,6 @@
 //! The scan for stale parents, and for children without a parent.
 
-use mongodb::Cursor;
+use mongo_patterns_core::send::Rows;
 
 use super::finding::{Finding, Problem};
 use crate::query::whole;
@@ -19,7 +19,7 @@ pub(crate) struct Scan<'a> {
     is_at_children: bool,
     /// Whether it scans the children after the parents.
     with_children: bool,
-    cursor: Option<Cursor<RawDocumentBuf>>,
+    rows: Option<Rows>,
     reporter: Reporter<'a>,
 }
 
@@ -29,25 +29,25 @@ impl<'a> Scan<'a> {
             shared,
             is_at_children: false,
             with_children: true,
-            cursor: None,
+            rows: None,
             reporter: Reporter::new(on_progress),
         }
     }
 
-    /// Creates a scan of the parents only, over the cursor of [`whole::stale`].
-    pub(crate) fn of_parents(shared: &'a Shared, cursor: Cursor<RawDocumentBuf>) -> Self {
+    /// Creates a scan of the parents only, over the rows of [`whole::stale`].
+    pub(crate) fn of_parents(shared: &'a Shared, rows: Rows) -> Self {
         Self {
             with_children: false,
-            cursor: Some(cursor),
+            rows: Some(rows),
             ..Self::new(shared, None)
         }
     }
 
-    /// Creates a scan of the children only, over the cursor of [`whole::orphans`].
-    pub(crate) fn of_children(shared: &'a Shared, cursor: Cursor<RawDocumentBuf>) -> Self {
+    /// Creates a scan of the children only, over the rows of [`whole::orphans`].
+    pub(crate) fn of_children(shared: &'a Shared, rows: Rows) -> Self {
         Self {
             is_at_children: true,
-            ..Self::of_parents(shared, cursor)
+            ..Self::of_parents(shared, rows)
         }
     }
 
@@ -59,7 +59,7 @@ impl<'a> Scan<'a> {
                     return Ok(None);
                 }
                 self.is_at_children = true;
-                self.cursor = None;
+                self.rows = None;
                 continue;
             };
             if !self.is_at_children {
@@ -80,17 +80,17 @@ impl<'a> Scan<'a> {
     }
 
     async fn row(&mut self) -> Result<Option<RawDocumentBuf>> {
-        let cursor = match &mut self.cursor {
-            Some(cursor) => cursor,
+        let rows = match &mut self.rows {
+            Some(rows) => rows,
             None => {
-                let cursor = self.open().await?;
-                self.cursor.insert(cursor)
+                let rows = self.open().await?;
+                self.rows.insert(rows)
             }
         };
-        Ok(cursor.try_next().await.map_err(CommandError::of_read)?)
+        Ok(rows.try_next().await?)
     }
 
-    async fn open(&mut self) -> Result<Cursor<RawDocumentBuf>> {
+    async fn open(&mut self) -> Result<Rows> {
         let (parents, children) = (&self.shared.parents, &self.shared.children);
         let settings = &self.shared.settings;
         if self.is_at_children {
@@ -99,12 +99,7 @@ impl<'a> Scan<'a> {
         }
         self.shared.check_indexes().await?;
         if self.reporter.is_asked() {
-            self.reporter.begin(
-                parents
-                    .estimated_document_count()
-                    .await
-                    .map_err(CommandError::of_read)?,
-            );
+            self.reporter.begin(send::estimated_count(parents).await?);
             let stale = whole::stale_with_progress(settings, children.name());
             return aggregate(parents, stale, Some(BATCH)).await;
         }
@@ -122,7 +117,7 @@ async fn stale(shared: &Shared, parent: Bson, first_version: Bson) -> Result<Opt
     for _ in 0..MAX_READS {
         let stale = whole::stale(&shared.settings, shared.children.name(), Some(&parent));
         let mut rows = aggregate(&shared.parents, stale, None).await?;
-        let Some(row) = rows.try_next().await.map_err(CommandError::of_read)? else {
+        let Some(row) = rows.try_next().await? else {
             return Ok(None);
         };
         let read = version_of(&row);
@@ -141,7 +136,7 @@ async fn stale(shared: &Shared, parent: Bson, first_version: Bson) -> Result<Opt
 async fn orphans(shared: &Shared, parent: Bson) -> Result<Option<Finding>> {
     let orphans = whole::orphans(&shared.settings, shared.parents.name(), Some(&parent));
     let mut rows = aggregate(&shared.children, orphans, None).await?;
-    let row = rows.try_next().await.map_err(CommandError::of_read)?;
+    let row = rows.try_next().await?;
     Ok(row.map(|row| {
         let children = row.get("children").ok().flatten().and_then(stored_integer);
         let children = children.and_then(|children| children.try_into().ok()).unwrap_or(0);
@@ -169,12 +164,8 @@ async fn aggregate(
     collection: &Collection<RawDocumentBuf>,
     stages: Vec<Document>,
     batch_size: Option<u32>,
-) -> Result<Cursor<RawDocumentBuf>> {
-    let aggregate = collection.aggregate(stages).with_options(options::scan(batch_size));
-    Ok(aggregate
-        .with_type::<RawDocumentBuf>()
-        .await
-        .map_err(CommandError::of_read)?)
+) -> Result<Rows> {
+    Ok(send::aggregate_rows(collection, stages, options::scan(batch_size)).await?)
 }
 
 fn version_of(row: &RawDocument) -> Bson {
