@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use mongodb::bson::serialize_to_vec;
-
 use super::source::{Source, stored_version};
 use crate::prelude::*;
 use crate::settings::DELETED;
@@ -146,7 +144,7 @@ pub(crate) fn is_deleted(copy: &Document) -> bool {
 
 /// Compares by bytes if the values are not equal, because a NaN does not equal itself.
 fn is_same(a: Option<&Bson>, b: Option<&Bson>) -> bool {
-    let bytes = |value: &Bson| serialize_to_vec(&doc! { "": value }).ok();
+    let bytes = |value: &Bson| RawDocumentBuf::try_from(&doc! { "": value }).ok();
     match (a, b) {
         (Some(a), Some(b)) => a == b || bytes(a).is_some_and(|a| Some(a) == bytes(b)),
         (a, b) => a.is_none() && b.is_none(),

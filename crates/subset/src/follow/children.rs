@@ -87,7 +87,9 @@ impl Target for Children {
         match Effect::of(&self.shared.settings, event) {
             Effect::Stale(parents) => {
                 for parent in parents {
-                    let bytes = bson::serialize_to_vec(&doc! { "": &parent }).map_err(mongodb::error::Error::from)?;
+                    let bytes = RawDocumentBuf::try_from(&doc! { "": &parent })
+                        .map_err(CommandError::from)?
+                        .into_bytes();
                     self.parents.insert(bytes, parent);
                 }
                 Ok(follow::Effect::Added)
