@@ -84,6 +84,7 @@ impl Shared {
             entry: self.entry(),
             fields: self.settings.fields_of_revision(),
             family: None,
+            needs_transactions: true,
             has_indexes: None,
         }
     }

@@ -88,6 +88,7 @@ impl Shared {
             entry: self.entry(),
             fields: self.settings.fields_of_overflow(),
             family: None,
+            needs_transactions: true,
             has_indexes: Some(&self.has_indexes),
         }
     }
