@@ -67,7 +67,10 @@ mod tests {
         let router = Topology::of(&doc! { "msg": "isdbgrid" });
         let node = Topology::of(&doc! { "setName": "rs0", "msg": "other" });
         let standalone = Topology::of(&doc! { "isWritablePrimary": true });
-        assert_eq!([router, node, standalone], [Topology::Router, Topology::ReplicaSet, Topology::Standalone]);
+        assert_eq!(
+            [router, node, standalone],
+            [Topology::Router, Topology::ReplicaSet, Topology::Standalone]
+        );
         let error = standalone.check_transactions().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(router.check_transactions().is_ok() && node.check_transactions().is_ok());

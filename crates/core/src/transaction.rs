@@ -226,11 +226,7 @@ pub fn with_stored(error: Error, items: usize, session: Option<&Session<'_>>) ->
 
 fn failed(error: DriverError) -> Error {
     if error::is_transaction_unsupported(&error) {
-        return Error::from_driver(
-            ErrorKind::Unsupported,
-            STANDALONE,
-            error,
-        );
+        return Error::from_driver(ErrorKind::Unsupported, STANDALONE, error);
     }
     error.into()
 }
