@@ -247,7 +247,6 @@ async fn histories(seen: &mut Seen<'_>) {
         &policies.diff(MARKER, 1, 2),
         &policies.prune(MARKER).keep_last(1),
         &policies.migrate_existing(),
-        &policies.write_form(),
         &policies.ensure_indexes(),
         &policies.ensure_sharded().presplit([MARKER]),
         &policies.verify_shard_keys(),
