@@ -228,7 +228,7 @@ async fn histories(seen: &mut Seen<'_>) {
     let token: RevisionToken = page.next.unwrap();
     let diff = policies.diff(MARKER, 1, 2).await.unwrap();
     let mut session = policies.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 22] = [
+    let actions: [&dyn Debug; 21] = [
         &policies.follow(MARKER),
         &policies,
         &token,

@@ -6,7 +6,6 @@ use mongodb::ClientSession;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::error::TRANSIENT_TRANSACTION_ERROR;
 
-use crate::common::support::all;
 use crate::history::support::*;
 
 async fn session(db: &TestDatabase) -> ClientSession {
