@@ -3,7 +3,6 @@
 use std::fmt::Debug;
 
 use futures::{Stream, TryStreamExt};
-use mongo_patterns::history::WriteForm;
 use mongo_patterns::subset::{Consistency, Direction};
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
@@ -54,7 +53,7 @@ async fn ensure_indexes_stores_the_settings_once() {
         outlier::support::books(db).await;
         subset::support::products(db, Consistency::Eventual).await;
         embedded::support::patrons(db).ensure_indexes().await.unwrap();
-        history::support::policies(db, WriteForm::Transaction).await;
+        history::support::policies(db).await;
         reference::support::orders(db).await;
         let entries = entries(db).await;
         let stored: Vec<(Document, Document)> = entries
@@ -144,7 +143,7 @@ async fn settings_that_contradict_the_catalog_are_refused_with_no_effect() {
         let products = subset::support::products(db, Consistency::Eventual).await;
         products.insert(&subset::support::review(1)).await.unwrap();
         embedded::support::patrons(db).ensure_indexes().await.unwrap();
-        let policies = history::support::policies(db, WriteForm::Transaction).await;
+        let policies = history::support::policies(db).await;
         policies.insert(&history::support::policy(1)).await.unwrap();
         let orders = reference::support::orders(db).await;
         reference::support::add_customers(db, 1..=1).await;

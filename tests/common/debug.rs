@@ -228,7 +228,7 @@ async fn histories(seen: &mut Seen<'_>) {
     let token: RevisionToken = page.next.unwrap();
     let diff = policies.diff(MARKER, 1, 2).await.unwrap();
     let mut session = policies.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 22] = [
+    let actions: [&dyn Debug; 21] = [
         &policies.follow(MARKER),
         &policies,
         &token,
@@ -247,7 +247,6 @@ async fn histories(seen: &mut Seen<'_>) {
         &policies.diff(MARKER, 1, 2),
         &policies.prune(MARKER).keep_last(1),
         &policies.migrate_existing(),
-        &policies.write_form(),
         &policies.ensure_indexes(),
         &policies.ensure_sharded().presplit([MARKER]),
         &policies.verify_shard_keys(),

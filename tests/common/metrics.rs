@@ -3,7 +3,6 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use mongo_patterns::history::WriteForm;
 use mongo_patterns::metrics::{METRICS, MetricType};
 use mongo_patterns::subset::Consistency;
 use mongo_patterns_testkit::{self as testkit, FailPoint};
@@ -287,7 +286,7 @@ async fn refreshes_and_changes_of_a_follower_are_counted() {
 #[tokio::test]
 async fn calls_and_changes_of_a_history_are_counted() {
     testkit::run(async |db| {
-        let policies = history::policies(db, WriteForm::Transaction).await;
+        let policies = history::policies(db).await;
         let recorder = DebuggingRecorder::new();
         let fault = FailPoint::on(&["insert"]).times(2).error_code(112).enable(db).await;
         let listening = listen(&recorder);

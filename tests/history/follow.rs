@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::history::{Followed, WriteForm};
+use mongo_patterns::history::Followed;
 use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions, TestDatabase};
 use mongodb::Client;
 use mongodb::bson::{DateTime, Document, doc};
@@ -35,9 +35,7 @@ fn expected(names: &[Option<&str>]) -> Vec<(i64, Option<String>)> {
 #[tokio::test]
 async fn each_write_of_another_program_is_a_revision() {
     testkit::run(async |db| {
-        let Some(policies) = followed(db, WriteForm::Transaction).await else {
-            return;
-        };
+        let policies = followed(db).await;
         policies.insert(&policy(1)).await.unwrap();
         assert_eq!(follow(&policies).await.recorded, 0);
         let of = |id: i32| doc! { "policyId": id };
@@ -113,34 +111,30 @@ async fn each_write_of_another_program_is_a_revision() {
 #[tokio::test]
 async fn writes_of_repositories_have_no_second_revision() {
     testkit::run(async |db| {
-        for form in BOTH {
-            let Some(policies) = followed(db, form).await else {
-                return;
-            };
-            for id in 1..=3 {
-                policies.insert(&policy(id)).await.unwrap();
-                for n in 0..4 {
-                    policies.update(id, push(&n.to_string())).await.unwrap();
-                }
-                policies.replace(id, &policy(id)).await.unwrap();
-                policies.restore(id, 2).await.unwrap();
+        let policies = followed(db).await;
+        for id in 1..=3 {
+            policies.insert(&policy(id)).await.unwrap();
+            for n in 0..4 {
+                policies.update(id, push(&n.to_string())).await.unwrap();
             }
-            policies.delete(1).await.unwrap();
-            policies.insert(&policy(1)).await.unwrap();
-            policies.delete(2).await.unwrap();
-            let before = all(&revisions(db)).await;
-            db.recorder().clear();
-            let followed = follow(&policies).await;
-            assert!(followed.changes >= 24, "{followed:?}");
-            assert_eq!(followed.recorded, 0);
-            assert_eq!(all(&revisions(db)).await, before);
-            let sent = db.recorder().names();
-            assert!(
-                !sent.iter().any(|name| name == "findAndModify" || name == "insert"),
-                "{sent:?}"
-            );
-            assert_recorded(db, &policies, "").await;
+            policies.replace(id, &policy(id)).await.unwrap();
+            policies.restore(id, 2).await.unwrap();
         }
+        policies.delete(1).await.unwrap();
+        policies.insert(&policy(1)).await.unwrap();
+        policies.delete(2).await.unwrap();
+        let before = all(&revisions(db)).await;
+        db.recorder().clear();
+        let followed = follow(&policies).await;
+        assert!(followed.changes >= 24, "{followed:?}");
+        assert_eq!(followed.recorded, 0);
+        assert_eq!(all(&revisions(db)).await, before);
+        let sent = db.recorder().names();
+        assert!(
+            !sent.iter().any(|name| name == "findAndModify" || name == "insert"),
+            "{sent:?}"
+        );
+        assert_recorded(db, &policies, "").await;
     })
     .await;
 }
@@ -149,9 +143,7 @@ async fn writes_of_repositories_have_no_second_revision() {
 #[tokio::test]
 async fn a_transaction_with_writes_of_both_kinds_is_followed() {
     testkit::run(async |db| {
-        let Some(policies) = followed(db, WriteForm::Transaction).await else {
-            return;
-        };
+        let policies = followed(db).await;
         policies.insert(&policy(1)).await.unwrap();
         let mut session = db.database().client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();
@@ -182,9 +174,7 @@ async fn a_transaction_with_writes_of_both_kinds_is_followed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_that_are_faster_than_the_follower_have_each_a_revision() {
     testkit::run(async |db| {
-        let Some(policies) = followed(db, WriteForm::Transaction).await else {
-            return;
-        };
+        let policies = followed(db).await;
         policies.insert(&policy(1)).await.unwrap();
         let (report, mut reached) = watch::channel(Followed::default());
         let follower = tokio::spawn({
@@ -214,9 +204,7 @@ async fn writes_that_are_faster_than_the_follower_have_each_a_revision() {
 #[tokio::test]
 async fn writes_while_the_follower_was_off_have_each_a_revision() {
     testkit::run(async |db| {
-        let Some(policies) = followed(db, WriteForm::Transaction).await else {
-            return;
-        };
+        let policies = followed(db).await;
         for id in 1..=2 {
             policies.insert(&policy(id)).await.unwrap();
         }
@@ -252,19 +240,15 @@ async fn writes_while_the_follower_was_off_have_each_a_revision() {
 #[tokio::test]
 async fn a_write_of_a_repository_includes_an_unrecorded_one() {
     testkit::run(async |db| {
-        for form in BOTH {
-            let Some(policies) = followed(db, form).await else {
-                return;
-            };
-            policies.insert(&policy(1)).await.unwrap();
-            push_plainly(db, 1, "a").await;
-            assert_eq!(policies.update(1, push("b")).await.unwrap().revision, 2);
-            push_plainly(db, 1, "c").await;
-            assert_eq!(follow(&policies).await.recorded, 1);
-            let found: Vec<usize> = copies(db, 1).await.iter().map(|copy| items(copy).len()).collect();
-            assert_eq!(found, [0, 2, 3], "{form:?}");
-            assert_recorded(db, &policies, "").await;
-        }
+        let policies = followed(db).await;
+        policies.insert(&policy(1)).await.unwrap();
+        push_plainly(db, 1, "a").await;
+        assert_eq!(policies.update(1, push("b")).await.unwrap().revision, 2);
+        push_plainly(db, 1, "c").await;
+        assert_eq!(follow(&policies).await.recorded, 1);
+        let found: Vec<usize> = copies(db, 1).await.iter().map(|copy| items(copy).len()).collect();
+        assert_eq!(found, [0, 2, 3]);
+        assert_recorded(db, &policies, "").await;
     })
     .await;
 }
@@ -273,9 +257,7 @@ async fn a_write_of_a_repository_includes_an_unrecorded_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn followers_repositories_and_other_programs_run_concurrently() {
     testkit::run(async |db| {
-        let Some(policies) = followed(db, WriteForm::Transaction).await else {
-            return;
-        };
+        let policies = followed(db).await;
         for id in 1..=4 {
             policies.insert(&policy(id)).await.unwrap();
         }
@@ -294,7 +276,7 @@ async fn followers_repositories_and_other_programs_run_concurrently() {
         let followers: Vec<_> = followers.collect();
         let database = db.plain_client().database(db.database().name());
         let writers = (0..4).map(|writer| {
-            let policies = builder(&database).write_form(BOTH[writer % 2]).build().unwrap();
+            let policies = builder(&database).build().unwrap();
             tokio::spawn(async move {
                 let mut recorded = Vec::new();
                 for n in 0..30 {
@@ -337,9 +319,7 @@ async fn followers_repositories_and_other_programs_run_concurrently() {
 #[tokio::test]
 async fn the_first_follower_repairs_what_was_written_before() {
     testkit::run(async |db| {
-        let Some(policies) = followed(db, WriteForm::Transaction).await else {
-            return;
-        };
+        let policies = followed(db).await;
         for id in 1..=3 {
             policies.insert(&policy(id)).await.unwrap();
         }
@@ -377,14 +357,11 @@ async fn what_cannot_be_followed_is_refused() {
     let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
     let database = Client::with_uri_str(standalone.uri()).await.unwrap().database("test");
     let policies = builder(&database).build().unwrap();
-    policies.ensure_indexes().await.unwrap();
     let error = policies.follow(NAME).enable_pre_images().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
 
     testkit::run(async |db| {
-        let Some(policies) = followed(db, WriteForm::Transaction).await else {
-            return;
-        };
+        let policies = followed(db).await;
         policies.insert(&policy(1)).await.unwrap();
         let others = db.database().collection::<Document>("otherRevisions");
         let plain = db.database().collection::<Document>("currentPolicies");

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_patterns::history::WriteForm;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 use tokio::sync::Semaphore;
@@ -72,9 +71,7 @@ async fn three(policies: &Policies) {
 #[tokio::test]
 async fn a_follower_dropped_at_any_command_is_resumed() {
     testkit::run(async |db| {
-        let Some(policies) = followed(db, WriteForm::Transaction).await else {
-            return;
-        };
+        let policies = followed(db).await;
         three(&policies).await;
         follow(&policies).await;
         for commands in 0.. {
@@ -105,9 +102,7 @@ async fn a_follower_dropped_at_any_command_is_resumed() {
 #[tokio::test]
 async fn a_follower_that_fails_at_any_command_can_be_called_again() {
     testkit::run(async |db| {
-        let Some(policies) = followed(db, WriteForm::Transaction).await else {
-            return;
-        };
+        let policies = followed(db).await;
         three(&policies).await;
         follow(&policies).await;
         let mut failed = 0;
@@ -132,9 +127,7 @@ async fn a_follower_that_fails_at_any_command_can_be_called_again() {
 #[tokio::test]
 async fn a_transient_error_does_not_end_it() {
     testkit::run(async |db| {
-        let Some(policies) = followed(db, WriteForm::Transaction).await else {
-            return;
-        };
+        let policies = followed(db).await;
         three(&policies).await;
         follow(&policies).await;
         let mut round = 0;
@@ -167,9 +160,7 @@ async fn a_transient_error_does_not_end_it() {
 #[tokio::test]
 async fn the_transaction_of_a_killed_process_is_waited_for() {
     testkit::run(async |db| {
-        let Some(policies) = followed(db, WriteForm::Transaction).await else {
-            return;
-        };
+        let policies = followed(db).await;
         three(&policies).await;
         follow(&policies).await;
         push_plainly(db, 1, "a").await;
@@ -192,9 +183,7 @@ async fn the_transaction_of_a_killed_process_is_waited_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_processes_are_resumed() {
     testkit::run(async |db| {
-        let Some(policies) = followed(db, WriteForm::CompareAndSet).await else {
-            return;
-        };
+        let policies = followed(db).await;
         three(&policies).await;
         // Some writes of both for each printed line, so that a slow process does not meet thousands.
         let allowed = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
@@ -213,7 +202,7 @@ async fn killed_processes_are_resumed() {
         });
         let own = tokio::spawn({
             let database = db.plain_client().database(db.database().name());
-            let policies = builder(&database).write_form(WriteForm::CompareAndSet).build().unwrap();
+            let policies = builder(&database).build().unwrap();
             let allowed = Arc::clone(&allowed[1]);
             async move {
                 let mut written = 0;

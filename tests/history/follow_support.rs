@@ -1,26 +1,17 @@
 //! Shared by the tests of the follower: a program that writes policies without the repository.
 
-use mongo_patterns::ErrorKind;
-use mongo_patterns::history::{Followed, WriteForm};
+use mongo_patterns::history::Followed;
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Document, doc};
 
-use crate::common::support::{all, at_least};
+use crate::common::support::all;
 use crate::history::support::*;
 
 pub const NAME: &str = "policies";
 
-/// Returns a repository whose follower has begun, with a clear recorder. `None` if the server cannot be followed.
-pub async fn followed(db: &TestDatabase, form: WriteForm) -> Option<Policies> {
-    let policies = policies(db, form).await;
-    if !at_least(db, 6) {
-        let error = policies.follow(NAME).run_until_current().await.unwrap_err();
-        assert_eq!(
-            (error.kind(), error.operation()),
-            (ErrorKind::Unsupported, Some("follow"))
-        );
-        return None;
-    }
+/// Returns a repository whose follower has begun, with a clear recorder.
+pub async fn followed(db: &TestDatabase) -> Policies {
+    let policies = policies(db).await;
     let begun = policies
         .follow(NAME)
         .enable_pre_images()
@@ -29,7 +20,7 @@ pub async fn followed(db: &TestDatabase, form: WriteForm) -> Option<Policies> {
         .unwrap();
     assert_eq!(begun.recorded, 0);
     db.recorder().clear();
-    Some(policies)
+    policies
 }
 
 /// Follows until it is current.

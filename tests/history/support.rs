@@ -1,17 +1,14 @@
 //! Shared code of the tests of the history pattern: the manual's insurance policies.
 
 use futures::TryStreamExt;
-use mongo_patterns::history::{Finding, HistoryRepository, HistoryRepositoryBuilder, Revision, WriteForm};
+use mongo_patterns::history::{Finding, HistoryRepository, HistoryRepositoryBuilder, Revision};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::{Collection, Database};
 
-use crate::common::support::{at_least, on_shards, until_seen};
+use crate::common::support::on_shards;
 
 pub type Policies = HistoryRepository<Document>;
-
-/// Both write forms, which every promise holds for.
-pub const BOTH: [WriteForm; 2] = [WriteForm::Transaction, WriteForm::CompareAndSet];
 
 pub fn builder(database: &Database) -> HistoryRepositoryBuilder<Document> {
     let [current, revisions] = ["currentPolicies", "policyRevisions"].map(|name| database.collection::<Document>(name));
@@ -22,8 +19,8 @@ pub fn builder(database: &Database) -> HistoryRepositoryBuilder<Document> {
 }
 
 /// Returns a repository over empty collections with its indexes, and a clear recorder.
-pub async fn policies(db: &TestDatabase, form: WriteForm) -> Policies {
-    ready(db, builder(db.database()).write_form(form)).await
+pub async fn policies(db: &TestDatabase) -> Policies {
+    ready(db, builder(db.database())).await
 }
 
 pub async fn ready(db: &TestDatabase, builder: HistoryRepositoryBuilder<Document>) -> Policies {
@@ -32,9 +29,6 @@ pub async fn ready(db: &TestDatabase, builder: HistoryRepositoryBuilder<Document
     policies.ensure_indexes().replace_settings().await.unwrap();
     current(db).delete_many(doc! {}).await.unwrap();
     revisions(db).delete_many(doc! {}).await.unwrap();
-    if !at_least(db, 5) {
-        until_seen(db, &["currentPolicies", "policyRevisions"]).await;
-    }
     db.recorder().clear();
     policies
 }

@@ -3,10 +3,10 @@
 use futures::future::join_all;
 use mongo_patterns::outlier::{BatchingWriter, Pushed};
 use mongo_patterns::{ErrorKind, Result};
-use mongo_patterns_testkit::{self as testkit, CommandRecorder, FailPoint, Mongod, MongodOptions};
+use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, doc};
-use mongodb::options::{ClientOptions, IndexOptions};
+use mongodb::options::IndexOptions;
 
 use crate::common::support::{all, end_transactions};
 use crate::outlier::support::*;
@@ -220,53 +220,4 @@ async fn violations_of_lists(db: &testkit::TestDatabase) -> usize {
         stored > 10 || document.get_i32("count").ok() != i32::try_from(stored).ok()
     };
     over + all(&extra_sales(db)).await.iter().filter(wrong).count()
-}
-
-/// A standalone sets the flag again after it has opened overflow documents. If that fails, the elements are stored.
-#[tokio::test]
-async fn on_a_standalone_an_element_is_stored_although_the_flag_was_not_set_again() {
-    let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
-    let mut options = ClientOptions::parse(standalone.uri()).await.unwrap();
-    options.app_name = Some("batches".to_owned());
-    let recorder = CommandRecorder::new();
-    recorder.attach(&mut options);
-    let database = mongodb::Client::with_options(options).unwrap().database("test");
-    let books: Books = builder_in(&database)
-        .threshold(5)
-        .max_extras_elements(10)
-        .build()
-        .unwrap();
-    books.ensure_indexes().await.unwrap();
-    books.insert(&book(2, 0)).await.unwrap();
-    let writer = books.batching_writer();
-    for result in push_all(&writer, &users(0..3)).await {
-        assert_eq!(result.unwrap(), Pushed::Inline);
-    }
-    let admin = mongodb::Client::with_uri_str(standalone.uri())
-        .await
-        .unwrap()
-        .database("admin");
-    let data = doc! { "failCommands": ["update"], "errorCode": 96, "appName": "batches" };
-    let fault = doc! { "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": data };
-    admin.run_command(fault).await.unwrap();
-    recorder.clear();
-    let results = push_all(&writer, &users(3..30)).await;
-    assert!(
-        recorder.names().contains(&"update".to_owned()),
-        "{:?}",
-        recorder.names()
-    );
-    for (n, result) in (3..).zip(results) {
-        match n {
-            0..5 => assert_eq!(result.unwrap(), Pushed::Inline),
-            _ => assert_eq!(result.unwrap_err().stored_count(), Some(1)),
-        }
-    }
-    let read = books.get_full(2).await.unwrap().unwrap().customers_purchased;
-    assert_eq!(read, users(0..30));
-    for result in push_all(&writer, &users(30..60)).await {
-        assert_eq!(result.unwrap(), Pushed::Overflow);
-    }
-    let read = books.get_full(2).await.unwrap().unwrap().customers_purchased;
-    assert_eq!(read, users(0..60));
 }

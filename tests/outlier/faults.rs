@@ -2,7 +2,7 @@
 
 use mongo_patterns::Error;
 use mongo_patterns::outlier::Pushed;
-use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::doc;
 
 use crate::common::support::{all, end_transactions};
@@ -170,67 +170,6 @@ async fn fail_at_each_command(cases: impl Iterator<Item = ((Operation, usize), b
     })
     .await;
     failed
-}
-
-#[tokio::test]
-async fn on_a_standalone_all_but_an_atomic_insert_works() {
-    let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
-    let client = mongodb::Client::with_uri_str(standalone.uri()).await.unwrap();
-    let database = client.database("test");
-    let books: Books = builder_in(&database)
-        .threshold(5)
-        .max_extras_elements(10)
-        .build()
-        .unwrap();
-    books.ensure_indexes().await.unwrap();
-    books.insert(&book(1, 37)).await.unwrap();
-    for user in users(37..60) {
-        books.push(1, &user).await.unwrap();
-    }
-    books.push_many(1, &users(60..100)).await.unwrap();
-    assert_eq!(
-        books.get_full(1).await.unwrap().unwrap().customers_purchased,
-        users(0..100)
-    );
-    let error = books.insert(&book(1, 37)).await.unwrap_err();
-    assert_eq!(error.kind(), mongo_patterns::ErrorKind::AlreadyExists);
-    assert!(books.remove(1, &"user99".to_owned()).await.unwrap().found);
-    assert_eq!(books.count(1).await.unwrap().total(), 99);
-    let deleted = books.delete(1).await.unwrap();
-    assert!(deleted.found && deleted.overflow_documents == 10);
-}
-
-/// A push waits for the lock that an insert of the same process has closed, and has what the insert would wait for.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_a_standalone_long_documents_are_inserted_while_others_are_pushed_to() {
-    let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
-    let client = mongodb::Client::with_uri_str(standalone.uri()).await.unwrap();
-    let database = client.database("test");
-    let books: Books = builder_in(&database)
-        .threshold(2)
-        .max_extras_elements(3)
-        .build()
-        .unwrap();
-    books.ensure_indexes().await.unwrap();
-    for id in 0..50 {
-        books.insert(&book(id, 2)).await.unwrap();
-    }
-    let pushes = (0..50).map(|id| {
-        let books = books.clone();
-        tokio::spawn(async move { books.push(id, &"more".to_owned()).await.map(drop) })
-    });
-    // Locks are chosen by the ids: these share some with those above.
-    let inserts = (50..100).map(|id| {
-        let books = books.clone();
-        tokio::spawn(async move { books.insert(&book(id, 4)).await.map(drop) })
-    });
-    // An insert needs a moment to see that there are no transactions.
-    let all: Vec<_> = pushes.zip(inserts).flat_map(|(push, insert)| [insert, push]).collect();
-    let all = futures::future::try_join_all(all);
-    let ended = tokio::time::timeout(std::time::Duration::from_secs(30), all).await;
-    let ended = ended.expect("they wait for each other");
-    assert!(ended.unwrap().into_iter().all(|outcome| outcome.is_ok()));
-    assert_eq!(findings(&books).await, []);
 }
 
 /// When the answer is lost, the driver sends the command again, and the server answers with the whole document as it was,

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::{Problem, Pushed};
-use mongo_patterns_testkit::{self as testkit, CommandRecorder, FailPoint, TestDatabase};
-use mongodb::Client;
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
-use mongodb::options::ClientOptions;
 
 use crate::common::support::all;
 use crate::outlier::support::*;
@@ -252,36 +250,4 @@ async fn a_push_in_a_session_without_a_transaction_opens_overflow_documents_in_o
         assert_eq!(violations(db, 5, 4).await, [""; 0]);
     })
     .await;
-}
-
-/// There, a delete that was interrupted leaves overflow documents.
-#[tokio::test]
-async fn on_a_standalone_every_push_begins_with_the_main_document() {
-    let standalone = testkit::Mongod::start(testkit::MongodOptions::new().standalone())
-        .await
-        .unwrap();
-    let mut options = ClientOptions::parse(standalone.uri()).await.unwrap();
-    let recorder = CommandRecorder::new();
-    recorder.attach(&mut options);
-    let database = Client::with_options(options).unwrap().database("test");
-    let sales = database.collection::<Document>("sales");
-    let books: Books = builder_in(&database)
-        .threshold(5)
-        .max_extras_elements(4)
-        .build()
-        .unwrap();
-    books.ensure_indexes().await.unwrap();
-    books.insert(&book(1, 6)).await.unwrap();
-    for user in users(6..8) {
-        recorder.clear();
-        assert_eq!(books.push(1, &user).await.unwrap(), Pushed::Overflow);
-        assert_eq!(recorder.names(), ["findAndModify", "findAndModify"]);
-    }
-    sales.delete_one(doc! { "_id": 1 }).await.unwrap();
-    let error = books.push(1, "user08").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotFound, "{error:?}");
-    recorder.clear();
-    let deleted = books.delete(1).await.unwrap();
-    assert_eq!((deleted.found, deleted.overflow_documents), (false, 1));
-    assert_eq!(recorder.names(), ["findAndModify", "delete"]);
 }

@@ -13,7 +13,6 @@ pub(crate) mod migrate_existing;
 pub(crate) mod migration_skipped;
 pub(crate) mod mixed;
 pub(crate) mod model;
-pub(crate) mod naive;
 pub(crate) mod push;
 pub(crate) mod reads;
 pub(crate) mod rebalance;

@@ -4,7 +4,7 @@ use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::{FoundIn, Problem, Repaired, Unrepaired};
 use mongo_patterns_testkit as testkit;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, Document};
 
 use crate::common::support::all;
 use crate::outlier::damage::*;
@@ -270,97 +270,6 @@ async fn what_cannot_be_is_an_error() {
         assert_eq!(db.recorder().round_trips(), 0);
     })
     .await;
-}
-
-#[tokio::test]
-async fn on_a_standalone_single_commands_repair_what_they_can() {
-    let standalone = testkit::Mongod::start(testkit::MongodOptions::new().standalone())
-        .await
-        .unwrap();
-    let database = mongodb::Client::with_uri_str(standalone.uri())
-        .await
-        .unwrap()
-        .database("test");
-    let (main, extras) = (
-        database.collection::<Document>("sales"),
-        database.collection::<Document>("extra_sales"),
-    );
-    let books: Books = builder_in(&database)
-        .threshold(5)
-        .max_extras_elements(10)
-        .build()
-        .unwrap();
-    for damage in kinds() {
-        main.delete_many(doc! {}).await.unwrap();
-        extras.delete_many(doc! {}).await.unwrap();
-        if !damage.main.is_empty() {
-            main.insert_many(&damage.main).await.unwrap();
-        }
-        if !damage.extras.is_empty() {
-            extras.insert_many(&damage.extras).await.unwrap();
-        }
-        let repaired = repair(&books).await;
-        assert_eq!(repaired.len(), 1);
-        assert_eq!(problems(&repaired[0].findings), damage.problems);
-        let left = findings(&books).await;
-        let is_step = |problem: &Problem| {
-            matches!(
-                problem,
-                Problem::FlagNotBoolean
-                    | Problem::ArrayNull
-                    | Problem::FlagWithoutOverflow
-                    | Problem::OverflowWithoutFlag { .. }
-                    | Problem::Count { .. }
-            )
-        };
-        assert!(!left.iter().any(|finding| is_step(&finding.problem)), "{left:?}");
-        assert_eq!(
-            left.is_empty(),
-            repaired[0].unrepaired.is_none(),
-            "{left:?} {repaired:?}"
-        );
-        match &damage.mended {
-            // all elements are read, in order, whatever is left
-            Some(elements) => {
-                assert!(matches!(
-                    repaired[0].unrepaired,
-                    None | Some(Unrepaired::NeedsTransaction)
-                ));
-                let mut read = books.get_full(2).await.unwrap().unwrap().customers_purchased;
-                read.sort_unstable();
-                let mut elements = elements.clone();
-                elements.sort_unstable();
-                assert_eq!(read, elements);
-            }
-            None => assert!(matches!(
-                repaired[0].unrepaired,
-                Some(Unrepaired::Orphaned | Unrepaired::ArrayNotArray | Unrepaired::ElementsNotArray)
-            )),
-        }
-    }
-    main.delete_many(doc! {}).await.unwrap();
-    extras.delete_many(doc! {}).await.unwrap();
-    main.insert_one(flagged(14, 0..5)).await.unwrap();
-    extras
-        .insert_many([extra(2, 0, 0..3), extra(14, 0, 5..8)])
-        .await
-        .unwrap();
-    let deleted: Vec<_> = books.repair().delete_orphans().stream().try_collect().await.unwrap();
-    assert_eq!((deleted.len(), deleted[0].removed, deleted[0].unrepaired), (1, 1, None));
-    assert_eq!(all(&extras).await, [extra(14, 0, 5..8)]);
-    assert_eq!(findings(&books).await, []);
-
-    main.insert_one(main_of(1, 0..9)).await.unwrap();
-    for error in [
-        books.rebalance(1).await.unwrap_err(),
-        books.migrate_existing().await.unwrap_err(),
-    ] {
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-    }
-    assert_eq!(main.find_one(doc! { "_id": 1 }).await.unwrap(), Some(main_of(1, 0..9)));
-    // an element that is not there
-    books.ensure_indexes().await.unwrap();
-    assert!(!books.remove(14, &"nobody".to_owned()).await.unwrap().found);
 }
 
 #[tokio::test]

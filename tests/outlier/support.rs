@@ -9,7 +9,7 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Collection, Database};
 use serde::{Deserialize, Serialize};
 
-use crate::common::support::{all, at_least, on_shards, until_seen};
+use crate::common::support::{all, on_shards};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Book {
@@ -42,20 +42,6 @@ pub async fn ready<D, E>(db: &TestDatabase, builder: OutlierRepositoryBuilder<D,
     let books = builder.build().unwrap();
     on_shards(db, books.ensure_sharded()).await;
     books.ensure_indexes().replace_settings().await.unwrap();
-    if !at_least(db, 5) {
-        // The main documents have no index of ours, so their collection may not be there yet.
-        let plain = db.plain_client().database(db.database().name());
-        if plain
-            .list_collection_names()
-            .await
-            .unwrap()
-            .iter()
-            .all(|name| name != "sales")
-        {
-            plain.create_collection("sales").await.unwrap();
-        }
-        until_seen(db, &["sales", "extra_sales"]).await;
-    }
     db.recorder().clear();
     books
 }

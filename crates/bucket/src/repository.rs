@@ -80,6 +80,7 @@ impl Shared {
             entry: self.entry(),
             fields: self.settings.fields(),
             family: self.settings.index_family(),
+            needs_transactions: false,
             has_indexes: None,
         }
     }

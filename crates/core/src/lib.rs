@@ -67,6 +67,8 @@ pub mod sharding;
 pub mod size;
 #[doc(hidden)] // reads of stored documents
 pub mod stored;
+#[doc(hidden)] // a standalone, a replica set, or a sharded cluster
+pub mod topology;
 #[doc(hidden)] // transactions of our own
 pub mod transaction;
 #[doc(hidden)] // update operators of one element

@@ -129,21 +129,6 @@ commands! {
     Read count_documents(filter: Document), CountOptions => u64;
 }
 
-/// Updates one document as [`find_one_and_update`] does. Returns also whether the deployment has transactions: only
-/// those reply with the time of the operation, which the driver keeps in a session.
-pub async fn find_one_and_update_and_detect(
-    collection: &Raw,
-    filter: Document,
-    update: impl Into<UpdateModifications>,
-    options: FindOneAndUpdateOptions,
-) -> Result<(Option<RawDocumentBuf>, bool)> {
-    let failed = |error| CommandError::new(error, Command::WriteOne);
-    let mut session = collection.client().start_session().await.map_err(failed)?;
-    let update = collection.find_one_and_update(filter, update).with_options(options);
-    let before = update.session(&mut session).await.map_err(failed)?;
-    Ok((before, session.operation_time().is_some()))
-}
-
 /// Returns the selection criteria of a read that decides about a write: the primary.
 pub fn primary() -> SelectionCriteria {
     SelectionCriteria::ReadPreference(ReadPreference::Primary)

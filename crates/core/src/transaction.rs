@@ -21,6 +21,7 @@ use crate::migration::{Step, Steps};
 use crate::retry::{Attempts, RetryPolicy};
 use crate::send::primary;
 use crate::session::Session;
+use crate::topology::STANDALONE;
 
 const MAX_TIME_EXPIRED: i32 = 50;
 /// A lock timeout, a write conflict, a snapshot that is too old, or a transaction that the server has aborted. On a
@@ -263,18 +264,9 @@ pub fn with_stored(error: Error, items: usize, session: Option<&Session<'_>>) ->
     }
 }
 
-/// Returns whether a call failed because the deployment has no transactions.
-pub fn is_unsupported(error: &Error) -> bool {
-    error.kind() == ErrorKind::Unsupported && error.as_driver_error().is_some_and(error::is_transaction_unsupported)
-}
-
 fn failed(error: DriverError) -> Error {
     if error::is_transaction_unsupported(&error) {
-        return Error::from_driver(
-            ErrorKind::Unsupported,
-            "the call needs a transaction, which a standalone server does not support, nothing was changed: convert it to a replica set, which can have one node",
-            error,
-        );
+        return Error::from_driver(ErrorKind::Unsupported, STANDALONE, error);
     }
     error.into()
 }

@@ -56,6 +56,7 @@ impl Shared {
             entry: self.entry(),
             fields: Vec::new(),
             family: None,
+            needs_transactions: false,
             has_indexes: None,
         }
     }

@@ -19,7 +19,6 @@ mod revisions;
 mod sharding;
 mod update;
 mod verify;
-mod write_form;
 
 pub use as_of::AsOf;
 pub use at::At;
@@ -38,7 +37,6 @@ pub use restore::Restore;
 pub use revisions::{RevisionStream, Revisions};
 pub use update::Update;
 pub use verify::{FindingStream, Verify};
-pub use write_form::FindWriteForm;
 
 /// The names that most actions use.
 mod prelude {

@@ -2,10 +2,8 @@
 
 use mongo_patterns_core::settings::{check_acknowledged, configuration, required};
 
-use crate::form::document::MARK;
 use crate::prelude::*;
 use crate::repository::HistoryRepository;
-use crate::settings::WriteForm;
 
 impl<D> HistoryRepository<D> {
     /// Returns a builder of a repository over a collection of current documents and a collection of their revisions.
@@ -18,7 +16,7 @@ impl<D> HistoryRepository<D> {
     ///
     /// ```no_run
     /// # use mongo_patterns_core::RetryPolicy;
-    /// # use mongo_patterns_history::{HistoryRepository, WriteForm};
+    /// # use mongo_patterns_history::HistoryRepository;
     /// # use mongodb::{Database, bson::Document};
     /// # use std::time::Duration;
     /// # struct Policy;
@@ -32,7 +30,6 @@ impl<D> HistoryRepository<D> {
     ///     .time_field("dateSet")
     ///     .deleted_field("deleted")
     ///     .change_fields(["changedBy", "reason"])
-    ///     .write_form(WriteForm::Transaction)
     ///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
     ///     .build()?;
     /// # Ok(())
@@ -68,7 +65,6 @@ struct Chosen {
     time: Option<String>,
     deleted: Option<String>,
     change: Vec<String>,
-    form: Option<WriteForm>,
     retry: RetryPolicy,
 }
 
@@ -103,10 +99,6 @@ mongo_patterns_core::setters! {
     /// those that the call does not give. Documents and updates of yours have no effect on them.
     change_fields(names: impl IntoIterator<Item = impl Into<String>>) => chosen.change = names.into_iter().map(Into::into).collect();
 
-    /// Sets how writes store revisions. By default [`Transaction`](WriteForm::Transaction), and on a standalone
-    /// [`CompareAndSet`](WriteForm::CompareAndSet).
-    write_form(form: WriteForm) => chosen.form = Some(form);
-
     /// Sets how writes retry after conflicts with other writers.
     retry(policy: RetryPolicy) => chosen.retry = policy;
 }
@@ -128,7 +120,6 @@ impl<D> HistoryRepositoryBuilder<D> {
             time,
             deleted,
             change,
-            form,
             retry,
         } = self.chosen;
         let named = |name: Option<String>, default: &str| FieldName::new(name.unwrap_or_else(|| default.to_owned()));
@@ -148,11 +139,6 @@ impl<D> HistoryRepositoryBuilder<D> {
         if change.iter().any(|field| field.as_str() == "_id") {
             return Err(configuration("`_id` cannot describe a change: use another field"));
         }
-        if all.iter().any(|field| field.as_str() == MARK) {
-            return Err(configuration(format!(
-                "the field `{MARK}` is reserved: use another name"
-            )));
-        }
         if self.current.namespace() == self.revisions.namespace() {
             return Err(configuration(
                 "the current documents and the revisions are in one collection: use two collections",
@@ -165,7 +151,7 @@ impl<D> HistoryRepositoryBuilder<D> {
         }
         check_acknowledged(&self.current)?;
         check_acknowledged(&self.revisions)?;
-        let settings = Settings::new(fields, change, form, retry);
+        let settings = Settings::new(fields, change, retry);
         Ok(HistoryRepository::new(self.current, self.revisions, settings))
     }
 }

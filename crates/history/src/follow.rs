@@ -19,10 +19,6 @@
 //! A repository has stored a revision with its result, another follower has stored it, or this one did before it was
 //! stopped. The current document is compared with the newest revision, and stored as the next one if it differs. So a change that is
 //! processed twice has no second revision.
-//!
-//! ## Why does a follower leave a marked document alone?
-//!
-//! Its writer is about to store the copy. The removal of the mark is the next change of the document.
 
 pub(crate) mod documents;
 pub(crate) mod event;

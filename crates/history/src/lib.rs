@@ -66,16 +66,10 @@
 //! # How it works
 //!
 //! A write changes the current document by one `findAndModify`, which increments the revision and returns the new document,
-//! and inserts a copy of it into the revisions. The current revision is in both collections, as in the manual.
+//! and inserts a copy of it into the revisions, in one transaction. The current revision is in both collections, as in the
+//! manual. Writes of one process to one document wait for each other, so that they do not conflict.
 //!
-//! - [`WriteForm::Transaction`], the default on a replica set or a sharded cluster: both are one transaction. Writes of one
-//!   process to one document wait for each other, so that they do not conflict.
-//! - [`WriteForm::CompareAndSet`], the default on a standalone: the change marks the current document (the field
-//!   `mongo_patterns_unrecorded`), the copy is inserted, and the mark is removed. A marked document gets no further change
-//!   before its copy is stored. If the process dies in between, the next writer or [`repair`](HistoryRepository::repair)
-//!   stores the copy, and reads take the newest revision from the current document.
-//!
-//! Clients with either form can write to the same collections concurrently.
+//! Transactions need a replica set, for which one node is enough, or a sharded cluster.
 //!
 //! A deletion is a revision too, with the id, the number, the time and `deleted: true`. A later insert of the same id
 //! continues with the next number.
@@ -123,20 +117,19 @@
 //!
 //! Each round trip of a write examines at most one document, however long the history is.
 //!
-//! | call | round trips in a transaction | without | documents examined |
-//! |---|---|---|---|
-//! | [`insert`](HistoryRepository::insert) | 4 | 5 | 1 each |
-//! | [`update`](HistoryRepository::update), [`replace`](HistoryRepository::replace) | 3; 4 for operators on a sharded cluster | 3 | 1 each |
-//! | [`delete`](HistoryRepository::delete) | 4 | 3 | 1 each |
-//! | [`restore`](HistoryRepository::restore) | 4 | 4 | 1 each |
-//! | [`get`](HistoryRepository::get), [`at`](HistoryRepository::at) | 1 | 1 | 1 |
-//! | [`as_of`](HistoryRepository::as_of) | 1 for the current revision, otherwise 2 | the same | 1 each |
-//! | [`revisions`](HistoryRepository::revisions) | 1 a page, and 1 for the newest revision | the same | those of the page, and at most 2 more |
-//! | [`diff`](HistoryRepository::diff) | 2 | 2 | 1 each |
-//! | [`prune`](HistoryRepository::prune) | 2 | 2 | those it deletes, and 1 more |
-//! | [`verify`](HistoryRepository::verify), [`repair`](HistoryRepository::repair) | | 2 scans, and 1 for each 100 documents | all |
-//! | [`migrate_existing`](HistoryRepository::migrate_existing) | | about 12, and 1 for each number that is stored twice | all, several times |
-//! | [`ensure_indexes`](HistoryRepository::ensure_indexes) | | 4, or 8 the first time | all, to create |
+//! | call | round trips | documents examined |
+//! |---|---|---|
+//! | [`insert`](HistoryRepository::insert) | 4 | 1 each |
+//! | [`update`](HistoryRepository::update), [`replace`](HistoryRepository::replace) | 3; 4 for operators on a sharded cluster | 1 each |
+//! | [`delete`](HistoryRepository::delete) | 4 | 1 each |
+//! | [`restore`](HistoryRepository::restore) | 4 | 1 each |
+//! | [`get`](HistoryRepository::get), [`at`](HistoryRepository::at), [`as_of`](HistoryRepository::as_of) | 1 | 1 |
+//! | [`revisions`](HistoryRepository::revisions) | 1 a page | those of the page, and 1 more |
+//! | [`diff`](HistoryRepository::diff) | 2 | 1 each |
+//! | [`prune`](HistoryRepository::prune) | 2 | those it deletes, and 1 more |
+//! | [`verify`](HistoryRepository::verify), [`repair`](HistoryRepository::repair) | 2 scans, and 1 for each 100 documents | all |
+//! | [`migrate_existing`](HistoryRepository::migrate_existing) | about 13, and 1 for each number that is stored twice | all, several times |
+//! | [`ensure_indexes`](HistoryRepository::ensure_indexes) | 5, or 9 the first time | all, to create |
 //!
 //! The first write of a repository has three more round trips, which check the indexes and detect the deployment.
 //!
@@ -148,8 +141,7 @@
 //!
 //! # Sessions and transactions
 //!
-//! Pass the session of a transaction to each call. For either [`WriteForm`], document and revision are then written in that
-//! transaction. `?` works in the driver's callback, which runs again when writers conflict:
+//! Pass the session of a transaction to each call. Document and revision are then written in that transaction. `?` works in the driver's callback, which runs again when writers conflict:
 //!
 //! ```no_run
 //! # use mongo_patterns_history::HistoryRepository;
@@ -204,4 +196,3 @@ pub use mongo_patterns_core::Progress;
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::HistoryRepository;
 pub use results::{Deleted, Diff, FieldChange, Followed, MigratedExisting, Pruned, Recorded, Revision, RevisionPage};
-pub use settings::WriteForm;

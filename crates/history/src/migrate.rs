@@ -29,6 +29,7 @@ pub(crate) async fn existing(
         settings,
         ..
     } = shared;
+    shared.ensure().check_deployment(steps).await?;
     shared.entry().check(steps).await?;
     inspect(shared, steps).await?;
     if let Some(array) = embedded {

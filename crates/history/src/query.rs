@@ -6,12 +6,8 @@ pub(crate) mod migrate;
 pub(crate) mod options;
 pub(crate) mod scan;
 
-use crate::form::document::{Head, MARK, Mark};
+use crate::form::document::Head;
 use crate::prelude::*;
-
-pub(crate) fn hello() -> Document {
-    doc! { "hello": 1 }
-}
 
 /// Matches a current document, or all revisions of a document. By `$eq`, because an id may be a document with operators.
 pub(crate) fn of_id(settings: &Settings, id: &Bson) -> Document {
@@ -49,24 +45,10 @@ pub(crate) fn beyond(settings: &Settings, id: &Bson, revision: Option<u64>, newe
     filter
 }
 
-/// Matches the current document while it has a mark.
-pub(crate) fn marked(settings: &Settings, id: &Bson, mark: Mark) -> Document {
-    let mut filter = of_id(settings, id);
-    filter.insert(format!("{MARK}.copy"), mark.copy);
-    filter
-}
-
 /// Matches the current document while it is at a revision.
 pub(crate) fn at(settings: &Settings, id: &Bson, head: Head) -> Document {
     let mut filter = revision(settings, id, head.revision);
     filter.insert(settings.time.as_str(), head.time);
-    filter
-}
-
-/// Matches the copy that a change has stored.
-pub(crate) fn copy(settings: &Settings, id: &Bson, mark: Mark) -> Document {
-    let mut filter = doc! { "_id": mark.copy };
-    filter.extend(of_id(settings, id));
     filter
 }
 

@@ -1,21 +1,15 @@
 //! Reads of current documents and of revisions.
 //!
-//! # Design
-//!
-//! ## Why does a read of the history also read the current document?
-//!
-//! A process without transactions can die between the change of a current document and its copy. Then the current document
-//! is the only one with the newest revision. A copy is never newer than its current document, and a document gets its next
-//! revision only after it has its copy. So if the current document is read first, the revisions that are read
-//! afterwards have all earlier ones.
-
-pub(crate) mod page;
+//! The transaction of a write stores the current document together with its copy, so reads of the history read only the
+//! copies.
 
 use mongodb::options::{FindOneOptions, Hint};
 
-use crate::form::document::Head;
+use crate::form::document::{decode_revision, invalid_argument};
+use crate::form::token::RevisionToken;
 use crate::query::options::Reader;
 use crate::repository::prelude::*;
+use crate::results::RevisionPage;
 
 /// Names a missing index in the error of a command. Omits the driver's error, which would replace this one in the driver's
 /// `and_run2`.
@@ -53,8 +47,8 @@ async fn find_in_revisions(
     found.map_err(|error| hinted(error, &index))
 }
 
-/// Reads a copy.
-pub(crate) async fn find_copy(
+/// Reads a revision.
+pub(crate) async fn find_revision(
     shared: &Shared,
     id: &Bson,
     revision: u64,
@@ -66,7 +60,7 @@ pub(crate) async fn find_copy(
     find_in_revisions(shared, filter, options::find_revision(settings, reader), session).await
 }
 
-/// Reads what names the newest copy.
+/// Reads what names the newest revision.
 pub(crate) async fn find_newest(
     shared: &Shared,
     id: &Bson,
@@ -77,60 +71,8 @@ pub(crate) async fn find_newest(
     find_in_revisions(shared, query::of_id(settings, id), options, session).await
 }
 
-/// Reads what names the first copy after a revision.
-pub(crate) async fn find_next(
-    shared: &Shared,
-    id: &Bson,
-    revision: u64,
-    session: Option<&mut Session<'_>>,
-) -> Result<Option<RawDocumentBuf>> {
-    let settings = &shared.settings;
-    let filter = query::beyond(settings, id, Some(revision), false);
-    find_in_revisions(shared, filter, options::find_next(settings), session).await
-}
-
-/// Reads a revision: its copy, or the current document.
-pub(crate) async fn find_revision(
-    shared: &Shared,
-    id: &Bson,
-    revision: u64,
-    reader: Reader,
-    mut session: Option<&mut Session<'_>>,
-) -> Result<Option<RawDocumentBuf>> {
-    if let Some(copy) = find_copy(shared, id, revision, reader, session.as_deref_mut()).await? {
-        return Ok(Some(copy));
-    }
-    let Some(current) = find_current(shared, id, reader, session.as_deref_mut()).await? else {
-        return Ok(None);
-    };
-    match Head::of(&shared.settings, &current) {
-        Some(head) if head.revision == revision => Ok(Some(current)),
-        // Its copy was stored between the two reads, or it was pruned.
-        Some(head) if head.revision > revision => find_copy(shared, id, revision, reader, session).await,
-        _ => Ok(None),
-    }
-}
-
 /// Reads the revision that a document had at a time.
 pub(crate) async fn find_as_of(
-    shared: &Shared,
-    id: &Bson,
-    time: DateTime,
-    mut session: Option<&mut Session<'_>>,
-) -> Result<Option<RawDocumentBuf>> {
-    let settings = &shared.settings;
-    let reader = Reader::Caller;
-    let current = find_current(shared, id, reader, session.as_deref_mut()).await?;
-    if let Some(current) = current
-        && Head::of(settings, &current).is_some_and(|head| head.time <= time)
-    {
-        return Ok(Some(current));
-    }
-    find_copy_as_of(shared, id, time, reader, session).await
-}
-
-/// Reads the newest copy up to a time.
-pub(crate) async fn find_copy_as_of(
     shared: &Shared,
     id: &Bson,
     time: DateTime,
@@ -140,4 +82,42 @@ pub(crate) async fn find_copy_as_of(
     let settings = &shared.settings;
     let options = options::find_as_of(settings, reader);
     find_in_revisions(shared, query::until(settings, id, time), options, session).await
+}
+
+/// A page to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page {
+    pub(crate) limit: u32,
+    pub(crate) newest_first: bool,
+    pub(crate) after: Option<RevisionToken>,
+}
+
+/// Reads a page of the history of a document.
+pub(crate) async fn page<D: DeserializeOwned>(
+    shared: &Shared,
+    id: &Bson,
+    page: Page,
+    session: Option<&mut Session<'_>>,
+) -> Result<RevisionPage<D>> {
+    if page.limit == 0 {
+        return Err(invalid_argument("the limit is 0: read at least one revision"));
+    }
+    let settings = &shared.settings;
+    let after = page.after.map(RevisionToken::revision);
+    let filter = query::beyond(settings, id, after, page.newest_first);
+    // One more, to know whether there are more.
+    let options = options::find_page(settings, page.limit.saturating_add(1), page.newest_first);
+    let found = send::find_all(session, &shared.revisions, filter, options).await;
+    let mut rows = found.map_err(|error| hinted(error, &settings.revision_index))?;
+    let has_more = rows.len() as u64 > u64::from(page.limit);
+    rows.truncate(page.limit as usize);
+    let revisions = rows
+        .iter()
+        .map(|row| decode_revision(settings, row))
+        .collect::<Result<Vec<_>>>()?;
+    let next = match revisions.last() {
+        Some(last) if has_more => Some(RevisionToken::after(last.revision)),
+        _ => None,
+    };
+    Ok(RevisionPage { revisions, next })
 }

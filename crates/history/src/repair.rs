@@ -8,13 +8,13 @@ use mongo_patterns_core::catalog::{Tally, check_fields};
 
 use self::finding::{Finding, Problem, Repaired, Unrepaired};
 use self::scan::Scan;
-use crate::form::document::{Head, copy};
+use crate::form::document::Head;
 use crate::query::change::Change;
 use crate::query::options::Reader;
 use crate::read::find_current;
 use crate::repository::prelude::*;
-use crate::write::change::{Write, run_in, with_head};
-use crate::write::record::{Duplicate, complete, refused};
+use crate::write::change::{Write, run_in};
+use crate::write::record::{Duplicate, insert_copy, refused};
 
 /// Compares the settings with the catalog.
 pub(crate) async fn check_settings(shared: &Shared) -> Result<()> {
@@ -58,30 +58,22 @@ pub(crate) async fn next(shared: &Shared, scan: &mut Scan<'_>, dry_run: bool) ->
     Ok(Some(Repaired { finding, unrepaired }))
 }
 
-/// Stores the copy of a current document, and removes its mark.
+/// Stores the copy of a current document.
 async fn record(shared: &Shared, finding: &Finding, revision: u64) -> Result<Option<Unrepaired>> {
     let id = &finding.document_id;
     let _locked = shared.lock(id).await;
-    let Some(document) = find_current(shared, id, Reader::Write, None).await? else {
+    let Some(document) = find_current(shared, id, Reader::Primary, None).await? else {
         return Ok(None);
     };
     let Some(head) = Head::of(&shared.settings, &document) else {
         return Ok(Some(Unrepaired::Invalid));
     };
-    if let Some(mark) = head.mark {
-        let completed = complete(shared, &with_head(&shared.settings, document)?, mark, None).await;
-        return match completed {
-            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Some(Unrepaired::Ahead)),
-            completed => completed.map(|()| None),
-        };
-    }
     if head.revision != revision {
         return Ok(None);
     }
-    let copy = copy(&document, mongodb::bson::oid::ObjectId::new())?;
-    let stored = send::insert_one(None, &shared.revisions, &copy, None).await;
+    let stored = insert_copy(shared, &document, None).await;
     stored
-        .map(|_| None)
+        .map(|()| None)
         .or_else(|error| match Duplicate::of(&shared.settings, &error) {
             // Another client has stored it.
             Some(Duplicate::Revision) => Ok(None),

@@ -7,11 +7,10 @@ use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
 use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
+use mongo_patterns_core::topology::Topology;
 use tokio::sync::OnceCell;
 
 use crate::prelude::*;
-use crate::query;
-use crate::settings::WriteForm;
 
 /// A collection of current documents, and a collection of all of their revisions.
 ///
@@ -30,17 +29,8 @@ pub(crate) struct Shared {
     pub(crate) revisions: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
     locks: Arc<KeyLocks>,
-    deployment: OnceCell<Deployment>,
+    topology: OnceCell<Topology>,
     indexes: OnceCell<()>,
-}
-
-/// What the server is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deployment {
-    Standalone,
-    ReplicaSet,
-    /// The router of a sharded cluster.
-    Router,
 }
 
 mongo_patterns_core::redacted_debug!(
@@ -84,39 +74,28 @@ impl Shared {
             entry: self.entry(),
             fields: self.settings.fields_of_revision(),
             family: None,
+            needs_transactions: true,
             has_indexes: None,
         }
     }
 
-    /// Returns what the server is. One round trip, once.
-    pub(crate) async fn deployment(&self) -> Result<Deployment> {
-        let detect = || async {
-            let admin = self.current.client().database("admin");
-            let hello = send::run_read(&admin, query::hello()).await?;
-            let is_router = hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid");
-            Ok(match (is_router, hello.contains_key("setName")) {
-                (true, _) => Deployment::Router,
-                (false, true) => Deployment::ReplicaSet,
-                (false, false) => Deployment::Standalone,
-            })
-        };
-        self.deployment.get_or_try_init(detect).await.copied()
+    /// Returns what the deployment is. One round trip, once.
+    pub(crate) async fn topology(&self) -> Result<Topology> {
+        let topology = self.topology.get_or_try_init(|| Topology::read(&self.current));
+        topology.await.copied()
     }
 
-    /// Returns the form that the user chose, or that the deployment supports.
-    pub(crate) async fn write_form(&self) -> Result<WriteForm> {
-        match self.settings.form {
-            Some(form) => Ok(form),
-            None if self.deployment().await? == Deployment::Standalone => Ok(WriteForm::CompareAndSet),
-            None => Ok(WriteForm::Transaction),
-        }
+    /// Checks that the deployment has transactions, and does what [`check_indexes`](Self::check_indexes) does.
+    pub(crate) async fn check_write(&self) -> Result<()> {
+        self.topology().await?.check_transactions()?;
+        self.check_indexes().await
     }
 
     /// Checks that the indexes exist, and detects the deployment: three round trips, once. Without the unique indexes, a write
     /// could store a revision twice.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         let check = || async {
-            self.deployment().await?;
+            self.topology().await?;
             self.current_plan().check(&self.current).await?;
             self.revisions_plan().check(&self.revisions).await
         };
@@ -130,8 +109,17 @@ impl Shared {
             revisions: with_majority(&self.revisions),
             settings: self.settings.clone(),
             locks: Arc::clone(&self.locks),
-            deployment: self.deployment.clone(),
+            topology: self.topology.clone(),
             indexes: self.indexes.clone(),
+        }
+    }
+
+    /// Locks a document within this process for a transaction of the call. In a transaction of the caller, locks nothing:
+    /// another task may hold the lock and wait on the server for what the transaction has locked.
+    pub(crate) async fn lock_for_transaction(&self, id: &Bson, session: Option<&Session<'_>>) -> LockedKeys {
+        match Session::locks_keys(session) {
+            true => self.lock(id).await,
+            false => LockedKeys::default(),
         }
     }
 
@@ -153,7 +141,7 @@ impl<D> HistoryRepository<D> {
                 revisions,
                 settings,
                 locks: Arc::default(),
-                deployment: OnceCell::new(),
+                topology: OnceCell::new(),
                 indexes: OnceCell::new(),
             }),
             types: PhantomData,

@@ -4,21 +4,6 @@ use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
 
 use crate::prelude::*;
 
-/// How a write stores a revision.
-///
-/// Clients with either form can write to the same collections concurrently, and every document has one history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum WriteForm {
-    /// One transaction changes the current document and stores the copy of the new revision. The default on a replica
-    /// set or a sharded cluster.
-    Transaction,
-    /// A guarded update of the current document marks it, and the mark is removed after the copy is stored. A process
-    /// that dies in between leaves the mark: the next writer and [`repair`](crate::HistoryRepository::repair) store the
-    /// copy. The default on a standalone, which has no transactions.
-    CompareAndSet,
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) id: FieldName,
@@ -27,7 +12,6 @@ pub(crate) struct Settings {
     pub(crate) deleted: FieldName,
     /// The fields that describe a change.
     pub(crate) change: Vec<FieldName>,
-    pub(crate) form: Option<WriteForm>,
     pub(crate) retry: RetryPolicy,
     /// The unique index of the current documents.
     pub(crate) current_index: String,
@@ -39,12 +23,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// Returns the settings with the names of their indexes.
-    pub(crate) fn new(
-        fields: [FieldName; 4],
-        change: Vec<FieldName>,
-        form: Option<WriteForm>,
-        retry: RetryPolicy,
-    ) -> Self {
+    pub(crate) fn new(fields: [FieldName; 4], change: Vec<FieldName>, retry: RetryPolicy) -> Self {
         let [id, revision, time, deleted] = fields;
         Self {
             current_index: format!("{id}_1"),
@@ -55,7 +34,6 @@ impl Settings {
             time,
             deleted,
             change,
-            form,
             retry,
         }
     }
@@ -120,7 +98,7 @@ impl Settings {
     pub(crate) fn example() -> Self {
         let fields = ["policyId", "revision", "dateSet", "deleted"];
         let fields = fields.map(|name| FieldName::new(name).expect("a plain name"));
-        Self::new(fields, Vec::new(), None, RetryPolicy::default())
+        Self::new(fields, Vec::new(), RetryPolicy::default())
     }
 
     /// The same with `changedBy` and `reason`.

@@ -65,7 +65,7 @@
 //!
 //! # Guarantees
 //!
-//! With any number of concurrent writers, in any number of processes, on a replica set, a sharded cluster or a standalone:
+//! With any number of concurrent writers, in any number of processes:
 //!
 //! - A push that returns has stored its element once, to the collections' write concern, and every later read has it. A
 //!   push that fails has not stored it, unless its
@@ -74,7 +74,7 @@
 //!   which they were pushed, those of a batch their order in the batch.
 //! - A document with overflow documents has the flag: the command that finds the array full sets it, before there are
 //!   overflow documents. A process that dies then leaves a flag without overflow documents, and never an element that no
-//!   reader sees. A [`delete`](OutlierRepository::delete) of an outlier is atomic, except on a standalone.
+//!   reader sees. A [`delete`](OutlierRepository::delete) of an outlier is atomic.
 //! - Pushes never fill the gaps that removals leave in an outlier, so that no reader finds an element twice or not at all.
 //!   [`rebalance`](OutlierRepository::rebalance) closes gaps, in a transaction.
 //! - With [unique elements](OutlierRepositoryBuilder::unique_elements) a list has every element once, however many writers
@@ -84,10 +84,11 @@
 //!
 //! What is *not* guaranteed: a main document and its overflow documents are read one after another. If a `rebalance`,
 //! `migrate_existing` or `repair` moves elements of this list between the two reads, a read can find some elements twice
-//! or not at all. In a transaction it does not. On a standalone, a delete that is interrupted, or that coincides with a push
-//! of another process, can leave orphaned overflow documents. Another program that deletes a main document or clears its flag,
-//! and leaves its overflow documents, hides what a process that [knows the outlier](#known-outliers) pushes afterwards:
+//! or not at all. In a transaction it does not. Another program that deletes a main document or clears its flag, and leaves
+//! its overflow documents, hides what a process that [knows the outlier](#known-outliers) pushes afterwards:
 //! [`verify`](OutlierRepository::verify) finds it.
+//!
+//! Transactions need a replica set, for which one node is enough, or a sharded cluster.
 //!
 //! # Cost
 //!
@@ -113,7 +114,7 @@
 //! | [`analyze`](OutlierRepository::analyze) | 1 | all of both collections, or a sample |
 //! | [`verify`](OutlierRepository::verify) | 1, and 4 for each list with findings | all of both collections |
 //! | [`migrate_existing`](OutlierRepository::migrate_existing), [`repair`](OutlierRepository::repair) | that, and a `rebalance` for each list that needs it | all, and those lists again |
-//! | [`ensure_indexes`](OutlierRepository::ensure_indexes) | 3, or 6 the first time | all overflow documents, when it creates an index |
+//! | [`ensure_indexes`](OutlierRepository::ensure_indexes) | 4, or 7 the first time | all overflow documents, when it creates an index |
 //! | [`ensure_sharded`](OutlierRepository::ensure_sharded) | 5, or 16 the first time | as `ensure_indexes` |
 //!
 //! ## Known outliers
@@ -121,8 +122,7 @@
 //! A repository and its clones know an outlier after they have inserted it, or pushed to its overflow documents. They remember
 //! up to 10,000. A push to a known outlier does not read or write the main document: it stores its element in the newest
 //! overflow document. If there is none, because another process has deleted or rebalanced the list, the push begins with the
-//! main document, which costs one round trip more. In a session of the caller and on a standalone, every push begins with the
-//! main document.
+//! main document, which costs one round trip more. In a session of the caller, every push begins with the main document.
 //!
 //! # Indexes
 //!

@@ -102,7 +102,7 @@ fn count(skipped: &mut InvalidLists, unrepaired: &Unrepaired) -> Option<&'static
         Unrepaired::ElementsNotArray => (&mut skipped.no_elements, "no_elements"),
         Unrepaired::OwnFields => (&mut skipped.own_fields, "own_fields"),
         Unrepaired::TooLarge => (&mut skipped.too_large, "too_large"),
-        Unrepaired::Orphaned | Unrepaired::NeedsTransaction => return None,
+        Unrepaired::Orphaned => return None,
     };
     *number += 1;
     Some(reason)

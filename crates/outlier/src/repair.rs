@@ -6,4 +6,3 @@ pub(crate) mod finding;
 pub(crate) mod fix;
 pub(crate) mod rewrite;
 pub(crate) mod scan;
-pub(crate) mod standalone;

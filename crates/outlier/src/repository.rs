@@ -1,13 +1,14 @@
 //! The repository, and the state that its clones share.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::hints::HintCache;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
 use mongo_patterns_core::key_locks::KeyLocks;
+use mongo_patterns_core::topology::Topology;
 use tokio::sync::RwLockReadGuard;
 
 use crate::form::validator;
@@ -38,8 +39,6 @@ pub(crate) struct Shared {
     pub(crate) openers: KeyLocks,
     /// Whether the indexes are known to exist.
     pub(crate) has_indexes: AtomicBool,
-    /// Whether the deployment has transactions, as soon as a call has seen it.
-    pub(crate) has_transactions: OnceLock<bool>,
     /// The `_id` of the newest overflow document of the outliers that this process knows.
     outliers: HintCache<Bson>,
 }
@@ -55,7 +54,8 @@ impl Shared {
     /// check only one of the indexes, and not every command has a hint.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         if !self.has_indexes.load(Ordering::Relaxed) {
-            self.index_plan().check(&self.overflow).await?;
+            let checked = self.index_plan().check(&self.overflow).await;
+            Topology::explain(&self.overflow, checked).await?;
             self.has_indexes.store(true, Ordering::Relaxed);
         }
         Ok(())
@@ -88,6 +88,7 @@ impl Shared {
             entry: self.entry(),
             fields: self.settings.fields_of_overflow(),
             family: None,
+            needs_transactions: true,
             has_indexes: Some(&self.has_indexes),
         }
     }
@@ -97,23 +98,14 @@ impl Shared {
         self.outliers.get(id, |newest| Some(newest.clone()))
     }
 
-    /// Remembers an outlier, unless the deployment has no transactions: there, overflow documents can be without a main
-    /// document.
+    /// Remembers an outlier.
     pub(crate) fn remember_outlier(&self, id: &Bson, newest: Bson) {
-        if self.has_transactions.get() == Some(&true) {
-            self.outliers.set(id, newest);
-        }
+        self.outliers.set(id, newest);
     }
 
     /// Forgets an outlier. Returns whether this process knew it.
     pub(crate) fn forget_outlier(&self, id: &Bson) -> bool {
         self.outliers.forget(id)
-    }
-
-    /// Records whether the deployment has transactions.
-    pub(crate) fn saw_transactions(&self, has_transactions: bool) {
-        // What was seen first stays.
-        let _ = self.has_transactions.set(has_transactions);
     }
 
     /// Locks a document for single commands.
@@ -165,7 +157,6 @@ impl<D, E> OutlierRepository<D, E> {
                 pushes: KeyLocks::default(),
                 openers: KeyLocks::default(),
                 has_indexes: AtomicBool::new(false),
-                has_transactions: OnceLock::new(),
                 outliers: HintCache::default(),
             }),
             types: PhantomData,

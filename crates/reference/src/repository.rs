@@ -89,6 +89,7 @@ impl Shared {
             // A document can be without a reference, so a sample of documents decides nothing.
             fields: Vec::new(),
             family: None,
+            needs_transactions: true,
             has_indexes: None,
         }
     }

@@ -97,6 +97,7 @@ impl Shared {
             entry: self.entry(),
             fields: self.settings.fields_of_child(),
             family: None,
+            needs_transactions: true,
             has_indexes: None,
         }
     }

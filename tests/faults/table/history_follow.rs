@@ -54,7 +54,7 @@ impl Model for Followed {
 fn follows() -> Vec<Operation<Followed>> {
     fn follow(m: &Followed) -> LocalBoxFuture<'_, Result<String, Error>> {
         Box::pin(async move {
-            let follow = m.0.marks.follow(FOLLOWER).enable_pre_images().run_until_current();
+            let follow = m.0.policies.follow(FOLLOWER).enable_pre_images().run_until_current();
             // The number of commands depends on timing.
             text(follow.max_retry_time(std::time::Duration::from_secs(2)).await.map(drop))
         })
@@ -70,11 +70,9 @@ fn follows() -> Vec<Operation<Followed>> {
     }
     fn behind(m: &Followed) -> LocalBoxFuture<'_, ()> {
         Box::pin(async move {
-            let follow = m.0.marks.follow(FOLLOWER).enable_pre_images().run_until_current();
-            // An older server cannot, and the call itself must report it.
-            if follow.await.is_ok() {
-                written(m).await;
-            }
+            let follow = m.0.policies.follow(FOLLOWER).enable_pre_images().run_until_current();
+            follow.await.unwrap();
+            written(m).await;
         })
     }
     vec![

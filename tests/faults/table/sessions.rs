@@ -334,64 +334,69 @@ pub(super) fn of_policies() -> Vec<Operation<history::Office>> {
     vec![
         operation::<M>(Atomic, "HistoryRepository::insert", IN, |m| {
             Box::pin(transaction(m.current.client(), async |s| {
-                m.marks.insert(&policy(4)).session(s).await.map(drop)
+                m.policies.insert(&policy(4)).session(s).await.map(drop)
             }))
         })
         .retry_errors(&[ErrorKind::AlreadyExists]),
         operation::<M>(Atomic, "HistoryRepository::update", IN, |m| {
             Box::pin(transaction(m.current.client(), async |s| {
-                let update = m.transactions.update(1, push("car")).expecting(3);
+                let update = m.policies.update(1, push("car")).expecting(3);
                 update.session(s).await.map(drop)
             }))
         })
         .retry_errors(&[ErrorKind::RevisionMismatch]),
         operation::<M>(Atomic, "HistoryRepository::replace", IN, |m| {
             Box::pin(transaction(m.current.client(), async |s| {
-                m.marks.replace(1, &policy(1)).expecting(3).session(s).await.map(drop)
+                m.policies
+                    .replace(1, &policy(1))
+                    .expecting(3)
+                    .session(s)
+                    .await
+                    .map(drop)
             }))
         })
         .retry_errors(&[ErrorKind::RevisionMismatch]),
         operation::<M>(Atomic, "HistoryRepository::restore", IN, |m| {
             Box::pin(transaction(m.current.client(), async |s| {
-                m.transactions.restore(1, 2).expecting(3).session(s).await.map(drop)
+                m.policies.restore(1, 2).expecting(3).session(s).await.map(drop)
             }))
         })
         .retry_errors(&[ErrorKind::RevisionMismatch]),
         operation::<M>(Atomic, "HistoryRepository::delete", IN, |m| {
             Box::pin(transaction(m.current.client(), async |s| {
-                m.marks.delete(1).session(s).await.map(drop)
+                m.policies.delete(1).session(s).await.map(drop)
             }))
         }),
         operation::<M>(Atomic, "HistoryRepository::prune", IN, |m| {
             Box::pin(transaction(m.current.client(), async |s| {
-                m.transactions.prune(1).keep_last(1).session(s).await.map(drop)
+                m.policies.prune(1).keep_last(1).session(s).await.map(drop)
             }))
         }),
         operation::<M>(Reads, "HistoryRepository::get", IN, |m| {
             Box::pin(transaction(m.current.client(), async |s| {
-                m.transactions.get(1).session(s).await.map(|now| now.is_some())
+                m.policies.get(1).session(s).await.map(|now| now.is_some())
             }))
         }),
         operation::<M>(Reads, "HistoryRepository::at", IN, |m| {
             Box::pin(transaction(m.current.client(), async |s| {
-                m.transactions.at(1, 2).session(s).await.map(|at| at.is_some())
+                m.policies.at(1, 2).session(s).await.map(|at| at.is_some())
             }))
         }),
         operation::<M>(Reads, "HistoryRepository::as_of", IN, |m| {
             Box::pin(transaction(m.current.client(), async |s| {
-                let at = m.transactions.as_of(1, DateTime::MAX).session(s).await;
+                let at = m.policies.as_of(1, DateTime::MAX).session(s).await;
                 at.map(|at| at.is_some())
             }))
         }),
         operation::<M>(Reads, "HistoryRepository::revisions + Revisions::page", IN, |m| {
             Box::pin(transaction(m.current.client(), async |s| {
-                let page = m.transactions.revisions(1).session(s).page().await;
+                let page = m.policies.revisions(1).session(s).page().await;
                 page.map(|page| page.revisions.len())
             }))
         }),
         operation::<M>(Reads, "HistoryRepository::diff", IN, |m| {
             Box::pin(transaction(m.current.client(), async |s| {
-                m.transactions.diff(1, 1, 3).session(s).await
+                m.policies.diff(1, 1, 3).session(s).await
             }))
         }),
     ]

@@ -2,10 +2,6 @@
 
 use mongodb::bson::{Bson, Document, doc};
 
-pub(super) fn hello() -> Document {
-    doc! { "hello": 1 }
-}
-
 /// Finds any document. The reply has the time of the last write of the server, or of all shards that have documents.
 pub(super) fn any_document(collection: &str) -> Document {
     doc! { "find": collection, "projection": { "_id": 1 }, "limit": 1, "singleBatch": true }

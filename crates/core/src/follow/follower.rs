@@ -13,6 +13,7 @@ use super::until::Until;
 use super::{Effect, Target, position, setup, stream};
 use crate::error::{CommandError, Error, ErrorKind, Result};
 use crate::measure;
+use crate::topology::Topology;
 
 /// How often the position is stored without changes. It must not become older than the oplog.
 const STORE_EVERY: Duration = Duration::from_secs(10);
@@ -216,7 +217,7 @@ impl<'a> Follower<'a> {
     }
 
     async fn prepare(&mut self) -> Result<()> {
-        setup::check_server(&*self.target).await?;
+        Topology::read(self.target.watched()).await?.check_transactions()?;
         self.target.check().await?;
         setup::check_pre_images(&*self.target, self.options.enable_pre_images).await?;
         self.position = self.record.read().await?;

@@ -11,6 +11,7 @@ use crate::catalog::{Entry, check_fields};
 use crate::error::{ErrorKind, Result};
 use crate::migration::{PlannedCommand, Steps};
 use crate::session::Session;
+use crate::topology::Topology;
 
 crate::action! {
     /// Creates the indexes of a repository; returned by its `ensure_indexes()`.
@@ -43,6 +44,8 @@ pub struct Ensure<'a> {
     pub fields: Vec<(&'static str, &'a str)>,
     /// The start of the names of indexes that exist for one setting only.
     pub family: Option<String>,
+    /// Whether the writes of the pattern need transactions, which a standalone does not have.
+    pub needs_transactions: bool,
     /// Set when they exist.
     pub has_indexes: Option<&'a AtomicBool>,
 }
@@ -63,6 +66,25 @@ pub enum State {
 impl<'a> Ensure<'a> {
     fn operation(&self, operation: &'static str) -> Call<'a> {
         Call { operation, ..self.call }
+    }
+
+    /// Refuses a standalone, for a pattern that needs transactions. One round trip, for such a pattern.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported).
+    pub async fn check_deployment(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        match self.needs_transactions {
+            true => Topology::read_in(self.collection, steps).await?.check_transactions(),
+            false => Ok(()),
+        }
+    }
+
+    /// Does what [`check_deployment`](Self::check_deployment) does, for a topology that is known.
+    pub(crate) fn check_topology(&self, topology: Topology) -> Result<()> {
+        match self.needs_transactions {
+            true => topology.check_transactions(),
+            false => Ok(()),
+        }
     }
 
     /// Compares the settings with the catalog, creates the missing indexes, and stores the settings if there are none,
@@ -219,6 +241,7 @@ impl<'a> EnsureIndexes<'a> {
     #[doc(hidden)]
     pub async fn plan_after_migration(self) -> Result<Vec<PlannedCommand>> {
         let (mut steps, shared) = (Steps::plan(), &self.shared);
+        shared.check_deployment(&mut steps).await?;
         match shared.entry.check(&mut steps).await {
             Ok(false) => drop(shared.run_after(State::None, &mut steps).await?),
             Err(error) if error.kind() != ErrorKind::SettingsMismatch => return Err(error),
@@ -230,6 +253,7 @@ impl<'a> EnsureIndexes<'a> {
     async fn execute(self) -> Result<EnsuredIndexes> {
         let mut session = Session::of_caller(self.session).await?;
         let steps = &mut Steps::Run(session.as_mut());
+        self.shared.check_deployment(steps).await?;
         match self.replaces_settings {
             true => self.shared.replace(steps).await,
             false => self.shared.run(steps).await,

@@ -8,11 +8,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::PlannedIndex;
 use crate::same::same_fields;
 
-/// Returns whether a server is the router of a sharded cluster, by its reply to `hello`.
-pub(super) fn is_router(hello: &Document) -> bool {
-    hello.get_str("msg").is_ok_and(|message| message == "isdbgrid")
-}
-
 /// A sharded collection, by its document in `config.collections`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Existing {
@@ -153,11 +148,6 @@ fn has_name(present: &[Document], name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// As mongos 5.0 replies to `hello`, shortened.
-    fn router() -> Document {
-        doc! { "ismaster": true, "msg": "isdbgrid", "maxBsonObjectSize": 16_777_216, "maxWireVersion": 13, "ok": 1.0 }
-    }
-
     fn namespace() -> Namespace {
         Namespace::new("shop", "trades")
     }
@@ -182,13 +172,6 @@ mod tests {
             "unique": false,
             "chunksAlreadySplitForDowngrade": false,
         }
-    }
-
-    #[test]
-    fn a_router_is_neither_a_standalone_nor_a_member_of_a_replica_set() {
-        assert!(is_router(&router()));
-        assert!(!is_router(&doc! { "setName": "rs0", "isWritablePrimary": true }));
-        assert!(!is_router(&doc! { "isWritablePrimary": true, "ok": 1.0 }));
     }
 
     #[test]

@@ -11,10 +11,6 @@ type Raw = Collection<RawDocumentBuf>;
 
 const UNAUTHORIZED: i32 = 13;
 
-pub(super) fn hello(on: &Raw) -> Step {
-    Step::admin("look for a sharded cluster", on, doc! { "hello": 1 })
-}
-
 /// Reads documents of collections in `config.collections`.
 pub(super) fn find_collections(purpose: &'static str, on: &Raw, filter: Document) -> Step {
     let fields = doc! { "key": 1, "unique": 1, "uuid": 1, "dropped": 1, "unsplittable": 1 };

@@ -9,11 +9,12 @@ use super::choice::{Sharding, Target};
 use super::cluster::{self, Existing};
 use super::commands::{self, explained};
 use super::presplit;
-use super::verify::{read_collections, read_hello};
+use super::verify::read_collections;
 use crate::action::ActionFuture;
 use crate::error::{Error, ErrorKind, Result, code};
 use crate::index::{EnsuredIndexes, IndexPlan, State};
 use crate::migration::{PlannedCommand, Steps};
+use crate::topology::Topology;
 
 /// The database allows sharded collections already, or the collection is sharded.
 const ALREADY_INITIALIZED: i32 = 23;
@@ -122,8 +123,10 @@ impl<'a, P> EnsureSharded<'a, P> {
 impl<'a> Sharding<'a> {
     async fn run(&self, hashed: bool, points: &[Bson], steps: &mut Steps<'_, '_>) -> Result<EnsuredSharding> {
         let on = self.ensure.collection;
-        let has_router = cluster::is_router(&read_hello(on, steps).await?);
+        let topology = Topology::read_in(on, steps).await?;
+        let has_router = topology == Topology::Router;
         if !has_router && !steps.is_plan() {
+            self.ensure.check_topology(topology)?;
             return Err(unsupported());
         }
         let mut work = self.decide(hashed, points, has_router, steps).await?;

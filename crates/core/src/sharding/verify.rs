@@ -4,10 +4,11 @@ use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
 
 use super::choice::{ShardKeyChoice, Sharding, UnsuitableShardKey};
-use super::cluster::{is_router, of_collections, unsuitable};
+use super::cluster::{of_collections, unsuitable};
 use super::commands;
 use crate::error::Result;
 use crate::migration::Steps;
+use crate::topology::Topology;
 
 crate::action! {
     /// Names the collections of a repository that are sharded by an unsuitable key; returned by its
@@ -28,17 +29,13 @@ impl<'a> VerifyShardKeys<'a> {
     async fn execute(self) -> Result<Vec<UnsuitableShardKey>> {
         let steps = &mut Steps::run();
         let on = self.shared.ensure.collection;
-        if !is_router(&read_hello(on, steps).await?) {
+        if Topology::read_in(on, steps).await? != Topology::Router {
             return Ok(Vec::new());
         }
         let choices = || self.shared.targets.iter().map(|target| &target.choice);
         let documents = read_collections(on, choices(), steps).await?;
         Ok(unsuitable(choices(), &documents))
     }
-}
-
-pub(super) async fn read_hello(on: &Collection<RawDocumentBuf>, steps: &mut Steps<'_, '_>) -> Result<Document> {
-    Ok(steps.read(commands::hello(on)).await?.first()?)
 }
 
 /// Reads the documents of all collections of a repository in `config.collections`, by one command.

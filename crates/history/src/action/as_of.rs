@@ -1,5 +1,6 @@
 use super::prelude::*;
 use crate::form::document::decode_revision;
+use crate::query::options::Reader;
 use crate::read::find_as_of;
 
 impl<D: DeserializeOwned> HistoryRepository<D> {
@@ -21,8 +22,7 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// does not change.
     ///
     /// # Cost
-    /// One round trip if the current revision was valid then, and otherwise two. Each examines one document, however long the
-    /// history is.
+    /// One round trip, which examines one document, however long the history is.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
@@ -51,7 +51,7 @@ impl<D: DeserializeOwned> AsOf<'_, D> {
     async fn execute(self) -> Result<Option<Revision<D>>> {
         let (shared, id) = (self.shared, self.id?.into_bson());
         let mut session = Session::of_caller(self.session).await?;
-        let found = find_as_of(shared, &id, self.time, session.as_mut()).await?;
+        let found = find_as_of(shared, &id, self.time, Reader::Configured, session.as_mut()).await?;
         found.map(|found| decode_revision(&shared.settings, &found)).transpose()
     }
 }

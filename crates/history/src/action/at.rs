@@ -18,7 +18,7 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// One round trip, which examines one document. Up to three if there is no such revision.
+    /// One round trip, which examines at most one document.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
@@ -47,7 +47,7 @@ impl<D: DeserializeOwned> At<'_, D> {
     async fn execute(self) -> Result<Option<Revision<D>>> {
         let (shared, id) = (self.shared, self.id?.into_bson());
         let mut session = Session::of_caller(self.session).await?;
-        let found = find_revision(shared, &id, self.revision, Reader::Caller, session.as_mut()).await?;
+        let found = find_revision(shared, &id, self.revision, Reader::Configured, session.as_mut()).await?;
         found.map(|found| decode_revision(&shared.settings, &found)).transpose()
     }
 }

@@ -17,14 +17,11 @@ impl<D> HistoryRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// Four round trips, each of which examines at most one document, or without a transaction three: the change into the
-    /// revision of the deletion, its copy, the deletion, and the commit. The first write of a repository has three
-    /// more.
+    /// Four round trips, each of which examines at most one document: the change into the revision of the deletion, its
+    /// copy, the deletion, and the commit. The first write of a repository has three more.
     ///
     /// # Cancel safety
-    /// In a transaction it has no effect, unless its commit had begun, which completes. Without one, the document can be
-    /// deleted: the next write to it or [`repair`](Self::repair) stores the copy of its revision. Until then the
-    /// collection of the current documents has a document with the fields of the deletion, which no call returns.
+    /// It has no effect, unless its commit had begun, which completes.
     ///
     /// Call it again: it finds nothing if it took effect. A [transaction of the
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.

@@ -18,7 +18,7 @@ impl<D> HistoryRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// Four round trips, one of them to read the settings in the [catalog](mongo_patterns_core::catalog), and four more to
+    /// Five round trips, one of them to find out what the server is, one to read the settings in the [catalog](mongo_patterns_core::catalog), and four more to
     /// check that a sample of revisions fits the settings, to create indexes, for which the server reads both collections, and
     /// to store the settings.
     ///
@@ -30,6 +30,8 @@ impl<D> HistoryRepository<D> {
     /// again.
     ///
     /// # Errors
+    /// [`Unsupported`], with nothing written, on a standalone, which has no transactions.
+    ///
     /// [`SettingsMismatch`], with nothing written, when the [catalog](mongo_patterns_core::catalog) has other settings, or has
     /// none and no revision has one of the fields, unless you [replace](EnsureIndexes::replace_settings) them.
     /// With no index created: [`IndexMismatch`] when an index conflicts, [`UnsupportedCollation`] when the collation of

@@ -1,5 +1,5 @@
 use super::prelude::*;
-use crate::form::document::{Head, decode};
+use crate::form::document::decode;
 use crate::query::options::Reader;
 use crate::read::find_current;
 
@@ -47,13 +47,7 @@ impl<D: DeserializeOwned> Get<'_, D> {
     async fn execute(self) -> Result<Option<D>> {
         let id = self.id?.into_bson();
         let mut session = Session::of_caller(self.session).await?;
-        let found = find_current(self.shared, &id, Reader::Caller, session.as_mut()).await?;
-        // The tombstone of an interrupted deletion.
-        let is_deleted =
-            |document: &RawDocumentBuf| Head::of(&self.shared.settings, document).is_some_and(|head| head.is_deleted);
-        found
-            .filter(|document| !is_deleted(document))
-            .map(|document| decode(&document))
-            .transpose()
+        let found = find_current(self.shared, &id, Reader::Configured, session.as_mut()).await?;
+        found.map(|document| decode(&document)).transpose()
     }
 }

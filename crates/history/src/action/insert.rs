@@ -22,11 +22,10 @@ impl<D: Serialize> HistoryRepository<D> {
     ///
     /// # Cost
     /// Four round trips, each of which examines at most one document: the newest revision, the insert, its copy, and the
-    /// commit, or without a transaction five. The first write of a repository has three more.
+    /// commit. The first write of a repository has three more.
     ///
     /// # Cancel safety
-    /// In a transaction it has no effect, unless its commit had begun, which completes. Without one, the document can be
-    /// inserted: the next write to it or [`repair`](Self::repair) stores the copy of its revision.
+    /// It has no effect, unless its commit had begun, which completes.
     ///
     /// Call it again: `AlreadyExists` means that the document is stored. A [transaction of the
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
@@ -39,7 +38,7 @@ impl<D: Serialize> HistoryRepository<D> {
     /// - [`InvalidArgument`] when the document has no valid id, or a field that the pattern uses for itself, such as
     ///   `deleted`.
     /// - [`Encode`], and [`TooLarge`] when the document exceeds 16 MiB.
-    /// - [`IndexMissing`], and [`Contention`].
+    /// - [`IndexMissing`], [`Contention`], and [`Unsupported`] on a standalone.
     ///
     /// If the outcome is unknown, call it again.
     pub fn insert(&self, document: &D) -> Insert<'_> {

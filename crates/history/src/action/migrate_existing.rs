@@ -25,17 +25,18 @@ impl<D> HistoryRepository<D> {
     /// Stop all programs that write to the collections without this crate first. It can be interrupted and called again.
     ///
     /// # Cost
-    /// About twelve round trips, one for each number that is stored twice, and one for each 1000 revisions to delete. The
+    /// About thirteen round trips, one for each number that is stored twice, and one for each 1000 revisions to delete. The
     /// server reads both collections several times.
     ///
     /// # Cancel safety
     /// It stops between two steps, and the server may still execute the last command. Call it again: each step is idempotent.
     ///
     /// # Errors
-    /// With nothing changed: [`SettingsMismatch`] when the [catalog](mongo_patterns_core::catalog) has other settings, and
+    /// With nothing changed: [`Unsupported`] on a standalone, [`SettingsMismatch`] when the
+    /// [catalog](mongo_patterns_core::catalog) has other settings, and
     /// [`Corrupt`] when a document has no valid id, number or time, when one has the field of a deletion, and when two
     /// revisions with the same number differ. Those of [`ensure_indexes`](Self::ensure_indexes) after the deletion of
-    /// equal revisions. A sharded cluster requires MongoDB 5.1, for `$lookup`.
+    /// equal revisions.
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
         MigrateExisting::create(self.shared(), None)
     }

@@ -7,8 +7,8 @@ use crate::repair::finding::Repaired;
 use crate::repair::scan::Scan;
 
 impl<D> HistoryRepository<D> {
-    /// Repairs the findings of [`verify`](Self::verify), one by one: it completes the writes of processes that died, and
-    /// stores what another program wrote to a current document as its next revision.
+    /// Repairs the findings of [`verify`](Self::verify), one by one: it stores missing copies of current documents, and what
+    /// another program wrote to a current document as its next revision.
     ///
     /// It invents nothing: missing revisions, reversed times, and revisions that are ahead of their document stay as they are.
     ///

@@ -2,7 +2,7 @@ use futures::stream::{iter, try_unfold};
 
 use super::prelude::*;
 use crate::form::token::RevisionToken;
-use crate::read::page::{Page, page};
+use crate::read::{Page, page};
 
 impl<D: DeserializeOwned> HistoryRepository<D> {
     /// Reads the history of a document: a [page](Revisions::page), or all revisions as a [stream](Revisions::stream). From
@@ -26,7 +26,7 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// One round trip for each page, and one more for the newest revision.
+    /// One round trip for each page.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
@@ -80,8 +80,7 @@ impl<'a, D: DeserializeOwned + Send + 'a> Revisions<'a, D> {
     /// Reads a page.
     ///
     /// # Cost
-    /// One round trip, which examines one document more than the page has. One more for the page with the newest
-    /// revision, which can be that of the current document alone.
+    /// One round trip, which examines one document more than the page has.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is

@@ -36,14 +36,12 @@ impl<D> HistoryRepository<D> {
     /// of which one contains the other, and changes of the id, the revision, the time, `_id`, or a field that describes the change.
     ///
     /// # Cost
-    /// Three round trips, each of which examines at most one document: the update, its copy, and the commit, or without
-    /// a transaction the removal of the mark. One more on a sharded cluster for an update by operators, and two more after a
-    /// writer that died, or if the server's clock is behind the time of the document. The first write of a repository
-    /// has three more.
+    /// Three round trips, each of which examines at most one document: the update, its copy, and the commit. One more on a
+    /// sharded cluster for an update by operators, and two more if the server's clock is behind the time of the document.
+    /// The first write of a repository has three more.
     ///
     /// # Cancel safety
-    /// In a transaction it has no effect, unless its commit had begun, which completes. Without one, the document can be
-    /// updated: the next write to it or [`repair`](Self::repair) stores the copy of its revision.
+    /// It has no effect, unless its commit had begun, which completes.
     ///
     /// With [`expecting`](Update::expecting) it is safe to retry: an update that took effect is not repeated. A
     /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
@@ -53,7 +51,7 @@ impl<D> HistoryRepository<D> {
     /// [`NotMigrated`] when it has no revision, [`InvalidArgument`] for the refused updates above, for one that does not
     /// suit the stored document, such as `$inc` of a text, or for an invalid id, [`TooLarge`] when the document would
     /// exceed 16 MiB, [`DuplicateKey`] of a unique index of the application, [`Corrupt`] when its next revision is stored
-    /// already, [`IndexMissing`], and [`Contention`].
+    /// already, [`IndexMissing`], [`Contention`], and [`Unsupported`] on a standalone.
     pub fn update(&self, id: impl IntoId, update: impl Into<UpdateModifications>) -> Update<'_> {
         Update::create(self.shared(), DocumentId::new(id), update.into(), None, Document::new())
     }

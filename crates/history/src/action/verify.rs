@@ -23,9 +23,7 @@ impl<D> HistoryRepository<D> {
     ///
     /// The history of a document begins with its oldest stored revision: pruned revisions are no gap.
     ///
-    /// It writes nothing, and is safe for concurrent writers: further reads, 50 ms apart, confirm each finding. A writer
-    /// of another process without transactions that stops longer between two commands is reported as
-    /// [`Unrecorded`](crate::Problem::Unrecorded).
+    /// It writes nothing, and is safe for concurrent writers: further reads, 50 ms apart, confirm each finding.
     ///
     /// It checks documents. [`verify_shard_keys`](Self::verify_shard_keys) checks the shard keys of a sharded cluster.
     ///

@@ -3,7 +3,7 @@
 use mongo_patterns_core::follow;
 use mongo_patterns_core::stored::value;
 
-use crate::form::document::{Head, MARK, content, is_copy};
+use crate::form::document::{Head, content, is_copy};
 use crate::prelude::*;
 
 /// A write of another program to a current document.
@@ -52,7 +52,8 @@ impl Effect {
             position: position_of(event),
         };
         let writes = match (event.get_str("operationType"), before, after) {
-            (Ok("insert"), _, Some(after)) => write.insert(after),
+            // An insert of a repository has its copy, which is read later.
+            (Ok("insert"), _, Some(after)) => write.foreign(after, Before::Absent, Some(after)),
             (Ok("update" | "replace"), Some(before), Some(after)) => write.update(before, after)?,
             (Ok("delete"), Some(before), _) => write.delete(before),
             (Ok("insert" | "update" | "replace" | "delete"), ..) => return Ok(Self::Unknown),
@@ -63,7 +64,7 @@ impl Effect {
     }
 }
 
-/// Returns the time of a change. Servers before 6.0 do not report it in milliseconds.
+/// Returns the time of a change.
 fn time_of(event: &RawDocument) -> DateTime {
     let seconds = |event: &RawDocument| {
         event
@@ -99,14 +100,6 @@ impl Written<'_> {
         id.map(|id| (id.into_bson(), foreign)).into_iter().collect()
     }
 
-    fn insert(&self, after: &RawDocument) -> Vec<(Bson, Foreign)> {
-        match is_marked(after) {
-            true => Vec::new(),
-            // An insert of a repository has its copy, which is read later.
-            false => self.foreign(after, Before::Absent, Some(after)),
-        }
-    }
-
     fn update(&self, before: &RawDocument, after: &RawDocument) -> Result<Vec<(Bson, Foreign)>> {
         let id = |document: &RawDocument| value(document, &self.settings.id);
         if id(before) != id(after) {
@@ -122,7 +115,7 @@ impl Written<'_> {
             (old, Some(_)) => old != new && content(self.settings, before)? == content(self.settings, after)?,
             (_, None) => false,
         };
-        if is_numbered || is_marked(after) || is_copy(before, after)? {
+        if is_numbered || is_copy(before, after)? {
             return Ok(Vec::new());
         }
         Ok(self.foreign(after, Before::Number(old), Some(after)))
@@ -130,16 +123,12 @@ impl Written<'_> {
 
     fn delete(&self, before: &RawDocument) -> Vec<(Bson, Foreign)> {
         let head = Head::of(self.settings, before);
-        let is_own = head.is_some_and(|head| head.is_deleted || head.mark.is_some_and(|mark| mark.inserted));
-        match is_own {
+        match head.is_some_and(|head| head.is_deleted) {
+            // By a repository, which has stored the revision.
             true => Vec::new(),
             false => self.foreign(before, Before::Number(number_in(self.settings, before)), None),
         }
     }
-}
-
-fn is_marked(document: &RawDocument) -> bool {
-    matches!(document.get(MARK), Ok(Some(_)))
 }
 
 #[cfg(test)]
@@ -147,16 +136,9 @@ mod tests {
     use mongodb::bson::rawdoc;
 
     use super::*;
-    use crate::form::document::Mark;
 
     fn document(revision: i32, name: &str) -> RawDocumentBuf {
         rawdoc! { "_id": 5, "policyId": 1, "name": name, "revision": revision, "dateSet": DateTime::from_millis(7) }
-    }
-
-    fn marked(revision: i32, inserted: bool) -> RawDocumentBuf {
-        let mut document = Document::try_from(document(revision, "a")).unwrap();
-        document.insert(MARK, Mark::new(inserted).to_bson());
-        RawDocumentBuf::try_from(&document).unwrap()
     }
 
     fn event(operation: &str, before: Option<&RawDocumentBuf>, after: Option<&RawDocumentBuf>) -> Effect {
@@ -222,16 +204,6 @@ mod tests {
             event("update", Some(&document(3, "a")), Some(&document(4, "b"))),
             none()
         );
-        assert_eq!(
-            event("update", Some(&document(3, "a")), Some(&marked(4, false))),
-            none()
-        );
-        assert_eq!(
-            event("update", Some(&marked(4, false)), Some(&document(4, "a"))),
-            none()
-        );
-        assert_eq!(event("insert", None, Some(&marked(1, true))), none());
-        assert_eq!(event("delete", Some(&marked(1, true)), None), none());
         assert_eq!(event("replace", Some(&document(3, "a")), Some(&tombstone)), none());
         assert_eq!(event("delete", Some(&tombstone), None), none());
         // A follower numbers a document that another program has inserted with a number.

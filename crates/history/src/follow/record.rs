@@ -4,13 +4,13 @@ use mongodb::bson::oid::ObjectId;
 
 use super::event::{Before, Foreign, number_in};
 use super::states::{Recorded, State, States, after, states};
-use crate::form::document::{Head, MARK, copy, is_copy};
+use crate::form::document::{Head, copy, is_copy};
 use crate::query::follow as commands;
 use crate::query::options::Reader;
-use crate::read::{find_copy, find_current, find_newest, hinted};
+use crate::read::{find_current, find_newest, find_revision, hinted};
 use crate::repository::prelude::*;
 use crate::write::change::with_head;
-use crate::write::record::{Duplicate, refused};
+use crate::write::record::insert_new;
 
 /// The result for one document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ async fn is_insert_of_repository(shared: &Shared, id: &Bson, writes: &[Foreign])
     let Some(number) = number_in(&shared.settings, inserted) else {
         return Ok(false);
     };
-    match find_copy(shared, id, number, Reader::Write, None).await? {
+    match find_revision(shared, id, number, Reader::Primary, None).await? {
         Some(copy) => is_copy(inserted, &copy),
         None => Ok(false),
     }
@@ -93,13 +93,7 @@ impl Recording<'_> {
         let newest = find_newest(shared, self.id, Some(&mut *session)).await?;
         let newest = newest.map(|newest| with_head(settings, newest)).transpose()?;
         let newest = newest.map(|newest| newest.head);
-        let current = find_current(shared, self.id, Reader::Transaction, Some(&mut *session)).await?;
-        let is_busy = |current: &RawDocumentBuf| {
-            matches!(current.get(MARK), Ok(Some(_))) || Head::of(settings, current).is_some_and(|head| head.is_deleted)
-        };
-        if current.as_ref().is_some_and(is_busy) {
-            return Ok((Done::default(), true));
-        }
+        let current = find_current(shared, self.id, Reader::Configured, Some(&mut *session)).await?;
         let States {
             states,
             recorded,
@@ -126,13 +120,13 @@ impl Recording<'_> {
         current: Option<RawDocumentBuf>,
         session: &mut Session<'_>,
     ) -> Result<()> {
-        let settings = &self.shared.settings;
+        let (shared, settings) = (self.shared, &self.shared.settings);
         for state in states {
             let copy = match state.document {
                 Some(document) => revised(settings, document, state.head)?,
                 None => self.tombstone(state.head)?,
             };
-            self.insert(&copy, session).await?;
+            insert_new(shared, &copy, session).await?;
         }
         let Some(document) = last.document else {
             return Ok(());
@@ -160,18 +154,17 @@ impl Recording<'_> {
             };
             let last = self.writes.last().filter(|last| last.after.is_none());
             let time = last.map_or_else(DateTime::now, |last| last.time);
-            self.insert(&self.tombstone(after(Some(newest), time, true))?, session)
-                .await?;
+            insert_new(shared, &self.tombstone(after(Some(newest), time, true))?, session).await?;
             return Ok(1);
         };
         if let Some(newest) = newest
             && number_in(settings, &current) == Some(newest.revision)
         {
-            let copy = find_copy(
+            let copy = find_revision(
                 shared,
                 self.id,
                 newest.revision,
-                Reader::Transaction,
+                Reader::Configured,
                 Some(&mut *session),
             )
             .await?;
@@ -186,7 +179,7 @@ impl Recording<'_> {
             return Ok(0);
         };
         let copy = copy(&numbered, ObjectId::new())?;
-        self.insert(&copy, session).await?;
+        insert_new(shared, &copy, session).await?;
         Ok(1)
     }
 
@@ -194,18 +187,6 @@ impl Recording<'_> {
         let mut tombstone = doc! { "_id": ObjectId::new() };
         tombstone.extend(commands::tombstone(&self.shared.settings, self.id, head));
         Ok(RawDocumentBuf::try_from(&tombstone).map_err(CommandError::from)?)
-    }
-
-    async fn insert(&self, copy: &RawDocumentBuf, session: &mut Session<'_>) -> Result<()> {
-        let shared = self.shared;
-        let inserted = send::insert_one(Some(session), &shared.revisions, copy, None).await;
-        inserted
-            .map(drop)
-            .map_err(|error| match Duplicate::of(&shared.settings, &error) {
-                Some(Duplicate::Other) => refused(),
-                // With the driver's error of a duplicate, by which the transaction is run again.
-                _ => error.into(),
-            })
     }
 
     /// Changes the number and the time of the current document, and returns it.
@@ -221,11 +202,7 @@ impl Recording<'_> {
 fn revised(settings: &Settings, document: &RawDocument, head: Head) -> Result<RawDocumentBuf> {
     let mut copy = doc! { "_id": ObjectId::new() };
     let fields = Document::try_from(document).map_err(CommandError::from)?;
-    copy.extend(
-        fields
-            .into_iter()
-            .filter(|(name, _)| !matches!(name.as_str(), "_id" | MARK)),
-    );
+    copy.extend(fields.into_iter().filter(|(name, _)| name != "_id"));
     copy.insert(settings.revision.as_str(), query::number(head.revision));
     copy.insert(settings.time.as_str(), head.time);
     Ok(RawDocumentBuf::try_from(&copy).map_err(CommandError::from)?)

@@ -55,7 +55,6 @@ pub(crate) fn after(newest: Option<Head>, time: DateTime, is_deleted: bool) -> H
         revision: newest.map_or(0, |newest| newest.revision) + 1,
         time: newest.map_or(time, |newest| time.max(newest.next_time())),
         is_deleted,
-        mark: None,
     }
 }
 
@@ -127,7 +126,6 @@ mod tests {
             revision,
             time: DateTime::from_millis(100),
             is_deleted,
-            mark: None,
         })
     }
 

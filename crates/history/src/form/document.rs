@@ -1,7 +1,5 @@
 //! Current documents and the copies of their revisions.
 
-use std::fmt::Display;
-
 use mongo_patterns_core::size;
 use mongo_patterns_core::stored::{id_of, not_decoded, value};
 use mongodb::bson::oid::ObjectId;
@@ -10,10 +8,6 @@ use mongodb::bson::{Timestamp, cstr};
 use crate::prelude::*;
 use crate::results::Revision;
 
-/// A field that a current document has while the copy of its revision may be missing. Only the compare-and-set form sets
-/// it, to a [`Mark`].
-pub(crate) const MARK: &str = "mongo_patterns_unrecorded";
-
 /// What names the revision of a stored document.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Head {
@@ -21,55 +15,20 @@ pub(crate) struct Head {
     pub(crate) time: DateTime,
     /// Whether it is the revision of a deletion.
     pub(crate) is_deleted: bool,
-    /// The mark of a change whose copy may be missing.
-    pub(crate) mark: Option<Mark>,
-}
-
-/// The mark of a change without a transaction, in the current document until its copy is stored.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Mark {
-    /// The `_id` of the copy, by which a copy is recognized whoever stores it.
-    pub(crate) copy: ObjectId,
-    /// Whether the change inserted the document. Then its number can be that of another revision.
-    pub(crate) inserted: bool,
-}
-
-impl Mark {
-    pub(crate) fn new(inserted: bool) -> Self {
-        let copy = ObjectId::new();
-        Self { copy, inserted }
-    }
-
-    pub(crate) fn to_bson(self) -> Bson {
-        doc! { "copy": self.copy, "inserted": self.inserted }.into()
-    }
-
-    fn of(value: RawBsonRef<'_>) -> Option<Self> {
-        let mark = value.as_document()?;
-        Some(Self {
-            copy: mark.get_object_id("copy").ok()?,
-            inserted: mark.get_bool("inserted").ok()?,
-        })
-    }
 }
 
 impl Head {
-    /// Returns the head of a stored document. `None` without a positive number and a time, and with an invalid mark.
+    /// Returns the head of a stored document. `None` without a positive number and a time.
     pub(crate) fn of(settings: &Settings, document: &RawDocument) -> Option<Self> {
         let value = |field: &str| document.get(field).ok().flatten();
         let revision = u64::try_from(stored_integer(value(settings.revision.as_str())?)?).ok()?;
         let RawBsonRef::DateTime(time) = value(settings.time.as_str())? else {
             return None;
         };
-        let mark = match value(MARK) {
-            Some(mark) => Some(Mark::of(mark)?),
-            None => None,
-        };
         (revision > 0).then_some(Self {
             revision,
             time,
             is_deleted: value(settings.deleted.as_str()) == Some(RawBsonRef::Boolean(true)),
-            mark,
         })
     }
 
@@ -99,9 +58,6 @@ pub(crate) fn encode<D: Serialize>(settings: &Settings, document: &D) -> Result<
     let mut encoded = Document::try_from(raw).map_err(|error| not_encoded(&error))?;
     if encoded.contains_key(settings.deleted.as_str()) {
         return Err(reserved(&settings.deleted));
-    }
-    if encoded.contains_key(MARK) {
-        return Err(reserved(MARK));
     }
     for field in settings.change_fields() {
         encoded.remove(field);
@@ -176,11 +132,11 @@ fn without_id(document: &RawDocument) -> std::result::Result<RawDocumentBuf, Com
     Ok(fields)
 }
 
-/// Appends all fields but the `_id` and the mark.
+/// Appends all fields but the `_id`.
 fn append_fields(to: &mut RawDocumentBuf, document: &RawDocument) -> std::result::Result<(), CommandError> {
     for field in document {
         let (name, value) = field?;
-        if !matches!(name.as_str(), "_id" | MARK) {
+        if name.as_str() != "_id" {
             to.append(name, value);
         }
     }
@@ -191,7 +147,7 @@ fn append_fields(to: &mut RawDocumentBuf, document: &RawDocument) -> std::result
 /// change.
 pub(crate) fn content(settings: &Settings, revision: &RawDocument) -> Result<Document> {
     let mut content = Document::try_from(revision).map_err(CommandError::from)?;
-    let own = ["_id", MARK, settings.revision.as_str(), settings.time.as_str()];
+    let own = ["_id", settings.revision.as_str(), settings.time.as_str()];
     for field in own.into_iter().chain(settings.change_fields()) {
         content.remove(field);
     }
@@ -255,7 +211,7 @@ fn not_encoded(error: &bson::error::Error) -> Error {
     Error::from_driver(ErrorKind::Encode, message, error.clone())
 }
 
-fn reserved(field: impl Display) -> Error {
+fn reserved(field: &FieldName) -> Error {
     Error::new(
         ErrorKind::InvalidArgument,
         format!(
@@ -297,7 +253,6 @@ mod tests {
             doc! { "policyId": null },
             doc! { "policyId": [1] },
             doc! { "policyId": 1, "deleted": false },
-            doc! { "policyId": 1, MARK: 1 },
             doc! { "policyId": 1, "_id": [1] },
             doc! { "policyId": 1, "seen": Timestamp { time: 0, increment: 0 } },
         ] {
@@ -315,10 +270,8 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_has_all_fields_but_the_id_and_the_mark() {
-        let current = rawdoc! {
-            "_id": 5, "policyId": 1, "items": ["a", f64::NAN], "revision": 2, "mongo_patterns_unrecorded": true,
-        };
+    fn a_copy_has_all_fields_but_the_id() {
+        let current = rawdoc! { "_id": 5, "policyId": 1, "items": ["a", f64::NAN], "revision": 2 };
         let id = ObjectId::new();
         let copy = copy(&current, id).unwrap();
         let names: Vec<&str> = copy.iter().map(|field| field.unwrap().0.as_str()).collect();
@@ -343,10 +296,7 @@ mod tests {
         let head = |document: Document| Head::of(&settings, &RawDocumentBuf::try_from(&document).unwrap());
         let found = head(doc! { "revision": 2.0, "dateSet": time, "deleted": true }).unwrap();
         assert_eq!((found.revision, found.time), (2, time));
-        assert!(found.is_deleted && found.mark.is_none());
-        let mark = Mark::new(true);
-        let marked = head(doc! { "revision": 2, "dateSet": time, MARK: mark.to_bson() }).unwrap();
-        assert_eq!(marked.mark, Some(mark));
+        assert!(found.is_deleted);
         assert_eq!(found.next_time(), DateTime::from_millis(6));
         for invalid in [
             doc! { "revision": 0, "dateSet": time },
@@ -356,7 +306,6 @@ mod tests {
             doc! { "revision": 1, "dateSet": 5 },
             doc! { "revision": 1 },
             doc! { "dateSet": time },
-            doc! { "revision": 1, "dateSet": time, MARK: true },
         ] {
             assert_eq!(head(invalid.clone()), None, "{invalid}");
         }

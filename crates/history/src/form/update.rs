@@ -11,7 +11,7 @@ use mongo_patterns_core::update::{Operators, check_path, stage_paths};
 use mongodb::bson::Timestamp;
 use mongodb::options::UpdateModifications;
 
-use super::document::{MARK, invalid_argument};
+use super::document::invalid_argument;
 use crate::prelude::*;
 
 const OWN: &str = "the update changes the revision, its time or the mark of a deletion, which the repository writes itself, nothing was sent: omit it";
@@ -34,14 +34,7 @@ pub(crate) enum Update {
 /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an invalid update, and for fields that cannot be changed.
 pub(crate) fn checked(settings: &Settings, update: UpdateModifications) -> Result<Update> {
     let [revision, time, deleted] = settings.own_fields().map(|field| (field.as_str(), OWN));
-    let mut fixed = vec![
-        revision,
-        time,
-        deleted,
-        (MARK, OWN),
-        (settings.id.as_str(), ID),
-        ("_id", OWN_ID),
-    ];
+    let mut fixed = vec![revision, time, deleted, (settings.id.as_str(), ID), ("_id", OWN_ID)];
     fixed.extend(settings.change_fields().map(|field| (field, CHANGE)));
     match update {
         UpdateModifications::Document(update) => Ok(Update::Operators(Operators::new(update, &fixed)?.under(""))),
@@ -97,7 +90,7 @@ mod tests {
             let error = checked(&settings, update).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         };
-        for field in ["policyId", "revision", "dateSet", "deleted", "_id", MARK, "dateSet.x"] {
+        for field in ["policyId", "revision", "dateSet", "deleted", "_id", "dateSet.x"] {
             for operator in ["$set", "$unset", "$inc", "$push"] {
                 refused(doc! { operator: { field: 1 } }.into());
             }

@@ -3,7 +3,7 @@
 use mongodb::options::UpdateModifications;
 
 use super::{number, of_id};
-use crate::form::document::{Encoded, Head, MARK, Mark};
+use crate::form::document::{Encoded, Head};
 use crate::form::update::Update;
 use crate::prelude::*;
 
@@ -29,7 +29,7 @@ pub(crate) enum Clock {
     After(Head, DateTime),
 }
 
-/// Matches the current document, if its revision is recorded and is the expected one.
+/// Matches the current document, if it is at the expected revision.
 pub(crate) fn changeable(
     settings: &Settings,
     id: &Bson,
@@ -49,7 +49,6 @@ pub(crate) fn changeable(
         (Clock::Server, None) => drop(filter.insert(revision, doc! { "$gte": 1 })),
     }
     filter.insert(settings.deleted.as_str(), doc! { "$ne": true });
-    filter.insert(MARK, doc! { "$exists": false });
     if clock == Clock::Server && change.is_by_operators() {
         filter.insert("$expr", doc! { "$lt": [format!("${time}"), "$$NOW"] });
     }
@@ -63,13 +62,7 @@ impl Change {
     }
 
     /// Returns the update that applies the change, and sets the next revision, its time, and what describes the change.
-    pub(crate) fn update(
-        &self,
-        settings: &Settings,
-        clock: Clock,
-        mark: Option<Mark>,
-        with: &Document,
-    ) -> UpdateModifications {
+    pub(crate) fn update(&self, settings: &Settings, clock: Clock, with: &Document) -> UpdateModifications {
         match self {
             Self::Update(Update::Operators(operators)) => {
                 let mut update = operators.clone();
@@ -78,9 +71,6 @@ impl Change {
                 match clock {
                     Clock::Server => add(&mut update, "$currentDate", time, true),
                     Clock::After(_, now) => add(&mut update, "$set", time, now),
-                }
-                if let Some(mark) = mark {
-                    add(&mut update, "$set", MARK, mark.to_bson());
                 }
                 for field in settings.change_fields() {
                     match with.get(field) {
@@ -92,7 +82,7 @@ impl Change {
             }
             Self::Update(Update::Pipeline(stages)) => {
                 let mut stages = stages.clone();
-                let mut own = next(settings, mark);
+                let mut own = next(settings);
                 own.extend(literals(with));
                 stages.push(doc! { "$set": own });
                 let absent: Vec<&str> = settings
@@ -106,15 +96,15 @@ impl Change {
             }
             Self::Replace(document) => {
                 let mut own = doc! { settings.id.as_str(): format!("${}", settings.id) };
-                own.extend(next(settings, mark));
+                own.extend(next(settings));
                 own.extend(literals(with));
                 let merged = vec![doc! { "_id": "$_id" }, doc! { "$literal": document }, own];
                 vec![doc! { "$replaceWith": { "$mergeObjects": merged } }].into()
             }
-            Self::Nothing => vec![doc! { "$set": next(settings, mark) }].into(),
+            Self::Nothing => vec![doc! { "$set": next(settings) }].into(),
             Self::Delete => {
                 let mut tombstone = doc! { "_id": "$_id", settings.id.as_str(): format!("${}", settings.id) };
-                tombstone.extend(next(settings, mark));
+                tombstone.extend(next(settings));
                 tombstone.insert(settings.deleted.as_str(), true);
                 tombstone.extend(literals(with));
                 vec![doc! { "$replaceWith": tombstone }].into()
@@ -137,16 +127,12 @@ fn literals(values: &Document) -> impl Iterator<Item = (String, Bson)> {
 }
 
 /// The revision and the time after the previous ones, as expressions.
-fn next(settings: &Settings, mark: Option<Mark>) -> Document {
+fn next(settings: &Settings) -> Document {
     let (revision, time) = (settings.revision.as_str(), settings.time.as_str());
-    let mut fields = doc! {
+    doc! {
         revision: { "$add": [format!("${revision}"), 1] },
         time: { "$max": [{ "$add": [format!("${time}"), 1] }, "$$NOW"] },
-    };
-    if let Some(mark) = mark {
-        fields.insert(MARK, mark.to_bson());
     }
-    fields
 }
 
 /// Matches no document, so that an upsert inserts one, unless the unique index has the id.
@@ -161,13 +147,9 @@ pub(crate) fn insert(
     settings: &Settings,
     Encoded { document, with, .. }: &Encoded,
     newest: Option<Head>,
-    mark: Option<Mark>,
 ) -> Vec<Document> {
     let mut own = after(settings, newest);
     own.extend(literals(with));
-    if let Some(mark) = mark {
-        own.insert(MARK, mark.to_bson());
-    }
     let merged = vec![doc! { "$literal": document }, own];
     vec![doc! { "$replaceWith": { "$mergeObjects": merged } }]
 }
@@ -186,10 +168,6 @@ fn after(settings: &Settings, newest: Option<Head>) -> Document {
     doc! { settings.revision.as_str(): revision, settings.time.as_str(): time }
 }
 
-pub(crate) fn unmark() -> Document {
-    doc! { "$unset": { MARK: "" } }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,7 +183,6 @@ mod tests {
             revision: 3,
             time: DateTime::from_millis(1000),
             is_deleted: false,
-            mark: None,
         }
     }
 
@@ -219,7 +196,7 @@ mod tests {
     #[test]
     fn an_update_by_operators_is_the_manuals() {
         let settings = Settings::example();
-        let update = document(operators().update(&settings, Clock::Server, None, &Document::new()));
+        let update = document(operators().update(&settings, Clock::Server, &Document::new()));
         let expected = doc! {
             "$push": { "items": "watch" },
             "$inc": { "price": 2, "revision": 1 },
@@ -232,7 +209,6 @@ mod tests {
                 "policyId": { "$eq": 1 },
                 "revision": { "$gte": 1 },
                 "deleted": { "$ne": true },
-                "mongo_patterns_unrecorded": { "$exists": false },
                 "$expr": { "$lt": ["$dateSet", "$$NOW"] },
             }
         );
@@ -242,13 +218,9 @@ mod tests {
     fn a_clock_that_went_back_is_replaced_by_the_previous_time() {
         let settings = Settings::example();
         let clock = Clock::After(head(), head().next_time());
-        let mark = Mark::new(false);
-        let update = document(operators().update(&settings, clock, Some(mark), &Document::new()));
+        let update = document(operators().update(&settings, clock, &Document::new()));
         let time = DateTime::from_millis(1001);
-        assert_eq!(
-            update.get_document("$set").unwrap(),
-            &doc! { "dateSet": time, "mongo_patterns_unrecorded": mark.to_bson() }
-        );
+        assert_eq!(update.get_document("$set").unwrap(), &doc! { "dateSet": time });
         let filter = changeable(&settings, &Bson::Int32(1), Some(3), &operators(), clock);
         assert_eq!(filter.get_i32("revision").unwrap(), 3);
         assert_eq!(*filter.get_datetime("dateSet").unwrap(), head().time);
@@ -259,8 +231,7 @@ mod tests {
     fn a_replacement_keeps_the_ids_and_is_never_an_expression() {
         let settings = Settings::example();
         let change = Change::Replace(doc! { "name": "$policyId" });
-        let UpdateModifications::Pipeline(stages) = change.update(&settings, Clock::Server, None, &Document::new())
-        else {
+        let UpdateModifications::Pipeline(stages) = change.update(&settings, Clock::Server, &Document::new()) else {
             panic!("not a pipeline");
         };
         let next = doc! {
@@ -280,7 +251,7 @@ mod tests {
     fn a_change_is_described_by_the_fields_of_its_call_alone() {
         let settings = Settings::with_change_fields();
         let with = doc! { "reason": "$price" };
-        let update = |change: Change| change.update(&settings, Clock::Server, None, &with);
+        let update = |change: Change| change.update(&settings, Clock::Server, &with);
         let operators = document(update(operators()));
         assert_eq!(operators.get_document("$set").unwrap(), &with);
         assert_eq!(operators.get_document("$unset").unwrap(), &doc! { "changedBy": "" });
@@ -309,7 +280,7 @@ mod tests {
                 document: doc! { "policyId": 1 },
                 with: Document::new(),
             };
-            let stages = insert(&settings, &encoded, newest, None);
+            let stages = insert(&settings, &encoded, newest);
             let merged = stages[0]
                 .get_document("$replaceWith")
                 .unwrap()

@@ -2,7 +2,6 @@
 
 use mongo_patterns_core::migration::count_if;
 
-use crate::form::document::MARK;
 use crate::prelude::*;
 
 /// Counts the stored documents that cannot be migrated.
@@ -34,10 +33,7 @@ pub(crate) fn inspection(settings: &Settings, are_revisions: bool) -> Vec<Docume
     // The deletions of an earlier migration, or of a repository, are revisions.
     let is_reserved = match are_revisions {
         true => doc! { "$not": [type_of(&deleted, vec!["missing", "bool"])] },
-        false => doc! { "$and": [
-            { "$ne": [{ "$type": &deleted }, "missing"] },
-            { "$eq": [{ "$type": format!("${MARK}") }, "missing"] },
-        ] },
+        false => doc! { "$ne": [{ "$type": &deleted }, "missing"] },
     };
     count_if(&mut group, "reserved", is_reserved, 1, "$_id");
     vec![doc! { "$group": group }]
@@ -102,7 +98,6 @@ pub(crate) fn record(settings: &Settings, revisions: &str) -> Vec<Document> {
         "whenNotMatched": "insert",
     };
     vec![
-        doc! { "$match": { MARK: { "$exists": false } } },
         // The server gives each copy an `_id` of its own.
         doc! { "$unset": "_id" },
         doc! { "$merge": merge },

@@ -3,37 +3,34 @@
 use mongo_patterns_core::action::batch_size;
 use mongodb::options::{
     AggregateOptions, DeleteOptions, FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint, ReturnDocument,
-    SelectionCriteria, UpdateOptions,
+    SelectionCriteria,
 };
 
 use super::head;
-use crate::form::document::MARK;
 use crate::prelude::*;
 
-/// Who needs a read.
+/// What a read sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// The caller: as the collection is configured, and without the mark.
-    Caller,
-    /// A write, which decides by the latest data of the primary.
-    Write,
-    /// A command in a transaction, which has a snapshot.
-    Transaction,
+    /// What the collection is configured for, or the snapshot of the session's transaction.
+    Configured,
+    /// The latest data of the primary, to decide about a write.
+    Primary,
 }
 
 impl Reader {
     /// Returns the reader of a write's reads.
     pub(crate) fn of_write(session: Option<&Session<'_>>) -> Self {
         match session.is_some_and(Session::is_in_transaction) {
-            true => Self::Transaction,
-            false => Self::Write,
+            true => Self::Configured,
+            false => Self::Primary,
         }
     }
 
     fn concerns(self) -> (Option<SelectionCriteria>, Option<ReadConcern>) {
         match self {
-            Self::Caller | Self::Transaction => (None, None),
-            Self::Write => (Some(primary()), Some(ReadConcern::local())),
+            Self::Configured => (None, None),
+            Self::Primary => (Some(primary()), Some(ReadConcern::local())),
         }
     }
 }
@@ -52,10 +49,8 @@ fn find_one(index: &str, projection: Option<Document>, reader: Reader) -> FindOn
         .build()
 }
 
-/// With its mark for a write.
 pub(crate) fn find_current(settings: &Settings, reader: Reader) -> FindOneOptions {
-    let projection = (reader == Reader::Caller).then(|| doc! { MARK: 0 });
-    find_one(&settings.current_index, projection, reader)
+    find_one(&settings.current_index, None, reader)
 }
 
 pub(crate) fn find_revision(settings: &Settings, reader: Reader) -> FindOneOptions {
@@ -66,13 +61,6 @@ pub(crate) fn find_revision(settings: &Settings, reader: Reader) -> FindOneOptio
 pub(crate) fn find_newest(settings: &Settings, reader: Reader) -> FindOneOptions {
     let mut options = find_one(&settings.revision_index, Some(head(settings)), reader);
     options.sort = Some(doc! { settings.id.as_str(): -1, settings.revision.as_str(): -1 });
-    options
-}
-
-/// Only the fields that name the revision.
-pub(crate) fn find_next(settings: &Settings) -> FindOneOptions {
-    let mut options = find_one(&settings.revision_index, Some(head(settings)), Reader::Write);
-    options.sort = Some(doc! { settings.id.as_str(): 1, settings.revision.as_str(): 1 });
     options
 }
 
@@ -102,10 +90,6 @@ pub(crate) fn change(settings: &Settings, upsert: bool) -> FindOneAndUpdateOptio
         .upsert(upsert.then_some(true))
         .return_document(ReturnDocument::After)
         .build()
-}
-
-pub(crate) fn update_current(settings: &Settings) -> UpdateOptions {
-    UpdateOptions::builder().hint(hint(&settings.current_index)).build()
 }
 
 pub(crate) fn delete_current(settings: &Settings) -> DeleteOptions {

@@ -6,21 +6,21 @@ use super::finding::Problem;
 use crate::form::document::{Head, is_copy};
 use crate::query::options::Reader;
 use crate::query::scan;
-use crate::read::{find_copy, find_current, find_newest, hinted};
+use crate::read::{find_current, find_newest, find_revision, hinted};
 use crate::repository::prelude::*;
 
-/// The time that a writer of another process normally needs between two of its commands.
-const BETWEEN_COMMANDS: Duration = Duration::from_millis(50);
+/// The time after which a transaction that committed between the reads is visible on all shards.
+const COMMIT_VISIBLE: Duration = Duration::from_millis(50);
 
-/// Returns the problems of one document. Writers of this process wait. A problem that a writer of another process could be
-/// correcting is read twice.
+/// Returns the problems of one document. Writers of this process wait. A problem is read twice, because a
+/// writer of another process can commit between the reads.
 pub(crate) async fn examine(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
     let _locked = shared.lock(id).await;
     let problems = read(shared, id).await?;
     if problems.is_empty() {
         return Ok(problems);
     }
-    tokio::time::sleep(BETWEEN_COMMANDS).await;
+    tokio::time::sleep(COMMIT_VISIBLE).await;
     let again = read(shared, id).await?;
     Ok(again.into_iter().filter(|problem| problems.contains(problem)).collect())
 }
@@ -30,7 +30,7 @@ pub(crate) async fn examine(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> 
 async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
     let settings = &shared.settings;
     let mut problems = Vec::new();
-    let current = find_current(shared, id, Reader::Write, None).await?;
+    let current = find_current(shared, id, Reader::Primary, None).await?;
     let newest = chain(shared, id, &mut problems).await?;
     match current.as_ref().map(|current| (current, Head::of(settings, current))) {
         Some((_, None)) => problems.push(Problem::Invalid),
@@ -42,10 +42,10 @@ async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
                 let (from, to) = (newest.revision + 1, revision - 1);
                 problems.push(Problem::Gap { from, to });
             }
-            match find_copy(shared, id, revision, Reader::Write, None).await? {
+            match find_revision(shared, id, revision, Reader::Primary, None).await? {
                 Some(copy) if !is_copy(current, &copy)? => problems.push(Problem::Different { revision }),
-                Some(_) if head.mark.is_none() => {}
-                _ => problems.push(Problem::Unrecorded { revision }),
+                Some(_) => {}
+                None => problems.push(Problem::Unrecorded { revision }),
             }
         }
         None => {}
@@ -54,7 +54,7 @@ async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
         return Ok(problems);
     };
     let revision = newest.revision;
-    let after = find_current(shared, id, Reader::Write, None).await?;
+    let after = find_current(shared, id, Reader::Primary, None).await?;
     match after.as_ref().map(|after| Head::of(settings, after)) {
         Some(Some(head)) if head.revision < revision => problems.push(Problem::Ahead { revision }),
         None if current.is_none() && !newest.is_deleted => {
@@ -108,7 +108,6 @@ mod tests {
             revision,
             time: DateTime::from_millis(millis),
             is_deleted: false,
-            mark: None,
         };
         let found = |previous, next| between(previous, next).collect::<Vec<_>>();
         assert_eq!(found(head(1, 10), head(2, 11)), []);

@@ -18,8 +18,8 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The current document is at a revision that has no copy: the process that wrote it died, or another program inserted
-    /// the document.
+    /// The current document is at a revision that has no copy: another program wrote the document, or the revisions were
+    /// restored from an older backup.
     Unrecorded {
         /// The number of the revision.
         revision: u64,

@@ -136,7 +136,7 @@ impl<'a> Scan<'a> {
                 copied == head.map(|head| head.revision) && id_in(settings, copy) == *id
             };
             let is_correct = match (head, copies.iter().find(own)) {
-                (Some(head), Some(copy)) => head.mark.is_none() && is_copy(row, copy)?,
+                (Some(_), Some(copy)) => is_copy(row, copy)?,
                 _ => false,
             };
             if !is_correct {

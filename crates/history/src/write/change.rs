@@ -1,17 +1,15 @@
 //! The change of one document, and its revision.
 
-use mongo_patterns_core::retry::Attempts;
+use mongo_patterns_core::topology::Topology;
 use mongodb::ClientSession;
 
 use crate::form::document::{Head, no_head};
 use crate::query::change::{Change, Clock, changeable};
 use crate::query::options::Reader;
 use crate::read::{find_current, hinted};
-use crate::repository::Deployment;
 use crate::repository::prelude::*;
 use crate::results::{Recorded, not_found};
-use crate::write::record::{Changed, complete, finish};
-use crate::write::{Atomicity, is_in_transaction};
+use crate::write::record::{Changed, finish};
 
 /// A change of one document.
 #[derive(Debug)]
@@ -37,7 +35,7 @@ impl From<Head> for Recorded {
 /// Changes a document, and stores its revision.
 pub(crate) async fn run(write: &Write<'_>, session: Option<&mut ClientSession>) -> Result<Recorded> {
     let mut session = Session::of_caller(session).await?;
-    write.shared.check_indexes().await?;
+    write.shared.check_write().await?;
     run_in(write, session.as_mut()).await
 }
 
@@ -46,85 +44,54 @@ pub(crate) async fn run_in(write: &Write<'_>, session: Option<&mut Session<'_>>)
     let shared = write.shared;
     let is_by_operators = write.change.is_by_operators();
     // `$$NOW` is the time of the router, and `$currentDate` sets that of the shard.
-    let has_two_clocks = is_by_operators && shared.deployment().await? == Deployment::Router;
+    let has_two_clocks = is_by_operators && shared.topology().await? == Topology::Router;
     let attempt = Attempt { write, has_two_clocks };
-    if is_in_transaction(session.as_deref()) {
-        return attempt.run(session, Atomicity::Transaction).await;
-    }
-    let atomicity = Atomicity::of(shared.write_form().await?);
-    let locked = shared.lock(&write.id).await;
-    if atomicity == Atomicity::Mark {
-        let changed = attempt.run(session, atomicity).await;
-        drop(locked);
-        return changed;
-    }
+    let locked = shared.lock_for_transaction(&write.id, session.as_deref()).await;
     let (current, retry) = (&shared.current, &shared.settings.retry);
     let done = transaction::run(current, retry, session, locked, &attempt, |session, attempt| {
-        Box::pin(attempt.run(Some(session), Atomicity::Transaction))
+        Box::pin(attempt.run(session))
     });
     done.await
 }
+
+/// How often an attempt sends the change: by the server's clock, again if that was within the millisecond of the
+/// previous time, and then by the previous time.
+const MAX_SENT: u32 = 3;
 
 struct Attempt<'w, 'a> {
     write: &'w Write<'a>,
     has_two_clocks: bool,
 }
 
-/// What the attempts of a change know.
-struct Known {
-    /// The revision that the document had at the last read.
-    head: Option<Head>,
-    /// How many times no document matched.
-    misses: u32,
-    attempts: Attempts,
-}
-
 impl Attempt<'_, '_> {
-    async fn run(&self, mut session: Option<&mut Session<'_>>, atomicity: Atomicity) -> Result<Recorded> {
-        let shared = self.write.shared;
-        let mut known = Known {
-            head: None,
-            misses: 0,
-            attempts: shared.settings.retry.start(),
+    async fn run(&self, session: &mut Session<'_>) -> Result<Recorded> {
+        let mut head = match self.has_two_clocks {
+            true => Some(self.read(session).await?),
+            false => None,
         };
-        loop {
-            if !self.has_two_clocks || known.head.is_some() {
-                let clock = self.clock(&known);
-                if let Some(changed) = self.change(clock, atomicity, session.as_deref_mut()).await? {
-                    finish(shared, &changed, atomicity, session).await?;
-                    return Ok(changed.head.into());
-                }
-                known.misses += 1;
-                if known.misses > 2 {
-                    known
-                        .attempts
-                        .next(CommandError::custom("the document was changed concurrently"))
-                        .await?;
-                }
+        for misses in 0..MAX_SENT {
+            let clock = self.clock(head, misses);
+            if let Some(changed) = self.change(clock, session).await? {
+                finish(self.write.shared, &changed, session).await?;
+                return Ok(changed.head.into());
             }
-            known.head = self.read(session.as_deref_mut()).await?;
+            head = Some(self.read(session).await?);
         }
+        Err(no_match())
     }
 
     /// Returns how the next command sets the time.
-    fn clock(&self, known: &Known) -> Clock {
-        match known.head {
+    fn clock(&self, head: Option<Head>, misses: u32) -> Clock {
+        match head {
             Some(head) if self.has_two_clocks => Clock::After(head, head.next_time().max(DateTime::now())),
             // The clock of the server is behind the time of the document, and not only within one millisecond.
-            Some(head) if known.misses > 1 && self.write.change.is_by_operators() => {
-                Clock::After(head, head.next_time())
-            }
+            Some(head) if misses > 1 && self.write.change.is_by_operators() => Clock::After(head, head.next_time()),
             _ => Clock::Server,
         }
     }
 
     /// Changes the current document. `None` if none matched.
-    async fn change(
-        &self,
-        clock: Clock,
-        atomicity: Atomicity,
-        session: Option<&mut Session<'_>>,
-    ) -> Result<Option<Changed>> {
+    async fn change(&self, clock: Clock, session: &mut Session<'_>) -> Result<Option<Changed>> {
         let Write {
             shared,
             id,
@@ -134,9 +101,9 @@ impl Attempt<'_, '_> {
         } = self.write;
         let settings = &shared.settings;
         let filter = changeable(settings, id, *expected, change, clock);
-        let update = change.update(settings, clock, atomicity.mark(false), with);
+        let update = change.update(settings, clock, with);
         let changed = send::find_one_and_update(
-            session,
+            Some(session),
             &shared.current,
             filter,
             update,
@@ -149,31 +116,24 @@ impl Attempt<'_, '_> {
         changed.map(|document| with_head(settings, document)).transpose()
     }
 
-    /// Reads why no document matched. Completes a marked one, which the next command can change.
-    async fn read(&self, mut session: Option<&mut Session<'_>>) -> Result<Option<Head>> {
+    /// Reads the revision of the document, or why no document matches.
+    async fn read(&self, session: &mut Session<'_>) -> Result<Head> {
         let Write {
             shared, id, expected, ..
         } = self.write;
-        let reader = Reader::of_write(session.as_deref());
-        let Some(document) = find_current(shared, id, reader, session.as_deref_mut()).await? else {
+        let Some(document) = find_current(shared, id, Reader::Configured, Some(session)).await? else {
             return Err(not_found());
         };
         if document.get(shared.settings.revision.as_str()).ok().flatten().is_none() {
             return Err(not_managed());
         }
-        let changed = with_head(&shared.settings, document)?;
-        let head = changed.head;
-        if let Some(mark) = head.mark {
-            complete(shared, &changed, mark, session).await?;
-            // The completed document can be deleted, or removed.
-            return Ok(None);
-        }
+        let head = with_head(&shared.settings, document)?.head;
         if head.is_deleted {
             return Err(not_found());
         }
         match expected {
             Some(expected) if *expected != head.revision => Err(mismatch()),
-            _ => Ok(Some(head)),
+            _ => Ok(head),
         }
     }
 }
@@ -182,6 +142,14 @@ impl Attempt<'_, '_> {
 pub(crate) fn with_head(settings: &Settings, document: RawDocumentBuf) -> Result<Changed> {
     let head = Head::of(settings, &document).ok_or_else(|| no_head(settings, &document))?;
     Ok(Changed { document, head })
+}
+
+/// The error of a document that a read of the transaction finds, and the filter of the change does not match.
+fn no_match() -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        "the number, the time or the mark of a deletion in the document has an invalid type, nothing was changed: call verify()",
+    )
 }
 
 fn mismatch() -> Error {

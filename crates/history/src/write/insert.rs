@@ -1,20 +1,20 @@
 //! The insert of a document, with its first revision, or the one after its deletion.
 
 use mongodb::ClientSession;
+use mongodb::bson::oid::ObjectId;
 
-use crate::form::document::{Encoded, Head};
+use crate::form::document::{Encoded, Head, copy};
 use crate::query::options::Reader;
 use crate::read::{find_current, find_newest, hinted};
 use crate::repository::prelude::*;
 use crate::results::Recorded;
 use crate::write::change::with_head;
-use crate::write::record::{Changed, complete, finish_insert};
-use crate::write::{Atomicity, is_in_transaction};
+use crate::write::record::{Changed, insert_new};
 
 /// Inserts a document.
 pub(crate) async fn run(shared: &Shared, encoded: &Encoded, session: Option<&mut ClientSession>) -> Result<Recorded> {
     let mut session = Session::of_caller(session).await?;
-    shared.check_indexes().await?;
+    shared.check_write().await?;
     run_in(shared, encoded, session.as_mut()).await
 }
 
@@ -23,23 +23,13 @@ pub(crate) async fn run_in(shared: &Shared, encoded: &Encoded, session: Option<&
     let mut insert = Insert {
         shared,
         encoded,
-        reads_current: false,
+        // A duplicate would abort the transaction of the caller.
+        reads_current: session.as_deref().is_some_and(Session::is_in_transaction),
     };
-    if is_in_transaction(session.as_deref()) {
-        // A duplicate would abort the transaction.
-        insert.reads_current = true;
-        return insert.in_transaction(session).await;
-    }
-    let atomicity = Atomicity::of(shared.write_form().await?);
-    let locked = shared.lock(&encoded.id).await;
-    if atomicity == Atomicity::Mark {
-        let inserted = insert.with_mark(session).await;
-        drop(locked);
-        return inserted;
-    }
+    let locked = shared.lock_for_transaction(&encoded.id, session.as_deref()).await;
     let (current, retry) = (&shared.current, &shared.settings.retry);
     let done = transaction::run(current, retry, session, locked, &mut insert, |session, insert| {
-        Box::pin(insert.in_transaction(Some(session)))
+        Box::pin(insert.run(session))
     });
     done.await
 }
@@ -52,82 +42,38 @@ struct Insert<'a> {
 }
 
 impl Insert<'_> {
-    async fn in_transaction(&mut self, mut session: Option<&mut Session<'_>>) -> Result<Recorded> {
-        let newest = self.newest(session.as_deref_mut()).await?;
+    async fn run(&mut self, session: &mut Session<'_>) -> Result<Recorded> {
+        let newest = self.newest(session).await?;
         // Every further attempt follows a conflict.
         let reads_current = std::mem::replace(&mut self.reads_current, true);
         if reads_current || newest.is_some_and(|newest| !newest.is_deleted) {
-            self.check_absent(session.as_deref_mut()).await?;
-        }
-        let changed = self
-            .insert(newest, Atomicity::Transaction, session.as_deref_mut())
-            .await?;
-        finish_insert(self.shared, &changed, Atomicity::Transaction, session).await?;
-        Ok(changed.head.into())
-    }
-
-    async fn with_mark(&mut self, mut session: Option<&mut Session<'_>>) -> Result<Recorded> {
-        let mut attempts = self.shared.settings.retry.start();
-        loop {
-            let newest = self.newest(session.as_deref_mut()).await?;
-            match self.insert(newest, Atomicity::Mark, session.as_deref_mut()).await {
-                Ok(changed) => {
-                    if finish_insert(self.shared, &changed, Atomicity::Mark, session.as_deref_mut()).await? {
-                        return Ok(changed.head.into());
-                    }
-                }
-                Err(error)
-                    if error
-                        .as_driver_error()
-                        .is_some_and(|error| duplicate_key(error).is_some()) =>
-                {
-                    self.check_absent(session.as_deref_mut()).await?;
-                }
-                Err(error) => return Err(error),
+            let (shared, id) = (self.shared, &self.encoded.id);
+            let current = find_current(shared, id, Reader::Configured, Some(&mut *session)).await?;
+            if current.is_some() {
+                return Err(already_exists());
             }
-            attempts
-                .next(CommandError::custom("another client inserted or deleted the document"))
-                .await?;
         }
+        let Changed { document, head } = self.insert(newest, session).await?;
+        insert_new(self.shared, &copy(&document, ObjectId::new())?, session).await?;
+        Ok(head.into())
     }
 
     /// Reads the revision that the insert continues.
-    async fn newest(&self, session: Option<&mut Session<'_>>) -> Result<Option<Head>> {
-        let newest = find_newest(self.shared, &self.encoded.id, session).await?;
+    async fn newest(&self, session: &mut Session<'_>) -> Result<Option<Head>> {
+        let newest = find_newest(self.shared, &self.encoded.id, Some(session)).await?;
         newest
             .map(|newest| Ok(with_head(&self.shared.settings, newest)?.head))
             .transpose()
     }
 
-    /// Checks that there is no current document. Completes a marked one, which can be the tombstone of a deletion.
-    async fn check_absent(&self, mut session: Option<&mut Session<'_>>) -> Result<()> {
-        let (shared, id) = (self.shared, &self.encoded.id);
-        loop {
-            let reader = Reader::of_write(session.as_deref());
-            let Some(document) = find_current(shared, id, reader, session.as_deref_mut()).await? else {
-                return Ok(());
-            };
-            let head = Head::of(&shared.settings, &document);
-            let Some((head, mark)) = head.and_then(|head| Some((head, head.mark?))) else {
-                return Err(already_exists());
-            };
-            complete(shared, &Changed { document, head }, mark, session.as_deref_mut()).await?;
-        }
-    }
-
-    async fn insert(
-        &self,
-        newest: Option<Head>,
-        atomicity: Atomicity,
-        session: Option<&mut Session<'_>>,
-    ) -> Result<Changed> {
+    async fn insert(&self, newest: Option<Head>, session: &mut Session<'_>) -> Result<Changed> {
         let (settings, encoded) = (&self.shared.settings, self.encoded);
-        let update = query::change::insert(settings, encoded, newest, atomicity.mark(true));
+        let update = query::change::insert(settings, encoded, newest);
         let (filter, options) = (
             query::change::absent(settings, &encoded.id),
             options::change(settings, true),
         );
-        let inserted = send::find_one_and_update(session, &self.shared.current, filter, update, options).await;
+        let inserted = send::find_one_and_update(Some(session), &self.shared.current, filter, update, options).await;
         match inserted {
             Ok(Some(document)) => with_head(settings, document),
             Ok(None) => Err(Error::new(

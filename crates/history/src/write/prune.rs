@@ -11,7 +11,7 @@ use mongodb::ClientSession;
 
 use crate::form::document::{Head, invalid_argument};
 use crate::query::options::Reader;
-use crate::read::{find_copy_as_of, find_newest, hinted};
+use crate::read::{find_as_of, find_newest, hinted};
 use crate::repository::prelude::*;
 use crate::results::Pruned;
 
@@ -48,7 +48,7 @@ pub(crate) async fn run(shared: &Shared, id: &Bson, keep: Keep, session: Option<
         }
         Keep::Since(time) => {
             let reader = Reader::of_write(session.as_ref());
-            head(find_copy_as_of(shared, id, time, reader, session.as_mut()).await?).map(|head| head.revision)
+            head(find_as_of(shared, id, time, reader, session.as_mut()).await?).map(|head| head.revision)
         }
     };
     let Some(first) = first.filter(|first| *first > 1) else {

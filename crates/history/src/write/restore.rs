@@ -22,7 +22,7 @@ pub(crate) async fn run(
     session: Option<&mut ClientSession>,
 ) -> Result<Recorded> {
     let mut session = Session::of_caller(session).await?;
-    shared.check_indexes().await?;
+    shared.check_write().await?;
     let reader = Reader::of_write(session.as_ref());
     let Some(stored) = find_revision(shared, &id, revision, reader, session.as_mut()).await? else {
         return Err(no_revision());

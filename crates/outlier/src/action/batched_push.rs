@@ -38,8 +38,7 @@ impl<E> BatchingWriter<E> {
     /// Elements of one list are stored in the order in which their actions are first polled.
     ///
     /// When it returns, the element is stored once. After an error it is not stored, unless
-    /// [`is_outcome_unknown`](Error::is_outcome_unknown) is true, or [`stored_count`](Error::stored_count) is 1, as after
-    /// a failure to set the flag on a standalone.
+    /// [`is_outcome_unknown`](Error::is_outcome_unknown) is true.
     ///
     /// An element that cannot be stored fails alone: the other elements of its batch are retried without it. When
     /// another error ends a batch, the callers whose elements are stored get no error.

@@ -14,9 +14,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// It deletes an outlier in one transaction, so that no overflow document is left without its main document. A
-    /// standalone has no transactions. There, it deletes the main document first, and a process that dies between the two
-    /// commands leaves orphaned overflow documents: call it again, or let [`repair`](Self::repair) find them.
+    /// It deletes an outlier in one transaction, so that no overflow document is left without its main document.
     ///
     /// # Cost
     /// One round trip for a typical document. Four for an outlier, or three if this process knows it, and for a document
@@ -28,12 +26,12 @@ impl<D, E> OutlierRepository<D, E> {
     /// transactions](mongo_patterns_core::action#sessions-and-transactions).
     ///
     /// # Cancel safety
-    /// The list is deleted as a whole or not. On a standalone, some or all of the overflow documents may be left after the
-    /// document is deleted; [`verify`](Self::verify) finds them. Call it again: it deletes them. A [transaction of the
+    /// The list is deleted as a whole or not. Call it again. A [transaction of the
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for an invalid `_id`. [`Contention`], with nothing deleted.
+    /// [`InvalidArgument`] for an invalid `_id`. With nothing deleted: [`Contention`], and [`Unsupported`] for an outlier on a
+    /// standalone.
     pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
         Delete::create(self.shared(), DocumentId::new(id))
     }

@@ -18,9 +18,9 @@ impl<D, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// # Cost
-    /// Three round trips, one of them to read the settings in the [catalog](mongo_patterns_core::catalog), and three
-    /// more when it creates an index and stores the settings: a sample of documents without an entry must fit them. To create one, the server reads all overflow
-    /// documents.
+    /// Four round trips, one of them to find out what the server is, one to read the settings in the
+    /// [catalog](mongo_patterns_core::catalog), and three more when it creates an index and stores the settings: a sample of
+    /// documents without an entry must fit them. To create one, the server reads all overflow documents.
     ///
     /// # Sessions and transactions
     /// MongoDB does not allow it in a transaction.
@@ -30,6 +30,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// again.
     ///
     /// # Errors
+    /// [`Unsupported`], with nothing written, on a standalone, which has no transactions.
+    ///
     /// [`SettingsMismatch`], with nothing written, when the [catalog](mongo_patterns_core::catalog) has other settings, or has
     /// none and no document has one of the fields, unless you [replace](EnsureIndexes::replace_settings) them.
     /// With no index created: [`IndexMismatch`] when another index conflicts, [`UnsupportedCollation`] when the

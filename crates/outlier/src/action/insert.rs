@@ -17,9 +17,7 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// On a replica set or a sharded cluster it stores all elements or nothing, in one transaction. On a standalone it
-    /// stores the main document first. If a later command fails there, the error has the [number of stored
-    /// elements](Error::stored_count): a prefix, which reads correctly.
+    /// It stores all elements or nothing: a document with overflow documents in one transaction.
     ///
     /// # Cost
     /// One round trip. For a document with overflow documents about four, and more for more than 100 of them.
@@ -29,17 +27,17 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// Later reads in the session see it.
     ///
     /// # Cancel safety
-    /// The document is stored or not, as a whole. On a standalone, and in a session without a transaction, a document
-    /// with overflow documents may be stored with a prefix of its elements: [`count`](Self::count) returns how many.
-    /// Call it again: `AlreadyExists` means that it is stored. Without an `_id`, a second call may store it twice. A
-    /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The document is stored or not, as a whole. Call it again: `AlreadyExists` means that it is stored. Without an `_id`,
+    /// a second call may store it twice. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
     ///
     /// # Errors
     /// With nothing stored: [`AlreadyExists`] when a document with its `_id` exists, [`DuplicateKey`] when a unique
     /// index of your own refuses it, [`InvalidArgument`] when its array field is not an array, its `_id` is invalid, an
     /// element is undefined, or an element is an array or a duplicate where elements are
     /// [unique](crate::OutlierRepositoryBuilder::unique_elements), [`Encode`], [`TooLarge`], [`IndexMissing`] for a
-    /// document with overflow documents before [`ensure_indexes`](Self::ensure_indexes), and [`Corrupt`] when its `_id`
+    /// document with overflow documents before [`ensure_indexes`](Self::ensure_indexes), [`Unsupported`] for such a document
+    /// on a standalone, and [`Corrupt`] when its `_id`
     /// has orphaned overflow documents: [`repair`](Self::repair) them.
     pub fn insert(&self, document: &D) -> Insert<'_> {
         let shared = self.shared();

@@ -27,7 +27,7 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// # Cost
     /// The aggregation of [`verify`](Self::verify), and the cost of [`rebalance`](Self::rebalance) for each document
-    /// that is not in place. A [progress callback](MigrateExisting::on_progress) costs one more round trip, in which
+    /// that is not in place, and one round trip to find out what the server is. A [progress callback](MigrateExisting::on_progress) costs one more round trip, in which
     /// the server reads the main documents: it counts those with overflow documents, a flag or a long array.
     ///
     /// # Cancel safety
@@ -36,8 +36,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Errors
     /// [`SettingsMismatch`], with nothing changed, when settings other than the limits contradict the
     /// [catalog](mongo_patterns_core::catalog), or, without an entry there, do not fit the stored documents, unless you
-    /// [force](MigrateExisting::force) the migration. [`Unsupported`] on a standalone, with nothing changed, [`Configuration`] when the two collections are in two
-    /// databases, and [`Contention`]. After all other documents are rewritten, the error of
+    /// [force](MigrateExisting::force) the migration. [`Unsupported`] on a standalone, with nothing changed,
+    /// [`Configuration`] when the two collections are in two databases, and [`Contention`]. After all other documents are rewritten, the error of
     /// [`rebalance`](Self::rebalance) for one that cannot be.
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
         MigrateExisting {
@@ -75,7 +75,7 @@ mongo_patterns_core::setters! {
     /// documents.
     concurrency(documents: usize) => concurrency = documents;
 
-    /// Counts the documents that a migration would rewrite, and writes nothing. Works on a standalone too.
+    /// Counts the documents that a migration would rewrite, and writes nothing.
     dry_run() => dry_run = true;
 
     /// Migrates collections without an entry in the [catalog](mongo_patterns_core::catalog) although the settings do not
@@ -109,8 +109,7 @@ impl<'a> MigrateExisting<'a> {
         self
     }
 
-    /// Lists every command of a migration, one document after another, in the server's order. Writes nothing, and works
-    /// on a standalone too. It cannot list the retries of transactions that conflict with other writers.
+    /// Lists every command of a migration, one document after another, in the server's order. Writes nothing. It cannot list the retries of transactions that conflict with other writers.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -147,6 +146,9 @@ impl<'a> MigrateExisting<'a> {
             filter: self.filter,
             skipped: self.skipped.as_ref(),
         };
+        if !options.dry_run {
+            self.shared.ensure().check_deployment(&mut Steps::run()).await?;
+        }
         check_options(self.shared, &options).await?;
         check_migration(self.shared, &mut Steps::run(), self.dry_run, self.force).await?;
         migrate::run(self.shared, &options, self.on_progress).await

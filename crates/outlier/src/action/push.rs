@@ -26,8 +26,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Cost
     /// One round trip for a typical document and for a [known outlier](crate#known-outliers), two for another outlier,
     /// however many overflow documents it has. The server examines one document in each. To open an overflow document
-    /// takes four more, once for `max_extras_elements` elements: it is inserted in a transaction with the flag. A
-    /// standalone inserts it without a transaction, and sets the flag again.
+    /// takes four more, once for `max_extras_elements` elements: it is inserted in a transaction with the flag.
     ///
     /// # Sessions and transactions
     /// In a session, a push to an outlier takes two round trips. In a transaction of the caller, nothing is retried. In a
@@ -44,7 +43,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// With nothing stored: [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id` or
     /// element, [`Encode`], [`TooLarge`] for an element that does not fit, alone or with those of the array,
     /// [`Corrupt`] when the array field is not an array, [`IndexMissing`] for an outlier before
-    /// [`ensure_indexes`](Self::ensure_indexes), and [`Configuration`] where elements are
+    /// [`ensure_indexes`](Self::ensure_indexes), [`Unsupported`] on a standalone when the array is full, and
+    /// [`Configuration`] where elements are
     /// [unique](crate::OutlierRepositoryBuilder::unique_elements): call [`push_unique`](Self::push_unique).
     pub fn push<Q>(&self, id: impl IntoId, element: &Q) -> Push<'_>
     where

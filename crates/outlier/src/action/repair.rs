@@ -9,7 +9,6 @@ use crate::repair::finding::Repaired;
 use crate::repair::fix::Fix;
 use crate::repair::rewrite::{dry_run, rewrite};
 use crate::repair::scan::{confirm, suspects, until_error};
-use crate::repair::standalone;
 
 impl<D, E> OutlierRepository<D, E> {
     /// Repairs what [`verify`](Self::verify) finds, list by list, without loss of an element. The stream returns the
@@ -39,9 +38,6 @@ impl<D, E> OutlierRepository<D, E> {
     /// It repairs each list in one transaction, so others may write concurrently, and no reader sees half of a repair. If
     /// the process dies, some lists are repaired and the others unchanged: run it again.
     ///
-    /// A standalone server has no transactions. There it does what single commands can do safely: it sets and clears
-    /// flags, corrects counts, and deletes orphans. The rest is [left](crate::Unrepaired::NeedsTransaction).
-    ///
     /// A write of another client to a list waits on the server for the transaction, and holds its connection. If as
     /// many of that client's tasks wait as it has connections, they block each other. The tasks of this repository wait
     /// before they send anything.
@@ -52,8 +48,7 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// # Cancel safety
     /// Each document is repaired as a whole or not at all: the transactions under way have no effect, unless their
-    /// commits had begun. On a standalone, the repair of a document may stop between two commands. Call it again: it
-    /// repairs the rest.
+    /// commits had begun. Call it again: it repairs the rest.
     ///
     /// # Errors
     /// [`SettingsMismatch`], with nothing changed, when the settings contradict the
@@ -61,7 +56,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// have the flag and there are no overflow documents, or more than a tenth of the documents have a problem of one
     /// kind, unless you [force](Repair::force) the repair.
     /// [`InvalidArgument`] for an invalid `_id`, [`Configuration`] when the two collections are in two databases,
-    /// [`Contention`], and those of the driver, as the last item of the stream. Then each list is repaired or
+    /// [`Contention`], [`Unsupported`] on a standalone, and those of the driver, as the last item of the stream. Then each list is repaired or
     /// unchanged.
     pub fn repair(&self) -> Repair<'_> {
         Repair {
@@ -103,8 +98,7 @@ mongo_patterns_core::setters! {
     /// Repairs only the document with this `_id`, and its overflow documents.
     document(id: impl IntoId) => id = DocumentId::new(id).map(Some);
 
-    /// Returns what a repair would do, and writes nothing. On a standalone, it returns what it would do on a replica
-    /// set.
+    /// Returns what a repair would do, and writes nothing.
     dry_run() => options.dry_run = true;
 
     /// Deletes orphaned overflow documents, with their elements.
@@ -152,18 +146,8 @@ impl Options {
             fix.findings = confirmed(&findings, fix.findings);
             return Ok(repaired(summary.id, fix));
         }
-        match rewrite(shared, &summary.id, self.delete_orphans, None).await {
-            Ok(fix) => Ok(repaired(summary.id, fix)),
-            Err(error) if transaction::is_unsupported(&error) => {
-                let findings = confirm(shared, &summary).await?;
-                if findings.is_empty() {
-                    return Ok(None);
-                }
-                let repaired = standalone::repair(shared, summary.id, findings, self.delete_orphans).await?;
-                Ok(Some(repaired))
-            }
-            Err(error) => Err(error),
-        }
+        let fix = rewrite(shared, &summary.id, self.delete_orphans, None).await?;
+        Ok(repaired(summary.id, fix))
     }
 }
 

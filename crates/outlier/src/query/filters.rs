@@ -30,11 +30,6 @@ pub(crate) fn without_array(settings: &Settings, id: &Bson) -> Document {
     doc! { "_id": { "$eq": id }, settings.array.as_str(): is_other }
 }
 
-/// Matches the main document, if its array field is null.
-pub(crate) fn with_null(settings: &Settings, id: &Bson) -> Document {
-    doc! { "_id": { "$eq": id }, "$expr": is_null(&format!("${}", settings.array)) }
-}
-
 /// Matches the main document, if its array has an element.
 pub(crate) fn with_element(settings: &Settings, id: &Bson, element: &Bson) -> Document {
     doc! { "_id": { "$eq": id }, settings.array.as_str(): has(element) }
@@ -56,26 +51,9 @@ pub(crate) fn overflow_one(settings: &Settings, id: &Bson, document_id: &Bson) -
     doc! { settings.parent.as_str(): { "$eq": id }, "_id": { "$eq": document_id } }
 }
 
-/// Matches some of the overflow documents of a main document.
-pub(crate) fn overflow_some(settings: &Settings, id: &Bson, document_ids: &[Bson]) -> Document {
-    doc! { settings.parent.as_str(): { "$eq": id }, "_id": { "$in": document_ids } }
-}
-
 /// Matches the overflow document that claims a position.
 pub(crate) fn claimed(settings: &Settings, id: &Bson, claim: Bson) -> Document {
     doc! { settings.parent.as_str(): { "$eq": id }, "_id": claim }
-}
-
-/// Matches an overflow document, if it has exactly these elements.
-pub(crate) fn overflow_unchanged(
-    settings: &Settings,
-    id: &Bson,
-    document_id: &Bson,
-    elements: Option<Bson>,
-) -> Document {
-    let mut filter = overflow_one(settings, id, document_id);
-    filter.insert(settings.extras.as_str(), doc! { "$eq": elements });
-    filter
 }
 
 /// Matches the overflow documents of a main document that have an element.
@@ -85,17 +63,6 @@ pub(crate) fn overflow_with(settings: &Settings, id: &Bson, element: &Bson) -> D
     if settings.unique {
         // Without this condition, the partial index of the elements does not serve the query.
         filter.insert(settings.count.as_str(), doc! { "$gt": 0 });
-    }
-    filter
-}
-
-/// Matches the overflow document at a position, if it has room. With `once`, only if it does not have this element.
-pub(crate) fn overflow_at(settings: &Settings, id: &Bson, seq: i32, once: Option<&Bson>) -> Document {
-    let mut filter = overflow_of(settings, id);
-    filter.insert(settings.seq.as_str(), seq);
-    filter.insert(settings.count.as_str(), doc! { "$lt": settings.max_extras_bson() });
-    if let Some(element) = once {
-        filter.insert(settings.extras.as_str(), doc! { "$not": has(element) });
     }
     filter
 }
@@ -157,12 +124,10 @@ mod tests {
         assert_eq!(overflow_of(&settings, &id), doc! { "book_id": { "$eq": { "$gt": 1 } } });
         let element = Bson::Document(doc! { "$each": [1] });
         assert_eq!(
-            overflow_at(&settings, &id, 3, Some(&element)),
+            overflow_with(&settings, &id, &element),
             doc! {
                 "book_id": { "$eq": { "$gt": 1 } },
-                "seq": 3,
-                "count": { "$lt": 500 },
-                "customers_purchased_extra": { "$not": { "$elemMatch": { "$eq": { "$each": [1] } } } },
+                "customers_purchased_extra": { "$elemMatch": { "$eq": { "$each": [1] } } },
             }
         );
     }

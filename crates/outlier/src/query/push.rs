@@ -93,15 +93,6 @@ pub(crate) fn overflow_before(settings: &Settings, element: Option<&Bson>) -> Do
     before
 }
 
-/// Adds an element to an overflow document, or, as an upsert, opens one with it.
-pub(crate) fn push_to_overflow(settings: &Settings, element: Bson) -> Document {
-    // By `$each`, because an element may be a document with operators.
-    doc! {
-        "$push": { settings.extras.as_str(): { "$each": [element] } },
-        "$inc": { settings.count.as_str(): 1 },
-    }
-}
-
 /// Sets the flag.
 pub(crate) fn set_flag(settings: &Settings) -> Document {
     doc! { "$set": { settings.flag.as_str(): true } }
@@ -187,18 +178,6 @@ mod tests {
         assert_eq!(
             overflow_before(&Settings::example(), None),
             doc! { "seq": 1, "count": 1 }
-        );
-    }
-
-    #[test]
-    fn an_element_is_a_value() {
-        let element = Bson::Document(doc! { "$each": [1] });
-        assert_eq!(
-            push_to_overflow(&Settings::example(), element),
-            doc! {
-                "$push": { "customers_purchased_extra": { "$each": [{ "$each": [1] }] } },
-                "$inc": { "count": 1 },
-            }
         );
     }
 }

@@ -43,26 +43,9 @@ pub(crate) fn set_main(fields: Document) -> [Document; 1] {
     [doc! { "$set": fields }]
 }
 
-/// Sets an empty array.
-pub(crate) fn set_empty_array(settings: &Settings) -> Document {
-    doc! { "$set": { settings.array.as_str(): [] } }
-}
-
-/// Clears the flag.
-pub(crate) fn clear_flag(settings: &Settings) -> Document {
-    doc! { "$unset": { settings.flag.as_str(): 1 } }
-}
-
 /// Changes an overflow document and restores it, by two updates: the transaction conflicts with other writes to it.
 pub(crate) fn lock_and_unlock() -> [Document; 2] {
     [doc! { "$set": { LOCKED: true } }, doc! { "$unset": { LOCKED: true } }]
-}
-
-/// Sets the count of an overflow document to the number of its elements.
-pub(crate) fn recount(settings: &Settings) -> [Document; 1] {
-    let path = format!("${}", settings.extras);
-    let size = doc! { "$cond": [{ "$isArray": &path }, { "$size": &path }, format!("${}", settings.count)] };
-    [doc! { "$set": { settings.count.as_str(): size } }]
 }
 
 #[cfg(test)]

@@ -170,8 +170,6 @@ pub enum Unrepaired {
     OwnFields,
     /// An overflow document would exceed 16 MiB. Nothing of the list was changed.
     TooLarge,
-    /// The repair needs a transaction, and a standalone server has none. What single commands can repair was repaired.
-    NeedsTransaction,
 }
 
 impl fmt::Display for Unrepaired {
@@ -186,9 +184,6 @@ impl fmt::Display for Unrepaired {
                 "an overflow document that would be deleted has fields of your own: move them to another document of the list, or remove them"
             }
             Self::TooLarge => "an overflow document would exceed 16 MiB: move fields of your own out of it",
-            Self::NeedsTransaction => {
-                "the repair needs a transaction, which a standalone server does not have: make it a replica set, of one node if need be"
-            }
         })
     }
 }

@@ -60,7 +60,7 @@ impl Fix {
     /// Returns the error of a call that cannot rewrite the list.
     pub(crate) fn refused(&self, left: Unrepaired, id: &Bson) -> Error {
         let kind = match left {
-            Unrepaired::OwnFields | Unrepaired::NeedsTransaction => ErrorKind::Unsupported,
+            Unrepaired::OwnFields => ErrorKind::Unsupported,
             Unrepaired::TooLarge => ErrorKind::TooLarge,
             Unrepaired::ArrayNotArray | Unrepaired::ElementsNotArray | Unrepaired::Orphaned => ErrorKind::Corrupt,
         };

@@ -93,15 +93,11 @@ impl Target for List {
             Some(error) if error.kind() == ErrorKind::NotFound => (0, 0),
             _ => (push.inline, push.overflow),
         };
-        let in_overflow = || match &error {
-            // The element is stored, but the flag was not set again: the same error as that of a single push.
-            Some(error) if push.has_opened() => Err(error.clone().with_stored(1)),
-            _ => Ok(Pushed::Overflow),
-        };
         let in_array = repeat_with(|| Ok(Pushed::Inline)).take(inline);
+        let in_overflow = repeat_with(|| Ok(Pushed::Overflow)).take(overflow);
         Stored {
-            results: in_array.chain(repeat_with(in_overflow).take(overflow)).collect(),
-            error: error.clone(),
+            results: in_array.chain(in_overflow).collect(),
+            error,
         }
     }
 }

@@ -21,14 +21,11 @@ use crate::results::Deleted;
 /// Deletes the main document and its overflow documents.
 pub(crate) async fn delete(shared: &Shared, id: &Bson, mut session: Option<&mut Session<'_>>) -> Result<Deleted> {
     if !Session::locks_keys(session.as_deref()) {
-        return delete_by_commands(shared, id, session).await;
+        return delete_in_callers_transaction(shared, id, session).await;
     }
     // A push of this process may be between its two commands.
     let locked = shared.lock_exclusively(id).await;
     let is_known = shared.forget_outlier(id);
-    if shared.has_transactions.get() == Some(&false) {
-        return delete_by_commands(shared, id, session).await;
-    }
     if !is_known && delete_typical(shared, id, session.as_deref_mut()).await? {
         return Ok(Deleted {
             found: true,
@@ -38,18 +35,12 @@ pub(crate) async fn delete(shared: &Shared, id: &Bson, mut session: Option<&mut 
     let deleted = transaction::run(
         &shared.main,
         &shared.settings.retry,
-        session.as_deref_mut(),
-        locked.clone(),
+        session,
+        locked,
         (shared, id),
         |session, (shared, id)| Box::pin(delete_in_transaction(shared, id, session)),
     );
-    match deleted.await {
-        Err(error) if transaction::is_unsupported(&error) => {
-            shared.saw_transactions(false);
-            delete_by_commands(shared, id, session).await
-        }
-        deleted => deleted,
-    }
+    deleted.await
 }
 
 /// Deletes the main document if it has no flag, and thus no overflow documents. Returns whether it did.
@@ -72,8 +63,12 @@ async fn delete_in_transaction(shared: &Shared, id: &Bson, session: &mut Session
     })
 }
 
-/// Deletes the main document first, so that no reader finds it with some of its elements missing.
-async fn delete_by_commands(shared: &Shared, id: &Bson, mut session: Option<&mut Session<'_>>) -> Result<Deleted> {
+/// Deletes the main document first, whose flag shows whether there are overflow documents.
+async fn delete_in_callers_transaction(
+    shared: &Shared,
+    id: &Bson,
+    mut session: Option<&mut Session<'_>>,
+) -> Result<Deleted> {
     let (main, overflow, settings) = shared.parts();
     let options = FindOneAndDeleteOptions::builder()
         .projection(query::flag(settings))

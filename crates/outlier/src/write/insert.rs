@@ -2,9 +2,7 @@
 
 use crate::form::overflow::new_documents;
 use crate::form::split::Split;
-use crate::read::primary::exists;
 use crate::repository::prelude::*;
-use crate::write::push::PushWrite;
 
 pub(crate) async fn insert(shared: &Shared, split: &Split, session: Option<&mut Session<'_>>) -> Result<()> {
     if split.rest.is_empty() {
@@ -26,40 +24,13 @@ pub(crate) async fn insert(shared: &Shared, split: &Split, session: Option<&mut 
             })
         },
     );
-    match in_transaction.await {
-        Err(error) if transaction::is_unsupported(&error) => {
-            shared.saw_transactions(false);
-            insert_on_standalone(shared, split).await
-        }
-        Ok((newest, opened)) => {
-            measure::spilled(split.rest.len());
-            measure::overflow_documents(opened);
-            if has_own_transaction {
-                shared.saw_transactions(true);
-                shared.remember_outlier(&split.id, newest);
-            }
-            Ok(())
-        }
-        Err(error) => Err(error),
+    let (newest, opened) = in_transaction.await?;
+    measure::spilled(split.rest.len());
+    measure::overflow_documents(opened);
+    if has_own_transaction {
+        shared.remember_outlier(&split.id, newest);
     }
-}
-
-/// Inserts the main document first. After an error, a prefix of the elements is stored, with the flag.
-async fn insert_on_standalone(shared: &Shared, split: &Split) -> Result<()> {
-    let (main, overflow, settings) = shared.parts();
-    let _locked = shared.lock_exclusively(&split.id).await;
-    let has_overflow = exists(None, overflow, query::overflow_of(settings, &split.id)).await?;
-    if has_overflow && !exists(None, main, query::by_id(&split.id)).await? {
-        return Err(orphans());
-    }
-    insert_main(shared, split, None).await?;
-    let mut push = PushWrite::new(shared, &split.id, &split.rest, false);
-    let outcome = push.run(None).await;
-    outcome.map_err(|error| match error.kind() {
-        // The document was deleted concurrently, with its elements.
-        ErrorKind::NotFound => error,
-        _ => error.with_stored((split.inline + push.stored()) as u64),
-    })
+    Ok(())
 }
 
 async fn insert_main(shared: &Shared, split: &Split, session: Option<&mut Session<'_>>) -> Result<()> {

@@ -6,8 +6,7 @@
 //!
 //! A push sees the flag, and a rebalance may clear it before the push opens its overflow documents. If the flag were
 //! set after them, another push could fill them first, and no reader would see its element. The transaction costs four
-//! round trips for each overflow document, and nothing for other pushes. A standalone has no transactions and thus no
-//! rebalance, so there the flag is set afterwards.
+//! round trips for each overflow document, and nothing for other pushes.
 
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::error::CommandError;
@@ -62,8 +61,6 @@ pub(crate) enum Opened {
     Taken,
     /// Nothing is stored. Elements are unique, and another overflow document has the element.
     Present,
-    /// Nothing is stored. There are no transactions, and thus no rebalances.
-    Standalone,
 }
 
 impl Rest<'_> {
@@ -193,17 +190,12 @@ impl Rest<'_> {
         );
         match opened.await {
             Ok(()) => {
-                self.shared.saw_transactions(true);
                 measure::overflow_documents(documents.len());
                 let newest = documents.last().map_or(Bson::Null, |newest| id_of(newest));
                 Ok(Opened::Stored {
                     elements: counts.iter().sum(),
                     newest,
                 })
-            }
-            Err(error) if transaction::is_unsupported(&error) => {
-                self.shared.saw_transactions(false);
-                Ok(Opened::Standalone)
             }
             Err(error) if error.as_driver_error().is_some() => Err(error),
             Err(error) => match error.kind() {
@@ -231,7 +223,7 @@ impl Rest<'_> {
     }
 
     /// Returns whether a duplicate key is that of an element.
-    pub(crate) fn is_element(&self, error: &CommandError) -> bool {
+    fn is_element(&self, error: &CommandError) -> bool {
         let settings = &self.shared.settings;
         let Some(index) = settings.element_index().filter(|_| self.once) else {
             return false;
@@ -248,21 +240,21 @@ impl Rest<'_> {
         }
     }
 
-    pub(crate) fn failed(&self, error: CommandError) -> Error {
+    fn failed(&self, error: CommandError) -> Error {
         if is_bad_hint(&error) {
             return index_missing(&self.shared.settings.seq_index).caused_by(error);
         }
         error.into()
     }
 
-    pub(crate) fn seq_index(&self) -> Hint {
+    fn seq_index(&self) -> Hint {
         Hint::Name(self.shared.settings.seq_index.clone())
     }
 }
 
 /// Sets the flag in a transaction, which then conflicts with other writes to the main document. Returns whether the
 /// document exists.
-pub(crate) async fn set_flag_and_conflict(shared: &Shared, id: &Bson, session: &mut Session<'_>) -> Result<bool> {
+async fn set_flag_and_conflict(shared: &Shared, id: &Bson, session: &mut Session<'_>) -> Result<bool> {
     let [set, unset] = query::set_flag_and_conflict(&shared.settings);
     let updated = send::update_one(Some(&mut *session), &shared.main, query::by_id(id), set, None).await?;
     send::update_one(Some(session), &shared.main, query::by_id(id), unset, None).await?;

@@ -2,24 +2,23 @@
 
 use mongo_patterns_core::array::{self, Encoded};
 use mongo_patterns_core::error::CommandError;
-use mongo_patterns_core::error::{duplicate_key, refused_document};
 use mongo_patterns_core::session::Session;
 use mongo_patterns_core::settings::configuration;
 use mongo_patterns_core::transaction::with_stored;
 use mongo_patterns_core::{Error, ErrorKind, Result, document_id, measure, send};
 use mongodb::bson::Bson;
-use mongodb::options::{FindOneAndUpdateOptions, UpdateOptions};
+use mongodb::options::FindOneAndUpdateOptions;
 use tokio::sync::RwLockReadGuard;
 
-use crate::form::document::{id_of, integer, is_true};
+use crate::form::document::{integer, is_true};
 use crate::form::equality;
-use crate::form::overflow::{new_documents, next_position};
+use crate::form::overflow::next_position;
 use crate::query;
 use crate::read::primary::exists;
 use crate::repository::Shared;
 use crate::results::{Pushed, PushedMany, not_found};
 use crate::settings::Settings;
-use crate::write::overflow::{Filled, Opened, Rest, set_flag_and_conflict};
+use crate::write::overflow::{Filled, Opened, Rest};
 use crate::write::retried::{projected, unknown_outcome};
 
 mod known;
@@ -37,8 +36,6 @@ pub(crate) struct PushWrite<'a> {
     pub(crate) overflow: usize,
     /// Whether the list had the one element.
     pub(crate) is_present: bool,
-    /// The ids of the overflow documents that were opened without a transaction.
-    opened: Vec<Bson>,
     /// The newest overflow document of an outlier that the process knew, as it was before the call.
     known: Option<Bson>,
     /// The overflow document that took the last element.
@@ -59,7 +56,6 @@ impl<'a> PushWrite<'a> {
             inline: 0,
             overflow: 0,
             is_present: false,
-            opened: Vec::new(),
             known: None,
             newest: None,
             locked: None,
@@ -72,11 +68,6 @@ impl<'a> PushWrite<'a> {
         self.inline + self.overflow
     }
 
-    /// Returns whether overflow documents were opened without a transaction, so that the flag must be set again.
-    pub(crate) fn has_opened(&self) -> bool {
-        !self.opened.is_empty()
-    }
-
     /// Stores the elements, with the document locked. In a session of the caller, locks nothing.
     pub(crate) async fn run_locked(&mut self, session: Option<&mut Session<'_>>) -> Result<()> {
         if session.is_none() {
@@ -84,11 +75,6 @@ impl<'a> PushWrite<'a> {
             self.push = Some(pushes.shared(&document_id::text(self.id)).await);
             self.locked = Some(self.shared.lock(self.id).await);
         }
-        self.run(session).await
-    }
-
-    /// Stores the elements.
-    pub(crate) async fn run(&mut self, session: Option<&mut Session<'_>>) -> Result<()> {
         let outcome = if session.is_some() {
             self.push_from_main(session).await
         } else {
@@ -100,7 +86,6 @@ impl<'a> PushWrite<'a> {
             outcome
         };
         measure::spilled(self.overflow);
-        measure::overflow_documents(self.opened.len());
         outcome
     }
 
@@ -136,14 +121,7 @@ impl<'a> PushWrite<'a> {
         let options = FindOneAndUpdateOptions::builder()
             .projection(projection.clone())
             .build();
-        let reply = match session.as_deref_mut() {
-            None if self.shared.has_transactions.get().is_none() => {
-                let sent = send::find_one_and_update_and_detect(main, filter, update, options).await?;
-                self.shared.saw_transactions(sent.1);
-                sent.0
-            }
-            session => send::find_one_and_update(session, main, filter, update, options).await?,
-        };
+        let reply = send::find_one_and_update(session.as_deref_mut(), main, filter, update, options).await?;
         let Some(reply) = reply else {
             return Err(self.not_pushable(session).await?);
         };
@@ -204,49 +182,26 @@ impl<'a> PushWrite<'a> {
                     next_position(self.id, seq)?
                 }
             };
-            let rest = self.rest();
-            if rest.elements.is_empty() {
+            if self.rest().elements.is_empty() {
                 break;
             }
             self.shared.check_indexes().await?;
-            match session.as_deref_mut() {
-                // In the caller's transaction, a rebalance must conflict with it.
-                Some(session) if in_transaction => {
-                    set_flag_and_conflict(self.shared, self.id, session).await?;
+            match self.open_in_transaction(next, session.as_deref_mut()).await? {
+                Opened::Stored { elements, newest } => {
+                    self.overflow += elements;
+                    self.newest = Some(newest);
                 }
-                session => match self.open_in_transaction(next, session).await? {
-                    Opened::Stored { elements, newest } => {
-                        self.overflow += elements;
-                        self.newest = Some(newest);
-                        continue;
-                    }
-                    Opened::Waited => continue,
-                    Opened::Taken => {
-                        let cause = CommandError::custom("another writer opened the overflow document");
-                        attempts.next(cause).await?;
-                        continue;
-                    }
-                    Opened::Present => {
-                        self.is_present = true;
-                        break;
-                    }
-                    Opened::Standalone => {}
-                },
+                Opened::Waited => {}
+                Opened::Taken | Opened::Present if in_transaction => return Err(conflicting()),
+                Opened::Taken => {
+                    let cause = CommandError::custom("another writer opened the overflow document");
+                    attempts.next(cause).await?;
+                }
+                Opened::Present => {
+                    self.is_present = true;
+                    break;
+                }
             }
-            let Err(error) = self.open(next, session.as_deref_mut()).await else {
-                continue;
-            };
-            if rest.is_element(&error) && !in_transaction {
-                self.is_present = true;
-                continue;
-            }
-            if session.is_some() || duplicate_key(&error).is_none() {
-                return Err(rest.failed(error));
-            }
-            attempts.next(error).await?;
-        }
-        if !self.opened.is_empty() {
-            self.set_flag_again(session.as_deref_mut()).await?;
         }
         // A transaction reads one snapshot, in which the array did not have the element.
         if self.once && !self.is_present && !in_transaction && !self.is_unmoved() {
@@ -263,47 +218,6 @@ impl<'a> PushWrite<'a> {
             self.locked = Some(self.shared.lock(self.id).await);
         }
         Ok(opened)
-    }
-
-    /// Opens overflow documents from a position on, without a transaction of the call. A single element is upserted: if
-    /// another writer opens the document at the same moment, the element joins it.
-    async fn open(&mut self, seq: i32, session: Option<&mut Session<'_>>) -> send::Result<()> {
-        let (_, overflow, settings) = self.shared.parts();
-        let rest = self.rest();
-        if let [element] = rest.elements {
-            let element = element.to_bson()?;
-            let filter = query::overflow_at(settings, self.id, seq, self.once.then_some(&element));
-            let update = query::push_to_overflow(settings, element);
-            let options = UpdateOptions::builder().upsert(true).hint(rest.seq_index()).build();
-            let updated = send::update_one(session, overflow, filter, update, options).await?;
-            self.opened.extend(updated.upserted_id);
-            self.overflow += 1;
-            return Ok(());
-        }
-        let (documents, counts) = new_documents(settings, self.id, seq, rest.elements)?;
-        let outcome = send::insert_many(session, overflow, &documents, None).await;
-        let inserted = match &outcome {
-            Ok(_) => documents.len(),
-            Err(error) => refused_document(error).unwrap_or(0),
-        };
-        self.overflow += counts[..inserted].iter().sum::<usize>();
-        self.opened
-            .extend(documents[..inserted].iter().map(|document| id_of(document)));
-        outcome.map(drop)
-    }
-
-    /// Sets the flag again after overflow documents were opened without a transaction of the call. A repair may have
-    /// cleared it after the push had seen it, and a delete may have deleted the document.
-    async fn set_flag_again(&self, mut session: Option<&mut Session<'_>>) -> Result<()> {
-        let Shared { main, settings, .. } = self.shared;
-        let flag = query::set_flag(settings);
-        let flagged = send::update_one(session.as_deref_mut(), main, query::by_id(self.id), flag, None).await?;
-        if flagged.matched_count > 0 {
-            return Ok(());
-        }
-        let orphaned = query::overflow_some(settings, self.id, &self.opened);
-        send::delete_many(session, &self.shared.overflow, orphaned, None).await?;
-        Err(not_found())
     }
 
     /// Removes a unique element from the overflow documents again if the main document has it: a rebalance may have
@@ -323,6 +237,14 @@ impl<'a> PushWrite<'a> {
         self.overflow = 0;
         Ok(())
     }
+}
+
+/// The error of a transaction of the caller, which the refused command has ended.
+fn conflicting() -> Error {
+    Error::new(
+        ErrorKind::Contention,
+        "another writer stored elements of the list, nothing was stored: run the transaction again",
+    )
 }
 
 /// Stores one element.

@@ -36,7 +36,7 @@ pub(crate) async fn remove(
 }
 
 /// Returns whether a snapshot has the element. A rebalance may have moved it to the main document after the call had
-/// read that, or between overflow documents. A standalone has no rebalances.
+/// read that, or between overflow documents.
 async fn is_in_snapshot(shared: &Shared, id: &Bson, element: &Bson) -> Result<bool> {
     let is_present = transaction::run(
         &shared.main,
@@ -46,10 +46,7 @@ async fn is_in_snapshot(shared: &Shared, id: &Bson, element: &Bson) -> Result<bo
         (shared, id, element),
         |session, (shared, id, element)| Box::pin(contains(shared, id, element, Some(session))),
     );
-    match is_present.await {
-        Err(error) if transaction::is_unsupported(&error) => Ok(false),
-        is_present => is_present,
-    }
+    is_present.await
 }
 
 /// The main document before the update.

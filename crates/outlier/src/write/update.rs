@@ -118,7 +118,7 @@ impl Update<'_> {
     }
 
     /// Returns whether a snapshot has the element. A rebalance may have moved it to the main document after the call had
-    /// read that, or between overflow documents. A standalone has no rebalances.
+    /// read that, or between overflow documents.
     async fn is_in_snapshot(self) -> Result<bool> {
         let is_stored = transaction::run(
             &self.shared.main,
@@ -128,10 +128,7 @@ impl Update<'_> {
             self,
             |session, update| Box::pin(update.is_stored(session)),
         );
-        match is_stored.await {
-            Err(error) if transaction::is_unsupported(&error) => Ok(false),
-            is_stored => is_stored,
-        }
+        is_stored.await
     }
 
     async fn is_stored(self, session: &mut Session<'_>) -> Result<bool> {

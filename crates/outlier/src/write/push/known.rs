@@ -4,14 +4,11 @@
 //!
 //! ## Why may a push skip the main document?
 //!
-//! Where there are transactions, overflow documents exist only while the main document exists and has the flag: the
+//! Overflow documents exist only while the main document exists and has the flag: the
 //! transaction that inserts the first one sets the flag, and the one that clears the flag or deletes the main document
 //! deletes them. So a push that stores its element in an overflow document stores it where readers look, whatever the
 //! process remembers. If there is none, the process was wrong, nothing is stored, and the push begins with the main
 //! document.
-//!
-//! A standalone has no transactions. After a delete that was interrupted there, overflow documents belong to no document,
-//! so there every push begins with the main document.
 //!
 //! ## Why does it search for the newest overflow document, although the process knows its position?
 //!
