@@ -37,7 +37,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// [`SettingsMismatch`], with nothing changed, when the settings contradict the
     /// [catalog](mongo_patterns_core::catalog). [`IndexMissing`], and those of the driver, with some parents rebuilt. [`NotMigrated`] at the end, with all other
     /// parents rebuilt, when a parent embeds children that are stored nowhere else (see
-    /// [`discard_embedded`](RebuildAll::discard_embedded)). A sharded cluster requires MongoDB 5.1, for `$lookup`.
+    /// [`discard_embedded`](RebuildAll::discard_embedded)).
     pub fn rebuild_all(&self) -> RebuildAll<'_> {
         RebuildAll {
             shared: self.shared(),
