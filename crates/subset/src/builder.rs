@@ -8,8 +8,8 @@ pub use self::subset::Subset;
 
 use crate::prelude::*;
 use crate::repository::SubsetRepository;
-use crate::settings::computed::{ComputedField, Figure};
 use crate::settings::Direction;
+use crate::settings::computed::{ComputedField, Figure};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Returns a builder of a repository over a collection of parents and a collection of children.
@@ -161,7 +161,7 @@ mongo_patterns_core::setters! {
     total_field(name: impl Into<String>) => chosen.total = Some(name.into());
 
     /// Sets how long a transaction is retried when other writers are faster. [`rebuild`](SubsetRepository::rebuild)
-    /// ignores it: without a transaction, three attempts always suffice.
+    /// ignores it: it makes at most three attempts, or sixteen with a total or computed fields.
     retry(policy: RetryPolicy) => chosen.retry = policy;
 }
 

@@ -22,7 +22,9 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// Safe for concurrent writers: each parent is written individually, and only if no other client has written it
     /// since its children were read. If another client has, the aggregation fails and the call checks again: a second
-    /// aggregation rebuilds the rest, and a scan finds the parents that are still stale, which are rebuilt one by one.
+    /// aggregation rebuilds the rest, and a scan finds the parents that are still stale, which are rebuilt one by one. The
+    /// scan can miss a wrong total or computed field if a child of the parent is written at that moment: call it again
+    /// later, or [`rebuild`](Self::rebuild).
     ///
     /// # Cost
     /// One aggregation, which reads all parents, and as many children of each as are embedded. It writes the stale

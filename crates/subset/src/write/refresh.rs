@@ -6,15 +6,19 @@
 //!
 //! It reads the version of the parent, then the first children, and writes them if the version is still the same. So it
 //! never overwrites a newer subset by an older one. A refresh that has lost against two other writes is done: the second
-//! of them began after the first had ended, and so after this refresh had read the version. It has read all children that were
-//! written before this refresh began.
+//! of them began after the first had ended, and so after this refresh had read the version. It has read all children that
+//! were written before this refresh began.
+//!
+//! Not so for a total and computed fields: a transaction adds to them, and keeps what is wrong. So a refresh that must
+//! compute them is done only when it has written the parent.
 
 use super::change::of_parent;
 use crate::query::Derived;
 use crate::read::{figures, find_state, first_children, unmanaged};
 use crate::repository::prelude::*;
 
-/// The maximum number of attempts. Three suffice, unless the parent is deleted and inserted again in between.
+/// The maximum number of attempts. Three suffice without a total and computed fields, unless the parent is deleted and
+/// inserted again in between.
 const MAX_ATTEMPTS: usize = 16;
 
 /// Refreshes a parent as [`refresh`] does, with the parent locked within this process.
@@ -45,7 +49,8 @@ pub(super) async fn refresh(
             return Ok(None);
         };
         let version = state.version().unwrap_or(0);
-        if version.wrapping_sub(*first_version.get_or_insert(version)) >= 2 {
+        let others = version.wrapping_sub(*first_version.get_or_insert(version));
+        if others >= 2 && !settings.counts_children() {
             measure::refreshed("unchanged", 1);
             return Ok(Some(count));
         }
@@ -67,6 +72,6 @@ pub(super) async fn refresh(
     }
     Err(Error::new(
         ErrorKind::Contention,
-        "the parent was deleted and inserted again during each attempt, and its subset may be stale: call rebuild(..)",
+        "other writers wrote the parent during each attempt, and its subset, total or computed fields may be stale: call rebuild(..) again",
     ))
 }

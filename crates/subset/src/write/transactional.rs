@@ -20,9 +20,8 @@
 //!
 //! ## Why is a parent with a total or computed fields always written first?
 //!
-//! A [refresh](super::refresh) counts the children, and is done when two other writes have won. A transaction adds to the
-//! total and to computed fields, so it does not correct what the refresh should have counted. The parent that is locked
-//! from the start lets fewer transactions win in a row.
+//! A [refresh](super::refresh) of such a parent must win against all transactions. The parent that is locked from the start
+//! lets fewer of them win in a row.
 
 use mongodb::options::UpdateModifications;
 
