@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use futures::{Stream, TryStreamExt};
-use mongo_patterns::subset::{Consistency, Direction};
+use mongo_patterns::subset::Direction;
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
@@ -51,7 +51,7 @@ async fn ensure_indexes_stores_the_settings_once() {
     testkit::run(async |db| {
         trades(db).await;
         outlier::support::books(db).await;
-        subset::support::products(db, Consistency::Eventual).await;
+        subset::support::products(db).await;
         embedded::support::patrons(db).ensure_indexes().await.unwrap();
         history::support::policies(db).await;
         reference::support::orders(db).await;
@@ -140,7 +140,7 @@ async fn settings_that_contradict_the_catalog_are_refused_with_no_effect() {
             .insert(&outlier::support::book(1, 60))
             .await
             .unwrap();
-        let products = subset::support::products(db, Consistency::Eventual).await;
+        let products = subset::support::products(db).await;
         products.insert(&subset::support::review(1)).await.unwrap();
         embedded::support::patrons(db).ensure_indexes().await.unwrap();
         let policies = history::support::policies(db).await;
@@ -252,7 +252,7 @@ async fn migrations_change_the_settings() {
                 .is_empty()
         );
 
-        let old = subset::support::products(db, Consistency::Eventual).await;
+        let old = subset::support::products(db).await;
         let new = subset::support::builder::<Document, subset::support::Review>(db.database());
         let new = new
             .order_by("review_author", Direction::Ascending)
@@ -308,7 +308,7 @@ async fn a_repair_without_an_entry_refuses_implausible_settings_unless_forced() 
             let purchases = if id % 8 == 0 { 60 } else { 15 };
             books.insert(&outlier::support::book(id, purchases)).await.unwrap();
         }
-        let products = subset::support::products(db, Consistency::Eventual).await;
+        let products = subset::support::products(db).await;
         for id in 2..30 {
             subset::support::add_product(db, id).await;
             for review in 0..4 {

@@ -158,14 +158,13 @@ async fn children(seen: &mut Seen<'_>) {
     let token: ChildToken = page.next.unwrap();
     let (child, children) = (marked(), [marked()]);
     let mut session = products.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 24] = [
+    let actions: [&dyn Debug; 23] = [
         &products,
         &token,
         &products.migrate_existing(),
         &products.migrate_layout_from(&products),
         &products.child(MARKER, MARKER),
         &products.children(MARKER).after(token.clone()),
-        &products.consistency(),
         &products.delete(MARKER, MARKER),
         &products.delete_parent(MARKER),
         &products.ensure_indexes(),

@@ -8,7 +8,6 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 use crate::common::support::at_least;
-use crate::subset::support::BOTH;
 use crate::{
     embedded::support as embedded_support, outlier::support as outlier_support, subset::support as subset_support,
 };
@@ -107,18 +106,16 @@ async fn elements_that_look_like_extended_json_are_stored_literally() {
 #[tokio::test]
 async fn children_that_look_like_extended_json_are_stored_literally() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = subset_support::builder::<Document, Document>(db.database()).consistency(consistency);
-            let products: SubsetRepository<Document, Document> = subset_support::ready(db, products).await;
-            let child = |id: i32| with_literal(doc! { "product_id": 1, "review_id": id, "published_date": id });
-            let one = products.insert(&child(1)).await;
-            let many = products.insert_many(&[child(2)]).await;
-            let shown = usize::from(one.is_ok()) + usize::from(many.is_ok());
-            assert_eq!(stored(db, "product").await, vec![literal(); shown]);
-            let times = is_stored(db, one) + is_stored(db, many);
-            assert_eq!(stored(db, "review").await, vec![literal(); times]);
-            products.delete_parent(1).await.unwrap();
-        }
+        let products = subset_support::builder::<Document, Document>(db.database());
+        let products: SubsetRepository<Document, Document> = subset_support::ready(db, products).await;
+        let child = |id: i32| with_literal(doc! { "product_id": 1, "review_id": id, "published_date": id });
+        let one = products.insert(&child(1)).await;
+        let many = products.insert_many(&[child(2)]).await;
+        let shown = usize::from(one.is_ok()) + usize::from(many.is_ok());
+        assert_eq!(stored(db, "product").await, vec![literal(); shown]);
+        let times = is_stored(db, one) + is_stored(db, many);
+        assert_eq!(stored(db, "review").await, vec![literal(); times]);
+        products.delete_parent(1).await.unwrap();
     })
     .await;
 }

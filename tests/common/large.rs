@@ -2,14 +2,13 @@
 
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::outlier::OutlierRepository;
-use mongo_patterns::subset::{Consistency, SubsetRepository};
+use mongo_patterns::subset::SubsetRepository;
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::common::support::*;
 use crate::embedded::support::{address, patron, patrons, plant};
-use crate::subset::support::BOTH;
 use crate::{outlier::support as outlier_support, subset::support as subset_support, subset::support::day};
 
 const MIB: usize = 1024 * 1024;
@@ -84,19 +83,17 @@ async fn insert_of_every_pattern(db: &TestDatabase, bytes: usize) -> Vec<(&'stat
         );
         let review = |id: i32| with_text(bytes, doc! { "product_id": 1, "review_id": id });
         let small = doc! { "product_id": 1, "review_id": 2 };
-        for consistency in BOTH {
-            let products = subset_support::builder::<Document, Document>(db.database());
-            let products = products.consistency(consistency).build().unwrap();
-            refused!("subset insert", products.insert(&review(1)));
-            let many = [small.clone(), review(1)];
-            let stored_before = subset_support::reviews(db).count_documents(doc! {}).await.unwrap();
-            refused!("subset insert_many", products.insert_many(&many));
-            assert_eq!(
-                stored_before,
-                subset_support::reviews(db).count_documents(doc! {}).await.unwrap()
-            );
-            refused!("subset replace", products.replace(&review(9)));
-        }
+        let products = subset_support::builder::<Document, Document>(db.database());
+        let products = products.build().unwrap();
+        refused!("subset insert", products.insert(&review(1)));
+        let many = [small.clone(), review(1)];
+        let stored_before = subset_support::reviews(db).count_documents(doc! {}).await.unwrap();
+        refused!("subset insert_many", products.insert_many(&many));
+        assert_eq!(
+            stored_before,
+            subset_support::reviews(db).count_documents(doc! {}).await.unwrap()
+        );
+        refused!("subset replace", products.replace(&review(9)));
     }
     errors
 }
@@ -138,13 +135,11 @@ async fn a_document_that_would_exceed_16_mib_is_refused_by_every_insert() {
     .await;
 }
 
-/// The parent of each write would exceed 16 MiB with its new subset. An eventual write has stored the child by then,
-/// and its error must not claim otherwise. A transaction stores nothing.
+/// The parent of each write would exceed 16 MiB with its new subset, and nothing is stored.
 #[tokio::test]
 async fn an_error_tells_a_too_large_parent_from_a_too_large_child() {
     testkit::run(async |db| {
-        for consistency in subset_support::BOTH {
-            let products = subset_support::builder::<Document, Document>(db.database()).consistency(consistency);
+            let products = subset_support::builder::<Document, Document>(db.database());
             let products: SubsetRepository<Document, Document> = subset_support::ready(db, products).await;
             let child = |id: i32, bytes: usize| doc! { "product_id": 1, "review_id": id, "published_date": day(id.into()), "text": "x".repeat(bytes) };
             for id in [1, 2] {
@@ -153,13 +148,10 @@ async fn an_error_tells_a_too_large_parent_from_a_too_large_child() {
             let pad = doc! { "$set": { "pad": "x".repeat(15 * MIB) } };
             subset_support::product(db).update_one(doc! {}, pad).await.unwrap();
             let check = |error: Error, call: &str| {
-                let context = format!("{consistency:?} {call}: {error:?}");
-                let is_stored = consistency == Consistency::Eventual && call != "rebuild";
-                assert_eq!((error.kind(), error.stored_count()), (ErrorKind::TooLarge, is_stored.then_some(1)), "{context}");
-                assert_eq!(error.is_invalid_input(), !is_stored, "{context}");
-                assert!(!error.is_transient() && !error.is_outcome_unknown(), "{context}");
-                assert_eq!(error.to_string().contains("rebuild(..)"), is_stored, "{context}");
-                assert_eq!(error.to_string().contains("not stored"), !is_stored, "{context}");
+                let context = format!("{call}: {error:?}");
+                assert_eq!((error.kind(), error.stored_count()), (ErrorKind::TooLarge, None), "{context}");
+                assert!(error.is_invalid_input() && !error.is_transient() && !error.is_outcome_unknown(), "{context}");
+                assert!(error.to_string().contains("with the new subset the parent would exceed"), "{context}");
             };
             let text = || doc! { "$set": { "text": "y".repeat(MIB) } };
             check(products.update(1, 1, text()).await.unwrap_err(), "update");
@@ -168,16 +160,11 @@ async fn an_error_tells_a_too_large_parent_from_a_too_large_child() {
             check(products.insert_many(&[child(4, MIB)]).await.unwrap_err(), "insert_many");
             let stored = all(&subset_support::reviews(db)).await;
             let large = stored.iter().filter(|child| child.get_str("text").unwrap().len() == MIB);
-            assert_eq!(large.count(), if consistency == Consistency::Eventual { 4 } else { 0 }, "{consistency:?}");
-            if consistency == Consistency::Eventual {
-                check(products.rebuild(1).await.unwrap_err(), "rebuild");
-                let error = products.delete(1, 4).await.unwrap_err();
-                assert_eq!((error.kind(), error.stored_count()), (ErrorKind::TooLarge, Some(1)), "{error:?}");
-                let error = products.delete(1, 5).await.unwrap_err();
-                assert_eq!((error.kind(), error.stored_count()), (ErrorKind::TooLarge, None), "{error:?}");
-            }
+            assert_eq!(large.count(), 0);
+            // By another program, so that also the parent of a rebuild would be too large.
+            subset_support::reviews(db).insert_one(child(5, MIB)).await.unwrap();
+            check(products.rebuild(1).await.unwrap_err(), "rebuild");
             products.delete_parent(1).await.unwrap();
-        }
     })
     .await;
 }
@@ -185,43 +172,16 @@ async fn an_error_tells_a_too_large_parent_from_a_too_large_child() {
 #[tokio::test]
 async fn a_batch_with_a_too_large_child_is_refused_before_a_part_of_it_is_sent() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = subset_support::builder::<Document, Document>(db.database());
-            let products = subset_support::ready(db, products.consistency(consistency)).await;
-            let review = |id: i32, bytes| with_text(bytes, doc! { "product_id": 1, "review_id": id });
-            // More than the 48 MB of one message precede it.
-            let mut reviews: Vec<Document> = (0..4).map(|id| review(id, 15 * MIB)).collect();
-            reviews.push(review(4, 17 * MIB));
-            let error = products.insert_many(&reviews).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::TooLarge, "{error:?}");
-            assert!(all(&subset_support::reviews(db)).await.is_empty(), "{consistency:?}");
-            assert_eq!(db.recorder().round_trips(), 0);
-        }
-    })
-    .await;
-}
-
-/// The other parents of a batch are written nevertheless.
-#[tokio::test]
-async fn a_parent_that_would_exceed_16_mib_does_not_prevent_writes_of_others() {
-    testkit::run(async |db| {
-        let products = subset_support::products(db, Consistency::Eventual).await;
-        subset_support::add_product(db, 2).await;
-        let pad = doc! { "$set": { "pad": "x".repeat(15 * MIB) } };
-        subset_support::product(db)
-            .update_one(doc! { "_id": 1 }, pad)
-            .await
-            .unwrap();
-        let mut reviews = [1, 2].map(|product| subset_support::review_of(product, 7, 7));
-        reviews[0].review_author = "y".repeat(2 * MIB);
+        let products = subset_support::builder::<Document, Document>(db.database());
+        let products = subset_support::ready(db, products).await;
+        let review = |id: i32, bytes| with_text(bytes, doc! { "product_id": 1, "review_id": id });
+        // More than the 48 MB of one message precede it.
+        let mut reviews: Vec<Document> = (0..4).map(|id| review(id, 15 * MIB)).collect();
+        reviews.push(review(4, 17 * MIB));
         let error = products.insert_many(&reviews).await.unwrap_err();
-        assert_eq!(
-            (error.kind(), error.stored_count()),
-            (ErrorKind::TooLarge, Some(2)),
-            "{error:?}"
-        );
-        let wrong = subset_support::wrong(&subset_support::product(db), &subset_support::reviews(db), 10).await;
-        assert_eq!(wrong, [1.into()]);
+        assert_eq!(error.kind(), ErrorKind::TooLarge, "{error:?}");
+        assert!(all(&subset_support::reviews(db)).await.is_empty());
+        assert_eq!(db.recorder().round_trips(), 0);
     })
     .await;
 }

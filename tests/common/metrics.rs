@@ -4,7 +4,6 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use mongo_patterns::metrics::{METRICS, MetricType};
-use mongo_patterns::subset::Consistency;
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, Document};
 
@@ -147,7 +146,7 @@ async fn a_retry_in_the_task_of_a_batching_writer_is_counted() {
 #[tokio::test]
 async fn conflicts_of_a_transaction_and_its_attempts_are_counted() {
     testkit::run(async |db| {
-        let products = subset::products(db, Consistency::Transactional).await;
+        let products = subset::products(db).await;
         let recorder = DebuggingRecorder::new();
         let fault = FailPoint::on(&["update"]).times(2).error_code(112).enable(db).await;
         let listening = listen(&recorder);
@@ -258,9 +257,7 @@ async fn elements_in_overflow_documents_are_counted() {
 #[tokio::test]
 async fn refreshes_and_changes_of_a_follower_are_counted() {
     testkit::run(async |db| {
-        let Some(products) = follower::behind(db, 3, 100).await else {
-            return;
-        };
+        let products = follower::behind(db, 3, 100).await;
         let recorder = DebuggingRecorder::new();
         let listening = listen(&recorder);
         products.follow(follower::NAME).run_until_current().await.unwrap();

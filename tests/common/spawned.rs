@@ -1,7 +1,6 @@
 //! Transactions of the caller in spawned futures, which must be `Send`: the form in the documentation.
 
 use mongo_patterns::mongodb::error::Result;
-use mongo_patterns::subset::Consistency;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::Document;
 
@@ -12,7 +11,7 @@ use crate::{embedded::support as embedded_support, outlier::support as outlier_s
 #[tokio::test]
 async fn a_transaction_over_all_patterns_is_spawned() {
     testkit::run(async |db| {
-        let products = products(db, Consistency::Eventual).await;
+        let products = products(db).await;
         let trades = trades(db).await;
         let books = outlier_support::books(db).await;
         books.insert(&outlier_support::book(2, 0)).await.unwrap();

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use mongo_patterns::subset::Consistency;
 use mongo_patterns::{Error, ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
@@ -41,7 +40,7 @@ async fn wait_for_no_open_transactions(db: &TestDatabase) {
 async fn after_a_dropped_call_the_callers_transaction_accepts_no_writes_and_no_commit() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let products = subset_support::products(db, Consistency::Transactional).await;
+        let products = subset_support::products(db).await;
         let log = db.collection::<Document>("log");
         log.insert_one(doc! { "_id": 0 }).await.unwrap();
         let mut session = db.client().start_session().await.unwrap();
@@ -78,7 +77,7 @@ async fn dropped_calls_lose_no_connection_of_the_pool() {
         options.max_pool_size = Some(2);
         let client = mongodb::Client::with_options(options).unwrap();
         let builder = subset_support::builder(&client.database(db.database().name()));
-        let products: Products = subset_support::ready(db, builder.consistency(Consistency::Transactional)).await;
+        let products: Products = subset_support::ready(db, builder).await;
         for n in 0..100 {
             let child = review(n);
             let insert = products.insert(&child).into_future();
@@ -150,7 +149,7 @@ async fn a_call_in_the_callers_transaction_sends_no_additional_command() {
 #[tokio::test]
 async fn a_session_without_a_transaction_is_causally_consistent_with_the_calls_transaction() {
     testkit::run(async |db| {
-        let products = subset_support::products(db, Consistency::Transactional).await;
+        let products = subset_support::products(db).await;
         let mut session = db.client().start_session().await.unwrap();
         let id = session.id().clone();
         products.insert(&review(1)).session(&mut session).await.unwrap();
@@ -207,7 +206,7 @@ fn a_call_can_be_dropped_with_its_runtime() {
 async fn callers_that_time_out_leave_nothing_locked() {
     testkit::run(async |db| {
         let once = RetryPolicy::default().with_max_attempts(1);
-        let builder = subset_support::builder(db.database()).consistency(Consistency::Transactional);
+        let builder = subset_support::builder(db.database());
         let products: Products = subset_support::ready(db, builder.retry(once)).await;
         let mut dropped = 0;
         for n in 1..200 {

@@ -141,8 +141,7 @@ async fn no_push_is_reported_as_not_stored() {
 #[tokio::test]
 async fn no_child_of_a_subset_is_reported_as_not_stored() {
     testkit::run(async |db| {
-        use mongo_patterns::subset::Consistency::Eventual;
-        let products = subset::support::products(db, Eventual).await;
+        let products = subset::support::products(db).await;
         fails(db, "insert", async || {
             let reviews = db.plain_collection::<mongodb::bson::Document>("review");
             reviews.delete_many(doc! {}).await.unwrap();
@@ -275,11 +274,8 @@ async fn what_a_router_is_too_old_for_is_unsupported() {
 async fn transactions_that_lose_against_moving_chunks_end_as_contention() {
     testkit::run(async |db| {
         use mongo_patterns::RetryPolicy;
-        use mongo_patterns::subset::Consistency::Transactional;
         let policy = RetryPolicy::default().with_max_attempts(3);
-        let products = subset::support::builder(db.database())
-            .consistency(Transactional)
-            .retry(policy);
+        let products = subset::support::builder(db.database()).retry(policy);
         let products: subset::support::Products = subset::support::ready(db, products).await;
         for (code, is_contention) in [(239, true), (267, true), (272, true), (133, false)] {
             let fault = FailPoint::on(&["insert"]).error_code(code);

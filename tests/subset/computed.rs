@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Consistency, Finding, Problem, Repaired};
+use mongo_patterns::subset::{Finding, Problem, Repaired};
 use mongo_patterns_testkit::{self as testkit, RecordedCommand, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::UpdateModifications;
@@ -25,106 +25,79 @@ async fn damage(db: &TestDatabase, update: Document) {
 #[tokio::test]
 async fn every_write_keeps_the_computed_fields() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = rated_products(db, consistency).await;
-            let check = async |eventual: &str, in_transaction: &str| {
-                let expected = match consistency {
-                    Consistency::Eventual => eventual.to_owned(),
-                    _ => format!("{in_transaction} commitTransaction"),
-                };
-                assert_eq!(names(db), expected);
-                assert_eq!(miscounted(db).await, [] as [Bson; 0], "{consistency:?} {expected}");
-                assert_eq!(stale(&products).await, []);
-                db.recorder().clear();
-            };
-            let children: Vec<Document> = (0..10).map(|id| rated(1, id, id % 5 + 1)).collect();
-            products.insert_many(&children).await.unwrap();
-            check("find insert find aggregate update", "update insert aggregate update").await;
-            products.insert(&rated(1, 50, 9)).await.unwrap();
-            check("insert find aggregate update", "update insert aggregate update").await;
-            let inserted = products.insert(&rated(1, -1, Bson::Null)).await.unwrap();
-            assert!(inserted.wrote_parent && !inserted.in_subset);
-            check("insert find aggregate update", "update insert aggregate update").await;
-            for (rating, modified) in [(7, true), (7, false)] {
-                let updated = products.update(1, 0, rate(rating)).await.unwrap();
-                assert_eq!((updated.modified, updated.in_subset), (modified, false));
-                check(
-                    "find update find aggregate update",
-                    "update findAndModify aggregate update",
-                )
-                .await;
-            }
-            let add = doc! { "$set": { "rating": { "$add": ["$rating", 1] } } };
-            for update in [
-                doc! { "$inc": { "rating": 1 } }.into(),
-                UpdateModifications::Pipeline(vec![add]),
-            ] {
-                assert!(products.update(1, 0, update).await.unwrap().modified);
-                check(
-                    "find update find aggregate update",
-                    "update findAndModify aggregate update",
-                )
-                .await;
-            }
-            for _ in 0..2 {
-                assert!(products.replace(&rated(1, 50, 2)).await.unwrap().in_subset);
-                check(
-                    "find update find aggregate update",
-                    "update findAndModify aggregate update",
-                )
-                .await;
-            }
-            let dollar = {
-                let mut review = rated(1, 50, 3);
-                review.insert("$set", doc! { "rating": 8 });
-                review
-            };
-            if crate::common::support::at_least(db, 5) {
-                assert!(products.replace(&dollar).await.unwrap().modified);
-                check(
-                    "find update find aggregate update",
-                    "update findAndModify aggregate update",
-                )
-                .await;
-            }
-            // The only greatest value, and the others.
-            for id in [0, 50, 50, -1] {
-                let expected = all(&reviews(db))
-                    .await
-                    .iter()
-                    .any(|review| review.get_i32("review_id").unwrap() == id);
-                assert_eq!(products.delete(1, id).await.unwrap().found, expected);
-                check(
-                    "find delete find aggregate update",
-                    "update findAndModify aggregate update",
-                )
-                .await;
-            }
-            products.rebuild(1).await.unwrap();
-            assert_eq!(names(db), "find find aggregate update");
-
-            add_product(db, 2).await;
-            add_product(db, 3).await;
-            let new = [rated(1, 60, 4), rated(2, 1, 2), rated(1, 61, 5)];
-            products.insert_many(&new).await.unwrap();
-            assert_eq!(miscounted(db).await, []);
-            assert_eq!(stale(&products).await, [], "missing fields are those of no children");
-            let error = products.insert(&new[0]).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::AlreadyExists);
-            let missing = products.update(1, 99, rate(1)).await.unwrap_err();
-            assert_eq!(missing.kind(), ErrorKind::ChildNotFound);
-            let missing = products.replace(&rated(1, 99, 1)).await.unwrap_err();
-            assert_eq!(missing.kind(), ErrorKind::ChildNotFound);
-            assert_eq!(miscounted(db).await, []);
-            for id in (1..10).chain([60, 61]) {
-                products.delete(1, id).await.unwrap();
-            }
-            let none = doc! {
-                "review_count": 0_i64, "rating_sum": 0, "stars": [], "lowest": null, "highest": null,
-            };
-            assert_eq!(figures(db).await, none);
-            assert!(products.delete_parent(1).await.unwrap().found);
+        let products = rated_products(db).await;
+        let check = async |expected: &str| {
+            let expected = format!("{expected} commitTransaction");
+            assert_eq!(names(db), expected);
+            assert_eq!(miscounted(db).await, [] as [Bson; 0], "{expected}");
+            assert_eq!(stale(&products).await, []);
+            db.recorder().clear();
+        };
+        let children: Vec<Document> = (0..10).map(|id| rated(1, id, id % 5 + 1)).collect();
+        products.insert_many(&children).await.unwrap();
+        check("update insert aggregate update").await;
+        products.insert(&rated(1, 50, 9)).await.unwrap();
+        check("update insert aggregate update").await;
+        let inserted = products.insert(&rated(1, -1, Bson::Null)).await.unwrap();
+        assert!(!inserted.in_subset);
+        check("update insert aggregate update").await;
+        for (rating, modified) in [(7, true), (7, false)] {
+            let updated = products.update(1, 0, rate(rating)).await.unwrap();
+            assert_eq!((updated.modified, updated.in_subset), (modified, false));
+            check("update findAndModify aggregate update").await;
         }
+        let add = doc! { "$set": { "rating": { "$add": ["$rating", 1] } } };
+        for update in [
+            doc! { "$inc": { "rating": 1 } }.into(),
+            UpdateModifications::Pipeline(vec![add]),
+        ] {
+            assert!(products.update(1, 0, update).await.unwrap().modified);
+            check("update findAndModify aggregate update").await;
+        }
+        for _ in 0..2 {
+            assert!(products.replace(&rated(1, 50, 2)).await.unwrap().in_subset);
+            check("update findAndModify aggregate update").await;
+        }
+        let dollar = {
+            let mut review = rated(1, 50, 3);
+            review.insert("$set", doc! { "rating": 8 });
+            review
+        };
+        assert!(products.replace(&dollar).await.unwrap().modified);
+        check("update findAndModify aggregate update").await;
+        // The only greatest value, and the others.
+        for id in [0, 50, 50, -1] {
+            let expected = all(&reviews(db))
+                .await
+                .iter()
+                .any(|review| review.get_i32("review_id").unwrap() == id);
+            assert_eq!(products.delete(1, id).await.unwrap().found, expected);
+            check("update findAndModify aggregate update").await;
+        }
+        products.rebuild(1).await.unwrap();
+        assert_eq!(names(db), "find find aggregate update");
+
+        add_product(db, 2).await;
+        add_product(db, 3).await;
+        let new = [rated(1, 60, 4), rated(2, 1, 2), rated(1, 61, 5)];
+        products.insert_many(&new).await.unwrap();
+        assert_eq!(miscounted(db).await, []);
+        assert_eq!(stale(&products).await, [], "missing fields are those of no children");
+        let error = products.insert(&new[0]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        let missing = products.update(1, 99, rate(1)).await.unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::ChildNotFound);
+        let missing = products.replace(&rated(1, 99, 1)).await.unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::ChildNotFound);
+        assert_eq!(miscounted(db).await, []);
+        for id in (1..10).chain([60, 61]) {
+            products.delete(1, id).await.unwrap();
+        }
+        let none = doc! {
+            "review_count": 0_i64, "rating_sum": 0, "stars": [], "lowest": null, "highest": null,
+        };
+        assert_eq!(figures(db).await, none);
+        assert!(products.delete_parent(1).await.unwrap().found);
     })
     .await;
 }
@@ -133,17 +106,13 @@ async fn every_write_keeps_the_computed_fields() {
 #[tokio::test]
 async fn a_transaction_only_adds_to_sums_and_counts() {
     testkit::run(async |db| {
-        let sums = builder::<Document, Document>(db.database())
-            .consistency(Consistency::Transactional)
-            .sum("rating", "rating_sum");
+        let sums = builder::<Document, Document>(db.database()).sum("rating", "rating_sum");
         let products = ready(db, sums).await;
         products.insert(&rated(1, 1, 4)).await.unwrap();
         assert_eq!(names(db), "update insert find update commitTransaction");
         products.delete(1, 1).await.unwrap();
         assert_eq!(names(db), "update findAndModify find update commitTransaction");
-        let extremes = builder::<Document, Document>(db.database())
-            .consistency(Consistency::Transactional)
-            .min("rating", "lowest");
+        let extremes = builder::<Document, Document>(db.database()).min("rating", "lowest");
         let products = ready(db, extremes).await;
         products.insert(&rated(1, 1, 4)).await.unwrap();
         products.update(1, 1, rate(3)).await.unwrap();
@@ -158,31 +127,30 @@ async fn a_transaction_only_adds_to_sums_and_counts() {
 #[tokio::test]
 async fn computed_fields_are_read_by_indexes_only() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = rated_products(db, consistency).await;
-            let children: Vec<Document> = (0..500).map(|id| rated(1, id, id % 5 + 1)).collect();
-            products.insert_many(&children).await.unwrap();
-            db.recorder().clear();
-            products.update(1, 3, rate(2)).await.unwrap();
-            let commands = db.recorder().commands();
-            let aggregate = commands.iter().find(|command| command.name == "aggregate").unwrap();
-            if consistency == Consistency::Eventual {
-                let examined = explain(db, aggregate).await;
-                assert_eq!(
-                    (examined.documents, examined.index.as_str()),
-                    (0, "product_id_1_rating_1")
-                );
-                assert!((500..=501).contains(&examined.keys), "{examined:?}");
-                continue;
-            }
-            for pipeline in lookups(aggregate) {
-                let mut command = aggregate.clone();
-                let essence = doc! { "aggregate": "review", "pipeline": pipeline, "cursor": {} };
-                command.command = essence;
-                let examined = explain(db, &command).await;
-                assert!(examined.documents <= 1 && examined.keys <= 2, "{examined:?}");
-            }
+        let products = rated_products(db).await;
+        let children: Vec<Document> = (0..500).map(|id| rated(1, id, id % 5 + 1)).collect();
+        products.insert_many(&children).await.unwrap();
+        db.recorder().clear();
+        products.update(1, 3, rate(2)).await.unwrap();
+        let commands = db.recorder().commands();
+        let aggregate = commands.iter().find(|command| command.name == "aggregate").unwrap();
+        for pipeline in lookups(aggregate) {
+            let mut command = aggregate.clone();
+            let essence = doc! { "aggregate": "review", "pipeline": pipeline, "cursor": {} };
+            command.command = essence;
+            let examined = explain(db, &command).await;
+            assert!(examined.documents <= 1 && examined.keys <= 2, "{examined:?}");
         }
+        db.recorder().clear();
+        products.rebuild(1).await.unwrap();
+        let commands = db.recorder().commands();
+        let aggregate = commands.iter().find(|command| command.name == "aggregate").unwrap();
+        let examined = explain(db, aggregate).await;
+        assert_eq!(
+            (examined.documents, examined.index.as_str()),
+            (0, "product_id_1_rating_1")
+        );
+        assert!((500..=501).contains(&examined.keys), "{examined:?}");
     })
     .await;
 }
@@ -202,54 +170,51 @@ fn lookups(aggregate: &RecordedCommand) -> Vec<Vec<Bson>> {
 async fn wrong_computed_fields_are_found_and_repaired() {
     testkit::run(async |db| {
         let set = |field: &str, value: Bson| doc! { "$set": { field: value } };
-        for consistency in BOTH {
-            let products = rated_products(db, consistency).await;
-            let children: Vec<Document> = (0..10).map(|id| rated(1, id, id % 5 + 1)).collect();
-            products.insert_many(&children).await.unwrap();
-            for (bad, is_changed) in [
-                (set("rating_sum", 31.into()), true),
-                (set("rating_sum", Bson::Double(30.01)), true),
-                (set("rating_sum", Bson::Double(f64::NAN)), false),
-                (set("rating_sum", "thirty".into()), false),
-                (set("rating_sum", vec![Bson::Int32(30)].into()), false),
-                (doc! { "$unset": { "rating_sum": 1 } }, false),
-                (set("stars", Bson::Array(Vec::new())), true),
-                (set("stars", 5.into()), false),
-                (set("stars.0.count", 3.into()), true),
-                (doc! { "$unset": { "stars": 1 } }, false),
-                (set("lowest", 0.into()), false),
-                (set("highest", Bson::Null), false),
-                (doc! { "$unset": { "highest": 1 } }, false),
-            ] {
-                damage(db, bad.clone()).await;
-                assert_eq!(stale(&products).await, [Bson::Int32(1)], "{bad}");
-                let repaired: Vec<Repaired> = products.repair().stream().try_collect().await.unwrap();
-                assert_eq!(repaired.len(), 1);
-                assert_eq!(miscounted(db).await, [], "{bad}");
+        let products = rated_products(db).await;
+        let children: Vec<Document> = (0..10).map(|id| rated(1, id, id % 5 + 1)).collect();
+        products.insert_many(&children).await.unwrap();
+        for (bad, is_changed) in [
+            (set("rating_sum", 31.into()), true),
+            (set("rating_sum", Bson::Double(30.01)), true),
+            (set("rating_sum", Bson::Double(f64::NAN)), false),
+            (set("rating_sum", "thirty".into()), false),
+            (set("rating_sum", vec![Bson::Int32(30)].into()), false),
+            (doc! { "$unset": { "rating_sum": 1 } }, false),
+            (set("stars", Bson::Array(Vec::new())), true),
+            (set("stars", 5.into()), false),
+            (set("stars.0.count", 3.into()), true),
+            (doc! { "$unset": { "stars": 1 } }, false),
+            (set("lowest", 0.into()), false),
+            (set("highest", Bson::Null), false),
+            (doc! { "$unset": { "highest": 1 } }, false),
+        ] {
+            damage(db, bad.clone()).await;
+            assert_eq!(stale(&products).await, [Bson::Int32(1)], "{bad}");
+            let repaired: Vec<Repaired> = products.repair().stream().try_collect().await.unwrap();
+            assert_eq!(repaired.len(), 1);
+            assert_eq!(miscounted(db).await, [], "{bad}");
 
-                damage(db, bad.clone()).await;
-                products.rebuild(1).await.unwrap();
-                assert_eq!(miscounted(db).await, [], "{bad}");
+            damage(db, bad.clone()).await;
+            products.rebuild(1).await.unwrap();
+            assert_eq!(miscounted(db).await, [], "{bad}");
 
-                damage(db, bad.clone()).await;
-                assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
-                assert_eq!(miscounted(db).await, [], "{bad}");
+            damage(db, bad.clone()).await;
+            assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
+            assert_eq!(miscounted(db).await, [], "{bad}");
 
-                // A transaction changes a plausible value, and computes any other.
-                damage(db, bad.clone()).await;
-                products.insert(&rated(1, -1, 5)).await.unwrap();
-                products.delete(1, -1).await.unwrap();
-                let stays = is_changed && consistency == Consistency::Transactional;
-                assert_eq!(stale(&products).await.is_empty(), !stays, "{consistency:?} {bad}");
-                products.rebuild(1).await.unwrap();
-            }
-            // A number of another type is not wrong.
-            for same in [Bson::Int64(30), Bson::Double(30.0)] {
-                damage(db, set("rating_sum", same)).await;
-                assert_eq!(stale(&products).await, []);
-            }
-            db.recorder().clear();
+            // A transaction changes a plausible value, and computes any other.
+            damage(db, bad.clone()).await;
+            products.insert(&rated(1, -1, 5)).await.unwrap();
+            products.delete(1, -1).await.unwrap();
+            assert_eq!(stale(&products).await.is_empty(), !is_changed, "{bad}");
+            products.rebuild(1).await.unwrap();
         }
+        // A number of another type is not wrong.
+        for same in [Bson::Int64(30), Bson::Double(30.0)] {
+            damage(db, set("rating_sum", same)).await;
+            assert_eq!(stale(&products).await, []);
+        }
+        db.recorder().clear();
     })
     .await;
 }
@@ -257,7 +222,7 @@ async fn wrong_computed_fields_are_found_and_repaired() {
 #[tokio::test]
 async fn missing_fields_are_computed_by_the_next_write() {
     testkit::run(async |db| {
-        let products = rated_products(db, Consistency::Transactional).await;
+        let products = rated_products(db).await;
         products.insert(&rated(1, 1, 4)).await.unwrap();
         damage(db, doc! { "$unset": { "stars": 1 } }).await;
         db.recorder().clear();
@@ -274,27 +239,25 @@ async fn missing_fields_are_computed_by_the_next_write() {
 #[tokio::test]
 async fn computed_fields_in_a_callers_transaction_are_atomic_with_it() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = rated_products(db, consistency).await;
-            products.insert(&rated(1, 1, 1)).await.unwrap();
-            let before = figures(db).await;
-            let mut session = db.client().start_session().await.unwrap();
-            for commit in [false, true] {
-                session.start_transaction().await.unwrap();
-                let new = [rated(1, 2, 3), rated(1, 3, 4)];
-                products.insert_many(&new).session(&mut session).await.unwrap();
-                products.update(1, 2, rate(5)).session(&mut session).await.unwrap();
-                products.delete(1, 1).session(&mut session).await.unwrap();
-                products.delete(1, 1).session(&mut session).await.unwrap();
-                if commit {
-                    products.rebuild(1).session(&mut session).await.unwrap();
-                    session.commit_transaction().await.unwrap();
-                } else {
-                    session.abort_transaction().await.unwrap();
-                    assert_eq!(figures(db).await, before);
-                }
-                assert_eq!(miscounted(db).await, [], "{consistency:?}");
+        let products = rated_products(db).await;
+        products.insert(&rated(1, 1, 1)).await.unwrap();
+        let before = figures(db).await;
+        let mut session = db.client().start_session().await.unwrap();
+        for commit in [false, true] {
+            session.start_transaction().await.unwrap();
+            let new = [rated(1, 2, 3), rated(1, 3, 4)];
+            products.insert_many(&new).session(&mut session).await.unwrap();
+            products.update(1, 2, rate(5)).session(&mut session).await.unwrap();
+            products.delete(1, 1).session(&mut session).await.unwrap();
+            products.delete(1, 1).session(&mut session).await.unwrap();
+            if commit {
+                products.rebuild(1).session(&mut session).await.unwrap();
+                session.commit_transaction().await.unwrap();
+            } else {
+                session.abort_transaction().await.unwrap();
+                assert_eq!(figures(db).await, before);
             }
+            assert_eq!(miscounted(db).await, []);
         }
     })
     .await;
@@ -304,7 +267,7 @@ async fn computed_fields_in_a_callers_transaction_are_atomic_with_it() {
 async fn computed_fields_must_have_their_own_names() {
     testkit::run(async |db| {
         let kind = |of: &str, field: &str| {
-            let builder = rated_builder(db.database(), Consistency::Eventual).max(of, field);
+            let builder = rated_builder(db.database()).max(of, field);
             builder.build().map(drop).map_err(|error| error.kind())
         };
         assert_eq!(kind("rating", "best"), Ok(()));

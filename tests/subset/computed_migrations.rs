@@ -1,11 +1,10 @@
 //! Migrations, the catalog and the follower with computed fields.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::Consistency;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::{all, at_least};
+use crate::common::support::all;
 use crate::subset::computed::stale;
 use crate::subset::computed_support::*;
 use crate::subset::support::*;
@@ -26,7 +25,7 @@ async fn parents(db: &TestDatabase) {
 }
 
 fn unused(db: &TestDatabase) -> Rated {
-    rated_builder(db.database(), Consistency::Eventual).build().unwrap()
+    rated_builder(db.database()).build().unwrap()
 }
 
 #[tokio::test]
@@ -92,13 +91,10 @@ async fn an_embedded_array_cannot_be_counted() {
 #[tokio::test]
 async fn computed_fields_are_added_to_a_repository_and_removed() {
     testkit::run(async |db| {
-        let plain = |consistency| {
-            builder::<Document, Document>(db.database())
-                .subset_size(3)
-                .consistency(consistency)
-                .total_field("review_count")
-        };
-        let old = ready(db, plain(Consistency::Eventual)).await;
+        let plain = builder::<Document, Document>(db.database())
+            .subset_size(3)
+            .total_field("review_count");
+        let old = ready(db, plain).await;
         for id in 2..=PARENTS {
             add_product(db, id).await;
         }
@@ -135,10 +131,7 @@ async fn computed_fields_are_added_to_a_repository_and_removed() {
 #[tokio::test]
 async fn a_follower_keeps_computed_fields() {
     testkit::run(async |db| {
-        if !at_least(db, 6) {
-            return;
-        }
-        let products = rated_products(db, Consistency::Eventual).await;
+        let products = rated_products(db).await;
         for id in 2..=PARENTS {
             add_product(db, id).await;
         }

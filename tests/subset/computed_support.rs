@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mongo_patterns::subset::{Consistency, SubsetRepository, SubsetRepositoryBuilder};
+use mongo_patterns::subset::{SubsetRepository, SubsetRepositoryBuilder};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
@@ -20,10 +20,9 @@ pub fn rated(product: i32, id: i32, rating: impl Into<Bson>) -> Document {
     doc! { "review_id": id, "product_id": product, "rating": rating, "published_date": date }
 }
 
-pub fn rated_builder(database: &Database, consistency: Consistency) -> SubsetRepositoryBuilder<Document, Document> {
+pub fn rated_builder(database: &Database) -> SubsetRepositoryBuilder<Document, Document> {
     builder(database)
         .subset_size(3)
-        .consistency(consistency)
         .total_field("review_count")
         .sum("rating", "rating_sum")
         .count_by("rating", "stars")
@@ -32,8 +31,8 @@ pub fn rated_builder(database: &Database, consistency: Consistency) -> SubsetRep
 }
 
 /// Returns a repository of rated reviews with its indexes, product 1 and a clear recorder.
-pub async fn rated_products(db: &TestDatabase, consistency: Consistency) -> Rated {
-    ready(db, rated_builder(db.database(), consistency)).await
+pub async fn rated_products(db: &TestDatabase) -> Rated {
+    ready(db, rated_builder(db.database())).await
 }
 
 /// Returns the change of a rating.

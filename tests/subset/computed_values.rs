@@ -2,12 +2,10 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::Consistency;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Binary, Bson, DateTime, Document, Regex, cstr, doc, spec::BinarySubtype};
 
-use crate::common::support::at_least;
 use crate::subset::computed::stale;
 use crate::subset::computed_support::*;
 use crate::subset::support::*;
@@ -15,39 +13,37 @@ use crate::subset::support::*;
 #[tokio::test]
 async fn the_stored_form_of_computed_fields() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = rated_products(db, consistency).await;
-            for (id, rating) in [(1, 5), (2, 4), (3, 5), (4, 1)] {
-                products.insert(&rated(1, id, rating)).await.unwrap();
-            }
-            products.delete(1, 4).await.unwrap();
-            let found = product(db).find_one(doc! {}).await.unwrap().unwrap();
-            let review =
-                |id: i32, rating: i32| doc! { "review_id": id, "rating": rating, "published_date": day(id.into()) };
-            let mut expected = doc! {
-                "_id": 1,
-                "name": "Super Widget",
-                "reviews": [review(3, 5), review(2, 4), review(1, 5)],
-                "review_count": 3_i64,
-                "rating_sum": 14,
-                "stars": [{ "value": 4, "count": 1_i64 }, { "value": 5, "count": 2_i64 }],
-                "lowest": 4,
-                "highest": 5,
-            };
-            expected.insert("reviews_version", found.get("reviews_version").unwrap());
-            let sorted = |document: &Document| {
-                let mut fields: Vec<_> = document.clone().into_iter().collect();
-                fields.sort_by(|(a, _), (b, _)| a.cmp(b));
-                fields
-            };
-            assert_eq!(sorted(&found), sorted(&expected), "{consistency:?}");
+        let products = rated_products(db).await;
+        for (id, rating) in [(1, 5), (2, 4), (3, 5), (4, 1)] {
+            products.insert(&rated(1, id, rating)).await.unwrap();
         }
+        products.delete(1, 4).await.unwrap();
+        let found = product(db).find_one(doc! {}).await.unwrap().unwrap();
+        let review =
+            |id: i32, rating: i32| doc! { "review_id": id, "rating": rating, "published_date": day(id.into()) };
+        let mut expected = doc! {
+            "_id": 1,
+            "name": "Super Widget",
+            "reviews": [review(3, 5), review(2, 4), review(1, 5)],
+            "review_count": 3_i64,
+            "rating_sum": 14,
+            "stars": [{ "value": 4, "count": 1_i64 }, { "value": 5, "count": 2_i64 }],
+            "lowest": 4,
+            "highest": 5,
+        };
+        expected.insert("reviews_version", found.get("reviews_version").unwrap());
+        let sorted = |document: &Document| {
+            let mut fields: Vec<_> = document.clone().into_iter().collect();
+            fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+            fields
+        };
+        assert_eq!(sorted(&found), sorted(&expected));
     })
     .await;
 }
 
 /// Values that would be a path, an operator, a variable or an expression, and equal ones of different types.
-fn hostile(db: &TestDatabase) -> Vec<Bson> {
+fn hostile() -> Vec<Bson> {
     let mut values = vec![
         "a.b".into(),
         "$x".into(),
@@ -81,61 +77,57 @@ fn hostile(db: &TestDatabase) -> Vec<Bson> {
         }),
         Bson::Document(doc! { "a": "$x", "b.c": [1, { "value": "$$this" }] }),
     ];
-    if at_least(db, 5) {
-        values.push(Bson::Document(doc! { "$gt": 1 }));
-        values.push(Bson::Document(doc! { "$literal": "$x" }));
-    }
+    values.push(Bson::Document(doc! { "$gt": 1 }));
+    values.push(Bson::Document(doc! { "$literal": "$x" }));
     values
 }
 
 #[tokio::test]
 async fn values_of_all_types_are_counted_as_they_are() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = rated_products(db, consistency).await;
-            let values = hostile(db);
-            for (id, rating) in (0..).zip(&values) {
-                products.insert(&rated(1, id, rating.clone())).await.unwrap();
-                assert_eq!(stale(&products).await, [], "{consistency:?} {rating}");
-            }
-            let children: Vec<Document> = (100..)
-                .zip(&values)
-                .map(|(id, value)| rated(1, id, value.clone()))
-                .collect();
-            products.insert_many(&children).await.unwrap();
-            assert_eq!(stale(&products).await, []);
-            // Each review gets the value of the next one.
-            for (id, rating) in (0..).zip(values.iter().cycle().skip(1).take(values.len())) {
-                products.update(1, id, rate(rating.clone())).await.unwrap();
-                assert_eq!(stale(&products).await, [], "{consistency:?} {rating}");
-                products.replace(&rated(1, id + 100, rating.clone())).await.unwrap();
-                assert_eq!(stale(&products).await, [], "{consistency:?} {rating}");
-            }
-            let stored = figures(db).await;
-            let fields = [("rating_sum", 1), ("stars", 1), ("lowest", 1), ("highest", 1)];
-            let unset: Document = fields
-                .map(|(field, one)| (field.to_owned(), one.into()))
-                .into_iter()
-                .collect();
-            product(db)
-                .update_one(doc! { "_id": 1 }, doc! { "$unset": unset })
-                .await
-                .unwrap();
-            products.rebuild_all().await.unwrap();
-            assert_eq!(stale(&products).await, []);
-            assert_eq!(
-                stored.get_array("stars").unwrap().len(),
-                figures(db).await.get_array("stars").unwrap().len()
-            );
-            for id in 0..values.len() as i32 {
-                products.delete(1, id).await.unwrap();
-                products.delete(1, id + 100).await.unwrap();
-                assert_eq!(stale(&products).await, [], "{consistency:?} {id}");
-            }
-            let stars = figures(db).await;
-            assert_eq!(stars.get_array("stars").unwrap().len(), 0);
-            assert_eq!(stars.get("highest"), Some(&Bson::Null));
+        let products = rated_products(db).await;
+        let values = hostile();
+        for (id, rating) in (0..).zip(&values) {
+            products.insert(&rated(1, id, rating.clone())).await.unwrap();
+            assert_eq!(stale(&products).await, [], "{rating}");
         }
+        let children: Vec<Document> = (100..)
+            .zip(&values)
+            .map(|(id, value)| rated(1, id, value.clone()))
+            .collect();
+        products.insert_many(&children).await.unwrap();
+        assert_eq!(stale(&products).await, []);
+        // Each review gets the value of the next one.
+        for (id, rating) in (0..).zip(values.iter().cycle().skip(1).take(values.len())) {
+            products.update(1, id, rate(rating.clone())).await.unwrap();
+            assert_eq!(stale(&products).await, [], "{rating}");
+            products.replace(&rated(1, id + 100, rating.clone())).await.unwrap();
+            assert_eq!(stale(&products).await, [], "{rating}");
+        }
+        let stored = figures(db).await;
+        let fields = [("rating_sum", 1), ("stars", 1), ("lowest", 1), ("highest", 1)];
+        let unset: Document = fields
+            .map(|(field, one)| (field.to_owned(), one.into()))
+            .into_iter()
+            .collect();
+        product(db)
+            .update_one(doc! { "_id": 1 }, doc! { "$unset": unset })
+            .await
+            .unwrap();
+        products.rebuild_all().await.unwrap();
+        assert_eq!(stale(&products).await, []);
+        assert_eq!(
+            stored.get_array("stars").unwrap().len(),
+            figures(db).await.get_array("stars").unwrap().len()
+        );
+        for id in 0..values.len() as i32 {
+            products.delete(1, id).await.unwrap();
+            products.delete(1, id + 100).await.unwrap();
+            assert_eq!(stale(&products).await, [], "{id}");
+        }
+        let stars = figures(db).await;
+        assert_eq!(stars.get_array("stars").unwrap().len(), 0);
+        assert_eq!(stars.get("highest"), Some(&Bson::Null));
     })
     .await;
 }
@@ -143,22 +135,20 @@ async fn values_of_all_types_are_counted_as_they_are() {
 #[tokio::test]
 async fn an_array_is_refused() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = rated_products(db, consistency).await;
-            products.insert(&rated(1, 1, 4)).await.unwrap();
-            db.recorder().clear();
-            let array = rated(1, 2, vec![Bson::Int32(5)]);
-            for refused in [
-                products.insert(&array).await.map(drop),
-                products.insert_many(std::slice::from_ref(&array)).await.map(drop),
-                products.replace(&rated(1, 1, vec![Bson::Int32(5)])).await.map(drop),
-                products.update(1, 1, rate(vec![Bson::Int32(5)])).await.map(drop),
-            ] {
-                assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
-            }
-            assert_eq!(db.recorder().names(), [""; 0]);
-            assert_eq!(miscounted(db).await, []);
+        let products = rated_products(db).await;
+        products.insert(&rated(1, 1, 4)).await.unwrap();
+        db.recorder().clear();
+        let array = rated(1, 2, vec![Bson::Int32(5)]);
+        for refused in [
+            products.insert(&array).await.map(drop),
+            products.insert_many(std::slice::from_ref(&array)).await.map(drop),
+            products.replace(&rated(1, 1, vec![Bson::Int32(5)])).await.map(drop),
+            products.update(1, 1, rate(vec![Bson::Int32(5)])).await.map(drop),
+        ] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
         }
+        assert_eq!(db.recorder().names(), [""; 0]);
+        assert_eq!(miscounted(db).await, []);
     })
     .await;
 }
@@ -166,7 +156,7 @@ async fn an_array_is_refused() {
 #[tokio::test]
 async fn a_sum_of_doubles_is_right_within_a_tolerance() {
     testkit::run(async |db| {
-        let products = rated_products(db, Consistency::Transactional).await;
+        let products = rated_products(db).await;
         let mut random = Random(7);
         let mut rating = || Bson::Double(random.below(1_000_000) as f64 / 1000.0 - 300.0);
         let children: Vec<Document> = (0..100).map(|id| rated(1, id, rating())).collect();

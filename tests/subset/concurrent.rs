@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use futures::future::join_all;
-use mongo_patterns::subset::{Consistency, Finding};
+use mongo_patterns::subset::Finding;
 use mongo_patterns::{ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions, TestDatabase};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
 
+use crate::common::support::all;
 use crate::subset::support::*;
 
 const PARENTS: i32 = 40;
@@ -64,8 +65,8 @@ async fn write_mixed(repositories: &[Products]) {
 }
 
 /// Runs as one process, and as several processes, each with its own per-key locks.
-async fn subsets_are_correct_when_writers_stop(db: &TestDatabase, consistency: Consistency, processes: usize) {
-    let repository = || builder(db.database()).subset_size(SIZE).consistency(consistency);
+async fn subsets_are_correct(db: &TestDatabase, processes: usize) {
+    let repository = || builder(db.database()).subset_size(SIZE);
     let first = ready(db, repository()).await;
     product(db).delete_many(doc! {}).await.unwrap();
     add_parents(&product(db)).await;
@@ -76,7 +77,7 @@ async fn subsets_are_correct_when_writers_stop(db: &TestDatabase, consistency: C
     let operations = f64::from(OPERATIONS + WRITERS);
     let finds_to_aim = operations / 2.0;
     println!(
-        "{consistency:?}, {processes} processes: {:.1} commands an operation",
+        "{processes} processes: {:.1} commands an operation",
         (db.recorder().round_trips() as f64 - finds_to_aim) / operations
     );
     assert_eq!(wrong(&product(db), &reviews(db), SIZE as usize).await, []);
@@ -86,74 +87,63 @@ async fn subsets_are_correct_when_writers_stop(db: &TestDatabase, consistency: C
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn eventual_subsets_are_correct_when_64_writers_stop() {
+async fn subsets_are_correct_when_64_writers_stop() {
     testkit::run(async |db| {
-        for processes in [1, 16] {
-            subsets_are_correct_when_writers_stop(db, Consistency::Eventual, processes).await;
+        for processes in [1, 4] {
+            subsets_are_correct(db, processes).await;
         }
     })
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn transactional_subsets_are_correct_when_64_writers_stop() {
-    testkit::run(async |db| subsets_are_correct_when_writers_stop(db, Consistency::Transactional, 1).await).await;
-}
-
-/// Some writers use transactions and some do not, as during the change of a service from one to the other.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn subsets_of_both_consistencies_are_correct_when_writers_stop() {
-    testkit::run(async |db| {
-        let transactional = ready(db, builder(db.database()).subset_size(SIZE)).await;
-        let eventual = builder(db.database())
-            .subset_size(SIZE)
-            .consistency(Consistency::Eventual);
-        product(db).delete_many(doc! {}).await.unwrap();
-        add_parents(&product(db)).await;
-        write_mixed(&[transactional, eventual.build().unwrap()]).await;
-        assert_eq!(wrong(&product(db), &reviews(db), SIZE as usize).await, []);
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn subsets_on_a_standalone_are_correct_when_64_writers_stop() {
+#[tokio::test]
+async fn every_write_on_a_standalone_is_unsupported_and_stores_nothing() {
     let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
     let client = mongodb::Client::with_uri_str(standalone.uri()).await.unwrap();
     let database = client.database("test");
-    let repositories: [Products; 4] = [(); 4].map(|()| builder(&database).subset_size(SIZE).build().unwrap());
-    repositories[0].ensure_indexes().await.unwrap();
-    assert_eq!(repositories[0].consistency().await.unwrap(), Consistency::Eventual);
-    let (parents, children) = (database.collection("product"), database.collection("review"));
+    let (parents, children) = (
+        database.collection::<Document>("product"),
+        database.collection::<Document>("review"),
+    );
     add_parents(&parents).await;
-    write_mixed(&repositories).await;
-    assert_eq!(wrong(&parents, &children, SIZE as usize).await, []);
-
-    // A session without a transaction.
+    let stored = doc! { "review_id": 1, "product_id": 1, "review_author": "Kristina", "published_date": day(1) };
+    children.insert_one(stored).await.unwrap();
+    let before = (all(&parents).await, all(&children).await);
+    let products: Products = builder(&database).build().unwrap();
+    let indexes = [
+        doc! { "key": { "product_id": 1, "published_date": -1, "review_id": -1 },
+        "name": "product_id_1_published_date_-1_review_id_-1" },
+        doc! { "key": { "product_id": 1, "review_id": 1 }, "name": "product_id_1_review_id_1", "unique": true },
+    ];
+    let create = doc! { "createIndexes": "review", "indexes": indexes.to_vec() };
+    database.run_command(create).await.unwrap();
     let mut session = client.start_session().await.unwrap();
-    let inserted = repositories[0]
-        .insert(&review_of(1, -1, 99))
-        .session(&mut session)
-        .await;
-    assert!(inserted.unwrap().in_subset);
-    let error = builder::<Product, Review>(&database)
-        .consistency(Consistency::Transactional)
-        .build()
-        .unwrap()
-        .insert(&review_of(1, -2, 99))
-        .await
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-    assert_eq!(wrong(&parents, &children, SIZE as usize).await, []);
+    for error in [
+        products.insert(&review(2)).await.unwrap_err(),
+        products.insert(&review(2)).session(&mut session).await.unwrap_err(),
+        products.insert_many(&[review(2), review(3)]).await.unwrap_err(),
+        products
+            .update(1, 1, doc! { "$set": { "stars": 5 } })
+            .await
+            .unwrap_err(),
+        products.replace(&review(1)).await.unwrap_err(),
+        products.delete(1, 1).await.unwrap_err(),
+        products.delete_parent(1).await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+        assert!(
+            error.to_string().contains("replica set, which can have one node"),
+            "{error}"
+        );
+    }
+    assert_eq!((all(&parents).await, all(&children).await), before);
 }
 
 /// Reads a product and all its reviews from one snapshot, repeatedly, during concurrent writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_observer_of_transactional_writes_never_sees_a_stale_subset() {
     testkit::run(async |db| {
-        let repository = builder::<Product, Review>(db.database())
-            .subset_size(SIZE)
-            .consistency(Consistency::Transactional);
+        let repository = builder::<Product, Review>(db.database()).subset_size(SIZE);
         let products = ready(db, repository).await;
         let stop = Arc::new(AtomicBool::new(false));
         let writers = (0..8).map(|writer| {
@@ -206,53 +196,31 @@ async fn an_observer_of_transactional_writes_never_sees_a_stale_subset() {
     .await;
 }
 
-/// The insert reads the product before its deletion, and then finds the first reviews still stored. Its index position
-/// is one that the delete has passed already.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_insert_during_delete_parent_leaves_no_review() {
     testkit::run(async |db| {
-        let products = products(db, Consistency::Eventual).await;
-        let new: Vec<Review> = (1..=20).map(review).collect();
-        products.insert_many(&new).await.unwrap();
-        let plain = db.plain_client().database(db.database().name());
-        let others = builder::<Product, Review>(&plain).consistency(Consistency::Eventual);
-        let others: Products = others.build().unwrap();
-        let inserter: Products = builder(db.database())
-            .consistency(Consistency::Eventual)
-            .build()
-            .unwrap();
-
-        // The insert waits for one transaction, and the delete waits for another, at its fifth review.
-        let reviews = reviews(db);
-        let mut of_insert = db.plain_client().start_session().await.unwrap();
-        of_insert.start_transaction().await.unwrap();
-        let same = doc! { "product_id": 1, "review_id": 0 };
-        reviews.insert_one(same).session(&mut of_insert).await.unwrap();
-        let mut of_delete = db.plain_client().start_session().await.unwrap();
-        of_delete.start_transaction().await.unwrap();
-        let (fifth, held) = (
-            doc! { "product_id": 1, "review_id": 5 },
-            doc! { "$set": { "held": true } },
-        );
-        reviews.update_one(fifth, held).session(&mut of_delete).await.unwrap();
-
-        db.recorder().clear();
-        let inserting = tokio::spawn(async move { inserter.insert(&review(0)).await });
-        let mut commands = 0;
-        while !db.recorder().names().contains(&"insert".to_owned()) {
-            commands += 1;
-            db.recorder().sent(commands).await;
+        let products = products(db).await;
+        let other: Products = builder(db.database()).build().unwrap();
+        for round in 0..20 {
+            // The product of the first round has no version, and this process has not written it yet.
+            let new: Vec<Review> = (0..round % 3).map(review).collect();
+            products.insert_many(&new).await.unwrap();
+            let inserts = (10..14).map(|id| {
+                let products = if id % 2 == 0 { &products } else { &other };
+                let products = products.clone();
+                tokio::spawn(async move { products.insert(&review(id)).await })
+            });
+            let inserts: Vec<_> = inserts.collect();
+            let deleted = other.delete_parent(1).await.unwrap();
+            assert!(deleted.found);
+            for inserted in join_all(inserts).await {
+                if let Err(error) = inserted.unwrap() {
+                    assert_eq!(error.kind(), ErrorKind::NotFound, "{error:?}");
+                }
+            }
+            assert_eq!(all(&reviews(db)).await, [], "{round}");
+            add_product(db, 1).await;
         }
-        let deleting = tokio::spawn(async move { others.delete_parent(1).await });
-        let first = doc! { "product_id": 1, "review_id": { "$lt": 5 } };
-        while reviews.count_documents(first.clone()).await.unwrap() > 0 {}
-
-        of_insert.abort_transaction().await.unwrap();
-        let inserted = inserting.await.unwrap();
-        of_delete.abort_transaction().await.unwrap();
-        assert!(deleting.await.unwrap().unwrap().found);
-        let left = reviews.count_documents(doc! {}).await.unwrap();
-        assert_eq!(left, 0, "{inserted:?}");
     })
     .await;
 }
@@ -266,7 +234,7 @@ async fn writers_of_different_products_run_concurrently() {
         let patient = RetryPolicy::default()
             .with_max_attempts(u32::MAX)
             .with_max_elapsed(Duration::from_secs(300));
-        let builder = builder(db.database()).consistency(Consistency::Transactional);
+        let builder = builder(db.database());
         let products: Products = ready(db, builder.retry(patient)).await;
         for id in 2..=PRODUCTS {
             add_product(db, id).await;

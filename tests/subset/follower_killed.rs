@@ -56,7 +56,7 @@ async fn drop_after(db: &TestDatabase, commands: u32) -> bool {
 #[tokio::test]
 async fn a_follower_dropped_at_any_command_is_resumed() {
     testkit::run(async |db| {
-        let Some(products) = followed(db, 3).await else { return };
+        let products = followed(db, 3).await;
         for first in [true, false] {
             let mut damaged = 0;
             for commands in 0.. {
@@ -84,7 +84,7 @@ async fn a_follower_dropped_at_any_command_is_resumed() {
 #[tokio::test]
 async fn a_follower_that_fails_at_any_command_can_be_called_again() {
     testkit::run(async |db| {
-        let Some(products) = behind(db, 3, 0).await else { return };
+        let products = behind(db, 3, 0).await;
         let mut failed = 0;
         for commands in 0.. {
             write_plainly(&reviews(db), 3, commands as i32 + 1, 10).await;
@@ -110,7 +110,7 @@ async fn a_follower_that_fails_at_any_command_can_be_called_again() {
 #[tokio::test]
 async fn a_transient_error_does_not_end_it() {
     testkit::run(async |db| {
-        let Some(products) = behind(db, 5, 0).await else { return };
+        let products = behind(db, 5, 0).await;
         let mut writer = 0;
         for commands in [["getMore"], ["aggregate"], ["update"], ["find"], ["listCollections"]] {
             for passing in [
@@ -141,9 +141,7 @@ async fn a_transient_error_does_not_end_it() {
 #[tokio::test]
 async fn a_node_that_is_temporarily_neither_primary_nor_secondary_does_not_end_it() {
     testkit::run(async |db| {
-        let Some(products) = behind(db, 5, 30).await else {
-            return;
-        };
+        let products = behind(db, 5, 30).await;
         for (commands, code) in [["aggregate"], ["getMore"], ["find"]]
             .into_iter()
             .flat_map(|commands| [(commands, 13436), (commands, 175)])
@@ -161,7 +159,7 @@ async fn a_node_that_is_temporarily_neither_primary_nor_secondary_does_not_end_i
 #[tokio::test]
 async fn a_follower_without_a_server_can_be_stopped() {
     testkit::run(async |db| {
-        let Some(products) = behind(db, 1, 5).await else { return };
+        let products = behind(db, 1, 5).await;
         let fault = FailPoint::on(&["aggregate"]).error_code(262).enable(db).await;
         let stop = async {
             // The third attempt to open the stream.
@@ -183,9 +181,7 @@ async fn a_follower_without_a_server_can_be_stopped() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_processes_are_resumed() {
     testkit::run(async |db| {
-        let Some(products) = behind(db, 20, 0).await else {
-            return;
-        };
+        let products = behind(db, 20, 0).await;
         let stop = Arc::new(AtomicBool::new(false));
         let writers = (0..4).map(|writer| {
             let (reviews, stop) = (reviews(db), Arc::clone(&stop));

@@ -33,7 +33,7 @@ async fn a_standalone_is_refused() {
 #[tokio::test]
 async fn missing_indexes_or_pre_images_are_refused() {
     testkit::run(async |db| {
-        let Some(products) = followed(db, 1).await else { return };
+        let products = followed(db, 1).await;
         write_plainly(&reviews(db), 1, 0, 5).await;
         let error = products.follow(NAME).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PreImagesDisabled, "{error:?}");
@@ -71,7 +71,7 @@ async fn missing_indexes_or_pre_images_are_refused() {
 #[tokio::test]
 async fn a_name_belongs_to_one_pair_of_collections_and_fields() {
     testkit::run(async |db| {
-        let Some(products) = behind(db, 1, 3).await else { return };
+        let products = behind(db, 1, 3).await;
         let other = SubsetRepository::<Document, Document>::builder(
             db.collection::<Document>("product"),
             db.collection::<Document>("review"),
@@ -111,9 +111,7 @@ async fn a_name_belongs_to_one_pair_of_collections_and_fields() {
 #[tokio::test]
 async fn a_dropped_collection_ends_it_and_the_next_one_starts_from_the_beginning() {
     testkit::run(async |db| {
-        let Some(products) = behind(db, 3, 10).await else {
-            return;
-        };
+        let products = behind(db, 3, 10).await;
         for rename in [false, true] {
             if rename {
                 let admin = db.plain_client().database("admin");
@@ -149,9 +147,7 @@ async fn a_dropped_collection_ends_it_and_the_next_one_starts_from_the_beginning
 #[tokio::test]
 async fn lost_changes_rebuild_all_subsets() {
     testkit::run(async |db| {
-        let Some(products) = behind(db, 20, 200).await else {
-            return;
-        };
+        let products = behind(db, 20, 200).await;
         products.follow(NAME).run_until_current().await.unwrap();
         write_plainly(&reviews(db), 20, 1, 10).await;
         set_pre_images(db, false).await;
@@ -209,9 +205,7 @@ async fn lost_changes_rebuild_all_subsets() {
 async fn a_position_older_than_the_oplog_is_lost() {
     testkit::run(async |db| {
         for (commands, code) in [(["aggregate"], 286), (["aggregate"], 280), (["getMore"], 136)] {
-            let Some(products) = behind(db, 5, 50).await else {
-                return;
-            };
+            let products = behind(db, 5, 50).await;
             let follow = || products.follow(NAME).run_until_current();
             let fail = FailPoint::on(&commands).times(1).error_code(code);
             let fault = fail.clone().enable(db).await;
@@ -237,7 +231,7 @@ async fn a_position_older_than_the_oplog_is_lost() {
             let names = db.recorder().names();
             assert_eq!(names.iter().filter(|name| *name == "getMore").count(), 2, "{names:?}");
         }
-        let Some(products) = behind(db, 1, 1).await else { return };
+        let products = behind(db, 1, 1).await;
         let fault = FailPoint::on(&["aggregate"]).error_code(280).enable(db).await;
         let error = products.follow(NAME).await.unwrap_err();
         fault.disable().await;
@@ -249,7 +243,7 @@ async fn a_position_older_than_the_oplog_is_lost() {
 #[tokio::test]
 async fn a_follower_without_rebuilds_starts_with_later_changes() {
     testkit::run(async |db| {
-        let Some(products) = followed(db, 2).await else { return };
+        let products = followed(db, 2).await;
         write_plainly(&reviews(db), 1, 0, 5).await;
         let follow = || {
             products
@@ -276,7 +270,7 @@ async fn a_follower_without_rebuilds_starts_with_later_changes() {
 #[tokio::test]
 async fn the_concerns_of_the_collections_do_not_matter() {
     testkit::run(async |db| {
-        let Some(_) = behind(db, 2, 20).await else { return };
+        behind(db, 2, 20).await;
         let options = CollectionOptions::builder()
             .read_concern(ReadConcern::linearizable())
             .write_concern(WriteConcern::nodes(1))

@@ -1,40 +1,28 @@
 //! Shared by the tests of the follower: programs that write reviews without the repository.
 
 use futures::TryStreamExt;
-use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Consistency, Finding};
+use mongo_patterns::subset::Finding;
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, Timestamp, doc};
 
 use crate::common::support::all;
-use crate::common::support::at_least;
 use crate::subset::support::*;
 
 pub const NAME: &str = "reviews";
 
-/// Returns a repository over products from 1 to a number, with a clear recorder. `None` if the server cannot be
-/// followed.
-pub async fn followed(db: &TestDatabase, parents: i32) -> Option<Products> {
-    let products = products(db, Consistency::Eventual).await;
-    if !at_least(db, 6) {
-        let error = products.follow(NAME).run_until_current().await.unwrap_err();
-        assert_eq!(
-            (error.kind(), error.operation()),
-            (ErrorKind::Unsupported, Some("follow")),
-            "{error:?}"
-        );
-        return None;
-    }
+/// Returns a repository over products from 1 to a number, with a clear recorder.
+pub async fn followed(db: &TestDatabase, parents: i32) -> Products {
+    let products = products(db).await;
     for id in 2..=parents {
         add_product(db, id).await;
     }
-    Some(products)
+    products
 }
 
 /// Does the same, then runs a follower, and then this number of writes without the repository.
-pub async fn behind(db: &TestDatabase, parents: i32, writes: u64) -> Option<Products> {
-    let products = followed(db, parents).await?;
+pub async fn behind(db: &TestDatabase, parents: i32, writes: u64) -> Products {
+    let products = followed(db, parents).await;
     products
         .follow(NAME)
         .enable_pre_images()
@@ -43,7 +31,7 @@ pub async fn behind(db: &TestDatabase, parents: i32, writes: u64) -> Option<Prod
         .unwrap();
     write_plainly(&reviews(db), parents, 0, writes).await;
     db.recorder().clear();
-    Some(products)
+    products
 }
 
 /// Inserts reviews, updates the fields of the order, deletes reviews, and moves them to other parents, by the driver.

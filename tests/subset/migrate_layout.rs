@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Consistency, Direction, SubsetRepository, SubsetRepositoryBuilder};
+use mongo_patterns::subset::{Direction, SubsetRepository, SubsetRepositoryBuilder};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
@@ -174,7 +174,7 @@ fn first_by_author(product: i32, reviews: &[Document], size: usize) -> Vec<Bson>
 }
 
 /// Writers with the old order write until they are refused, and continue with the new one.
-async fn another_order_under_load(db: &TestDatabase, consistency: Consistency) {
+async fn another_order_under_load(db: &TestDatabase) {
     for name in ["product", "review"] {
         db.plain_collection::<Document>(name).drop().await.unwrap();
     }
@@ -187,12 +187,8 @@ async fn another_order_under_load(db: &TestDatabase, consistency: Consistency) {
     let done = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..8)
         .map(|writer| {
-            let mut products: Products = builder(&database).consistency(consistency).build().unwrap();
-            let next: Products = by_author(&database)
-                .subset_size(4)
-                .consistency(consistency)
-                .build()
-                .unwrap();
+            let mut products: Products = builder(&database).build().unwrap();
+            let next: Products = by_author(&database).subset_size(4).build().unwrap();
             let (written, refused, done) = (Arc::clone(&written), Arc::clone(&refused), Arc::clone(&done));
             tokio::spawn(async move {
                 let mut random = Random(writer as u64);
@@ -260,13 +256,8 @@ async fn another_order_under_load(db: &TestDatabase, consistency: Consistency) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_order_with_concurrent_transactional_writers() {
-    testkit::run(async |db| another_order_under_load(db, Consistency::Transactional).await).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_order_with_concurrent_eventual_writers() {
-    testkit::run(async |db| another_order_under_load(db, Consistency::Eventual).await).await;
+async fn another_order_with_concurrent_writers() {
+    testkit::run(async |db| another_order_under_load(db).await).await;
 }
 
 /// A refresh by the old order has read its children, and tries to write them after the migration.
@@ -278,11 +269,7 @@ async fn children_read_by_the_old_order_are_not_written_after_the_migration() {
         second.review_author = "A".to_owned();
         let both = [review_of(1, 1, 1), second];
         db.plain_collection::<Review>("review").insert_many(both).await.unwrap();
-        let old: Products = builder(db.database())
-            .subset_size(1)
-            .consistency(Consistency::Eventual)
-            .build()
-            .unwrap();
+        let old: Products = builder(db.database()).subset_size(1).build().unwrap();
         old.migrate_existing().await.unwrap();
         old.rebuild(1).await.unwrap();
         assert_eq!(embedded(db).await, [1]);

@@ -110,13 +110,8 @@ async fn hostile_ids_values_and_names_are_migrated_literally() {
             doc! { "a": "$name", "b": ["c"] }.into(),
             ObjectId::from_bytes([7; 12]).into(),
         ];
-        let mut hostile = doc! { "a.b": 1, "text": "$name", "c": { "d.e": ["$$REMOVE"], "": 1 } };
-        // An older server does not insert such names: the migration would fail, and the products keep their reviews.
-        let mut operator = doc! { "a": "$name" };
-        if crate::common::support::at_least(db, 5) {
-            hostile.insert("$f", doc! { "$gt": "" });
-            operator = doc! { "$gt": 1 };
-        }
+        let hostile = doc! { "a.b": 1, "text": "$name", "c": { "d.e": ["$$REMOVE"], "": 1 }, "$f": { "$gt": "" } };
+        let operator = doc! { "$gt": 1 };
         let mut expected = Vec::new();
         for parent in &parents {
             let ids: Vec<Bson> = vec!["$name".into(), "$$ROOT".into(), 2.into(), operator.clone().into()];

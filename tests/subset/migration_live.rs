@@ -5,12 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use mongo_patterns::subset::Consistency;
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::common::support::at_least;
 use crate::subset::migration::{embedded_review, fill, findings, stored, unmigrated};
 use crate::subset::support::*;
 
@@ -169,9 +167,9 @@ async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: 
     written
 }
 
-async fn with_writers(db: &TestDatabase, consistency: Consistency) {
+async fn with_writers(db: &TestDatabase) {
     empty(db).await;
-    let sized = |database: &mongodb::Database| builder(database).subset_size(SIZE).consistency(consistency);
+    let sized = |database: &mongodb::Database| builder(database).subset_size(SIZE);
     let mover: Products = sized(db.database()).build().unwrap();
     mover.ensure_indexes().await.unwrap();
     let parents = (1..=PARENTS).map(|id| {
@@ -216,10 +214,7 @@ async fn with_writers(db: &TestDatabase, consistency: Consistency) {
     for writer in writers {
         expected.extend(writer.await.unwrap());
     }
-    println!(
-        "{consistency:?}: {calls} calls, {} writes were refused",
-        refused.load(Ordering::Relaxed)
-    );
+    println!("{calls} calls, {} writes were refused", refused.load(Ordering::Relaxed));
     assert!(calls > 3, "{calls}");
     expected.retain(|_, author| author.is_some());
     let found = stored(db).await;
@@ -241,13 +236,8 @@ async fn with_writers(db: &TestDatabase, consistency: Consistency) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn transactional_writers_continue_during_a_migration() {
-    testkit::run(async |db| with_writers(db, Consistency::Transactional).await).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn eventual_writers_continue_during_a_migration() {
-    testkit::run(async |db| with_writers(db, Consistency::Eventual).await).await;
+async fn writers_continue_during_a_migration() {
+    testkit::run(async |db| with_writers(db).await).await;
 }
 
 /// The server still executes the copy of a process that has died. It must end before another call lets writers delete
@@ -255,9 +245,6 @@ async fn eventual_writers_continue_during_a_migration() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_migration_waits_for_a_copy_that_the_server_still_executes() {
     testkit::run(async |db| {
-        if !at_least(db, 6) {
-            return; // older ones cannot hold a write to one collection alone
-        }
         let expected = fill(db, 12).await;
         let admin = db.plain_client().database("admin");
         let hold = async |mode: &str| {

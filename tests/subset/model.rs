@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use futures::TryStreamExt;
-use mongo_patterns::subset::Consistency;
 use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
@@ -289,13 +288,10 @@ impl Model<'_> {
 async fn random_calls() {
     testkit::run(async |db| {
         let mut kinds = Vec::new();
-        for (consistency, kind) in BOTH
-            .into_iter()
-            .flat_map(|consistency| Kind::ALL.map(|kind| (consistency, kind)))
-        {
+        for kind in Kind::ALL {
             let database = db.plain_client().database(db.database().name());
 
-            let products = kind.repository(builder(&database).consistency(consistency));
+            let products = kind.repository(builder(&database));
             products.ensure_indexes().replace_settings().await.unwrap();
             kinds.push((products, kind));
         }
@@ -325,7 +321,6 @@ async fn random_calls() {
         kinds[0].0.ensure_indexes().replace_settings().await.unwrap();
         let findings: Vec<_> = kinds[0].0.verify().stream().try_collect().await.unwrap();
         assert_eq!(findings, []);
-        assert_eq!(kinds[0].0.consistency().await.unwrap(), Consistency::Transactional);
     })
     .await;
 }

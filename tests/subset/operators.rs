@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Consistency, Direction, SubsetRepository};
+use mongo_patterns::subset::{Direction, SubsetRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -16,15 +16,14 @@ use crate::subset::writes::names;
 type Voted = SubsetRepository<Document, Document>;
 
 /// Returns a repository of the three most helpful reviews of product 1, with five reviews without votes.
-async fn voted(db: &TestDatabase, consistency: Consistency) -> Voted {
+async fn voted(db: &TestDatabase) -> Voted {
     let of = |name: &str| db.database().collection::<Document>(name);
     let builder = Voted::builder(of("product"), of("review"))
         .subset_field("reviews")
         .parent_field("product_id")
         .child_id_field("review_id")
         .order_by("votes", Direction::Descending)
-        .subset_size(3)
-        .consistency(consistency);
+        .subset_size(3);
     let products = ready(db, builder).await;
     let children: Vec<Document> = (1..=5)
         .map(|id| doc! { "review_id": id, "product_id": 1, "votes": 0, "text": "secret" })
@@ -61,38 +60,30 @@ fn votes_of<'d>(reviews: impl Iterator<Item = &'d Document>) -> Vec<(i32, i32)> 
 #[tokio::test]
 async fn the_subset_follows_an_increment_of_the_order() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = voted(db, consistency).await;
-            assert_eq!(shown(db).await, [(5, 0), (4, 0), (3, 0)]);
-            let updated = products.update(1, 1, doc! { "$inc": { "votes": 2 } }).await.unwrap();
-            assert!(updated.modified && updated.in_subset);
-            match consistency {
-                Consistency::Eventual => {
-                    let commands = db.recorder().commands();
-                    assert_eq!(documents_examined(&explained(db, &commands[1]).await), 1);
-                    assert_eq!(names(db), "find update find update");
-                }
-                _ => assert_eq!(names(db), "update find update commitTransaction"),
-            }
-            assert_eq!(shown(db).await, [(1, 2), (5, 0), (4, 0)]);
-            let updated = products.update(1, 5, doc! { "$inc": { "votes": -1 } }).await.unwrap();
-            assert!(updated.modified && !updated.in_subset);
-            assert_eq!(shown(db).await, [(1, 2), (4, 0), (3, 0)]);
-            let none = products.update(1, 1, doc! { "$max": { "votes": 1 } }).await.unwrap();
-            assert!(!none.modified && none.in_subset);
+        let products = voted(db).await;
+        assert_eq!(shown(db).await, [(5, 0), (4, 0), (3, 0)]);
+        let updated = products.update(1, 1, doc! { "$inc": { "votes": 2 } }).await.unwrap();
+        assert!(updated.modified && updated.in_subset);
+        let commands = db.recorder().commands();
+        assert_eq!(documents_examined(&explained(db, &commands[0]).await), 1);
+        assert_eq!(names(db), "update find update commitTransaction");
+        assert_eq!(shown(db).await, [(1, 2), (5, 0), (4, 0)]);
+        let updated = products.update(1, 5, doc! { "$inc": { "votes": -1 } }).await.unwrap();
+        assert!(updated.modified && !updated.in_subset);
+        assert_eq!(shown(db).await, [(1, 2), (4, 0), (3, 0)]);
+        let none = products.update(1, 1, doc! { "$max": { "votes": 1 } }).await.unwrap();
+        assert!(!none.modified && none.in_subset);
 
-            let twice =
-                doc! { "$set": { "votes": { "$add": ["$votes", { "$literal": 3 }] }, "seen.by": "$review_id" } };
-            let unset = doc! { "$unset": ["text"] };
-            let updated = products.update(1, 2, vec![twice, unset]).await.unwrap();
-            assert!(updated.modified && updated.in_subset);
-            assert_eq!(shown(db).await, [(2, 3), (1, 2), (4, 0)]);
-            let mut changed = reviews(db).find_one(doc! { "review_id": 2 }).await.unwrap().unwrap();
-            changed.remove("_id");
-            let expected = doc! { "review_id": 2, "product_id": 1, "votes": 3, "seen": { "by": 2 } };
-            assert_eq!(changed, expected);
-            assert_eq!(shown(db).await, stored(db).await[..3]);
-        }
+        let twice = doc! { "$set": { "votes": { "$add": ["$votes", { "$literal": 3 }] }, "seen.by": "$review_id" } };
+        let unset = doc! { "$unset": ["text"] };
+        let updated = products.update(1, 2, vec![twice, unset]).await.unwrap();
+        assert!(updated.modified && updated.in_subset);
+        assert_eq!(shown(db).await, [(2, 3), (1, 2), (4, 0)]);
+        let mut changed = reviews(db).find_one(doc! { "review_id": 2 }).await.unwrap().unwrap();
+        changed.remove("_id");
+        let expected = doc! { "review_id": 2, "product_id": 1, "votes": 3, "seen": { "by": 2 } };
+        assert_eq!(changed, expected);
+        assert_eq!(shown(db).await, stored(db).await[..3]);
     })
     .await;
 }
@@ -101,42 +92,40 @@ async fn the_subset_follows_an_increment_of_the_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn votes_of_sixty_four_tasks_add_up() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = voted(db, consistency).await;
-            let naive = reviews(db);
-            let read = async || naive.find_one(doc! { "review_id": 1 }).await.unwrap().unwrap();
-            // Both read before either writes.
-            for before in [read().await, read().await] {
-                let votes = before.get_i32("votes").unwrap() + 1;
-                let set = doc! { "$set": { "votes": votes } };
-                naive.update_one(doc! { "review_id": 1 }, set).await.unwrap();
-            }
-            assert_eq!(stored(db).await[0], (1, 1), "the naive form lost one of two");
-            assert_eq!(shown(db).await, [(5, 0), (4, 0), (3, 0)], "and its subset is stale");
-
-            let vote = |task: i32| [1, 1 + task % 2, 1 + task % 3, 1 + task % 5];
-            let tasks = (0..64).map(|task| {
-                let products = products.clone();
-                tokio::spawn(async move {
-                    for review in vote(task) {
-                        products
-                            .update(1, review, doc! { "$inc": { "votes": 1 } })
-                            .await
-                            .unwrap();
-                    }
-                })
-            });
-            for task in join_all(tasks).await {
-                task.unwrap();
-            }
-            let mut expected = BTreeMap::from([(1, 1)]);
-            for review in (0..64).flat_map(vote) {
-                *expected.entry(review).or_insert(0) += 1;
-            }
-            let votes = stored(db).await;
-            assert_eq!(votes.iter().copied().collect::<BTreeMap<_, _>>(), expected);
-            assert_eq!(shown(db).await, votes[..3]);
+        let products = voted(db).await;
+        let naive = reviews(db);
+        let read = async || naive.find_one(doc! { "review_id": 1 }).await.unwrap().unwrap();
+        // Both read before either writes.
+        for before in [read().await, read().await] {
+            let votes = before.get_i32("votes").unwrap() + 1;
+            let set = doc! { "$set": { "votes": votes } };
+            naive.update_one(doc! { "review_id": 1 }, set).await.unwrap();
         }
+        assert_eq!(stored(db).await[0], (1, 1), "the naive form lost one of two");
+        assert_eq!(shown(db).await, [(5, 0), (4, 0), (3, 0)], "and its subset is stale");
+
+        let vote = |task: i32| [1, 1 + task % 2, 1 + task % 3, 1 + task % 5];
+        let tasks = (0..64).map(|task| {
+            let products = products.clone();
+            tokio::spawn(async move {
+                for review in vote(task) {
+                    products
+                        .update(1, review, doc! { "$inc": { "votes": 1 } })
+                        .await
+                        .unwrap();
+                }
+            })
+        });
+        for task in join_all(tasks).await {
+            task.unwrap();
+        }
+        let mut expected = BTreeMap::from([(1, 1)]);
+        for review in (0..64).flat_map(vote) {
+            *expected.entry(review).or_insert(0) += 1;
+        }
+        let votes = stored(db).await;
+        assert_eq!(votes.iter().copied().collect::<BTreeMap<_, _>>(), expected);
+        assert_eq!(shown(db).await, votes[..3]);
     })
     .await;
 }
@@ -144,77 +133,75 @@ async fn votes_of_sixty_four_tasks_add_up() {
 #[tokio::test]
 async fn refused_updates_change_nothing() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = voted(db, consistency).await;
-            let before = (all(&product(db)).await, all(&reviews(db)).await);
-            for update in [
-                doc! { "votes": 1 },
-                doc! { "$rename": { "votes": "product_id" } },
-                doc! { "$inc": { "votes": "secret" } },
-                doc! { "$set": { "votes": ["secret"] } },
-                doc! { "$set": { "votes.$": "secret" } },
-                doc! { "$set": { "": "secret" } },
-                doc! { "$set": { "text": "secret", "text.x": 1 } },
-                doc! { "$addToSet": { "votes": 1 } },
-                doc! { "$set": { "product_id": "secret" } },
-                doc! { "$unset": { "review_id.secret": 1 } },
-            ] {
-                let error = products.update(1, 1, update.clone()).await.unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{update}");
-                assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
-            }
-            for stage in [
-                doc! { "$replaceWith": { "review_id": 1 } },
-                doc! { "$set": { "product_id": 2 } },
-                doc! { "$unset": "review_id" },
-                doc! { "$merge": { "into": "other" } },
-            ] {
-                let error = products.update(1, 1, vec![stage.clone()]).await.unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{stage}");
-            }
-            assert_eq!(db.recorder().round_trips(), 0);
-            // The server refuses these.
-            for update in [
-                doc! { "$inc": { "text": 1 } },
-                doc! { "$push": { "text": 1 } },
-                doc! { "$set": { "text.secret": 1 } },
-            ] {
-                let error = products.update(1, 1, update.clone()).await.unwrap_err();
-                assert_eq!(
-                    error.kind(),
-                    ErrorKind::InvalidArgument,
-                    "{update}: {:?}",
-                    error.as_driver_error()
-                );
-                assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
-                assert_eq!(error.stored_count(), None);
-            }
-            for stage in [
-                doc! { "$set": { "votes": ["$text"] } },
-                doc! { "$set": { "votes": { "$add": ["$text", 1] } } },
-            ] {
-                let error = products.update(1, 1, vec![stage.clone()]).await.unwrap_err();
-                assert_eq!(
-                    error.kind(),
-                    ErrorKind::InvalidArgument,
-                    "{stage}: {:?}",
-                    error.as_driver_error()
-                );
-                assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
-            }
-            let without_version = |documents: Vec<Document>| -> Vec<Document> {
-                documents
-                    .into_iter()
-                    .map(|mut document| {
-                        document.remove("reviews_version");
-                        document
-                    })
-                    .collect()
-            };
-            let after = (all(&product(db)).await, all(&reviews(db)).await);
-            assert_eq!(without_version(after.0), without_version(before.0));
-            assert_eq!(after.1, before.1);
+        let products = voted(db).await;
+        let before = (all(&product(db)).await, all(&reviews(db)).await);
+        for update in [
+            doc! { "votes": 1 },
+            doc! { "$rename": { "votes": "product_id" } },
+            doc! { "$inc": { "votes": "secret" } },
+            doc! { "$set": { "votes": ["secret"] } },
+            doc! { "$set": { "votes.$": "secret" } },
+            doc! { "$set": { "": "secret" } },
+            doc! { "$set": { "text": "secret", "text.x": 1 } },
+            doc! { "$addToSet": { "votes": 1 } },
+            doc! { "$set": { "product_id": "secret" } },
+            doc! { "$unset": { "review_id.secret": 1 } },
+        ] {
+            let error = products.update(1, 1, update.clone()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{update}");
+            assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
         }
+        for stage in [
+            doc! { "$replaceWith": { "review_id": 1 } },
+            doc! { "$set": { "product_id": 2 } },
+            doc! { "$unset": "review_id" },
+            doc! { "$merge": { "into": "other" } },
+        ] {
+            let error = products.update(1, 1, vec![stage.clone()]).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{stage}");
+        }
+        assert_eq!(db.recorder().round_trips(), 0);
+        // The server refuses these.
+        for update in [
+            doc! { "$inc": { "text": 1 } },
+            doc! { "$push": { "text": 1 } },
+            doc! { "$set": { "text.secret": 1 } },
+        ] {
+            let error = products.update(1, 1, update.clone()).await.unwrap_err();
+            assert_eq!(
+                error.kind(),
+                ErrorKind::InvalidArgument,
+                "{update}: {:?}",
+                error.as_driver_error()
+            );
+            assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+            assert_eq!(error.stored_count(), None);
+        }
+        for stage in [
+            doc! { "$set": { "votes": ["$text"] } },
+            doc! { "$set": { "votes": { "$add": ["$text", 1] } } },
+        ] {
+            let error = products.update(1, 1, vec![stage.clone()]).await.unwrap_err();
+            assert_eq!(
+                error.kind(),
+                ErrorKind::InvalidArgument,
+                "{stage}: {:?}",
+                error.as_driver_error()
+            );
+            assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+        }
+        let without_version = |documents: Vec<Document>| -> Vec<Document> {
+            documents
+                .into_iter()
+                .map(|mut document| {
+                    document.remove("reviews_version");
+                    document
+                })
+                .collect()
+        };
+        let after = (all(&product(db)).await, all(&reviews(db)).await);
+        assert_eq!(without_version(after.0), without_version(before.0));
+        assert_eq!(after.1, before.1);
     })
     .await;
 }

@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Consistency, Finding, Problem, Repaired, Unrepaired};
+use mongo_patterns::subset::{Finding, Problem, Repaired, Unrepaired};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -50,7 +50,7 @@ async fn damaged(db: &TestDatabase, products: &Products) {
 #[tokio::test]
 async fn all_damage_and_nothing_else_is_found() {
     testkit::run(async |db| {
-        let products = products(db, Consistency::Eventual).await;
+        let products = products(db).await;
         damaged(db, &products).await;
         let findings = found(&products).await;
         let stale: Vec<&Bson> = findings
@@ -97,7 +97,7 @@ async fn all_damage_and_nothing_else_is_found() {
 #[tokio::test]
 async fn all_subsets_are_rebuilt_on_the_server() {
     testkit::run(async |db| {
-        let products = products(db, Consistency::Eventual).await;
+        let products = products(db).await;
         damaged(db, &products).await;
         assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
         assert_eq!(db.recorder().names(), ["find", "aggregate"]);
@@ -134,7 +134,7 @@ async fn a_rebuild_checks_again_after_a_concurrent_write() {
         for total in [false, true] {
             product(db).drop().await.unwrap();
             reviews(db).drop().await.unwrap();
-            let products = builder(db.database()).consistency(Consistency::Eventual);
+            let products = builder(db.database());
             let products: Products = match total {
                 true => ready(db, products.total_field("review_count")).await,
                 false => ready(db, products).await,
@@ -171,39 +171,37 @@ async fn a_rebuild_checks_again_after_a_concurrent_write() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rebuild_undoes_no_write() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = products(db, consistency).await;
-            for id in 2..=20 {
-                add_product(db, id).await;
-            }
-            let other = builder::<Product, Review>(db.database()).build().unwrap();
-            let writers = (0..8).map(|writer| {
-                let products = products.clone();
-                tokio::spawn(async move {
-                    let mut random = Random(writer as u64);
-                    for n in 0..40 {
-                        let parent = random.below(20) as i32 + 1;
-                        let id = writer * 100 + n;
-                        products
-                            .insert(&review_of(parent, id, random.below(50) as i64))
-                            .await
-                            .unwrap();
-                        if n % 2 == 0 {
-                            products.delete(parent, id).await.unwrap();
-                        }
-                    }
-                })
-            });
-            let writers = futures::future::join_all(writers);
-            let rebuilds = async {
-                for _ in 0..10 {
-                    other.rebuild_all().await.unwrap();
-                }
-            };
-            let (written, ()) = futures::future::join(writers, rebuilds).await;
-            written.into_iter().for_each(|written| written.unwrap());
-            assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "{consistency:?}");
+        let products = products(db).await;
+        for id in 2..=20 {
+            add_product(db, id).await;
         }
+        let other = builder::<Product, Review>(db.database()).build().unwrap();
+        let writers = (0..8).map(|writer| {
+            let products = products.clone();
+            tokio::spawn(async move {
+                let mut random = Random(writer as u64);
+                for n in 0..40 {
+                    let parent = random.below(20) as i32 + 1;
+                    let id = writer * 100 + n;
+                    products
+                        .insert(&review_of(parent, id, random.below(50) as i64))
+                        .await
+                        .unwrap();
+                    if n % 2 == 0 {
+                        products.delete(parent, id).await.unwrap();
+                    }
+                }
+            })
+        });
+        let writers = futures::future::join_all(writers);
+        let rebuilds = async {
+            for _ in 0..10 {
+                other.rebuild_all().await.unwrap();
+            }
+        };
+        let (written, ()) = futures::future::join(writers, rebuilds).await;
+        written.into_iter().for_each(|written| written.unwrap());
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
     })
     .await;
 }
@@ -212,7 +210,7 @@ async fn a_rebuild_undoes_no_write() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verify_reports_no_running_transaction() {
     testkit::run(async |db| {
-        let products = products(db, Consistency::Transactional).await;
+        let products = products(db).await;
         let writers = (0..4).map(|writer| {
             let products = products.clone();
             tokio::spawn(async move {

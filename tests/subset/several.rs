@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Consistency, Direction, Finding, Problem, Repaired, Subset};
+use mongo_patterns::subset::{Direction, Finding, Problem, Repaired, Subset};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
@@ -19,87 +19,73 @@ pub(super) async fn stale(products: &Shown) -> Vec<Bson> {
 #[tokio::test]
 async fn every_write_keeps_all_subsets_by_as_many_round_trips_as_one() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = several_products(db, consistency).await;
-            let check = async |eventual: &str, in_transaction: &str| {
-                let expected = match consistency {
-                    Consistency::Eventual => eventual.to_owned(),
-                    _ => format!("{in_transaction} commitTransaction"),
-                };
-                assert_eq!(names(db), expected);
-                assert_eq!(wrong_subsets(db).await, [] as [String; 0], "{consistency:?} {expected}");
-                assert_eq!(stale(&products).await, []);
-                db.recorder().clear();
-            };
-            let children: Vec<Document> = (100..110).map(|id| reviewed(1, id, id.into(), 3)).collect();
-            products.insert_many(&children).await.unwrap();
-            check("find insert aggregate update", "update insert aggregate update").await;
+        let products = several_products(db).await;
+        let check = async |expected: &str| {
+            let expected = format!("{expected} commitTransaction");
+            assert_eq!(names(db), expected);
+            assert_eq!(wrong_subsets(db).await, [] as [String; 0], "{expected}");
+            assert_eq!(stale(&products).await, []);
+            db.recorder().clear();
+        };
+        let children: Vec<Document> = (100..110).map(|id| reviewed(1, id, id.into(), 3)).collect();
+        products.insert_many(&children).await.unwrap();
+        check("update insert aggregate update").await;
 
-            let newest = products.insert(&reviewed(1, 200, 200, 1)).await.unwrap();
-            assert!(newest.in_subset);
-            check("insert aggregate update", "insert aggregate update").await;
+        let newest = products.insert(&reviewed(1, 200, 200, 1)).await.unwrap();
+        assert!(newest.in_subset);
+        check("insert aggregate update").await;
 
-            let best = products.insert(&reviewed(1, 1, 1, 5)).await.unwrap();
-            assert!(best.in_subset && best.wrote_parent);
-            check("insert aggregate update", "insert aggregate update").await;
+        let best = products.insert(&reviewed(1, 1, 1, 5)).await.unwrap();
+        assert!(best.in_subset);
+        check("insert aggregate update").await;
 
-            let before = product(db).find_one(doc! {}).await.unwrap();
-            let outside = products.insert(&reviewed(1, 2, 2, 1)).await.unwrap();
-            assert!(!outside.in_subset);
-            assert_eq!(outside.wrote_parent, consistency == Consistency::Transactional);
-            if consistency == Consistency::Eventual {
-                assert_eq!(product(db).find_one(doc! {}).await.unwrap(), before);
-            }
-            check("insert aggregate", "insert aggregate update").await;
+        let outside = products.insert(&reviewed(1, 2, 2, 1)).await.unwrap();
+        assert!(!outside.in_subset);
+        check("insert aggregate update").await;
 
-            let [update, delete] = ["update", "delete"].map(|write| {
-                let eventual = format!("find {write} aggregate update");
-                (eventual, format!("{write} aggregate update"))
-            });
-            for (id, change, in_subset) in [
-                // Into a filter, by its order, and out of it.
-                (100, doc! { "$inc": { "stars": 1 } }, true),
-                (100, doc! { "$inc": { "stars": -1 } }, false),
-                // Out of another filter, and back.
-                (109, doc! { "$set": { "hidden": true } }, true),
-                (107, doc! { "$set": { "hidden": true } }, false),
-                (107, doc! { "$unset": { "hidden": "" } }, true),
-                // By the order of the third subset.
-                (108, doc! { "$inc": { "votes": 1 } }, true),
-                (106, doc! { "$inc": { "votes": 1 } }, false),
-                (2, doc! { "$inc": { "votes": -1 } }, true),
-                (2, doc! { "$set": { "text": "Nice." } }, true),
-            ] {
-                let updated = products.update(1, id, change.clone()).await.unwrap();
-                assert_eq!(
-                    (updated.modified, updated.in_subset),
-                    (true, in_subset),
-                    "{id} {change}"
-                );
-                check(&update.0, &update.1).await;
-            }
-            assert!(products.replace(&reviewed(1, 101, 101, 4)).await.unwrap().in_subset);
-            check(&update.0, &update.1).await;
-            for id in [1, 101, 200, 200, 104] {
-                products.delete(1, id).await.unwrap();
-                check(&delete.0, &delete.1).await;
-            }
-            assert_eq!(products.rebuild(1).await.unwrap().embedded, 3 + 4);
-            assert_eq!(names(db), "find aggregate update");
-
-            let mut session = db.client().start_session().await.unwrap();
-            session.start_transaction().await.unwrap();
-            let best = products
-                .insert(&reviewed(1, 3, 3, 5))
-                .session(&mut session)
-                .await
-                .unwrap();
-            assert!(best.in_subset);
-            session.commit_transaction().await.unwrap();
-            assert_eq!(wrong_subsets(db).await, [] as [String; 0]);
-            let deleted = products.delete_parent(1).await.unwrap();
-            assert!(deleted.found && all(&reviews(db)).await.is_empty());
+        for (id, change, in_subset) in [
+            // Into a filter, by its order, and out of it.
+            (100, doc! { "$inc": { "stars": 1 } }, true),
+            (100, doc! { "$inc": { "stars": -1 } }, false),
+            // Out of another filter, and back.
+            (109, doc! { "$set": { "hidden": true } }, true),
+            (107, doc! { "$set": { "hidden": true } }, false),
+            (107, doc! { "$unset": { "hidden": "" } }, true),
+            // By the order of the third subset.
+            (108, doc! { "$inc": { "votes": 1 } }, true),
+            (106, doc! { "$inc": { "votes": 1 } }, false),
+            (2, doc! { "$inc": { "votes": -1 } }, true),
+            (2, doc! { "$set": { "text": "Nice." } }, true),
+        ] {
+            let updated = products.update(1, id, change.clone()).await.unwrap();
+            assert_eq!(
+                (updated.modified, updated.in_subset),
+                (true, in_subset),
+                "{id} {change}"
+            );
+            check("update aggregate update").await;
         }
+        assert!(products.replace(&reviewed(1, 101, 101, 4)).await.unwrap().in_subset);
+        check("update aggregate update").await;
+        for id in [1, 101, 200, 200, 104] {
+            products.delete(1, id).await.unwrap();
+            check("delete aggregate update").await;
+        }
+        assert_eq!(products.rebuild(1).await.unwrap().embedded, 3 + 4);
+        assert_eq!(names(db), "find aggregate update");
+
+        let mut session = db.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let best = products
+            .insert(&reviewed(1, 3, 3, 5))
+            .session(&mut session)
+            .await
+            .unwrap();
+        assert!(best.in_subset);
+        session.commit_transaction().await.unwrap();
+        assert_eq!(wrong_subsets(db).await, [] as [String; 0]);
+        let deleted = products.delete_parent(1).await.unwrap();
+        assert!(deleted.found && all(&reviews(db)).await.is_empty());
     })
     .await;
 }
@@ -107,31 +93,28 @@ async fn every_write_keeps_all_subsets_by_as_many_round_trips_as_one() {
 #[tokio::test]
 async fn the_stored_form_of_several_subsets() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = several_products(db, consistency).await;
-            for (id, stars) in [(1, 5), (2, 3), (3, 4), (4, 4)] {
-                products.insert(&reviewed(1, id, id.into(), stars)).await.unwrap();
-            }
-            let found = product(db).find_one(doc! {}).await.unwrap().unwrap();
-            let whole = |id: i32, stars: i32| {
-                let mut review = reviewed(1, id, id.into(), stars);
-                review.remove("product_id");
-                review
-            };
-            assert_eq!(
-                found,
-                doc! {
-                    "_id": 1,
-                    "name": "Super Widget",
-                    "reviews": [whole(4, 4), whole(3, 4), whole(2, 3)],
-                    "top_rated": [{ "review_id": 1, "stars": 5 }, { "review_id": 4, "stars": 4 }],
-                    "unnoticed": [whole(4, 4), whole(3, 4), whole(2, 3), whole(1, 5)],
-                    "reviews_version": found.get("reviews_version").unwrap(),
-                },
-                "{consistency:?}"
-            );
-            assert_eq!(products.get(1).await.unwrap(), Some(found));
+        let products = several_products(db).await;
+        for (id, stars) in [(1, 5), (2, 3), (3, 4), (4, 4)] {
+            products.insert(&reviewed(1, id, id.into(), stars)).await.unwrap();
         }
+        let found = product(db).find_one(doc! {}).await.unwrap().unwrap();
+        let whole = |id: i32, stars: i32| {
+            let mut review = reviewed(1, id, id.into(), stars);
+            review.remove("product_id");
+            review
+        };
+        assert_eq!(
+            found,
+            doc! {
+                "_id": 1,
+                "name": "Super Widget",
+                "reviews": [whole(4, 4), whole(3, 4), whole(2, 3)],
+                "top_rated": [{ "review_id": 1, "stars": 5 }, { "review_id": 4, "stars": 4 }],
+                "unnoticed": [whole(4, 4), whole(3, 4), whole(2, 3), whole(1, 5)],
+                "reviews_version": found.get("reviews_version").unwrap(),
+            }
+        );
+        assert_eq!(products.get(1).await.unwrap(), Some(found));
     })
     .await;
 }
@@ -139,54 +122,52 @@ async fn the_stored_form_of_several_subsets() {
 #[tokio::test]
 async fn a_stale_subset_is_named_and_repaired() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = several_products(db, consistency).await;
-            let children: Vec<Document> = (0..10).map(|id| reviewed(1, id, id.into(), id % 6)).collect();
-            products.insert_many(&children).await.unwrap();
-            let named = |fields: &[&str]| fields.iter().map(|field| (*field).to_owned()).collect::<Vec<String>>();
-            for (bad, fields) in [
-                (doc! { "$pop": { "reviews": 1 } }, named(&["reviews"])),
-                (doc! { "$pop": { "top_rated": -1 } }, named(&["top_rated"])),
-                (doc! { "$set": { "top_rated.0.stars": 1 } }, named(&["top_rated"])),
-                (doc! { "$unset": { "unnoticed": 1 } }, named(&["unnoticed"])),
-                (doc! { "$set": { "unnoticed": 5 } }, named(&["unnoticed"])),
-                (
-                    doc! { "$set": { "reviews": [], "unnoticed": [] } },
-                    named(&["reviews", "unnoticed"]),
-                ),
-            ] {
-                let damage = async || {
-                    product(db).update_one(doc! { "_id": 1 }, bad.clone()).await.unwrap();
-                };
-                damage().await;
-                let findings: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
-                let [finding] = findings.as_slice() else {
-                    panic!("{findings:?}")
-                };
-                assert_eq!(
-                    (finding.problem, finding.stale_subsets.as_slice()),
-                    (Problem::Stale, &*fields)
-                );
-                let repaired: Vec<Repaired> = products.repair().stream().try_collect().await.unwrap();
-                assert_eq!((repaired.len(), repaired[0].unrepaired), (1, None));
-                assert_eq!(wrong_subsets(db).await, [] as [String; 0], "{bad}");
+        let products = several_products(db).await;
+        let children: Vec<Document> = (0..10).map(|id| reviewed(1, id, id.into(), id % 6)).collect();
+        products.insert_many(&children).await.unwrap();
+        let named = |fields: &[&str]| fields.iter().map(|field| (*field).to_owned()).collect::<Vec<String>>();
+        for (bad, fields) in [
+            (doc! { "$pop": { "reviews": 1 } }, named(&["reviews"])),
+            (doc! { "$pop": { "top_rated": -1 } }, named(&["top_rated"])),
+            (doc! { "$set": { "top_rated.0.stars": 1 } }, named(&["top_rated"])),
+            (doc! { "$unset": { "unnoticed": 1 } }, named(&["unnoticed"])),
+            (doc! { "$set": { "unnoticed": 5 } }, named(&["unnoticed"])),
+            (
+                doc! { "$set": { "reviews": [], "unnoticed": [] } },
+                named(&["reviews", "unnoticed"]),
+            ),
+        ] {
+            let damage = async || {
+                product(db).update_one(doc! { "_id": 1 }, bad.clone()).await.unwrap();
+            };
+            damage().await;
+            let findings: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
+            let [finding] = findings.as_slice() else {
+                panic!("{findings:?}")
+            };
+            assert_eq!(
+                (finding.problem, finding.stale_subsets.as_slice()),
+                (Problem::Stale, &*fields)
+            );
+            let repaired: Vec<Repaired> = products.repair().stream().try_collect().await.unwrap();
+            assert_eq!((repaired.len(), repaired[0].unrepaired), (1, None));
+            assert_eq!(wrong_subsets(db).await, [] as [String; 0], "{bad}");
 
-                damage().await;
-                assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
-                assert_eq!(wrong_subsets(db).await, [] as [String; 0], "{bad}");
-                let correct = all(&product(db)).await;
-                products.rebuild_all().await.unwrap();
-                assert_eq!(all(&product(db)).await, correct, "a correct parent is not written");
+            damage().await;
+            assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
+            assert_eq!(wrong_subsets(db).await, [] as [String; 0], "{bad}");
+            let correct = all(&product(db)).await;
+            products.rebuild_all().await.unwrap();
+            assert_eq!(all(&product(db)).await, correct, "a correct parent is not written");
 
-                damage().await;
-                products.insert(&reviewed(1, 100, -1, 1)).await.unwrap();
-                assert_eq!(
-                    wrong_subsets(db).await,
-                    [] as [String; 0],
-                    "the next write corrects it: {bad}"
-                );
-                products.delete(1, 100).await.unwrap();
-            }
+            damage().await;
+            products.insert(&reviewed(1, 100, -1, 1)).await.unwrap();
+            assert_eq!(
+                wrong_subsets(db).await,
+                [] as [String; 0],
+                "the next write corrects it: {bad}"
+            );
+            products.delete(1, 100).await.unwrap();
         }
     })
     .await;
@@ -195,29 +176,27 @@ async fn a_stale_subset_is_named_and_repaired() {
 #[tokio::test]
 async fn each_subset_is_read_by_its_index() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = several_products(db, consistency).await;
-            let children: Vec<Document> = (0..300).map(|id| reviewed(1, id, id.into(), id % 6)).collect();
-            products.insert_many(&children).await.unwrap();
-            db.recorder().clear();
-            products.update(1, 3, doc! { "$inc": { "stars": 1 } }).await.unwrap();
-            let commands = db.recorder().commands();
-            let aggregate = commands.iter().find(|command| command.name == "aggregate").unwrap();
-            let stages = aggregate.command.get_array("pipeline").unwrap().iter();
-            let lookups = stages.filter_map(|stage| stage.as_document()?.get_document("$lookup").ok());
-            let lookups: Vec<&Document> = lookups.collect();
-            assert_eq!(lookups.len(), 2);
-            for (lookup, (index, most)) in lookups.into_iter().zip([
-                ("product_id_1_stars_-1_review_id_-1", 2),
-                ("product_id_1_votes_1_published_date_-1_review_id_-1", 4),
-            ]) {
-                let pipeline = lookup.get_array("pipeline").unwrap().clone();
-                let mut command = aggregate.clone();
-                command.command = doc! { "aggregate": "review", "pipeline": pipeline, "cursor": {} };
-                let examined = explain(db, &command).await;
-                assert_eq!(examined.index, index);
-                assert!(examined.documents <= most && examined.keys <= most + 1, "{examined:?}");
-            }
+        let products = several_products(db).await;
+        let children: Vec<Document> = (0..300).map(|id| reviewed(1, id, id.into(), id % 6)).collect();
+        products.insert_many(&children).await.unwrap();
+        db.recorder().clear();
+        products.update(1, 3, doc! { "$inc": { "stars": 1 } }).await.unwrap();
+        let commands = db.recorder().commands();
+        let aggregate = commands.iter().find(|command| command.name == "aggregate").unwrap();
+        let stages = aggregate.command.get_array("pipeline").unwrap().iter();
+        let lookups = stages.filter_map(|stage| stage.as_document()?.get_document("$lookup").ok());
+        let lookups: Vec<&Document> = lookups.collect();
+        assert_eq!(lookups.len(), 2);
+        for (lookup, (index, most)) in lookups.into_iter().zip([
+            ("product_id_1_stars_-1_review_id_-1", 2),
+            ("product_id_1_votes_1_published_date_-1_review_id_-1", 4),
+        ]) {
+            let pipeline = lookup.get_array("pipeline").unwrap().clone();
+            let mut command = aggregate.clone();
+            command.command = doc! { "aggregate": "review", "pipeline": pipeline, "cursor": {} };
+            let examined = explain(db, &command).await;
+            assert_eq!(examined.index, index);
+            assert!(examined.documents <= most && examined.keys <= most + 1, "{examined:?}");
         }
     })
     .await;
@@ -227,37 +206,35 @@ async fn each_subset_is_read_by_its_index() {
 #[tokio::test]
 async fn no_value_is_interpreted() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            for hostile in [
-                Bson::from("$stars"),
-                "$$ROOT".into(),
-                "".into(),
-                "a.b".into(),
-                doc! { "a": "$stars" }.into(),
+        for hostile in [
+            Bson::from("$stars"),
+            "$$ROOT".into(),
+            "".into(),
+            "a.b".into(),
+            doc! { "a": "$stars" }.into(),
+        ] {
+            let of_value = Subset::new("of_value")
+                .order_by("published_date", Direction::Ascending)
+                .filter(doc! { "$or": [{ "kind": &hostile }, { "$nor": [{ "kind": { "$ne": &hostile } }] }] });
+            let builder = builder(db.database()).add_subset(of_value);
+            let products: Shown = ready(db, builder).await;
+            for (id, kind) in [
+                (1, hostile.clone()),
+                (2, 5.into()),
+                (3, hostile.clone()),
+                (4, Bson::Null),
             ] {
-                let of_value = Subset::new("of_value")
-                    .order_by("published_date", Direction::Ascending)
-                    .filter(doc! { "$or": [{ "kind": &hostile }, { "$nor": [{ "kind": { "$ne": &hostile } }] }] });
-                let builder = builder(db.database()).consistency(consistency).add_subset(of_value);
-                let products: Shown = ready(db, builder).await;
-                for (id, kind) in [
-                    (1, hostile.clone()),
-                    (2, 5.into()),
-                    (3, hostile.clone()),
-                    (4, Bson::Null),
-                ] {
-                    let mut review = reviewed(1, id, id.into(), 1);
-                    review.insert("kind", kind);
-                    products.insert(&review).await.unwrap();
-                }
-                let found = product(db).find_one(doc! {}).await.unwrap().unwrap();
-                let ids = found.get_array("of_value").unwrap().iter();
-                let ids: Vec<i32> = ids
-                    .map(|review| review.as_document().unwrap().get_i32("review_id").unwrap())
-                    .collect();
-                assert_eq!(ids, [1, 3], "{hostile}");
-                assert_eq!(stale(&products).await, []);
+                let mut review = reviewed(1, id, id.into(), 1);
+                review.insert("kind", kind);
+                products.insert(&review).await.unwrap();
             }
+            let found = product(db).find_one(doc! {}).await.unwrap().unwrap();
+            let ids = found.get_array("of_value").unwrap().iter();
+            let ids: Vec<i32> = ids
+                .map(|review| review.as_document().unwrap().get_i32("review_id").unwrap())
+                .collect();
+            assert_eq!(ids, [1, 3], "{hostile}");
+            assert_eq!(stale(&products).await, []);
         }
     })
     .await;
@@ -267,7 +244,7 @@ async fn no_value_is_interpreted() {
 async fn an_invalid_subset_is_refused() {
     testkit::run(async |db| {
         let kind = |subset: Subset| {
-            let builder = several_builder(db.database(), Consistency::Eventual).total_field("count");
+            let builder = several_builder(db.database()).total_field("count");
             builder
                 .add_subset(subset)
                 .build()
@@ -302,7 +279,7 @@ async fn an_invalid_subset_is_refused() {
             assert_eq!(kind(invalid), Err(ErrorKind::Configuration));
         }
         // An array has no one position in the order of a further subset.
-        let products = several_products(db, Consistency::Eventual).await;
+        let products = several_products(db).await;
         let mut review = reviewed(1, 1, 1, 1);
         review.insert("votes", vec![1]);
         let refused = products.insert(&review).await.unwrap_err();
@@ -321,27 +298,25 @@ async fn an_invalid_subset_is_refused() {
 #[tokio::test]
 async fn embedded_fields_that_an_index_has_are_read_from_the_document() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let builder = builder::<Document, Document>(db.database()).consistency(consistency);
-            let products: Shown = ready(db, builder.embedded_fields(["published_date"]).subset_size(3)).await;
-            for id in 1..=3 {
-                products.insert(&reviewed(1, id, id.into(), 1)).await.unwrap();
-            }
-            products
-                .insert(&doc! { "review_id": 4, "product_id": 1 })
-                .await
-                .unwrap();
-            products.delete(1, 3).await.unwrap();
-            let found = product(db).find_one(doc! {}).await.unwrap().unwrap();
-            let embedded = |id: i32| doc! { "review_id": id, "published_date": day(id.into()) };
-            let expected = vec![embedded(2), embedded(1), doc! { "review_id": 4 }];
-            let expected: Vec<Bson> = expected.into_iter().map(Bson::from).collect();
-            assert_eq!(
-                format!("{:?}", found.get_array("reviews").unwrap()),
-                format!("{expected:?}")
-            );
-            assert_eq!(stale(&products).await, []);
+        let builder = builder::<Document, Document>(db.database());
+        let products: Shown = ready(db, builder.embedded_fields(["published_date"]).subset_size(3)).await;
+        for id in 1..=3 {
+            products.insert(&reviewed(1, id, id.into(), 1)).await.unwrap();
         }
+        products
+            .insert(&doc! { "review_id": 4, "product_id": 1 })
+            .await
+            .unwrap();
+        products.delete(1, 3).await.unwrap();
+        let found = product(db).find_one(doc! {}).await.unwrap().unwrap();
+        let embedded = |id: i32| doc! { "review_id": id, "published_date": day(id.into()) };
+        let expected = vec![embedded(2), embedded(1), doc! { "review_id": 4 }];
+        let expected: Vec<Bson> = expected.into_iter().map(Bson::from).collect();
+        assert_eq!(
+            format!("{:?}", found.get_array("reviews").unwrap()),
+            format!("{expected:?}")
+        );
+        assert_eq!(stale(&products).await, []);
     })
     .await;
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use mongo_patterns::subset::{Consistency, Direction, Subset, SubsetRepository, SubsetRepositoryBuilder};
+use mongo_patterns::subset::{Direction, Subset, SubsetRepository, SubsetRepositoryBuilder};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
@@ -37,17 +37,16 @@ pub fn unnoticed() -> Subset {
         .filter(doc! { "hidden": { "$ne": true } })
 }
 
-pub fn several_builder(database: &Database, consistency: Consistency) -> SubsetRepositoryBuilder<Document, Document> {
+pub fn several_builder(database: &Database) -> SubsetRepositoryBuilder<Document, Document> {
     builder(database)
         .subset_size(3)
-        .consistency(consistency)
         .add_subset(best())
         .add_subset(unnoticed())
 }
 
 /// Returns a repository with its indexes, product 1 and a clear recorder.
-pub async fn several_products(db: &TestDatabase, consistency: Consistency) -> Shown {
-    ready(db, several_builder(db.database(), consistency)).await
+pub async fn several_products(db: &TestDatabase) -> Shown {
+    ready(db, several_builder(db.database())).await
 }
 
 /// Computes the expected subsets of a product from all reviews.

@@ -1,11 +1,10 @@
 //! Migrations, the catalog, unmanaged products and the follower with several subsets.
 
-use mongo_patterns::subset::Consistency;
 use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::{all, at_least};
+use crate::common::support::all;
 use crate::subset::several::stale;
 use crate::subset::several_support::*;
 use crate::subset::support::*;
@@ -27,8 +26,8 @@ fn embedded(review: &Document) -> Document {
     review
 }
 
-fn unused(db: &TestDatabase, consistency: Consistency) -> Shown {
-    several_builder(db.database(), consistency).build().unwrap()
+fn unused(db: &TestDatabase) -> Shown {
+    several_builder(db.database()).build().unwrap()
 }
 
 async fn add_products(db: &TestDatabase) {
@@ -42,7 +41,7 @@ async fn two_collections_get_all_subsets() {
     testkit::run(async |db| {
         add_products(db).await;
         reviews(db).insert_many(children()).await.unwrap();
-        let products = unused(db, Consistency::Eventual);
+        let products = unused(db);
         let migrated = products.migrate_existing().await.unwrap();
         assert_eq!((migrated.parents, migrated.created_indexes.len()), (PARENTS as u64, 4));
         assert_eq!(wrong_subsets(db).await, NONE);
@@ -68,7 +67,7 @@ async fn embedded_children_are_migrated_to_all_subsets() {
             doc! { "_id": id, "name": "Super Widget", "reviews": reviews, "top_rated": best }
         });
         product(db).insert_many(with_reviews).await.unwrap();
-        let products = unused(db, Consistency::Eventual);
+        let products = unused(db);
         let migrated = products.migrate_from_embedded().chunk_children(20).await.unwrap();
         assert_eq!(migrated.children, children.len() as u64);
         products.rebuild(1).await.unwrap();
@@ -82,12 +81,12 @@ async fn embedded_children_are_migrated_to_all_subsets() {
 async fn subsets_are_added_to_a_repository_and_removed() {
     testkit::run(async |db| {
         let one = builder::<Document, Document>(db.database()).subset_size(3);
-        let old = ready(db, one.consistency(Consistency::Eventual)).await;
+        let old = ready(db, one).await;
         for id in 2..=PARENTS {
             add_product(db, id).await;
         }
         old.insert_many(&children()).await.unwrap();
-        let new = unused(db, Consistency::Eventual);
+        let new = unused(db);
         for refused in [new.ensure_indexes().await.map(drop), new.rebuild_all().await.map(drop)] {
             let kind = refused.unwrap_err().kind();
             assert!(
@@ -118,7 +117,7 @@ async fn subsets_are_added_to_a_repository_and_removed() {
             assert_eq!(error.kind(), ErrorKind::SettingsMismatch);
             assert!(error.to_string().contains(shown), "{error}");
         }
-        unused(db, Consistency::Eventual).ensure_indexes().await.unwrap();
+        unused(db).ensure_indexes().await.unwrap();
 
         let migrated = old.migrate_layout_from(&new).await.unwrap();
         assert_eq!((migrated.created_indexes.len(), migrated.dropped_index), (0, None));
@@ -131,44 +130,42 @@ async fn subsets_are_added_to_a_repository_and_removed() {
 #[tokio::test]
 async fn no_subset_of_an_unmanaged_product_loses_its_reviews() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = several_products(db, consistency).await;
-            let review = reviewed(2, 1, 1, 5);
-            let unmanaged = doc! { "_id": 2, "name": "Super Widget", "unnoticed": [embedded(&review)] };
-            product(db).insert_one(unmanaged.clone()).await.unwrap();
-            let find = || async { product(db).find_one(doc! { "_id": 2 }).await.unwrap().unwrap() };
-            let refused = |outcome: Result<()>| {
-                let error = outcome.unwrap_err();
-                assert_eq!((error.kind(), error.stored_count()), (ErrorKind::NotMigrated, None));
-                assert_eq!(error.field(), Some("unnoticed"), "{error}");
-            };
-            refused(products.insert(&reviewed(2, 2, 2, 5)).await.map(drop));
-            refused(products.delete(2, 1).await.map(drop));
-            refused(products.rebuild(2).await.map(drop));
-            refused(products.rebuild_all().await.map(drop));
-            refused(products.delete_parent(2).await.map(drop));
-            assert_eq!(find().await, unmanaged);
-            assert_eq!(all(&reviews(db)).await, [] as [Document; 0]);
+        let products = several_products(db).await;
+        let review = reviewed(2, 1, 1, 5);
+        let unmanaged = doc! { "_id": 2, "name": "Super Widget", "unnoticed": [embedded(&review)] };
+        product(db).insert_one(unmanaged.clone()).await.unwrap();
+        let find = || async { product(db).find_one(doc! { "_id": 2 }).await.unwrap().unwrap() };
+        let refused = |outcome: Result<()>| {
+            let error = outcome.unwrap_err();
+            assert_eq!((error.kind(), error.stored_count()), (ErrorKind::NotMigrated, None));
+            assert_eq!(error.field(), Some("unnoticed"), "{error}");
+        };
+        refused(products.insert(&reviewed(2, 2, 2, 5)).await.map(drop));
+        refused(products.delete(2, 1).await.map(drop));
+        refused(products.rebuild(2).await.map(drop));
+        refused(products.rebuild_all().await.map(drop));
+        refused(products.delete_parent(2).await.map(drop));
+        assert_eq!(find().await, unmanaged);
+        assert_eq!(all(&reviews(db)).await, [] as [Document; 0]);
 
-            // With the review stored, and the same one in two arrays.
-            reviews(db).insert_one(review.clone()).await.unwrap();
-            let twice = doc! { "$set": { "reviews": [embedded(&review)] } };
-            product(db).update_one(doc! { "_id": 2 }, twice.clone()).await.unwrap();
-            products.rebuild_all().await.unwrap();
-            assert_eq!(wrong_subsets(db).await, NONE, "{consistency:?}");
-            product(db)
-                .replace_one(doc! { "_id": 2 }, unmanaged.clone())
-                .await
-                .unwrap();
-            product(db).update_one(doc! { "_id": 2 }, twice).await.unwrap();
-            products.insert(&reviewed(2, 2, 2, 5)).await.unwrap();
-            assert_eq!(wrong_subsets(db).await, NONE, "{consistency:?}");
+        // With the review stored, and the same one in two arrays.
+        reviews(db).insert_one(review.clone()).await.unwrap();
+        let twice = doc! { "$set": { "reviews": [embedded(&review)] } };
+        product(db).update_one(doc! { "_id": 2 }, twice.clone()).await.unwrap();
+        products.rebuild_all().await.unwrap();
+        assert_eq!(wrong_subsets(db).await, NONE);
+        product(db)
+            .replace_one(doc! { "_id": 2 }, unmanaged.clone())
+            .await
+            .unwrap();
+        product(db).update_one(doc! { "_id": 2 }, twice).await.unwrap();
+        products.insert(&reviewed(2, 2, 2, 5)).await.unwrap();
+        assert_eq!(wrong_subsets(db).await, NONE);
 
-            let leftover = doc! { "_id": 3, "name": "Super Widget", "top_rated": [{ "review_id": 9 }] };
-            product(db).insert_one(leftover).await.unwrap();
-            products.rebuild(3).discard_embedded().await.unwrap();
-            assert_eq!(wrong_subsets(db).await, NONE, "{consistency:?}");
-        }
+        let leftover = doc! { "_id": 3, "name": "Super Widget", "top_rated": [{ "review_id": 9 }] };
+        product(db).insert_one(leftover).await.unwrap();
+        products.rebuild(3).discard_embedded().await.unwrap();
+        assert_eq!(wrong_subsets(db).await, NONE);
     })
     .await;
 }
@@ -176,10 +173,7 @@ async fn no_subset_of_an_unmanaged_product_loses_its_reviews() {
 #[tokio::test]
 async fn a_follower_keeps_all_subsets() {
     testkit::run(async |db| {
-        if !at_least(db, 6) {
-            return;
-        }
-        let products = several_products(db, Consistency::Eventual).await;
+        let products = several_products(db).await;
         for id in 2..=PARENTS {
             add_product(db, id).await;
         }
@@ -202,16 +196,14 @@ async fn a_follower_keeps_all_subsets() {
 #[tokio::test]
 async fn children_of_several_products_are_inserted_at_once() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = several_products(db, consistency).await;
-            for id in 2..=PARENTS {
-                add_product(db, id).await;
-            }
-            let inserted = products.insert_many(&children()).await.unwrap();
-            assert_eq!(inserted.children, children().len() as u64);
-            assert_eq!(wrong_subsets(db).await, NONE, "{consistency:?}");
-            assert_eq!(stale(&products).await, [] as [Bson; 0]);
+        let products = several_products(db).await;
+        for id in 2..=PARENTS {
+            add_product(db, id).await;
         }
+        let inserted = products.insert_many(&children()).await.unwrap();
+        assert_eq!(inserted.children, children().len() as u64);
+        assert_eq!(wrong_subsets(db).await, NONE);
+        assert_eq!(stale(&products).await, [] as [Bson; 0]);
     })
     .await;
 }
@@ -220,30 +212,28 @@ async fn children_of_several_products_are_inserted_at_once() {
 #[tokio::test]
 async fn several_subsets_have_figures_beside_them() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let builder = several_builder(db.database(), consistency).total_field("count");
-            let builder = builder.sum("stars", "stars_sum").max("votes", "most_votes");
-            let products: Shown = ready(db, builder).await;
-            let new: Vec<Document> = (1..=9).map(|id| reviewed(1, id, i64::from(id % 4), id % 6)).collect();
-            products.insert_many(&new).await.unwrap();
-            products.insert(&reviewed(1, 10, 0, 5)).await.unwrap();
-            products.update(1, 10, doc! { "$inc": { "votes": 7 } }).await.unwrap();
-            products.update(1, 5, doc! { "$set": { "stars": 1 } }).await.unwrap();
-            products.delete(1, 4).await.unwrap();
-            assert_eq!(wrong_subsets(db).await, NONE, "{consistency:?}");
-            let stored = all(&reviews(db)).await;
-            let sum: i32 = stored.iter().map(|review| review.get_i32("stars").unwrap()).sum();
-            let found = product(db).find_one(doc! {}).await.unwrap().unwrap();
-            assert_eq!(
-                (
-                    found.get_i64("count").unwrap(),
-                    found.get_i32("stars_sum").unwrap(),
-                    found.get_i32("most_votes").unwrap()
-                ),
-                (9, sum, 7)
-            );
-            assert_eq!(stale(&products).await, []);
-        }
+        let builder = several_builder(db.database()).total_field("count");
+        let builder = builder.sum("stars", "stars_sum").max("votes", "most_votes");
+        let products: Shown = ready(db, builder).await;
+        let new: Vec<Document> = (1..=9).map(|id| reviewed(1, id, i64::from(id % 4), id % 6)).collect();
+        products.insert_many(&new).await.unwrap();
+        products.insert(&reviewed(1, 10, 0, 5)).await.unwrap();
+        products.update(1, 10, doc! { "$inc": { "votes": 7 } }).await.unwrap();
+        products.update(1, 5, doc! { "$set": { "stars": 1 } }).await.unwrap();
+        products.delete(1, 4).await.unwrap();
+        assert_eq!(wrong_subsets(db).await, NONE);
+        let stored = all(&reviews(db)).await;
+        let sum: i32 = stored.iter().map(|review| review.get_i32("stars").unwrap()).sum();
+        let found = product(db).find_one(doc! {}).await.unwrap().unwrap();
+        assert_eq!(
+            (
+                found.get_i64("count").unwrap(),
+                found.get_i32("stars_sum").unwrap(),
+                found.get_i32("most_votes").unwrap()
+            ),
+            (9, sum, 7)
+        );
+        assert_eq!(stale(&products).await, []);
     })
     .await;
 }

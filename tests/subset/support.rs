@@ -2,13 +2,13 @@
 
 use std::cmp::Reverse;
 
-use mongo_patterns::subset::{Consistency, Direction, SubsetRepository, SubsetRepositoryBuilder};
+use mongo_patterns::subset::{Direction, SubsetRepository, SubsetRepositoryBuilder};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::{Collection, Database};
 use serde::{Deserialize, Serialize};
 
-use crate::common::support::{all, at_least, on_shards, until_seen};
+use crate::common::support::{all, on_shards};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Product {
@@ -35,8 +35,6 @@ pub struct Review {
 }
 
 pub type Products = SubsetRepository<Product, Review>;
-
-pub const BOTH: [Consistency; 2] = [Consistency::Transactional, Consistency::Eventual];
 
 /// Returns the date this number of days after 2019-02-01.
 pub fn day(day: i64) -> DateTime {
@@ -70,8 +68,8 @@ pub fn builder<P, C>(database: &Database) -> SubsetRepositoryBuilder<P, C> {
 }
 
 /// Returns a repository of the ten newest reviews with its indexes, product 1 and a clear recorder.
-pub async fn products(db: &TestDatabase, consistency: Consistency) -> Products {
-    ready(db, builder(db.database()).consistency(consistency)).await
+pub async fn products(db: &TestDatabase) -> Products {
+    ready(db, builder(db.database())).await
 }
 
 pub async fn ready<P, C>(db: &TestDatabase, builder: SubsetRepositoryBuilder<P, C>) -> SubsetRepository<P, C> {
@@ -83,10 +81,6 @@ pub async fn ready<P, C>(db: &TestDatabase, builder: SubsetRepositoryBuilder<P, 
     add_product(db, 1).await;
     // Checks that the first write would run once.
     products.rebuild(1).await.unwrap();
-    products.consistency().await.unwrap();
-    if !at_least(db, 5) {
-        until_seen(db, &["product", "review"]).await;
-    }
     db.recorder().clear();
     products
 }

@@ -5,7 +5,7 @@ use std::slice;
 use futures::TryStreamExt;
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Consistency, Finding, Problem, Repaired};
+use mongo_patterns::subset::{Finding, Problem, Repaired};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -14,8 +14,8 @@ use crate::subset::support::*;
 
 const TOTAL: &str = "review_count";
 
-async fn counting(db: &TestDatabase, consistency: Consistency) -> Products {
-    let counting = builder(db.database()).consistency(consistency).total_field(TOTAL);
+async fn counting(db: &TestDatabase) -> Products {
+    let counting = builder(db.database()).total_field(TOTAL);
     ready(db, counting).await
 }
 
@@ -47,59 +47,49 @@ async fn stale(products: &Products) -> Vec<Bson> {
 #[tokio::test]
 async fn every_write_keeps_the_total() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = counting(db, consistency).await;
-            let expected = |eventually: &str, in_transaction: &str| match consistency {
-                Consistency::Eventual => eventually.to_owned(),
-                _ => format!("{in_transaction} commitTransaction"),
-            };
-            let check = async |eventually: &str, in_transaction: &str| {
-                let names = db.recorder().names().join(" ");
-                assert_eq!(names, expected(eventually, in_transaction));
-                assert_eq!(
-                    wrong_or_miscounted(db).await,
-                    [] as [Bson; 0],
-                    "{consistency:?} {names}"
-                );
-                db.recorder().clear();
-            };
-            let children: Vec<Review> = (0..15).map(review).collect();
-            products.insert_many(&children).await.unwrap();
-            check("find insert find aggregate update", "update insert find update").await;
-            products.insert(&review(50)).await.unwrap();
-            check("insert find aggregate update", "update insert find update").await;
-            let inserted = products.insert(&review(-1)).await.unwrap();
-            assert!(inserted.wrote_parent && !inserted.in_subset);
-            check("insert find aggregate update", "update insert find update").await;
-            products.replace(&review(50)).await.unwrap();
-            check("find update find aggregate update", "update update find update").await;
-            products
-                .update(1, 3, doc! { "$set": { "review_author": "Trina" } })
-                .await
-                .unwrap();
-            check("find update find aggregate update", "update update find update").await;
-            for found in [true, false] {
-                assert_eq!(products.delete(1, 50).await.unwrap().found, found);
-                check("find delete find aggregate update", "update delete find update").await;
-            }
-            products.rebuild(1).await.unwrap();
-            assert_eq!(db.recorder().names().join(" "), "find find aggregate update");
-            assert_eq!(wrong_or_miscounted(db).await, []);
-
-            // Two parents in one call, and a parent that never had children.
-            add_product(db, 2).await;
-            add_product(db, 3).await;
-            let new = [review(60), review_of(2, 1, 1), review(61)];
-            products.insert_many(&new).await.unwrap();
-            assert_eq!(wrong_or_miscounted(db).await, [Bson::Int32(3)], "it has no total yet");
-            assert_eq!(stale(&products).await, [], "a missing total counts as 0");
-            let error = products.insert_many(slice::from_ref(&new[0])).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::AlreadyExists);
-            assert_eq!(wrong_or_miscounted(db).await, [Bson::Int32(3)]);
-            let found = product(db).find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
-            assert_eq!(found.get_i64(TOTAL).unwrap(), 18);
-            assert!(products.delete_parent(1).await.unwrap().found);
+        let products = counting(db).await;
+        let check = async |expected: &str| {
+            let names = db.recorder().names().join(" ");
+            assert_eq!(names, format!("{expected} commitTransaction"));
+            assert_eq!(wrong_or_miscounted(db).await, [] as [Bson; 0], "{names}");
+            db.recorder().clear();
+        };
+        let children: Vec<Review> = (0..15).map(review).collect();
+        products.insert_many(&children).await.unwrap();
+        check("update insert find update").await;
+        products.insert(&review(50)).await.unwrap();
+        check("update insert find update").await;
+        let inserted = products.insert(&review(-1)).await.unwrap();
+        assert!(!inserted.in_subset);
+        check("update insert find update").await;
+        products.replace(&review(50)).await.unwrap();
+        check("update update find update").await;
+        products
+            .update(1, 3, doc! { "$set": { "review_author": "Trina" } })
+            .await
+            .unwrap();
+        check("update update find update").await;
+        for found in [true, false] {
+            assert_eq!(products.delete(1, 50).await.unwrap().found, found);
+            check("update delete find update").await;
         }
+        products.rebuild(1).await.unwrap();
+        assert_eq!(db.recorder().names().join(" "), "find find aggregate update");
+        assert_eq!(wrong_or_miscounted(db).await, []);
+
+        // Two parents in one call, and a parent that never had children.
+        add_product(db, 2).await;
+        add_product(db, 3).await;
+        let new = [review(60), review_of(2, 1, 1), review(61)];
+        products.insert_many(&new).await.unwrap();
+        assert_eq!(wrong_or_miscounted(db).await, [Bson::Int32(3)], "it has no total yet");
+        assert_eq!(stale(&products).await, [], "a missing total counts as 0");
+        let error = products.insert_many(slice::from_ref(&new[0])).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        assert_eq!(wrong_or_miscounted(db).await, [Bson::Int32(3)]);
+        let found = product(db).find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
+        assert_eq!(found.get_i64(TOTAL).unwrap(), 18);
+        assert!(products.delete_parent(1).await.unwrap().found);
     })
     .await;
 }
@@ -107,7 +97,7 @@ async fn every_write_keeps_the_total() {
 #[tokio::test]
 async fn the_total_is_counted_by_the_index_only() {
     testkit::run(async |db| {
-        let products = counting(db, Consistency::Eventual).await;
+        let products = counting(db).await;
         let children: Vec<Review> = (0..500).map(review).collect();
         products.insert_many(&children).await.unwrap();
         products.rebuild(1).await.unwrap();
@@ -126,46 +116,43 @@ async fn the_total_is_counted_by_the_index_only() {
 async fn a_wrong_total_is_found_and_repaired() {
     testkit::run(async |db| {
         let set = |total: Bson| doc! { "$set": { TOTAL: total } };
-        for consistency in BOTH {
-            let products = counting(db, consistency).await;
-            let children: Vec<Review> = (0..15).map(review).collect();
-            products.insert_many(&children).await.unwrap();
-            for bad in [
-                set(14.into()),
-                set(16_i64.into()),
-                set("fifteen".into()),
-                doc! { "$unset": { TOTAL: 1 } },
-            ] {
-                damage(db, bad.clone()).await;
-                assert_eq!(stale(&products).await, [Bson::Int32(1)], "{bad}");
-                let repaired: Vec<Repaired> = products.repair().stream().try_collect().await.unwrap();
-                assert_eq!(repaired.len(), 1);
-                assert_eq!(wrong_or_miscounted(db).await, [], "{bad}");
+        let products = counting(db).await;
+        let children: Vec<Review> = (0..15).map(review).collect();
+        products.insert_many(&children).await.unwrap();
+        for bad in [
+            set(14.into()),
+            set(16_i64.into()),
+            set("fifteen".into()),
+            doc! { "$unset": { TOTAL: 1 } },
+        ] {
+            damage(db, bad.clone()).await;
+            assert_eq!(stale(&products).await, [Bson::Int32(1)], "{bad}");
+            let repaired: Vec<Repaired> = products.repair().stream().try_collect().await.unwrap();
+            assert_eq!(repaired.len(), 1);
+            assert_eq!(wrong_or_miscounted(db).await, [], "{bad}");
 
-                damage(db, bad.clone()).await;
-                products.rebuild(1).await.unwrap();
-                assert_eq!(wrong_or_miscounted(db).await, [], "{bad}");
+            damage(db, bad.clone()).await;
+            products.rebuild(1).await.unwrap();
+            assert_eq!(wrong_or_miscounted(db).await, [], "{bad}");
 
-                damage(db, bad.clone()).await;
-                assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
-                assert_eq!(wrong_or_miscounted(db).await, [], "{bad}");
+            damage(db, bad.clone()).await;
+            assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
+            assert_eq!(wrong_or_miscounted(db).await, [], "{bad}");
 
-                damage(db, bad.clone()).await;
-                products.insert(&review(-1)).await.unwrap();
-                products.delete(1, -1).await.unwrap();
-                let adds = consistency == Consistency::Transactional
-                    && matches!(first(&bad), Some(Bson::Int32(_) | Bson::Int64(_)));
-                assert_eq!(wrong_or_miscounted(db).await.is_empty(), !adds, "{consistency:?} {bad}");
-                products.rebuild(1).await.unwrap();
-            }
-            // A number of another type is not wrong. If it cannot be added to, the children are counted.
-            for same in [Bson::Int32(15), Bson::Double(15.0)] {
-                damage(db, set(same)).await;
-                assert_eq!(stale(&products).await, []);
-                products.insert(&review(99)).await.unwrap();
-                products.delete(1, 99).await.unwrap();
-                assert_eq!(wrong_or_miscounted(db).await, []);
-            }
+            damage(db, bad.clone()).await;
+            products.insert(&review(-1)).await.unwrap();
+            products.delete(1, -1).await.unwrap();
+            let adds = matches!(first(&bad), Some(Bson::Int32(_) | Bson::Int64(_)));
+            assert_eq!(wrong_or_miscounted(db).await.is_empty(), !adds, "{bad}");
+            products.rebuild(1).await.unwrap();
+        }
+        // A number of another type is not wrong. If it cannot be added to, the children are counted.
+        for same in [Bson::Int32(15), Bson::Double(15.0)] {
+            damage(db, set(same)).await;
+            assert_eq!(stale(&products).await, []);
+            products.insert(&review(99)).await.unwrap();
+            products.delete(1, 99).await.unwrap();
+            assert_eq!(wrong_or_miscounted(db).await, []);
         }
     })
     .await;
@@ -179,7 +166,7 @@ fn first(update: &Document) -> Option<Bson> {
 #[tokio::test]
 async fn rebuild_all_gives_every_parent_its_total() {
     testkit::run(async |db| {
-        let without = products(db, Consistency::Eventual).await;
+        let without = products(db).await;
         for id in 2..=5 {
             add_product(db, id).await;
         }
@@ -206,25 +193,23 @@ async fn rebuild_all_gives_every_parent_its_total() {
 #[tokio::test]
 async fn a_total_in_a_callers_transaction_is_atomic_with_it() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = counting(db, consistency).await;
-            products.insert(&review(1)).await.unwrap();
-            let mut session = db.client().start_session().await.unwrap();
-            for commit in [false, true] {
-                session.start_transaction().await.unwrap();
-                let new = [review(2), review(3)];
-                products.insert_many(&new).session(&mut session).await.unwrap();
-                products.delete(1, 1).session(&mut session).await.unwrap();
-                products.delete(1, 1).session(&mut session).await.unwrap();
-                if commit {
-                    damage_in(db, &mut session).await;
-                    products.rebuild(1).session(&mut session).await.unwrap();
-                    session.commit_transaction().await.unwrap();
-                } else {
-                    session.abort_transaction().await.unwrap();
-                }
-                assert_eq!(wrong_or_miscounted(db).await, [], "{consistency:?}");
+        let products = counting(db).await;
+        products.insert(&review(1)).await.unwrap();
+        let mut session = db.client().start_session().await.unwrap();
+        for commit in [false, true] {
+            session.start_transaction().await.unwrap();
+            let new = [review(2), review(3)];
+            products.insert_many(&new).session(&mut session).await.unwrap();
+            products.delete(1, 1).session(&mut session).await.unwrap();
+            products.delete(1, 1).session(&mut session).await.unwrap();
+            if commit {
+                damage_in(db, &mut session).await;
+                products.rebuild(1).session(&mut session).await.unwrap();
+                session.commit_transaction().await.unwrap();
+            } else {
+                session.abort_transaction().await.unwrap();
             }
+            assert_eq!(wrong_or_miscounted(db).await, []);
         }
     })
     .await;
@@ -240,25 +225,20 @@ async fn damage_in(db: &TestDatabase, session: &mut mongodb::ClientSession) {
         .unwrap();
 }
 
-/// With one process and with several, with one consistency and with both.
+/// With one process and with several.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn totals_are_correct_when_64_writers_stop() {
     testkit::run(async |db| {
-        for consistencies in [
-            vec![Consistency::Eventual],
-            vec![Consistency::Eventual; 8],
-            vec![Consistency::Transactional],
-            BOTH.to_vec(),
-        ] {
-            let first = counting(db, consistencies[0]).await;
+        for processes in [1, 4] {
+            let first = counting(db).await;
             for id in 2..=8 {
                 add_product(db, id).await;
             }
             let mut repositories = vec![first];
-            for consistency in &consistencies[1..] {
-                let more = builder(db.database()).consistency(*consistency).total_field(TOTAL);
-                repositories.push(more.build().unwrap());
-            }
+            repositories.resize_with(processes, || {
+                let more = builder(db.database()).total_field(TOTAL);
+                more.build().unwrap()
+            });
             let writers = (0..64).map(|writer: i32| {
                 let products: Products = repositories[writer as usize % repositories.len()].clone();
                 tokio::spawn(async move {
@@ -277,7 +257,7 @@ async fn totals_are_correct_when_64_writers_stop() {
             for written in join_all(writers).await {
                 written.unwrap();
             }
-            assert_eq!(wrong_or_miscounted(db).await, [], "{consistencies:?}");
+            assert_eq!(wrong_or_miscounted(db).await, [], "{processes}");
             assert_eq!(stale(&repositories[0]).await, []);
         }
     })

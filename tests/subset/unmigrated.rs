@@ -14,86 +14,77 @@ use crate::subset::support::*;
 #[tokio::test]
 async fn no_call_loses_reviews_that_are_not_migrated() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            product(db).drop().await.unwrap();
-            reviews(db).drop().await.unwrap();
-            let products = builder::<Product, Review>(db.database())
-                .consistency(consistency)
-                .build()
-                .unwrap();
-            products.ensure_indexes().await.unwrap();
-            let all_reviews: Vec<Document> = (0..30).map(|id| embedded_review(id, id.into())).collect();
-            let parents = [
-                doc! { "_id": 1, "name": "Super Widget", "reviews": &all_reviews },
-                doc! { "_id": 2, "name": "Super Widget", "reviews": "none" },
-                doc! { "_id": 3, "name": "Super Widget", "reviews": [{ "no": "id" }] },
-                // The same id twice, of which the collection has one.
-                doc! { "_id": 4, "name": "Super Widget", "reviews": [embedded_review(1, 1), embedded_review(1, 2)] },
-            ];
-            product(db).insert_many(&parents).await.unwrap();
-            let there = [review_of(1, 3, 3), review_of(4, 1, 1)]
-                .map(|review| mongodb::bson::serialize_to_document(&review).unwrap());
-            reviews(db).insert_many(&there).await.unwrap();
-            let before = (all(&product(db)).await, all(&reviews(db)).await);
-            let refused = |outcome: Result<(), Error>, what: &str| {
-                let error = outcome.expect_err(what);
-                assert_eq!(
-                    (error.kind(), error.stored_count()),
-                    (ErrorKind::NotMigrated, None),
-                    "{what}: {error}"
-                );
-            };
-            let mut session = db.client().start_session().await.unwrap();
-            for id in 1..=4 {
-                let new = review_of(id, 100, 100);
-                refused(products.insert(&new).await.map(drop), "insert");
-                refused(
-                    products.insert_many(std::slice::from_ref(&new)).await.map(drop),
-                    "insert_many",
-                );
-                refused(
-                    products
-                        .update(id, 3, doc! { "$set": { "review_author": "x" } })
-                        .await
-                        .map(drop),
-                    "update",
-                );
-                refused(products.replace(&review_of(id, 3, 9)).await.map(drop), "replace");
-                refused(products.delete(id, 3).await.map(drop), "delete");
-                refused(products.rebuild(id).await.map(drop), "rebuild");
-                refused(products.delete_parent(id).await.map(drop), "delete_parent");
-                session.start_transaction().await.unwrap();
-                refused(
-                    products.insert(&new).session(&mut session).await.map(drop),
-                    "in a transaction",
-                );
-                session.abort_transaction().await.unwrap();
-            }
-            refused(products.rebuild_all().await.map(drop), "rebuild_all");
-            refused(products.migrate_existing().await.map(drop), "migrate_existing");
-            for dry_run in [true, false] {
-                let repair = products.repair();
-                let repair = if dry_run { repair.dry_run() } else { repair };
-                let repaired: Vec<Repaired> = repair.stream().try_collect().await.unwrap();
-                assert_eq!(repaired.len(), 4);
-                assert!(
-                    repaired
-                        .iter()
-                        .all(|repaired| repaired.unrepaired == Some(Unrepaired::NotMigrated))
-                );
-            }
+        product(db).drop().await.unwrap();
+        reviews(db).drop().await.unwrap();
+        let products = builder::<Product, Review>(db.database()).build().unwrap();
+        products.ensure_indexes().await.unwrap();
+        let all_reviews: Vec<Document> = (0..30).map(|id| embedded_review(id, id.into())).collect();
+        let parents = [
+            doc! { "_id": 1, "name": "Super Widget", "reviews": &all_reviews },
+            doc! { "_id": 2, "name": "Super Widget", "reviews": "none" },
+            doc! { "_id": 3, "name": "Super Widget", "reviews": [{ "no": "id" }] },
+            // The same id twice, of which the collection has one.
+            doc! { "_id": 4, "name": "Super Widget", "reviews": [embedded_review(1, 1), embedded_review(1, 2)] },
+        ];
+        product(db).insert_many(&parents).await.unwrap();
+        let there = [review_of(1, 3, 3), review_of(4, 1, 1)]
+            .map(|review| mongodb::bson::serialize_to_document(&review).unwrap());
+        reviews(db).insert_many(&there).await.unwrap();
+        let before = (all(&product(db)).await, all(&reviews(db)).await);
+        let refused = |outcome: Result<(), Error>, what: &str| {
+            let error = outcome.expect_err(what);
             assert_eq!(
-                (all(&product(db)).await, all(&reviews(db)).await),
-                before,
-                "{consistency:?}"
+                (error.kind(), error.stored_count()),
+                (ErrorKind::NotMigrated, None),
+                "{what}: {error}"
             );
-
-            // A product whose embedded reviews are discarded.
-            products.rebuild(3).discard_embedded().await.unwrap();
-            products.insert(&review_of(3, 100, 100)).await.unwrap();
-            products.rebuild_all().discard_embedded().await.unwrap();
-            assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+        };
+        let mut session = db.client().start_session().await.unwrap();
+        for id in 1..=4 {
+            let new = review_of(id, 100, 100);
+            refused(products.insert(&new).await.map(drop), "insert");
+            refused(
+                products.insert_many(std::slice::from_ref(&new)).await.map(drop),
+                "insert_many",
+            );
+            refused(
+                products
+                    .update(id, 3, doc! { "$set": { "review_author": "x" } })
+                    .await
+                    .map(drop),
+                "update",
+            );
+            refused(products.replace(&review_of(id, 3, 9)).await.map(drop), "replace");
+            refused(products.delete(id, 3).await.map(drop), "delete");
+            refused(products.rebuild(id).await.map(drop), "rebuild");
+            refused(products.delete_parent(id).await.map(drop), "delete_parent");
+            session.start_transaction().await.unwrap();
+            refused(
+                products.insert(&new).session(&mut session).await.map(drop),
+                "in a transaction",
+            );
+            session.abort_transaction().await.unwrap();
         }
+        refused(products.rebuild_all().await.map(drop), "rebuild_all");
+        refused(products.migrate_existing().await.map(drop), "migrate_existing");
+        for dry_run in [true, false] {
+            let repair = products.repair();
+            let repair = if dry_run { repair.dry_run() } else { repair };
+            let repaired: Vec<Repaired> = repair.stream().try_collect().await.unwrap();
+            assert_eq!(repaired.len(), 4);
+            assert!(
+                repaired
+                    .iter()
+                    .all(|repaired| repaired.unrepaired == Some(Unrepaired::NotMigrated))
+            );
+        }
+        assert_eq!((all(&product(db)).await, all(&reviews(db)).await), before);
+
+        // A product whose embedded reviews are discarded.
+        products.rebuild(3).discard_embedded().await.unwrap();
+        products.insert(&review_of(3, 100, 100)).await.unwrap();
+        products.rebuild_all().discard_embedded().await.unwrap();
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
     })
     .await;
 }
@@ -102,30 +93,28 @@ async fn no_call_loses_reviews_that_are_not_migrated() {
 #[tokio::test]
 async fn the_first_write_manages_a_subset_that_was_maintained_by_hand() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = products(db, consistency).await;
-            let children: Vec<Document> = (0..15)
-                .map(|id| of_product(1, &embedded_review(id, id.into())))
-                .collect();
-            reviews(db).insert_many(children).await.unwrap();
-            let by_hand: Vec<Document> = (3..8).map(|id| embedded_review(id, id.into())).collect();
-            let by_hand = doc! { "$set": { "reviews": by_hand }, "$unset": { "reviews_version": "" } };
-            product(db).update_one(doc! {}, by_hand.clone()).await.unwrap();
-            products.delete(1, 5).await.unwrap();
-            assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+        let products = products(db).await;
+        let children: Vec<Document> = (0..15)
+            .map(|id| of_product(1, &embedded_review(id, id.into())))
+            .collect();
+        reviews(db).insert_many(children).await.unwrap();
+        let by_hand: Vec<Document> = (3..8).map(|id| embedded_review(id, id.into())).collect();
+        let by_hand = doc! { "$set": { "reviews": by_hand }, "$unset": { "reviews_version": "" } };
+        product(db).update_one(doc! {}, by_hand.clone()).await.unwrap();
+        products.delete(1, 5).await.unwrap();
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
 
-            // The same product, with a leftover.
-            product(db).update_one(doc! {}, by_hand.clone()).await.unwrap();
-            let error = products.insert(&review(50)).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::NotMigrated);
-            assert_eq!(products.rebuild(1).discard_embedded().await.unwrap().embedded, 10);
-            products.insert(&review(50)).await.unwrap();
-            assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+        // The same product, with a leftover.
+        product(db).update_one(doc! {}, by_hand.clone()).await.unwrap();
+        let error = products.insert(&review(50)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotMigrated);
+        assert_eq!(products.rebuild(1).discard_embedded().await.unwrap().embedded, 10);
+        products.insert(&review(50)).await.unwrap();
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
 
-            let now = doc! { "$unset": { "reviews_version": "" } };
-            product(db).update_one(doc! {}, now).await.unwrap();
-            assert_eq!(products.delete_parent(1).await.unwrap().children, 15);
-        }
+        let now = doc! { "$unset": { "reviews_version": "" } };
+        product(db).update_one(doc! {}, now).await.unwrap();
+        assert_eq!(products.delete_parent(1).await.unwrap().children, 15);
     })
     .await;
 }

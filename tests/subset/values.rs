@@ -7,51 +7,48 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
 
-use crate::common::support::{all, at_least};
+use crate::common::support::all;
 use crate::subset::support::*;
 
 /// Values of all types, missing values and equal values have MongoDB's order, and then that of the ids.
 #[tokio::test]
 async fn missing_mixed_and_equal_values_are_ordered() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            for (direction, expected) in [
-                (Direction::Ascending, [1, 2, 3, 4, 5, 6]),
-                (Direction::Descending, [8, 7, 6, 5, 4, 3]),
-            ] {
-                let repository = SubsetRepository::<Document, Document>::builder(
-                    db.collection::<Document>("product"),
-                    db.collection::<Document>("review"),
-                );
-                let products = repository
-                    .subset_field("reviews")
-                    .parent_field("product_id")
-                    .child_id_field("review_id")
-                    .order_by("rank", direction)
-                    .subset_size(6)
-                    .consistency(consistency);
-                let products = ready(db, products).await;
-                let child = |id: i32, rank: Option<Bson>| {
-                    let mut child = doc! { "product_id": 1, "review_id": id };
-                    child.extend(rank.map(|rank| ("rank".to_owned(), rank)));
-                    child
-                };
-                let mut children = [
-                    child(1, None),
-                    child(2, Some(Bson::Null)),
-                    child(3, Some(5.into())),
-                    child(4, Some(5.0.into())),
-                    child(5, Some("5".into())),
-                    child(6, Some(doc! { "a": 1 }.into())),
-                    child(7, Some(true.into())),
-                    child(8, Some(day(1).into())),
-                ];
-                children.reverse();
-                for child in &children {
-                    products.insert(child).await.unwrap();
-                }
-                assert_eq!(embedded(db).await, expected, "{consistency:?} {direction:?}");
+        for (direction, expected) in [
+            (Direction::Ascending, [1, 2, 3, 4, 5, 6]),
+            (Direction::Descending, [8, 7, 6, 5, 4, 3]),
+        ] {
+            let repository = SubsetRepository::<Document, Document>::builder(
+                db.collection::<Document>("product"),
+                db.collection::<Document>("review"),
+            );
+            let products = repository
+                .subset_field("reviews")
+                .parent_field("product_id")
+                .child_id_field("review_id")
+                .order_by("rank", direction)
+                .subset_size(6);
+            let products = ready(db, products).await;
+            let child = |id: i32, rank: Option<Bson>| {
+                let mut child = doc! { "product_id": 1, "review_id": id };
+                child.extend(rank.map(|rank| ("rank".to_owned(), rank)));
+                child
+            };
+            let mut children = [
+                child(1, None),
+                child(2, Some(Bson::Null)),
+                child(3, Some(5.into())),
+                child(4, Some(5.0.into())),
+                child(5, Some("5".into())),
+                child(6, Some(doc! { "a": 1 }.into())),
+                child(7, Some(true.into())),
+                child(8, Some(day(1).into())),
+            ];
+            children.reverse();
+            for child in &children {
+                products.insert(child).await.unwrap();
             }
+            assert_eq!(embedded(db).await, expected, "{direction:?}");
         }
     })
     .await;
@@ -113,53 +110,47 @@ async fn embedded_fields_and_subset_size_are_settings() {
 #[tokio::test]
 async fn hostile_ids_and_values_are_stored_literally() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = ready(
-                db,
-                builder::<Document, Document>(db.database()).consistency(consistency),
-            )
-            .await;
-            let hostile = [
-                Bson::String("$name".into()),
-                Bson::String("$$ROOT".into()),
-                Bson::String("a.b\0".into()),
-                doc! { "a": "$name" }.into(),
-                Bson::String(String::new()),
-            ];
+        let products = ready(db, builder::<Document, Document>(db.database())).await;
+        let hostile = [
+            Bson::String("$name".into()),
+            Bson::String("$$ROOT".into()),
+            Bson::String("a.b\0".into()),
+            doc! { "a": "$name" }.into(),
+            Bson::String(String::new()),
+        ];
+        for id in &hostile {
+            add_product(db, id.clone()).await;
+        }
+        for parent in &hostile {
             for id in &hostile {
-                add_product(db, id.clone()).await;
-            }
-            for parent in &hostile {
-                for id in &hostile {
-                    let new = doc! { "product_id": parent, "review_id": id, "text": "$name", "a": { "b": "$$REMOVE" } };
-                    products.insert(&new).await.unwrap();
-                    products
-                        .update(parent.clone(), id.clone(), doc! { "$set": { "text": "$product_id" } })
-                        .await
-                        .unwrap();
-                }
-            }
-            for parent in &hostile {
-                let page = products.children(parent.clone()).limit(2).await.unwrap();
-                let rest = products
-                    .children(parent.clone())
-                    .after(page.next.unwrap())
+                let new = doc! { "product_id": parent, "review_id": id, "text": "$name", "a": { "b": "$$REMOVE" } };
+                products.insert(&new).await.unwrap();
+                products
+                    .update(parent.clone(), id.clone(), doc! { "$set": { "text": "$product_id" } })
                     .await
                     .unwrap();
-                assert_eq!((page.children.len(), rest.children.len()), (2, 3));
-                products.delete(parent.clone(), hostile[0].clone()).await.unwrap();
-                let found = products.get(parent.clone()).await.unwrap().unwrap();
-                let shown = found.get_array("reviews").unwrap();
-                assert_eq!(shown.len(), 4);
-                for review in shown {
-                    let review = review.as_document().unwrap();
-                    assert_eq!(review.get_str("text").unwrap(), "$product_id");
-                    assert_eq!(review.get_document("a").unwrap(), &doc! { "b": "$$REMOVE" });
-                }
             }
-            assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
-            assert_eq!(products.delete_parent(hostile[3].clone()).await.unwrap().children, 4);
         }
+        for parent in &hostile {
+            let page = products.children(parent.clone()).limit(2).await.unwrap();
+            let rest = products
+                .children(parent.clone())
+                .after(page.next.unwrap())
+                .await
+                .unwrap();
+            assert_eq!((page.children.len(), rest.children.len()), (2, 3));
+            products.delete(parent.clone(), hostile[0].clone()).await.unwrap();
+            let found = products.get(parent.clone()).await.unwrap().unwrap();
+            let shown = found.get_array("reviews").unwrap();
+            assert_eq!(shown.len(), 4);
+            for review in shown {
+                let review = review.as_document().unwrap();
+                assert_eq!(review.get_str("text").unwrap(), "$product_id");
+                assert_eq!(review.get_document("a").unwrap(), &doc! { "b": "$$REMOVE" });
+            }
+        }
+        assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
+        assert_eq!(products.delete_parent(hostile[3].clone()).await.unwrap().children, 4);
     })
     .await;
 }
@@ -167,65 +158,63 @@ async fn hostile_ids_and_values_are_stored_literally() {
 #[tokio::test]
 async fn a_callers_transaction_is_atomic() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let products = products(db, consistency).await;
-            add_product(db, 2).await;
+        let products = products(db).await;
+        add_product(db, 2).await;
+        products
+            .insert_many(&(0..20).map(review).collect::<Vec<_>>())
+            .await
+            .unwrap();
+        products.insert(&review_of(2, 1, 1)).await.unwrap();
+        let before = (all(&product(db)).await, all(&reviews(db)).await);
+        let mut session = db.client().start_session().await.unwrap();
+        for commit in [false, true] {
+            let options = TransactionOptions::builder()
+                .read_concern(ReadConcern::snapshot())
+                .build();
+            session.start_transaction().with_options(options).await.unwrap();
+            products.insert(&review(50)).session(&mut session).await.unwrap();
+            products.insert(&review(-1)).session(&mut session).await.unwrap();
             products
-                .insert_many(&(0..20).map(review).collect::<Vec<_>>())
+                .insert_many(&[review(51), review(52)])
+                .session(&mut session)
                 .await
                 .unwrap();
-            products.insert(&review_of(2, 1, 1)).await.unwrap();
-            let before = (all(&product(db)).await, all(&reviews(db)).await);
-            let mut session = db.client().start_session().await.unwrap();
-            for commit in [false, true] {
-                let options = TransactionOptions::builder()
-                    .read_concern(ReadConcern::snapshot())
-                    .build();
-                session.start_transaction().with_options(options).await.unwrap();
-                products.insert(&review(50)).session(&mut session).await.unwrap();
-                products.insert(&review(-1)).session(&mut session).await.unwrap();
-                products
-                    .insert_many(&[review(51), review(52)])
-                    .session(&mut session)
-                    .await
-                    .unwrap();
-                let set = doc! { "$set": { "review_author": "Hans" } };
-                products.update(1, 52, set).session(&mut session).await.unwrap();
-                products.replace(&review(18)).session(&mut session).await.unwrap();
-                assert!(products.delete(1, 19).session(&mut session).await.unwrap().found);
-                assert_eq!(products.rebuild(1).session(&mut session).await.unwrap().embedded, 10);
-                assert!(products.delete_parent(2).session(&mut session).await.unwrap().found);
-                assert!(products.get(2).session(&mut session).await.unwrap().is_none());
-                let shown = products.get(1).session(&mut session).await.unwrap().unwrap().reviews;
-                assert_eq!((shown[0].review_id, shown[0].review_author.as_str()), (52, "Hans"));
-                assert!(products.child(1, 50).session(&mut session).await.unwrap().is_some());
-                let page = products.children(1).limit(3).session(&mut session).await.unwrap();
-                assert_eq!(page.children.len(), 3);
-                if commit {
-                    session.commit_transaction().await.unwrap();
-                } else {
-                    session.abort_transaction().await.unwrap();
-                    assert_eq!((all(&product(db)).await, all(&reviews(db)).await), before);
-                }
+            let set = doc! { "$set": { "review_author": "Hans" } };
+            products.update(1, 52, set).session(&mut session).await.unwrap();
+            products.replace(&review(18)).session(&mut session).await.unwrap();
+            assert!(products.delete(1, 19).session(&mut session).await.unwrap().found);
+            assert_eq!(products.rebuild(1).session(&mut session).await.unwrap().embedded, 10);
+            assert!(products.delete_parent(2).session(&mut session).await.unwrap().found);
+            assert!(products.get(2).session(&mut session).await.unwrap().is_none());
+            let shown = products.get(1).session(&mut session).await.unwrap().unwrap().reviews;
+            assert_eq!((shown[0].review_id, shown[0].review_author.as_str()), (52, "Hans"));
+            assert!(products.child(1, 50).session(&mut session).await.unwrap().is_some());
+            let page = products.children(1).limit(3).session(&mut session).await.unwrap();
+            assert_eq!(page.children.len(), 3);
+            if commit {
+                session.commit_transaction().await.unwrap();
+            } else {
+                session.abort_transaction().await.unwrap();
+                assert_eq!((all(&product(db)).await, all(&reviews(db)).await), before);
             }
-            assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
-
-            // The call does not retry: the error of the conflict has the driver's label.
-            session.start_transaction().await.unwrap();
-            products.get(1).session(&mut session).await.unwrap();
-            products.insert(&review(60)).await.unwrap();
-            let error = products.insert(&review(61)).session(&mut session).await.unwrap_err();
-            let driver = error.as_driver_error().unwrap();
-            assert!(
-                driver.contains_label(mongodb::error::TRANSIENT_TRANSACTION_ERROR),
-                "{error:?}"
-            );
-            session.abort_transaction().await.unwrap();
-
-            // A session without a transaction.
-            products.insert(&review(62)).session(&mut session).await.unwrap();
-            assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
         }
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+
+        // The call does not retry: the error of the conflict has the driver's label.
+        session.start_transaction().await.unwrap();
+        products.get(1).session(&mut session).await.unwrap();
+        products.insert(&review(60)).await.unwrap();
+        let error = products.insert(&review(61)).session(&mut session).await.unwrap_err();
+        let driver = error.as_driver_error().unwrap();
+        assert!(
+            driver.contains_label(mongodb::error::TRANSIENT_TRANSACTION_ERROR),
+            "{error:?}"
+        );
+        session.abort_transaction().await.unwrap();
+
+        // A session without a transaction.
+        products.insert(&review(62)).session(&mut session).await.unwrap();
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
     })
     .await;
 }
@@ -238,35 +227,33 @@ async fn fields_of_deprecated_types_are_stored_unchanged() {
             .insert_one(doc! { "_id": 1 })
             .await
             .unwrap();
-        for consistency in BOTH {
-            let products = builder::<Document, Document>(db.database()).consistency(consistency);
-            let products = ready(db, products).await;
-            let review = |id: i32, value: Bson| {
-                doc! { "_id": id, "product_id": 1, "review_id": id, "published_date": value.clone(), "other": value }
-            };
-            let values = [
-                Bson::Undefined,
-                Bson::Symbol("s".to_owned()),
-                Bson::JavaScriptCode("f()".to_owned()),
-            ];
-            for (id, value) in (1..).zip(values.clone()) {
-                products.insert(&review(id, value.clone())).await.unwrap();
-                products
-                    .update(1, id, doc! { "$set": { "published_date": value.clone() } })
-                    .await
-                    .unwrap();
-                products.replace(&review(id, value.clone())).await.unwrap();
-                assert_eq!(products.child(1, id).await.unwrap(), Some(review(id, value)));
-            }
-            let findings: Vec<_> = products.verify().stream().try_collect().await.unwrap();
-            assert!(findings.is_empty(), "{findings:?}");
-            for id in 1..=3 {
-                products.delete(1, id).await.unwrap();
-            }
-            let id = doc! { "product_id": 1, "review_id": Bson::Undefined };
-            let error = products.insert(&id).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let products = builder::<Document, Document>(db.database());
+        let products = ready(db, products).await;
+        let review = |id: i32, value: Bson| {
+            doc! { "_id": id, "product_id": 1, "review_id": id, "published_date": value.clone(), "other": value }
+        };
+        let values = [
+            Bson::Undefined,
+            Bson::Symbol("s".to_owned()),
+            Bson::JavaScriptCode("f()".to_owned()),
+        ];
+        for (id, value) in (1..).zip(values.clone()) {
+            products.insert(&review(id, value.clone())).await.unwrap();
+            products
+                .update(1, id, doc! { "$set": { "published_date": value.clone() } })
+                .await
+                .unwrap();
+            products.replace(&review(id, value.clone())).await.unwrap();
+            assert_eq!(products.child(1, id).await.unwrap(), Some(review(id, value)));
         }
+        let findings: Vec<_> = products.verify().stream().try_collect().await.unwrap();
+        assert!(findings.is_empty(), "{findings:?}");
+        for id in 1..=3 {
+            products.delete(1, id).await.unwrap();
+        }
+        let id = doc! { "product_id": 1, "review_id": Bson::Undefined };
+        let error = products.insert(&id).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     })
     .await;
 }
@@ -275,50 +262,39 @@ async fn fields_of_deprecated_types_are_stored_unchanged() {
 #[tokio::test]
 async fn a_replacement_accepts_the_names_that_an_insert_accepts() {
     testkit::run(async |db| {
-        for consistency in BOTH {
-            let builder = builder::<Document, Document>(db.database()).consistency(consistency);
-            let products: SubsetRepository<Document, Document> = ready(db, builder).await;
-            let id = |id: i32| doc! { "product_id": 1, "review_id": id, "published_date": day(id.into()) };
-            let mut first = doc! { "$set": { "review_id": 9 }, "$": "$name", "x": { "$literal": "$y" } };
-            first.extend(id(1));
-            let mut last = id(2);
-            last.extend(doc! { "$unset": "product_id", "a.b": 1 });
-            for hostile in [first, last] {
-                let review_id = hostile.get_i32("review_id").unwrap();
-                match products.insert(&hostile).await {
-                    Ok(_) => {}
-                    Err(error) => {
-                        assert!(
-                            !at_least(db, 5) && error.kind() == ErrorKind::InvalidArgument,
-                            "{error:?}"
-                        );
-                        continue;
-                    }
-                }
-                let inserted = products.child(1, review_id).await.unwrap().unwrap();
-                let plain = id(review_id);
-                assert!(products.replace(&plain).await.unwrap().modified);
-                let replaced = products.replace(&hostile).await.unwrap();
-                assert!(replaced.modified && replaced.in_subset, "{replaced:?}");
-                assert_eq!(products.child(1, review_id).await.unwrap().unwrap(), inserted);
-                let mut other = hostile.clone();
-                other.insert("_id", "another");
-                assert_eq!(
-                    products.replace(&other).await.unwrap_err().kind(),
-                    ErrorKind::InvalidArgument
-                );
-                other.insert("_id", inserted.get("_id").unwrap().clone());
-                products.replace(&other).await.unwrap();
-                assert_eq!(products.child(1, review_id).await.unwrap().unwrap(), inserted);
-                other.insert("review_id", 17);
-                assert_eq!(
-                    products.replace(&other).await.unwrap_err().kind(),
-                    ErrorKind::ChildNotFound
-                );
-            }
-            assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
-            products.delete_parent(1).await.unwrap();
+        let builder = builder::<Document, Document>(db.database());
+        let products: SubsetRepository<Document, Document> = ready(db, builder).await;
+        let id = |id: i32| doc! { "product_id": 1, "review_id": id, "published_date": day(id.into()) };
+        let mut first = doc! { "$set": { "review_id": 9 }, "$": "$name", "x": { "$literal": "$y" } };
+        first.extend(id(1));
+        let mut last = id(2);
+        last.extend(doc! { "$unset": "product_id", "a.b": 1 });
+        for hostile in [first, last] {
+            let review_id = hostile.get_i32("review_id").unwrap();
+            products.insert(&hostile).await.unwrap();
+            let inserted = products.child(1, review_id).await.unwrap().unwrap();
+            let plain = id(review_id);
+            assert!(products.replace(&plain).await.unwrap().modified);
+            let replaced = products.replace(&hostile).await.unwrap();
+            assert!(replaced.modified && replaced.in_subset, "{replaced:?}");
+            assert_eq!(products.child(1, review_id).await.unwrap().unwrap(), inserted);
+            let mut other = hostile.clone();
+            other.insert("_id", "another");
+            assert_eq!(
+                products.replace(&other).await.unwrap_err().kind(),
+                ErrorKind::InvalidArgument
+            );
+            other.insert("_id", inserted.get("_id").unwrap().clone());
+            products.replace(&other).await.unwrap();
+            assert_eq!(products.child(1, review_id).await.unwrap().unwrap(), inserted);
+            other.insert("review_id", 17);
+            assert_eq!(
+                products.replace(&other).await.unwrap_err().kind(),
+                ErrorKind::ChildNotFound
+            );
         }
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+        products.delete_parent(1).await.unwrap();
     })
     .await;
 }

@@ -287,7 +287,6 @@ impl fmt::Display for Error {
             write!(f, " (tried {attempts} times in {elapsed:.1?})")?;
         }
         match self.0.stored {
-            Some(stored) if self.pattern() == Some("subset") => write!(f, " (children stored: {stored})")?,
             Some(stored) if self.pattern() == Some("reference") => write!(f, " (documents written: {stored})")?,
             Some(stored) => write!(f, " (stored: the items of this key among the first {stored})")?,
             None => {}

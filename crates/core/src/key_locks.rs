@@ -56,16 +56,6 @@ impl KeyLocks {
         }
     }
 
-    /// Locks several keys for single commands, each lock once. Every task takes the locks in the same order.
-    pub async fn shared_all(&self, keys: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<RwLockReadGuard<'_, ()>> {
-        let stripes = stripes(keys);
-        let mut locked = Vec::with_capacity(stripes.len());
-        for stripe in stripes {
-            locked.push(self.0[stripe].read().await);
-        }
-        locked
-    }
-
     /// Locks a key for a transaction.
     pub async fn exclusive(&self, key: &str) -> LockedKeys {
         self.exclusive_all([key]).await
@@ -175,10 +165,8 @@ mod tests {
     fn keys_of_one_lock_are_locked_once() {
         let locks = KeyLocks::default();
         let many: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
-        assert!(locks.exclusive_all(&many).now_or_never().is_some());
-        let shared = locks.shared_all(&many).now_or_never().unwrap();
-        assert_eq!(shared.len(), LOCKS);
-        assert!(locks.shared_all(&many).now_or_never().is_some());
-        assert!(locks.exclusive("1").now_or_never().is_none());
+        let locked = locks.exclusive_all(&many).now_or_never().unwrap();
+        assert_eq!(locked.0.len(), LOCKS);
+        assert!(locks.shared("1").now_or_never().is_none());
     }
 }

@@ -12,8 +12,7 @@
 //!   series for all of them.
 //! - `outcome`: `ok`, the name of the [`ErrorKind`](crate::ErrorKind) such as `Contention`, or `cancelled` if the future was
 //!   dropped before its end.
-//! - `result`: `written`; `unchanged` if the stored subset was correct, or a concurrent refresh had written it; `shared` if a
-//!   call took the result of another call's refresh; `no_parent` if the parent does not exist.
+//! - `result`: `written`; `unchanged` if other writers had written the parent; `no_parent` if the parent does not exist.
 //! - `follower`: the name of the follower.
 //!
 //! All of these are names of the program. Labels never contain keys, ids or items.

@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use mongo_patterns::subset::{Consistency, Direction, SubsetRepository};
+use mongo_patterns::subset::{Direction, SubsetRepository};
 use mongodb::bson::{Document, doc};
 use serde::{Deserialize, Serialize};
 use support::shell;
@@ -45,8 +45,6 @@ async fn main() -> Result<()> {
     .child_id_field("review_id")
     .order_by("helpful_votes", Direction::Descending)
     .subset_size(10)
-    // The output is then the same on a standalone.
-    .consistency(Consistency::Eventual)
     .build()?;
     products.ensure_indexes().await?;
 

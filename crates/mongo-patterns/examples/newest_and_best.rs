@@ -6,7 +6,7 @@
 mod support;
 
 use anyhow::{Context, Result, ensure};
-use mongo_patterns::subset::{Consistency, Direction, Subset, SubsetRepository};
+use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongodb::bson::{DateTime, Document, doc};
 use serde::{Deserialize, Serialize};
 use support::shell;
@@ -53,8 +53,6 @@ async fn main() -> Result<()> {
     .subset_size(5)
     .embedded_fields(["review_text", "stars"])
     .add_subset(best)
-    // The output is then the same on a standalone.
-    .consistency(Consistency::Eventual)
     .build()?;
     println!("# An index for each order, and one for the ids\n");
     products.ensure_indexes().await?;

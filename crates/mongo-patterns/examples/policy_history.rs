@@ -42,7 +42,6 @@ async fn main() -> Result<()> {
     .id_field("policyId")
     .revision_field("revision")
     .time_field("dateSet")
-    // The output is then the same on a standalone. By default, a write is a transaction where there are any.
     .write_form(WriteForm::CompareAndSet)
     .build()?;
     policies.ensure_indexes().await?;

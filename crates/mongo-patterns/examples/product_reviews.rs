@@ -7,7 +7,7 @@
 mod support;
 
 use anyhow::{Context, Result};
-use mongo_patterns::subset::{Consistency, Direction, SubsetRepository};
+use mongo_patterns::subset::{Direction, SubsetRepository};
 use mongo_patterns_testkit::CommandRecorder;
 use mongodb::Database;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -49,8 +49,6 @@ async fn product_reviews(database: &Database, recorder: &CommandRecorder) -> Res
         .total_field("review_count")
         .sum("rating", "rating_sum")
         .count_by("rating", "stars")
-        // The output is then the same on a standalone.
-        .consistency(Consistency::Eventual)
         .build()?;
 
     println!("# Three indexes: the order of the reviews, their ids, and their ratings\n");

@@ -14,10 +14,9 @@
 //! |---|---|
 //! | [`bucket`] | `append`, `append_many`, `remove_item`, `delete_key` |
 //! | [`outlier`] | `push`, `push_many`, `push_unique`, `remove`, `rebalance` |
-//! | [`subset`] | `insert`, `update`, `delete`, `rebuild`, `delete_parent`, `rebuild_all` |
+//! | [`subset`] | `insert`, `update`, `delete`, `rebuild`, `delete_parent`, `rebuild_all` of the subset pattern |
 //! | [`in_process`] | the locks of the outlier pattern within one process, and calls whose future is dropped |
-//! | [`shared_refresh`] | the refreshes that calls of one process share in the subset pattern, and dropped futures |
-//! | [`joined_inserts`] | the queues by which transactional inserts of one process join, and dropped futures |
+//! | [`joined_inserts`] | the queues by which inserts of one process join, and dropped futures |
 //! | [`history`] | `insert`, `update`, `delete`, `restore`, `prune`, `repair` of the history pattern |
 //! | [`mod@reference`] | `insert`, `set_reference`, `update_source`, `delete_source`, `sweep` of the reference pattern |
 //! | [`reference_follow`] | `follow` of the reference pattern, beside programs that write without a repository |
@@ -42,7 +41,6 @@ pub mod migration;
 pub mod outlier;
 pub mod reference;
 pub mod reference_follow;
-pub mod shared_refresh;
 pub mod subset;
 pub mod transactions;
 pub mod world;

@@ -1,7 +1,7 @@
 //! The subset pattern: writing a child, and the subset in its parent.
 //!
-//! Mirrors `write` and `read/unmanaged.rs` of `crates/subset/src`: what each command matches, the order of the reads, and
-//! when a refresh that lost is done. A change there requires the same change in [`write`](mod@write) or
+//! Mirrors `write` and `read/unmanaged.rs` of `crates/subset/src`: what each command matches, the order of the commands of a
+//! transaction, and when a refresh that lost is done. A change there requires the same change in [`write`](mod@write) or
 //! [`delete_parent`]. [`rebuild_all`] mirrors `repair/rebuild.rs`. [`crate::migration`] uses the documents and the writers of this module.
 //!
 //! The model has one parent, whose subset is the first two of its children: those with the highest rank, and among
@@ -20,7 +20,7 @@ use crate::transactions::Transactions;
 use crate::world::{Protocol, Ran, State, Stored, World};
 use delete_parent::DeleteParent;
 use rebuild_all::RebuildAll;
-use write::{Change, Ended, Mode, Write};
+use write::{Change, Ended, Write};
 
 /// The size of the subset.
 pub const SIZE: usize = 2;
@@ -82,7 +82,7 @@ pub struct Parent {
 /// A call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Client {
-    /// `insert`, `update`, `delete` or `rebuild`.
+    /// `insert`, `update` or `delete`, or a refresh.
     Write(Write),
     /// `delete_parent`.
     DeleteParent(DeleteParent),
@@ -223,7 +223,10 @@ impl Protocol for Subset {
     fn run(&self, documents: &mut Documents, me: usize, client: &mut Client) -> Ran {
         match client {
             Client::Write(call) => call.run(self.form, self.total, documents, me),
-            Client::DeleteParent(call) => call.run(documents),
+            Client::DeleteParent(call) => {
+                call.run(documents, me);
+                Ran::Done
+            }
             Client::RebuildAll(call) => call.run(self.total, documents, me),
         }
     }
@@ -239,15 +242,14 @@ impl Protocol for Subset {
     fn may_run_late(&self, client: &Client) -> bool {
         match client {
             Client::Write(call) => call.writes(),
-            Client::DeleteParent(_) => true,
+            Client::DeleteParent(_) => false,
             Client::RebuildAll(call) => call.may_run_late(),
         }
     }
 
     fn is_mid_command(&self, client: &Client) -> bool {
         match client {
-            Client::Write(_) => false,
-            Client::DeleteParent(call) => call.is_mid_command(),
+            Client::Write(_) | Client::DeleteParent(_) => false,
             Client::RebuildAll(call) => call.is_mid_command(),
         }
     }
@@ -255,7 +257,7 @@ impl Protocol for Subset {
     fn unknown(&self, client: &Client) -> Client {
         match client {
             Client::Write(call) => Client::Write(call.retry(self.form)),
-            Client::DeleteParent(call) => Client::DeleteParent(call.retry()),
+            Client::DeleteParent(_) => Client::DeleteParent(DeleteParent::default()),
             Client::RebuildAll(call) => Client::RebuildAll(call.retry()),
         }
     }
@@ -272,54 +274,32 @@ impl Protocol for Subset {
                 },
             ),
             Property::always(
-                "with transactions, the parent is correct in every state",
+                "writers alone keep the parent correct in every state",
                 |world, state: &Moment| {
                     let (start, _) = &world.protocol.starts[state.start];
-                    let mut modes = writes(state).map(|call| call.mode);
-                    !start.is_correct(world.protocol.total)
-                        // The program deletes a child without a transaction.
-                        || world.protocol.rebuilds_all()
-                        || !modes.all(|mode| mode == Mode::Transactional)
-                        || state.documents.is_correct(world.protocol.total)
+                    let total = world.protocol.total;
+                    // The program deletes a child without a transaction.
+                    !start.is_correct(total) || world.protocol.rebuilds_all() || state.documents.is_correct(total)
                 },
             ),
-            Property::always(
-                "when all calls have returned, no child is without its parent",
-                |world, state: &Moment| {
-                    // A late insert, whose caller is gone, is found by verify.
-                    !world.is_quiet(state)
-                        || !state.is_without_faults(world.faults)
-                        || state.documents.parent.is_some()
-                        || state.documents.children.is_empty()
-                },
-            ),
+            Property::always("no child is without its parent", |_, state: &Moment| {
+                state.documents.parent.is_some() || state.documents.children.is_empty()
+            }),
             Property::always("the next rebuild repairs every final state", |world, state: &Moment| {
                 if !world.is_quiet(state) || state.documents.parent.is_none() {
                     return true;
                 }
-                let mut documents = state.documents.clone();
-                let mut rebuild = Write::new(Form::Ours, Mode::Eventual, Change::Nothing);
+                let (mut documents, mut rebuild) = (state.documents.clone(), Write::refresh());
                 while rebuild.ended().is_none() {
                     rebuild.run(Form::Ours, world.protocol.total, &mut documents, 0);
                 }
                 documents.is_correct(world.protocol.total)
             }),
-            Property::sometimes("a parent is temporarily stale", |world, state: &Moment| {
-                !state.documents.is_correct(world.protocol.total) || world.protocol.is_all(Mode::Transactional)
+            Property::sometimes("a refresh loses to two other writes", |world, state: &Moment| {
+                world.protocol.total || !world.protocol.refreshes() || writes(state).any(Write::has_lost_to_two)
             }),
-            Property::sometimes("a refresh loses to two others", |world, state: &Moment| {
-                let takes_three = world.protocol.starts.iter().all(|(_, clients)| clients.len() < 3);
-                takes_three || world.protocol.is_all(Mode::Transactional) || writes(state).any(Write::has_lost_to_two)
-            }),
-            Property::sometimes("a client dies between child and parent", |world, state: &Moment| {
-                let mut clients = state.clients.iter().enumerate();
-                world.protocol.is_all(Mode::Transactional)
-                    || clients.any(|(at, client)| {
-                        state.is_dead(at) && matches!(client, Client::Write(call) if call.is_between())
-                    })
-            }),
-            Property::sometimes("a transaction loses to another", |world, state: &Moment| {
-                world.protocol.is_all(Mode::Eventual) || writes(state).any(Write::has_conflicted)
+            Property::sometimes("a transaction loses to another", |_, state: &Moment| {
+                writes(state).any(Write::has_conflicted)
             }),
             Property::sometimes("a rebuild of all parents checks again", |world, state: &Moment| {
                 let mut clients = state.clients.iter();
@@ -327,19 +307,16 @@ impl Protocol for Subset {
                     || clients.any(|client| matches!(client, Client::RebuildAll(call) if call.was_disturbed()))
             }),
             Property::sometimes("a command outlives its client", |world, state: &Moment| {
-                !state.late.is_empty() || world.protocol.is_all(Mode::Transactional)
+                !state.late.is_empty() || !world.protocol.refreshes() && !world.protocol.rebuilds_all()
             }),
         ]
     }
 }
 
 impl Subset {
-    fn is_all(&self, mode: Mode) -> bool {
+    fn refreshes(&self) -> bool {
         let mut clients = self.starts.iter().flat_map(|(_, clients)| clients);
-        clients.all(|client| match client {
-            Client::Write(call) => call.mode == mode,
-            Client::DeleteParent(_) | Client::RebuildAll(_) => true,
-        })
+        clients.any(|client| matches!(client, Client::Write(call) if call.is_refresh))
     }
 
     fn rebuilds_all(&self) -> bool {

@@ -4,7 +4,6 @@
 
 mod child;
 mod children;
-mod consistency;
 mod delete;
 mod delete_parent;
 mod ensure_indexes;
@@ -25,7 +24,6 @@ mod verify;
 
 pub use child::FindChild;
 pub use children::Children;
-pub use consistency::FindConsistency;
 pub use delete::Delete;
 pub use delete_parent::DeleteParent;
 pub use follow::Follow;

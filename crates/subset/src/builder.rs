@@ -8,8 +8,8 @@ pub use self::subset::Subset;
 
 use crate::prelude::*;
 use crate::repository::SubsetRepository;
+use crate::settings::Direction;
 use crate::settings::computed::{ComputedField, Figure};
-use crate::settings::{Consistency, Direction};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Returns a builder of a repository over a collection of parents and a collection of children.
@@ -24,7 +24,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// ```no_run
     /// # use mongo_patterns_core::RetryPolicy;
-    /// # use mongo_patterns_subset::{Consistency, Direction, SubsetRepository};
+    /// # use mongo_patterns_subset::{Direction, SubsetRepository};
     /// # use mongodb::{Database, bson::Document};
     /// # use std::time::Duration;
     /// # struct Product;
@@ -43,7 +43,6 @@ impl<P, C> SubsetRepository<P, C> {
     ///     .total_field("review_count")
     ///     .sum("rating", "rating_sum")
     ///     .count_by("rating", "stars")
-    ///     .consistency(Consistency::Transactional)
     ///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
     ///     .build()?;
     /// # Ok(())
@@ -79,13 +78,13 @@ impl<P, C> SubsetRepository<P, C> {
 /// # Cost of computed fields
 /// Each field of the children needs an index on it and the parent, unless it is the first of the order or the child's id.
 ///
-/// - A [`Transactional`](Consistency::Transactional) write adds what it changes, and reads a minimum and a maximum by the
+/// - A write adds what it changes, and reads a minimum and a maximum by the
 ///   index: no further round trips, and one index key for each. It computes a sum from all children if a value is above
 ///   2<sup>53</sup>, infinite, NaN, or a decimal with an exponent or more than 20 characters. That takes one further round
 ///   trip for each field of the children, and another one if the stored value is the reason. In a sharded cluster it needs
 ///   MongoDB 8.0, because earlier versions have no `$lookup` from a sharded collection in a transaction, unless all
 ///   fields are sums or counts and children are only inserted and deleted.
-/// - An [`Eventual`](Consistency::Eventual) write computes all fields and the total by one more command, which examines
+/// - `rebuild` and a follower compute all fields and the total by one more command, which examines
 ///   the index keys of all children of the parent for each field of the children, and no documents.
 /// - `verify`, `repair` and `rebuild_all` read all children once more for each field of the children.
 ///
@@ -113,7 +112,6 @@ struct Chosen {
     size: Option<u32>,
     embedded_fields: Option<Vec<String>>,
     further: Vec<Subset>,
-    consistency: Option<Consistency>,
     retry: RetryPolicy,
 }
 
@@ -150,27 +148,20 @@ mongo_patterns_core::setters! {
     /// reviews". By default there is none. Only this repository writes it.
     ///
     /// The number is correct whenever the subset is. A wrong number is found and repaired like a stale subset, with one
-    /// exception: a [`Transactional`](Consistency::Transactional) write adds to the stored number if it is an integer,
-    /// and counts the children only if it is not. So it leaves a number wrong that another program or an interrupted
-    /// [`Eventual`](Consistency::Eventual) write has left wrong. All other calls count.
+    /// exception: a write adds to the stored number if it is an integer, and counts the children only if it is not. So it
+    /// leaves a number wrong that another program has left wrong. All other calls count.
     ///
     /// # Cost
-    /// In a transaction none. An [`Eventual`](Consistency::Eventual) write needs one more round trip, which examines as
-    /// many index keys as the parent has children, and no documents. A new child always writes its parent. `verify`,
-    /// `repair` and `rebuild_all` read all children once more.
+    /// A write locks the parent first, as at its first write by a repository: five round trips. `rebuild` and a follower
+    /// need one more round trip for each parent, which examines as many index keys as the parent has children, and no
+    /// documents. `verify`, `repair` and `rebuild_all` read all children once more.
     ///
     /// If the option is added to an existing repository, the next write to each parent counts its children: call
     /// [`migrate_layout_from`](SubsetRepository::migrate_layout_from) to count them all at once.
     total_field(name: impl Into<String>) => chosen.total = Some(name.into());
 
-    /// Sets what reads see between the write of a child and the write of its parent.
-    ///
-    /// By default [`Transactional`](Consistency::Transactional) if the deployment supports transactions, and
-    /// [`Eventual`](Consistency::Eventual) on a standalone. The first write finds out which, by one more command.
-    consistency(consistency: Consistency) => chosen.consistency = Some(consistency);
-
-    /// Sets how long a transaction is retried when other writers are faster. Writes without transactions ignore it:
-    /// three attempts always suffice.
+    /// Sets how long a transaction is retried when other writers are faster. [`rebuild`](SubsetRepository::rebuild)
+    /// ignores it: it makes at most three attempts, or sixteen with a total or computed fields.
     retry(policy: RetryPolicy) => chosen.retry = policy;
 }
 
@@ -253,10 +244,9 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     ///
     /// # Cost
     /// No further round trips: the command that reads the first children reads those of all subsets, and documents are
-    /// examined for each. A child that enters any subset writes the parent. Each further subset needs an index on its order.
-    /// `verify`, `repair` and `rebuild_all` read the first children of each. In a sharded cluster, a
-    /// [`Transactional`](Consistency::Transactional) write needs MongoDB 8.0: earlier versions have no `$lookup` from
-    /// a sharded collection in a transaction.
+    /// examined for each. Each further subset needs an index on its order. `verify`, `repair` and `rebuild_all` read the
+    /// first children of each. In a sharded cluster, a write needs MongoDB 8.0: earlier versions have no `$lookup` from a
+    /// sharded collection in a transaction.
     ///
     /// If a subset is added to an existing repository, the next write to each parent fills it: call
     /// [`migrate_layout_from`](SubsetRepository::migrate_layout_from) to fill it in all parents at once.
@@ -332,7 +322,6 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
             size,
             embedded_fields: checked_fields(chosen.embedded_fields)?,
             further,
-            consistency: chosen.consistency,
             retry: chosen.retry,
             order_index: String::new(),
             child_index: String::new(),

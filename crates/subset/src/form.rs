@@ -4,6 +4,5 @@ pub(crate) mod bound;
 pub(crate) mod child;
 pub(crate) mod embedded;
 pub(crate) mod parent;
-pub(crate) mod rank;
 pub(crate) mod token;
 pub(crate) mod update;

@@ -74,35 +74,27 @@
 //!
 //! - A parent always has few children: embed them all.
 //! - The page shows the *first* children that were inserted, and rarely the others: use the outlier pattern.
-//! - Children are written much more often than parents are read: each write of an embedded child needs two or three
-//!   more commands.
+//! - Children are written much more often than parents are read: each write of a child needs three more commands.
 //!
 //! # How it works
 //!
-//! A subset is always computed from the stored children, and never from a change. Its version is stored beside it
-//! (`reviews_version`; a missing one is 0), and every write of the subset increments it. A refresh reads the version of the
-//! parent, and then the first children, by the index of the order. It writes them if the version is still the same, and
-//! otherwise starts again. A refresh that loses twice is done, because the second winner has read its child: there are at
-//! most three attempts, without waits.
+//! One transaction writes the child and the parent. It computes the subset from the stored children, by the index of the
+//! order, and never from a change. It also increments the version that is stored beside the subset (`reviews_version`; a
+//! missing one is 0). So of two transactions that write one parent at the same time, one conflicts and runs again. A
+//! transaction locks the parent first, unless this repository has written that parent before without a conflict.
 //!
-//! - With [`Consistency::Eventual`], a writer reads the parent, writes the child, and refreshes. A repository that wrote a
-//!   parent twice without another writer in between knows its version, and inserts without the first read. An update or a
-//!   delete always writes the parent. An insert writes it only if the child belongs to its subset, or the subset is stale.
-//! - With [`Consistency::Transactional`], one transaction writes the child and the subset, and increments the version. It
-//!   locks the parent first, unless this repository has written that parent before without a conflict.
+//! Calls that change no child, such as [`rebuild`](SubsetRepository::rebuild), [`repair`](SubsetRepository::repair) and a
+//! [follower](SubsetRepository::follow), refresh the subset without a transaction: they read the version, then the first
+//! children, and write them if the version is still the same. Otherwise they start again. A refresh that loses twice is done,
+//! because the second winner has read the same children. With a total or computed fields, which the winners only add to,
+//! it starts again up to sixteen times.
 //!
-//! Clients with either consistency can write to the same collections concurrently, with one limit: an eventual insert of a
-//! child that ranks behind the subset does not write the parent. While a transaction that deletes an embedded child of the
-//! same parent, or moves it behind the new one, is open, neither sees the other. The parent then lacks the new child until
-//! the next write to it. `verify` finds it, and `repair` corrects it. With a total or computed fields, these can be wrong in
-//! the same way.
-//! Use one consistency for a parent, and these do not occur.
+//! Concurrent inserts of one process for one parent share transactions: while one writes the parent, the children of further
+//! calls wait, and the next transaction inserts all of them. Each call gets the result of its own child. Other writes of one
+//! process to one parent wait for each other, because they would only conflict.
 //!
-//! Concurrent eventual inserts of one process for one parent share refreshes: one refresh runs at a time, and all inserts
-//! that wait for it share the next one. Concurrent transactional inserts share transactions: while one writes the parent,
-//! the children of further calls wait, and the next transaction inserts all of them. Each call gets the result of its own
-//! child. Other writes of one process to one parent wait for each other, because they would only conflict. So do
-//! all eventual writes to a parent with a total or computed fields.
+//! A replica set of one node is enough. On a standalone, which has no transactions, writes fail with
+//! [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported), and nothing is stored.
 //!
 //! A parent can have [several subsets](SubsetRepositoryBuilder::add_subset), with their own orders, sizes, filters and fields:
 //! the ten newest reviews, and the three best ones. They share a version, and each write updates all of them by one command.
@@ -115,18 +107,12 @@
 //!
 //! With any number of writers, in any number of processes:
 //!
-//! - When the writes to a parent have returned, its subset is the first of its children, field by field, if all are of one
-//!   consistency. If all writes are [`Transactional`](Consistency::Transactional), this always holds. Equal children are
-//!   ordered by their id.
-//! - A write that returns `Ok` is stored, to the write concern of the collections. A write that fails has no effect,
-//!   unless its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown), or the error has the number of
-//!   [stored children](mongo_patterns_core::Error::stored_count). Every call is safe to retry, except an update that is
-//!   not idempotent, such as `$inc`: an insert of a stored child returns
-//!   [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists), and every retry leaves the parent correct.
+//! - The subset of a parent is always the first of its children, field by field. Equal children are ordered by their id.
+//! - A write that returns `Ok` is stored, to the write concern of the parents. A write that fails has no effect,
+//!   unless its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown). Every call is safe to retry, except
+//!   an update that is not idempotent, such as `$inc`: an insert of a stored child returns
+//!   [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists).
 //! - The ids of a parent's children are unique, by a unique index.
-//! - An [`Eventual`](Consistency::Eventual) write that is interrupted between child and parent leaves a stale subset.
-//!   So does a failover that rolls back a child which most members did not have yet. The next write to that parent
-//!   corrects it; [`verify`](SubsetRepository::verify) reports it, and [`repair`](SubsetRepository::repair) repairs it.
 //!
 //! Not guaranteed:
 //!
@@ -135,45 +121,43 @@
 //!   same children with other parents or other subsets: each updates only
 //!   its own subset. Run a [follower](SubsetRepository::follow) with its own name for each, or call `rebuild` of the
 //!   other one after each write.
-//! - If a parent is deleted and inserted again with the same `_id`, a write that is still running can store a subset of
-//!   the old parent. So can an insert by a process that wrote to the old parent, if the new version reaches the old
-//!   one.
+//! - If a parent is deleted and inserted again with the same `_id`, a rebuild, repair or follower that is still running
+//!   can store a subset of the old parent.
 //!
 //! # Following other programs
 //!
 //! An importer, a script or an older service writes children without the repository. A
 //! [follower](SubsetRepository::follow) watches their changes in a change stream, and refreshes the parents.
 //!
-//! A subset is correct as soon as the follower has processed the last change of its children. It resumes after any
+//! A subset is correct as soon as the follower has processed the last change of its children. The follower resumes after any
 //! interruption, and runs concurrently with other followers and all writers: as a task of a service, or as a [periodic
 //! job](action::Follow::run_until_current). It also refreshes parents that repositories have written correctly: run one
 //! only where other programs write.
 //!
 //! # Cost
 //!
-//! | call | round trips | in a transaction | documents examined |
-//! |---|---|---|---|
-//! | [`insert`](SubsetRepository::insert) | 3 if no other process writes to the parent; at first 4, or 3 for a child outside the subset | 4 if no other process writes to the parent; at first 5 | 1 each, and the first children |
-//! | [`update`](SubsetRepository::update), [`replace`](SubsetRepository::replace), [`delete`](SubsetRepository::delete) | 4 | the same | the same |
-//! | ... while other processes write to the parent | up to 7 more | again | the same each time |
-//! | ... with a [total](SubsetRepositoryBuilder::total_field) | 1 more each time, and a new child always writes its parent | 5 | as many keys as the parent has children; in a transaction none |
-//! | ... with [computed fields](SubsetRepositoryBuilder#computed-fields) | as with a total | 5; more if a sum must be computed from all children | as many keys as the parent has children, for each field of the children; in a transaction one for each minimum and maximum |
-//! | ... with [several subsets](SubsetRepositoryBuilder::add_subset) | the same | the same | 1 each, and the first children of each subset; with a filter, those before the last one that matches |
-//! | [`insert_many`](SubsetRepository::insert_many) | 1, and 3 for each parent, or 2 as above for a single one | 2, and 3 for each parent, or as above for a single one | the same for each parent |
-//! | [`get`](SubsetRepository::get), [`child`](SubsetRepository::child) | 1 | 1 | 1 |
-//! | [`children`](SubsetRepository::children) | 1 | 1 | those it returns, on any page, and at most 1 more |
-//! | [`delete_parent`](SubsetRepository::delete_parent) | 3, or 2 without children, and 1 more if the parent does not exist | 3 | all of its children |
-//! | [`rebuild`](SubsetRepository::rebuild) | 3 | 3 | 1, and the first children |
-//! | [`rebuild_all`](SubsetRepository::rebuild_all) | 1; 3 if other clients write stale parents concurrently | | all parents, and their first children; three times if it checks again |
-//! | [`verify`](SubsetRepository::verify) | 2, and 1 for each finding | | all parents, their first children, and all children |
-//! | [`repair`](SubsetRepository::repair) | those, and 3 for each stale parent | | the same |
-//! | [`follow`](SubsetRepository::follow) | 2 for each batch of changes, and 3 for each of its parents; 1 a second | | those of `rebuild` for each parent |
-//! | [`migrate_from_embedded`](SubsetRepository::migrate_from_embedded) | about 15, and 3 for each chunk of 100,000 children | | the parents three or four times, the embedded children, and twice those of `rebuild_all` |
-//! | [`migrate_existing`](SubsetRepository::migrate_existing), [`migrate_layout_from`](SubsetRepository::migrate_layout_from) | about 7, and 1 for each 10,000 parents | | twice those of `rebuild_all`; `migrate_existing` also the parent field of all children |
-//! | [`ensure_indexes`](SubsetRepository::ensure_indexes) | 3, or 6 the first time | | all children, to create |
+//! | call | round trips | documents examined |
+//! |---|---|---|
+//! | [`insert`](SubsetRepository::insert), [`update`](SubsetRepository::update), [`replace`](SubsetRepository::replace), [`delete`](SubsetRepository::delete) | 4 if no other process writes to the parent; at first 5 | 1 each, and the first children |
+//! | ... with a [total](SubsetRepositoryBuilder::total_field) | 5 | the same |
+//! | ... with [computed fields](SubsetRepositoryBuilder#computed-fields) | 5; more if a sum must be computed from all children | the same, and one key for each minimum and maximum |
+//! | ... with [several subsets](SubsetRepositoryBuilder::add_subset) | the same | 1 each, and the first children of each subset; with a filter, those before the last one that matches |
+//! | [`insert_many`](SubsetRepository::insert_many) | 2, and 3 for each parent, or as above for a single one | the same for each parent |
+//! | [`get`](SubsetRepository::get), [`child`](SubsetRepository::child) | 1 | 1 |
+//! | [`children`](SubsetRepository::children) | 1 | those it returns, on any page, and at most 1 more |
+//! | [`delete_parent`](SubsetRepository::delete_parent) | 3, and 1 more if the parent does not exist | all of its children |
+//! | [`rebuild`](SubsetRepository::rebuild) | 3, and 1 more with a total or computed fields | 1, and the first children; with a total or computed fields as many keys as the parent has children |
+//! | [`rebuild_all`](SubsetRepository::rebuild_all) | 1; 3 if other clients write stale parents concurrently | all parents, and their first children; three times if it checks again |
+//! | [`verify`](SubsetRepository::verify) | 2, and 1 for each finding | all parents, their first children, and all children |
+//! | [`repair`](SubsetRepository::repair) | those, and 3 for each stale parent | the same |
+//! | [`follow`](SubsetRepository::follow) | 2 for each batch of changes, and 3 for each of its parents; 1 a second | those of `rebuild` for each parent |
+//! | [`migrate_from_embedded`](SubsetRepository::migrate_from_embedded) | about 15, and 3 for each chunk of 100,000 children | the parents three or four times, the embedded children, and twice those of `rebuild_all` |
+//! | [`migrate_existing`](SubsetRepository::migrate_existing), [`migrate_layout_from`](SubsetRepository::migrate_layout_from) | about 7, and 1 for each 10,000 parents | twice those of `rebuild_all`; `migrate_existing` also the parent field of all children |
+//! | [`ensure_indexes`](SubsetRepository::ensure_indexes) | 3, or 6 the first time | all children, to create |
 //!
-//! The first write of a repository has one more round trip, which checks the indexes. If the
-//! [consistency](SubsetRepositoryBuilder::consistency) is not set, another one detects the deployment.
+//! A write that meets a conflict with another process runs again, as often as the [retry
+//! policy](SubsetRepositoryBuilder::retry) allows. The first write of a repository has one more round trip, which checks the
+//! indexes.
 //!
 //! # Indexes
 //!
@@ -185,8 +169,7 @@
 //!
 //! # Sessions and transactions
 //!
-//! Pass the session of a transaction to each call. For either [`Consistency`], child and parent are then written in
-//! that transaction. `?` works in the driver's callback. The driver runs it again when writers conflict, because errors
+//! Pass the session of a transaction to each call. Child and parent are then written in that transaction. `?` works in the driver's callback. The driver runs it again when writers conflict, because errors
 //! keep their labels:
 //!
 //! ```no_run
@@ -268,4 +251,4 @@ pub use results::{
     ChildPage, DeletedParent, Followed, FoundInvalid, Inserted, InsertedMany, InvalidParents, Migrated,
     MigratedExisting, MigratedLayout, MigrationPlan, Rebuilt, RebuiltAll, UpdatedChild,
 };
-pub use settings::{Consistency, Direction};
+pub use settings::Direction;

@@ -13,10 +13,6 @@ use self::embedded_ids::{arrays, ids_of, is_unmanaged};
 use crate::form::parent::ParentState;
 use crate::prelude::*;
 
-pub(crate) fn hello() -> Document {
-    doc! { "hello": 1 }
-}
-
 /// Matches a parent. By `$eq`, because an id may be a document with operators.
 pub(crate) fn by_id(id: &Bson) -> Document {
     doc! { "_id": { "$eq": id } }

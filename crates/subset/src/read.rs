@@ -6,7 +6,7 @@ pub(crate) mod unmanaged;
 use crate::form::embedded::Embedded;
 use crate::form::parent::ParentState;
 use crate::query::Figures;
-use crate::query::first_children::{CHILD, PARENT, SUBSET};
+use crate::query::first_children::{CHILD, SUBSET};
 use crate::repository::prelude::*;
 
 /// Reads the state of a parent: from the primary, or from the snapshot of a transaction.
@@ -75,28 +75,6 @@ pub(crate) fn add_child(embedded: &mut Embedded, row: &RawDocument) -> bool {
     let further = row.get_i32(SUBSET).ok().and_then(|number| usize::try_from(number).ok());
     embedded.add(further, child.to_owned());
     true
-}
-
-/// Reads the first children for each subset, as they are embedded, and then the state of their parent. Not in a
-/// transaction.
-pub(crate) async fn first_children_and_state(
-    shared: &Shared,
-    parent: &Bson,
-    session: Option<&mut Session<'_>>,
-) -> Result<(Embedded, Option<ParentState>)> {
-    let Shared { children, settings, .. } = shared;
-    let stages = query::first_children::with_state(settings, shared.parents.name(), children.name(), parent);
-    let options = options::first_children_and_state(settings);
-    let rows = send::aggregate_all(session, children, stages, options).await;
-    let rows = rows.map_err(|error| hinted_in_write(error, &settings.order_index))?;
-    let (mut embedded, mut state) = (Embedded::none(settings), None);
-    for row in rows {
-        if !add_child(&mut embedded, &row) {
-            let parent = row.get_document(PARENT).ok().map(ToOwned::to_owned);
-            state = parent.map(|parent| ParentState::of(settings, parent));
-        }
-    }
-    Ok((embedded, state))
 }
 
 /// Computes what the parent stores of all its children.

@@ -9,7 +9,6 @@ use self::finding::{Problem, Repaired, Unrepaired};
 use self::scan::Scan;
 use crate::read::unmanaged;
 use crate::repository::prelude::*;
-use crate::repository::refreshes::Refreshed;
 use crate::write::refresh::refresh_parent;
 
 /// Repairs the next finding of a scan. A dry run only checks whether the finding can be repaired.
@@ -38,6 +37,5 @@ async fn fix(shared: &Shared, parent: &Bson, dry_run: bool) -> Result<bool> {
     if dry_run {
         return Ok(unmanaged::deletable(shared, parent, None).await?.is_some());
     }
-    let refreshed = refresh_parent(shared, parent).await?;
-    Ok(matches!(refreshed, Refreshed::Done { .. }))
+    Ok(refresh_parent(shared, parent).await?.is_some())
 }

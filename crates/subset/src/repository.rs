@@ -1,8 +1,5 @@
 //! The repository, and what its actions share.
 
-pub(crate) mod refreshes;
-pub(crate) mod version_cache;
-
 use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
@@ -12,21 +9,17 @@ use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::hints::HintCache;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
 use mongo_patterns_core::key_locks::KeyLocks;
-use tokio::sync::{OnceCell, RwLockReadGuard};
+use tokio::sync::OnceCell;
 
-use self::refreshes::Refreshes;
-use self::version_cache::VersionCache;
 use crate::prelude::*;
-use crate::query;
-use crate::settings::Consistency;
 
 /// A collection of parents, which embed the first of their children, and a collection of all children.
 ///
 /// `P` is the type of a parent with its subset, and `C` the type of a child as its collection stores it. See the
 /// [crate](crate) for the documents and the guarantees.
 ///
-/// A clone is cheap. Build one repository for the two collections and clone it: the clones share the refreshes
-/// of a parent, and the per-key locks, which keep their single writes from waiting on the server for their transactions.
+/// A clone is cheap. Build one repository for the two collections and clone it: the clones share the transactions of
+/// their inserts, and the per-key locks, which keep their transactions from conflicting on one parent.
 pub struct SubsetRepository<P, C> {
     shared: Arc<Shared>,
     types: PhantomData<fn() -> (P, C)>,
@@ -37,14 +30,11 @@ pub(crate) struct Shared {
     pub(crate) parents: Collection<RawDocumentBuf>,
     pub(crate) children: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
-    pub(crate) versions: VersionCache,
-    /// The parents that this process wrote in a transaction at the first attempt. They had a version then.
+    /// The parents that this process wrote at the first attempt. They had a version then.
     pub(crate) managed: HintCache<()>,
-    pub(crate) refreshes: Refreshes,
-    /// The children whose calls wait for another one that writes their parent in a transaction.
+    /// The children whose calls wait for another one that writes their parent.
     pub(crate) inserts: Arc<Queues<WaitingInserts>>,
     locks: Arc<KeyLocks>,
-    consistency: OnceCell<Consistency>,
     indexes: OnceCell<()>,
 }
 
@@ -52,12 +42,6 @@ pub(crate) struct Shared {
 pub(crate) struct WaitingInserts {
     pub(crate) shared: Arc<Shared>,
     pub(crate) parent: Bson,
-}
-
-/// Parents that are locked within this process.
-pub(crate) enum Locked<'a> {
-    Shared(#[expect(dead_code)] Vec<RwLockReadGuard<'a, ()>>),
-    Exclusively(#[expect(dead_code)] LockedKeys),
 }
 
 mongo_patterns_core::redacted_debug!(
@@ -102,27 +86,8 @@ impl Shared {
         }
     }
 
-    /// Returns the consistency that the user chose, or that the deployment supports. One round trip, once.
-    pub(crate) async fn consistency(&self) -> Result<Consistency> {
-        if let Some(chosen) = self.settings.consistency {
-            return Ok(chosen);
-        }
-        let detect = || async {
-            Ok(match is_replicated(&self.hello().await?) {
-                true => Consistency::Transactional,
-                false => Consistency::Eventual,
-            })
-        };
-        self.consistency.get_or_try_init(detect).await.copied()
-    }
-
-    pub(crate) async fn hello(&self) -> Result<Document> {
-        let admin = self.parents.client().database("admin");
-        Ok(send::run_read(&admin, query::hello()).await?)
-    }
-
-    /// Checks that the indexes exist: one round trip, once. Without this check, a write without a transaction would
-    /// store its child before it fails on the missing index of the order.
+    /// Checks that the indexes exist: one round trip, once. Without this check, an insert would not notice that the
+    /// unique index of the child ids is missing.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         self.check_indexes_in(&mut Steps::run()).await
     }
@@ -137,24 +102,14 @@ impl Shared {
         self.indexes.get_or_try_init(check).await.copied()
     }
 
-    /// Locks parents within this process for an insert without a transaction. Without a total and computed fields, inserts share the
-    /// lock:
-    /// see [`refreshes`]. Other writes do not, because each could wait on the server for a child that a transaction has
-    /// locked, with a connection that the transaction may need.
-    pub(crate) async fn lock_for_insert(&self, parents: &[Bson]) -> Locked<'_> {
-        match self.settings.counts_children() {
-            false => Locked::Shared(self.locks.shared_all(parents.iter().map(document_id::text)).await),
-            true => Locked::Exclusively(self.lock_exclusively(parents).await),
-        }
-    }
-
-    /// Locks a parent exclusively within this process, if it is free.
+    /// Locks a parent within this process, if it is free.
     pub(crate) fn try_lock(&self, parent: &Bson) -> Option<LockedKeys> {
         self.locks.try_exclusive(&document_id::text(parent))
     }
 
-    /// Locks parents exclusively within this process.
-    pub(crate) async fn lock_exclusively(&self, parents: &[Bson]) -> LockedKeys {
+    /// Locks parents within this process, because concurrent writes of a parent would only conflict. A write that waits on
+    /// the server for another transaction also keeps a connection that the transaction may need.
+    pub(crate) async fn lock(&self, parents: &[Bson]) -> LockedKeys {
         self.locks.exclusive_all(parents.iter().map(document_id::text)).await
     }
 
@@ -165,20 +120,12 @@ impl Shared {
             parents: with_majority(&self.parents),
             children: self.children.clone(),
             settings: self.settings.clone(),
-            versions: VersionCache::default(),
             managed: HintCache::default(),
-            refreshes: Refreshes::default(),
             inserts: Arc::default(),
             locks: Arc::clone(&self.locks),
-            consistency: self.consistency.clone(),
             indexes: self.indexes.clone(),
         }
     }
-}
-
-/// Returns whether a server is part of a replica set or a sharded cluster, by its reply to `hello`.
-pub(crate) fn is_replicated(hello: &Document) -> bool {
-    hello.contains_key("setName") || hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid")
 }
 
 impl<P, C> SubsetRepository<P, C> {
@@ -192,12 +139,9 @@ impl<P, C> SubsetRepository<P, C> {
                 parents,
                 children,
                 settings,
-                versions: VersionCache::default(),
                 managed: HintCache::default(),
-                refreshes: Refreshes::default(),
                 inserts: Arc::default(),
                 locks: Arc::default(),
-                consistency: OnceCell::new(),
                 indexes: OnceCell::new(),
             }),
             types: PhantomData,

@@ -58,8 +58,6 @@ pub struct ChildPage<C> {
 pub struct Inserted {
     /// Whether the child is in a subset of its parent.
     pub in_subset: bool,
-    /// Whether this call wrote the parent. Another writer may have written it on behalf of this call.
-    pub wrote_parent: bool,
 }
 
 /// The result of an insert of several children.
@@ -68,7 +66,7 @@ pub struct Inserted {
 pub struct InsertedMany {
     /// The number of inserted children.
     pub children: u64,
-    /// The number of parents that this call wrote.
+    /// The number of their parents.
     pub parents: u64,
 }
 

@@ -11,21 +11,6 @@ use mongodb::bson::{Bson, Document, doc};
 use self::computed::{ComputedField, Figure};
 use self::further::FurtherSubset;
 
-/// What reads see between the write of a child and the write of its parent.
-///
-/// A write in a transaction of the caller is a part of that transaction, with either consistency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Consistency {
-    /// Writes child and parent in one transaction: no read ever finds a stale subset. Requires a replica set or a
-    /// sharded cluster.
-    Transactional,
-    /// Writes the child first and its parent afterwards: a read in between finds the previous subset. When all writers
-    /// of a parent have returned, its subset is correct. A process that dies in between leaves a stale subset until the
-    /// next write to the parent, or until [`repair`](crate::SubsetRepository::repair).
-    Eventual,
-}
-
 /// The direction of a field in the order of the children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
@@ -66,7 +51,6 @@ pub(crate) struct Settings {
     pub(crate) embedded_fields: Option<Vec<FieldName>>,
     /// The subsets after this one.
     pub(crate) further: Vec<FurtherSubset>,
-    pub(crate) consistency: Option<Consistency>,
     pub(crate) retry: RetryPolicy,
     /// The name of the index of the order, which reads name in their hints.
     pub(crate) order_index: String,
@@ -253,7 +237,6 @@ impl Settings {
             size: 10,
             embedded_fields: None,
             further: Vec::new(),
-            consistency: None,
             retry: RetryPolicy::default(),
             order_index: String::new(),
             child_index: String::new(),

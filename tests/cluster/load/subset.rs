@@ -1,4 +1,4 @@
-//! Tasks that write reviews, by repositories of both consistencies, and without a repository but with a follower.
+//! Tasks that write reviews, by repositories of several processes, and without a repository but with a follower.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Consistency, Finding, Followed, Problem};
+use mongo_patterns::subset::{Finding, Followed};
 use mongo_patterns_core::Error;
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc, serialize_to_document};
@@ -14,10 +14,10 @@ use mongodb::options::{ReadConcern, TransactionOptions};
 use tokio::sync::watch;
 
 use super::calls::{Load, Outcome, lock};
-use crate::subset::support::{BOTH, Products, Review, builder, review_of, truth, wrong};
+use crate::subset::support::{Products, Review, builder, review_of, truth, wrong};
 
-/// The number of products of each writer.
-const PRODUCTS: i32 = 2;
+/// The number of products, which all writers write.
+const PRODUCTS: i32 = 4;
 const NAME: &str = "reviews";
 
 /// All reviews, and their expected authors at the end.
@@ -27,25 +27,6 @@ pub struct Reviews {
     next: AtomicI64,
     /// The stored reviews, with their authors.
     expected: Mutex<BTreeMap<i32, String>>,
-}
-
-fn kinds(consistency: Consistency) -> [&'static str; 3] {
-    match consistency {
-        Consistency::Eventual => [
-            "subset insert, eventual",
-            "subset update, eventual",
-            "subset delete, eventual",
-        ],
-        _ => ["subset insert", "subset update", "subset delete"],
-    }
-}
-
-/// Returns the products that are written with this consistency.
-fn products_of(consistency: Consistency) -> std::ops::Range<i32> {
-    match consistency {
-        Consistency::Eventual => PRODUCTS..2 * PRODUCTS,
-        _ => 0..PRODUCTS,
-    }
 }
 
 impl Reviews {
@@ -58,13 +39,12 @@ impl Reviews {
     }
 
     /// Inserts, updates and deletes until the load stops. Each call is retried until it is known to have succeeded.
-    pub async fn write(self: Arc<Self>, products: Products, consistency: Consistency) {
-        let [insert, update, delete] = kinds(consistency);
-        let of_ours = products_of(consistency);
+    pub async fn write(self: Arc<Self>, products: Products) {
+        let [insert, update, delete] = ["subset insert", "subset update", "subset delete"];
         while self.load.continues().await {
             let n = self.next.fetch_add(1, Ordering::Relaxed);
             let id = i32::try_from(n).unwrap();
-            let product = of_ours.start + id % PRODUCTS;
+            let product = id % PRODUCTS;
             // Newer and older reviews in turn, so that some do not belong to the subset.
             let review: Review = review_of(product, id, n - n % 5 * 4);
             let (mut attempt, mut may_be_stored, mut is_dropped) = (n, false, false);
@@ -112,9 +92,8 @@ impl Reviews {
         }
     }
 
-    /// Compares the stored reviews with the outcomes of the writers. Returns the number of reviews, and the number of
-    /// products that were repaired.
-    pub async fn judge(&self, database: &Database) -> (usize, usize) {
+    /// Compares the stored reviews with the outcomes of the writers. Returns the number of reviews.
+    pub async fn judge(&self, database: &Database) -> usize {
         let (_, children) = collections(database);
         let stored: Vec<Document> = children.find(doc! {}).await.unwrap().try_collect().await.unwrap();
         let mut authors = BTreeMap::new();
@@ -128,29 +107,13 @@ impl Reviews {
         let differ: Vec<&i32> = expected.keys().chain(authors.keys()).filter(differ).collect();
         assert_eq!(differ, Vec::<&i32>::new(), "acknowledged reviews differ");
 
-        // Only a dropped eventual write may leave a stale subset.
-        let products = repository(database, Consistency::Transactional);
-        let eventual = products_of(Consistency::Eventual);
-        let findings = findings(&products).await;
-        for Finding { parent_id, problem, .. } in &findings {
-            assert_eq!(*problem, Problem::Stale);
-            assert!(
-                eventual.contains(&parent_id.as_i32().unwrap()),
-                "{parent_id} was written in transactions"
-            );
-        }
-        let repaired: Vec<_> = products.repair().stream().try_collect().await.unwrap();
-        assert!(
-            repaired.iter().all(|repaired| repaired.unrepaired.is_none()),
-            "{repaired:?}"
-        );
         assert_correct(database).await;
-        (stored.len(), findings.len())
+        stored.len()
     }
 }
 
-pub fn repository(database: &Database, consistency: Consistency) -> Products {
-    builder(database).consistency(consistency).build().unwrap()
+pub fn repository(database: &Database) -> Products {
+    builder(database).build().unwrap()
 }
 
 fn collections(database: &Database) -> (mongodb::Collection<Document>, mongodb::Collection<Document>) {
@@ -159,8 +122,8 @@ fn collections(database: &Database) -> (mongodb::Collection<Document>, mongodb::
 
 /// Inserts the products of all writers.
 pub async fn prepare(database: &Database) {
-    repository(database, BOTH[0]).ensure_indexes().await.unwrap();
-    let products = (0..2 * PRODUCTS).map(|id| doc! { "_id": id, "name": "Super Widget" });
+    repository(database).ensure_indexes().await.unwrap();
+    let products = (0..PRODUCTS).map(|id| doc! { "_id": id, "name": "Super Widget" });
     collections(database).0.insert_many(products).await.unwrap();
 }
 
@@ -172,11 +135,10 @@ async fn findings(products: &Products) -> Vec<Finding> {
 pub async fn assert_correct(database: &Database) {
     let (parents, children) = collections(database);
     assert_eq!(wrong(&parents, &children, 10).await, [] as [Bson; 0]);
-    assert_eq!(findings(&repository(database, BOTH[0])).await, []);
+    assert_eq!(findings(&repository(database)).await, []);
 }
 
-/// Reads products and their reviews in one snapshot, until the load stops: those that are written in transactions are
-/// correct in each.
+/// Reads products and their reviews in one snapshot, until the load stops: the subsets are correct in each.
 pub async fn read_snapshots(load: Arc<Load>, database: Database) {
     let (parents, children) = collections(&database);
     while load.continues().await {
@@ -184,7 +146,7 @@ pub async fn read_snapshots(load: Arc<Load>, database: Database) {
             let mut session = database.client().start_session().await?;
             let snapshot = TransactionOptions::builder().read_concern(ReadConcern::snapshot());
             session.start_transaction().with_options(snapshot.build()).await?;
-            for id in products_of(Consistency::Transactional) {
+            for id in 0..PRODUCTS {
                 let product = parents.find_one(doc! { "_id": id }).session(&mut session).await?;
                 let first = children
                     .find(doc! { "product_id": id })
@@ -208,7 +170,7 @@ pub async fn write_without_repository(load: Arc<Load>, database: Database) {
         if !load.continues().await {
             return;
         }
-        let product = id % (2 * PRODUCTS);
+        let product = id % PRODUCTS;
         let review = serialize_to_document(&review_of(product, id, (id - id % 5 * 4).into())).unwrap();
         let insert = || async {
             match children.insert_one(&review).await {
@@ -219,7 +181,7 @@ pub async fn write_without_repository(load: Arc<Load>, database: Database) {
         until_done(&load, "plain insert", insert).await;
         let one = doc! { "product_id": product, "review_id": id };
         if id % 3 == 0 {
-            let changed = (product + 1) % (2 * PRODUCTS);
+            let changed = (product + 1) % PRODUCTS;
             let set = doc! { "$set": { "product_id": changed } };
             let update = || async {
                 let updated = children.update_one(one.clone(), set.clone()).await;
@@ -255,7 +217,7 @@ pub async fn follow(
     at: watch::Sender<Followed>,
     mut stop: watch::Receiver<bool>,
 ) -> Result<Followed, Error> {
-    let products = repository(&database, BOTH[0]);
+    let products = repository(&database);
     let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
     let report = move |followed| {
         at.send_replace(followed);

@@ -12,7 +12,6 @@ use crate::cluster::load::embedded::Addresses;
 use crate::cluster::load::outlier::Sales;
 use crate::cluster::load::subset;
 use crate::common::support::{Trades, spread};
-use crate::subset::support::BOTH;
 
 fn trades(database: &Database) -> Trades {
     Ledger::new("trades", true, &Load::new()).repository(database, Level::Default)
@@ -35,7 +34,7 @@ async fn each_pattern_is_set_up_once() {
     let trades = trades(&database);
     let books = Sales::new(true, &load).repository(&database);
     let patrons = Addresses::new(&load).repository(&database);
-    let products = subset::repository(&database, BOTH[0]);
+    let products = subset::repository(&database);
     let first = [
         trades.ensure_sharded().await.unwrap(),
         books.ensure_sharded().await.unwrap(),
@@ -121,7 +120,7 @@ async fn split_points_and_hashed_keys_distribute_the_keys() {
     subset::prepare(&database).await;
     let products = database.collection::<Document>("product");
     products.drop().await.unwrap();
-    let repository = subset::repository(&database, BOTH[0]);
+    let repository = subset::repository(&database);
     repository.ensure_sharded().hashed().await.unwrap();
     products
         .insert_many((0..100).map(|id| doc! { "_id": id }))

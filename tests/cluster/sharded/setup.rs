@@ -31,7 +31,7 @@ async fn set_up(database: &Database) {
     trades.ensure_indexes().replace_settings().await.unwrap();
     let books = Sales::new(true, &load).repository(database);
     books.ensure_indexes().replace_settings().await.unwrap();
-    let products = subset::repository(database, crate::subset::support::BOTH[0]);
+    let products = subset::repository(database);
     products.ensure_indexes().replace_settings().await.unwrap();
 }
 

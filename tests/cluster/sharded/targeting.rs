@@ -10,7 +10,7 @@ use crate::cluster::load::outlier::Sales;
 use crate::cluster::load::subset;
 use crate::common::support::spread;
 use crate::outlier::support::book;
-use crate::subset::support::{BOTH, review_of};
+use crate::subset::support::review_of;
 
 /// The profiles of the shards.
 struct Profiles(Vec<Client>);
@@ -98,7 +98,7 @@ async fn a_call_for_one_key_reaches_one_shard() {
     }
 
     subset::prepare(&database).await;
-    let products = subset::repository(&database, BOTH[1]);
+    let products = subset::repository(&database);
     for id in 0..8 {
         assert_eq!(profiles.of(products.get(id)).await, 1);
         assert_eq!(profiles.of(products.children(id)).await, 1);

@@ -222,56 +222,56 @@ pub(super) fn of_subsets() -> Vec<Operation<subset::Shop>> {
     vec![
         operation::<M>(Atomic, "SubsetRepository::insert", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
-                m.transactional.insert(&review_of(1, 20, 20)).session(s).await
+                m.newest.insert(&review_of(1, 20, 20)).session(s).await
             }))
         })
         .retry_errors(subset::EXISTS),
         operation::<M>(Atomic, "SubsetRepository::insert_many", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
-                m.eventual.insert_many(&subset::two()).session(s).await
+                m.newest.insert_many(&subset::two()).session(s).await
             }))
         })
         .retry_errors(subset::EXISTS),
         operation::<M>(Atomic, "SubsetRepository::update", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
                 let later = doc! { "$set": { "published_date": day(30) } };
-                m.transactional.update(1, 0, later).session(s).await
+                m.newest.update(1, 0, later).session(s).await
             }))
         }),
         operation::<M>(Atomic, "SubsetRepository::replace", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
-                m.eventual.replace(&review_of(1, 0, 30)).session(s).await
+                m.newest.replace(&review_of(1, 0, 30)).session(s).await
             }))
         }),
         operation::<M>(Atomic, "SubsetRepository::delete", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
-                m.eventual.delete(1, 3).session(s).await
+                m.newest.delete(1, 3).session(s).await
             }))
         }),
         operation::<M>(Atomic, "SubsetRepository::delete_parent", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
-                m.transactional.delete_parent(1).session(s).await
+                m.newest.delete_parent(1).session(s).await
             }))
         }),
         operation::<M>(Atomic, "SubsetRepository::rebuild", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
-                m.eventual.rebuild(1).session(s).await
+                m.newest.rebuild(1).session(s).await
             }))
         })
         .prepare(subset::stale),
         operation::<M>(Reads, "SubsetRepository::get", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
-                m.eventual.get(1).session(s).await
+                m.newest.get(1).session(s).await
             }))
         }),
         operation::<M>(Reads, "SubsetRepository::child", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
-                m.eventual.child(1, 2).session(s).await
+                m.newest.child(1, 2).session(s).await
             }))
         }),
         operation::<M>(Reads, "SubsetRepository::children", IN, |m| {
             Box::pin(transaction(m.products.client(), async |s| {
-                m.eventual.children(1).limit(3).session(s).await
+                m.newest.children(1).limit(3).session(s).await
             }))
         }),
     ]

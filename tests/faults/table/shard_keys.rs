@@ -23,7 +23,7 @@ macro_rules! shard_keys {
 
 shard_keys!(of_buckets, bucket::Histories, "BucketRepository", with_ids);
 shard_keys!(of_outliers, outlier::Shop, "OutlierRepository", books);
-shard_keys!(of_subsets, subset::Shop, "SubsetRepository", eventual);
+shard_keys!(of_subsets, subset::Shop, "SubsetRepository", newest);
 shard_keys!(of_parents, embedded::Library, "EmbeddedRepository", patrons);
 shard_keys!(of_policies, history::Office, "HistoryRepository", policies);
 shard_keys!(of_orders, reference::Sales, "ReferenceRepository", orders);

@@ -1,15 +1,15 @@
 //! Subsets: products with the two newest of their reviews.
 
 use futures::TryStreamExt;
-use mongo_patterns::subset::{Consistency, Finding, Problem};
+use mongo_patterns::subset::{Finding, Problem};
 use mongo_patterns::{Error, ErrorKind};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::operation::Promise::{Atomic, Prefix, Reads, Steps};
+use super::operation::Promise::{Atomic, Reads, Steps};
 use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, text};
-use super::subset_computed::{self, Computed, are_figures_correct, has_figures};
-use super::subset_several::{self, Several, has_oldest, is_oldest_correct};
+use super::subset_computed::{self, are_figures_correct, has_figures};
+use super::subset_several::{self, has_oldest, is_oldest_correct};
 use crate::subset::support::{Products, Review, builder, day, review_of, truth};
 
 const SIZE: usize = 2;
@@ -18,12 +18,11 @@ const SIZE: usize = 2;
 pub(super) struct Shop {
     pub(super) products: Collection<Document>,
     reviews: Collection<Document>,
-    pub(super) eventual: Products,
-    pub(super) transactional: Products,
-    pub(super) computed: Computed,
-    pub(super) several: Several,
-    /// Asks the server which consistency it supports.
-    detected: Products,
+    pub(super) newest: Products,
+    /// The same, with computed fields.
+    pub(super) computed: Products,
+    /// The same, with two subsets.
+    pub(super) several: Products,
 }
 
 pub(super) fn of_size(
@@ -118,11 +117,11 @@ impl Shop {
     async fn repository(&self) -> &Products {
         let [products] = documents([&self.products]).await;
         if products.iter().any(has_figures) {
-            return &self.computed.eventual;
+            return &self.computed;
         }
         match products.iter().any(has_oldest) {
-            true => &self.several.eventual,
-            false => &self.eventual,
+            true => &self.several,
+            false => &self.newest,
         }
     }
 }
@@ -132,22 +131,20 @@ impl Model for Shop {
     const COLLECTIONS: &'static [&'static str] = &["product", "review"];
 
     fn new(of: Of<'_>) -> Self {
-        let with = |consistency| of_size(of, SIZE as u32).consistency(consistency).build().unwrap();
+        let builder = || of_size(of, SIZE as u32);
         Self {
             products: of.collection("product"),
             reviews: of.collection("review"),
-            eventual: with(Consistency::Eventual),
-            transactional: with(Consistency::Transactional),
-            computed: Computed::of(|| of_size(of, SIZE as u32)),
-            several: Several::of(|| of_size(of, SIZE as u32)),
-            detected: of_size(of, SIZE as u32).build().unwrap(),
+            newest: builder().build().unwrap(),
+            computed: subset_computed::repository(builder()),
+            several: subset_several::repository(builder()),
         }
     }
 
     async fn fill(&self) {
-        self.eventual.ensure_indexes().replace_settings().await.unwrap();
+        self.newest.ensure_indexes().replace_settings().await.unwrap();
         plant(&self.products, &self.reviews).await;
-        self.eventual.rebuild_all().await.unwrap();
+        self.newest.rebuild_all().await.unwrap();
     }
 
     async fn facts(&self) -> Vec<String> {
@@ -158,7 +155,7 @@ impl Model for Shop {
     }
 
     async fn read(&self) -> Option<Vec<String>> {
-        read(&self.eventual).await
+        read(&self.newest).await
     }
 
     async fn damage(&self) -> Vec<String> {
@@ -182,8 +179,7 @@ impl Model for Shop {
     }
 
     fn operations() -> Vec<Operation<Self>> {
-        let mut operations = eventual();
-        operations.extend(transactional());
+        let mut operations = writes();
         operations.extend(child_first());
         operations.extend(subset_computed::operations());
         operations.extend(subset_several::operations());
@@ -208,58 +204,30 @@ pub(super) fn two() -> [Review; 2] {
     [review_of(1, 20, 20), review_of(2, 20, 20)]
 }
 
-fn eventual() -> Vec<Operation<Shop>> {
-    vec![
-        Operation::<Shop>::new(Prefix, INSERT, "eventual", |m| {
-            Box::pin(async move { text(m.eventual.insert(&review_of(1, 20, 20)).await) })
-        })
-        .retry_errors(EXISTS),
-        Operation::<Shop>::new(Prefix, INSERT_MANY, "eventual", |m| {
-            Box::pin(async move { text(m.eventual.insert_many(&two()).await) })
-        })
-        .retry_errors(EXISTS),
-        Operation::<Shop>::new(Atomic, UPDATE, "eventual", |m| {
-            Box::pin(async move {
-                let later = doc! { "$set": { "published_date": day(30) } };
-                text(m.eventual.update(1, 0, later).await)
-            })
-        }),
-        Operation::<Shop>::new(Atomic, REPLACE, "eventual", |m| {
-            Box::pin(async move { text(m.eventual.replace(&review_of(1, 0, 30)).await) })
-        }),
-        Operation::<Shop>::new(Atomic, DELETE, "eventual", |m| {
-            Box::pin(async move { text(m.eventual.delete(1, 3).await) })
-        }),
-        Operation::<Shop>::new(Steps, DELETE_PARENT, "eventual", |m| {
-            Box::pin(async move { text(m.eventual.delete_parent(1).await) })
-        }),
-    ]
-}
-
-fn transactional() -> Vec<Operation<Shop>> {
+fn writes() -> Vec<Operation<Shop>> {
     vec![
         Operation::<Shop>::new(Atomic, INSERT, "in a transaction", |m| {
-            Box::pin(async move { text(m.transactional.insert(&review_of(1, 20, 20)).await) })
+            Box::pin(async move { text(m.newest.insert(&review_of(1, 20, 20)).await) })
         })
         .retry_errors(EXISTS),
         Operation::<Shop>::new(Atomic, INSERT_MANY, "in a transaction", |m| {
-            Box::pin(async move { text(m.transactional.insert_many(&two()).await) })
+            Box::pin(async move { text(m.newest.insert_many(&two()).await) })
         })
         .retry_errors(EXISTS),
         Operation::<Shop>::new(Atomic, UPDATE, "in a transaction", |m| {
             Box::pin(async move {
                 let later = doc! { "$set": { "published_date": day(30) } };
-                text(m.transactional.update(1, 0, later).await)
+                text(m.newest.update(1, 0, later).await)
             })
         }),
         Operation::<Shop>::new(Atomic, REPLACE, "in a transaction", |m| {
-            Box::pin(async move { text(m.transactional.replace(&review_of(1, 0, 30)).await) })
+            Box::pin(async move { text(m.newest.replace(&review_of(1, 0, 30)).await) })
         }),
         Operation::<Shop>::new(Atomic, DELETE, "in a transaction", |m| {
-            Box::pin(async move { text(m.transactional.delete(1, 3).await) })
+            Box::pin(async move { text(m.newest.delete(1, 3).await) })
         }),
         Operation::<Shop>::new(Atomic, DELETE_PARENT, "in a transaction", |m| {
-            Box::pin(async move { text(m.transactional.delete_parent(1).await) })
+            Box::pin(async move { text(m.newest.delete_parent(1).await) })
         }),
     ]
 }
@@ -268,7 +236,7 @@ const AGAIN: &str = "in a second transaction, which writes the child first";
 
 /// Writes a product in a transaction, without a change of its reviews.
 async fn write_first(m: &Shop) -> Result<(), Error> {
-    m.transactional.delete(1, 999).await.map(drop)
+    m.newest.delete(1, 999).await.map(drop)
 }
 
 fn child_first() -> Vec<Operation<Shop>> {
@@ -276,7 +244,7 @@ fn child_first() -> Vec<Operation<Shop>> {
         Operation::<Shop>::new(Atomic, INSERT, AGAIN, |m| {
             Box::pin(async move {
                 write_first(m).await?;
-                text(m.transactional.insert(&review_of(1, 20, 20)).await)
+                text(m.newest.insert(&review_of(1, 20, 20)).await)
             })
         })
         .retry_errors(EXISTS),
@@ -284,13 +252,13 @@ fn child_first() -> Vec<Operation<Shop>> {
             Box::pin(async move {
                 write_first(m).await?;
                 let later = doc! { "$set": { "published_date": day(30) } };
-                text(m.transactional.update(1, 0, later).await)
+                text(m.newest.update(1, 0, later).await)
             })
         }),
         Operation::<Shop>::new(Atomic, DELETE, AGAIN, |m| {
             Box::pin(async move {
                 write_first(m).await?;
-                text(m.transactional.delete(1, 3).await)
+                text(m.newest.delete(1, 3).await)
             })
         }),
     ]
@@ -309,34 +277,34 @@ pub(super) fn stale(m: &Shop) -> futures::future::LocalBoxFuture<'_, ()> {
 fn upkeep() -> Vec<Operation<Shop>> {
     vec![
         Operation::<Shop>::new(Steps, "SubsetRepository::ensure_indexes", "", |m| {
-            Box::pin(async move { text(m.eventual.ensure_indexes().await) })
+            Box::pin(async move { text(m.newest.ensure_indexes().await) })
         })
         .prepare(|m| Box::pin(async move { m.reviews.drop_indexes().await.unwrap() })),
         Operation::<Shop>::new(Atomic, "SubsetRepository::rebuild", "", |m| {
-            Box::pin(async move { text(m.eventual.rebuild(1).await) })
+            Box::pin(async move { text(m.newest.rebuild(1).await) })
         })
         .prepare(stale),
         Operation::<Shop>::new(Steps, "SubsetRepository::rebuild_all", "", |m| {
-            Box::pin(async move { text(m.eventual.rebuild_all().await) })
+            Box::pin(async move { text(m.newest.rebuild_all().await) })
         })
         .prepare(stale),
         Operation::<Shop>::new(Steps, "SubsetRepository::repair + Repair::stream", "", |m| {
             Box::pin(async move {
-                let repaired: Result<Vec<_>, _> = m.eventual.repair().stream().try_collect().await;
+                let repaired: Result<Vec<_>, _> = m.newest.repair().stream().try_collect().await;
                 text(repaired)
             })
         })
         .prepare(stale),
         Operation::<Shop>::new(Reads, "SubsetRepository::repair + Repair::stream", "dry run", |m| {
             Box::pin(async move {
-                let repaired: Result<Vec<_>, _> = m.eventual.repair().dry_run().stream().try_collect().await;
+                let repaired: Result<Vec<_>, _> = m.newest.repair().dry_run().stream().try_collect().await;
                 text(repaired)
             })
         })
         .prepare(stale),
         Operation::<Shop>::new(Reads, "SubsetRepository::verify + Verify::stream", "", |m| {
             Box::pin(async move {
-                let found: Result<Vec<_>, _> = m.eventual.verify().stream().try_collect().await;
+                let found: Result<Vec<_>, _> = m.newest.verify().stream().try_collect().await;
                 text(found)
             })
         })
@@ -347,16 +315,13 @@ fn upkeep() -> Vec<Operation<Shop>> {
 fn reads() -> Vec<Operation<Shop>> {
     vec![
         Operation::<Shop>::new(Reads, "SubsetRepository::get", "", |m| {
-            Box::pin(async move { text(m.eventual.get(1).await) })
+            Box::pin(async move { text(m.newest.get(1).await) })
         }),
         Operation::<Shop>::new(Reads, "SubsetRepository::child", "", |m| {
-            Box::pin(async move { text(m.eventual.child(1, Bson::Int32(2)).await) })
+            Box::pin(async move { text(m.newest.child(1, Bson::Int32(2)).await) })
         }),
         Operation::<Shop>::new(Reads, "SubsetRepository::children", "", |m| {
-            Box::pin(async move { text(m.eventual.children(1).limit(3).await) })
-        }),
-        Operation::<Shop>::new(Reads, "SubsetRepository::consistency", "", |m| {
-            Box::pin(async move { text(m.detected.consistency().await) })
+            Box::pin(async move { text(m.newest.children(1).limit(3).await) })
         }),
     ]
 }

@@ -1,7 +1,6 @@
 //! Subsets: migrations, another layout, and the follower.
 
 use futures::future::LocalBoxFuture;
-use mongo_patterns::subset::Consistency;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
@@ -48,7 +47,7 @@ impl Model for Shop {
     const COLLECTIONS: &'static [&'static str] = &["product", "review", "mongo_patterns", "skipped"];
 
     fn new(of: Of<'_>) -> Self {
-        let with = |size| of_size(of, size).consistency(Consistency::Eventual).build().unwrap();
+        let with = |size| of_size(of, size).build().unwrap();
         Self {
             products: of.collection("product"),
             reviews: of.collection("review"),

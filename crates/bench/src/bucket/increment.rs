@@ -5,7 +5,7 @@ use futures::FutureExt;
 use mongo_patterns_bucket::BucketRepository;
 use mongo_patterns_embedded::EmbeddedRepository;
 use mongo_patterns_outlier::OutlierRepository;
-use mongo_patterns_subset::{Consistency, Direction, SubsetRepository};
+use mongo_patterns_subset::{Direction, SubsetRepository};
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::options::Hint;
 use mongodb::{Collection, Database};
@@ -54,7 +54,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
         ("An item of a bucket", Part::Item),
         ("An embedded child", Part::Child),
         ("An element of an outlier's array", Part::Element),
-        ("A child of a subset, eventual", Part::ChildOfSubset),
+        ("A child of a subset", Part::ChildOfSubset),
     ] {
         for (turns, titled) in [
             (single, title.to_owned()),
@@ -183,7 +183,6 @@ async fn child_of_subset(main: Collection<Document>, other: Collection<Document>
         .child_id_field("id")
         .order_by("qty", Direction::Descending)
         .subset_size(ITEMS as u32)
-        .consistency(Consistency::Eventual)
         .build()?;
     parents.ensure_indexes().replace_settings().await?;
     main.insert_many((0..DOCUMENTS).map(|id| doc! { "_id": id })).await?;

@@ -1,12 +1,9 @@
 //! The pattern written with the driver only.
 
-use std::sync::Arc;
-
 use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
-use futures::lock::Mutex;
 use mongodb::bson::{Bson, Document, doc, serialize_to_document};
-use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::options::{Hint, ReadConcern, ReadPreference, SelectionCriteria, TransactionOptions};
 
 use super::collections::{Collections, Product, Review, SIZE, newest_first};
 
@@ -34,42 +31,32 @@ pub(super) async fn push(collections: &Collections, product: i32, mut review: Do
     Ok(())
 }
 
-/// The cached versions of products.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Versions(Arc<Mutex<std::collections::HashMap<i32, i64>>>);
-
-impl Versions {
-    pub(super) async fn of(collections: &Collections) -> Result<Self> {
-        let versions = Self::default();
-        let mut found = collections.products.find(doc! {}).await?;
-        while let Some(product) = found.try_next().await? {
-            let version = product.get_i64("reviews_version")?;
-            versions.0.lock().await.insert(product.get_i32("_id")?, version);
-        }
-        Ok(versions)
-    }
-}
-
 /// Inserts with the commands of the repository.
-pub(super) async fn insert(collections: &Collections, versions: &Versions, review: &Review) -> Result<()> {
+pub(super) async fn insert(collections: &Collections, review: &Review) -> Result<()> {
     let id = review.product_id;
-    let mut versions = versions.0.lock().await;
-    let version = versions.get_mut(&id).context("the product does not exist")?;
-    collections
-        .reviews
-        .clone_with_type::<Review>()
-        .insert_many([review])
-        .await?;
+    let mut session = collections.products.client().start_session().await?;
+    let snapshot = TransactionOptions::builder()
+        .read_concern(ReadConcern::snapshot())
+        .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+        .build();
+    session.start_transaction().with_options(snapshot).await?;
+    let reviews = collections.reviews.clone_with_type::<Review>();
+    reviews.insert_many([review]).session(&mut session).await?;
     let find = collections.reviews.find(doc! { "product_id": { "$eq": id } });
     let find = find.sort(newest_first()).limit(SIZE.into()).batch_size(SIZE);
     let find = find.projection(embedded()).hint(Hint::Name(ORDER_INDEX.to_owned()));
-    let find = find.selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary));
-    let first: Vec<Document> = find.read_concern(ReadConcern::local()).await?.try_collect().await?;
-    let filter = doc! { "_id": { "$eq": id }, "reviews_version": *version };
-    let set = doc! { "$set": { "reviews": first, "reviews_version": *version + 1 } };
-    let updated = collections.products.update_one(filter, set).await?;
-    ensure!(updated.matched_count == 1, "another writer has changed the product");
-    *version += 1;
+    let mut first = find.session(&mut session).await?;
+    let first: Vec<Document> = first.stream(&mut session).try_collect().await?;
+    let is_version = doc! { "$type": ["int", "long"], "$lt": i64::MAX };
+    let filter = doc! { "_id": { "$eq": id }, "reviews_version": is_version };
+    let set = doc! { "$set": { "reviews": first }, "$inc": { "reviews_version": 1_i64 } };
+    let updated = collections
+        .products
+        .update_one(filter, set)
+        .session(&mut session)
+        .await?;
+    ensure!(updated.matched_count == 1, "the product does not exist");
+    session.commit_transaction().await?;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The collections of the products and reviews, and their documents.
 
 use anyhow::Result;
-use mongo_patterns_subset::{Consistency, Direction, SubsetRepository, SubsetRepositoryBuilder};
+use mongo_patterns_subset::{Direction, SubsetRepository, SubsetRepositoryBuilder};
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Collection, Database, IndexModel};
 use serde::{Deserialize, Serialize};
@@ -100,8 +100,8 @@ impl Collections {
     }
 
     /// Returns a repository over the existing documents.
-    pub(super) fn repository(&self, consistency: Consistency) -> Result<Products> {
-        Ok(self.builder().consistency(consistency).build()?)
+    pub(super) fn repository(&self) -> Result<Products> {
+        Ok(self.builder().build()?)
     }
 
     /// Creates new collections, without indexes.
@@ -117,7 +117,7 @@ impl Collections {
     /// reviews and its subset.
     pub(super) async fn filled(&self, products: i32, reviews: i64) -> Result<()> {
         self.empty().await?;
-        let repository = self.repository(Consistency::Eventual)?;
+        let repository = self.repository()?;
         repository.ensure_indexes().replace_settings().await?;
         self.fill(products, reviews).await?;
         repository.rebuild_all().await?;

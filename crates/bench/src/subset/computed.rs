@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
-use mongo_patterns_subset::{Consistency, Direction, SubsetRepository};
+use mongo_patterns_subset::{Direction, SubsetRepository};
 use mongodb::bson::{Document, doc, serialize_to_document};
 
 use super::collections::{Collections, SIZE, review};
@@ -18,66 +18,47 @@ const PRODUCT: i32 = 0;
 
 const TEXT: &str = "\
 One writer inserts reviews with ratings of one product. With computed fields, the product also has the number of its \
-reviews, the sum of their ratings, the lowest and the highest one, and how many gave each number of stars. A transaction \
-adds to them; an eventual write computes them from the index keys of all reviews. Inserts are compared with the eventual \
-one without computed fields. A read of the product is compared with one that computes them by an aggregation over the \
+reviews, the sum of their ratings, the lowest and the highest one, and how many gave each number of stars. Its \
+transaction adds to them. Inserts are compared with the one without computed fields. A read of the product is compared with one that computes them by an aggregation over the \
 same index.";
 
 type Rated = SubsetRepository<Document, Document>;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
-    Insert { consistency: Consistency, computed: bool },
+    Insert { computed: bool },
     Get,
     Aggregate,
 }
 
 impl Form {
-    const INSERTS: [Self; 4] = [
-        Self::insert(Consistency::Eventual, false),
-        Self::insert(Consistency::Eventual, true),
-        Self::insert(Consistency::Transactional, false),
-        Self::insert(Consistency::Transactional, true),
-    ];
+    const INSERTS: [Self; 2] = [Self::Insert { computed: false }, Self::Insert { computed: true }];
     const READS: [Self; 2] = [Self::Get, Self::Aggregate];
-
-    const fn insert(consistency: Consistency, computed: bool) -> Self {
-        Self::Insert { consistency, computed }
-    }
 
     fn name(self) -> &'static str {
         match self {
-            Self::Insert { consistency, computed } => match (consistency, computed) {
-                (Consistency::Transactional, false) => "insert, transactional",
-                (Consistency::Transactional, true) => "insert, transactional, with computed fields",
-                (_, false) => "insert, eventual",
-                (_, true) => "insert, eventual, with computed fields",
-            },
+            Self::Insert { computed: false } => "insert",
+            Self::Insert { computed: true } => "insert, with computed fields",
             Self::Get => "get, with stored values",
             Self::Aggregate => "get and an aggregation",
         }
     }
 
     fn repository(self, collections: &Collections) -> Result<Rated> {
-        let (consistency, computed) = match self {
-            Self::Insert { consistency, computed } => (consistency, computed),
-            _ => (Consistency::Eventual, true),
-        };
         let builder = Rated::builder(collections.products.clone(), collections.reviews.clone())
             .subset_field("reviews")
             .parent_field("product_id")
             .child_id_field("review_id")
             .order_by("published_date", Direction::Descending)
-            .subset_size(SIZE)
-            .consistency(consistency);
-        let builder = match computed {
-            true => builder
+            .subset_size(SIZE);
+        let builder = match self {
+            Self::Insert { computed: false } => builder,
+            _ => builder
                 .total_field("review_count")
                 .sum("rating", "rating_sum")
                 .count_by("rating", "stars")
                 .min("rating", "lowest")
                 .max("rating", "highest"),
-            false => builder,
         };
         Ok(builder.build()?)
     }
@@ -128,7 +109,7 @@ async fn rows(bench: &Bench<'_>, title: &str, forms: &[Form], reviews: i64, call
     Ok(comparison)
 }
 
-/// Creates a product with reviews, and writes to it until a repository that is alone has what it caches.
+/// Creates a product with reviews, and writes to it, after which a repository that is alone writes the review first.
 async fn prepare(form: Form, collections: &Collections, reviews: i64) -> Result<Operation> {
     collections.empty().await?;
     let repository = form.repository(collections)?;
@@ -140,10 +121,8 @@ async fn prepare(form: Form, collections: &Collections, reviews: i64) -> Result<
     let new = (0..reviews).map(rated).collect::<Result<Vec<Document>>>()?;
     collections.reviews.insert_many(new).await?;
     repository.rebuild_all().await?;
-    for _ in 0..2 {
-        // There is no such review, so this only writes the product.
-        repository.delete(PRODUCT, -1_i64).await?;
-    }
+    // There is no such review, so this only writes the product.
+    repository.delete(PRODUCT, -1_i64).await?;
     collections.settle().await?;
     let (next, reviews) = (Arc::new(AtomicI64::new(reviews)), collections.reviews.clone());
     Ok(operation(move |_| {

@@ -1,7 +1,6 @@
 //! Many writers on one product.
 
 use anyhow::{Result, ensure};
-use mongo_patterns_subset::Consistency;
 use mongodb::bson::doc;
 
 use super::by_hand;
@@ -14,80 +13,40 @@ const WRITERS: u64 = 16;
 
 const TEXT: &str = "\
 Sixteen writers insert reviews of one product, each newer than those before. In one process, \
-eventual writers share the writes of the product, and transactional ones share transactions; in \
-four processes, they conflict. An attempt is a transaction that was started, \
-or a write of the product. Rows are compared with the eventual insert by one process.";
+they share transactions; in four processes, they conflict. An attempt is a transaction that was started. Rows are \
+compared with one process.";
 
-#[derive(Clone, Copy, Debug)]
-struct Form {
-    consistency: Consistency,
-    processes: usize,
-}
-
-impl Form {
-    const ALL: [Self; 4] = [
-        Self::of(Consistency::Eventual, 1),
-        Self::of(Consistency::Eventual, 4),
-        Self::of(Consistency::Transactional, 1),
-        Self::of(Consistency::Transactional, 4),
-    ];
-
-    const fn of(consistency: Consistency, processes: usize) -> Self {
-        Self { consistency, processes }
-    }
-
-    fn name(self) -> String {
-        let processes = match self.processes {
-            1 => "one process".to_owned(),
-            many => format!("{many} processes"),
-        };
-        format!("{}, {processes}", name(self.consistency))
-    }
-}
-
-fn name(consistency: Consistency) -> &'static str {
-    match consistency {
-        Consistency::Transactional => "transactional",
-        _ => "eventual",
-    }
-}
+/// The names of the rows, with their numbers of processes.
+const FORMS: [(&str, usize); 2] = [("one process", 1), ("4 processes", 4)];
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let operations = bench.pick(480, 32);
-    let variants = Form::ALL.map(|form| {
+    let variants = FORMS.map(|(name, processes)| {
         let collections = Collections::timed(bench, "hot");
-        let variant = Variant::new(form.name(), operations, move || {
-            prepare(form, collections.clone(), operations)
+        let variant = Variant::new(name, operations, move || {
+            prepare(processes, collections.clone(), operations)
         });
-        variant.against(Form::ALL[0].name()).ours()
+        variant.against(FORMS[0].0).ours()
     });
     let title = "16 writers on one product";
     let entries = compare(bench, title, variants.into()).await?;
     let mut comparison = Comparison::new(title, "review", entries).with_server_ratios();
-    for form in Form::ALL {
+    for (name, processes) in FORMS {
         let collections = Collections::recorded(bench, "hot");
-        let work = prepare(form, collections.clone(), operations).await?;
+        let work = prepare(processes, collections.clone(), operations).await?;
         let recorder = bench.db.recorder();
         recorder.clear();
         work.await?;
         let commands = recorder.commands();
-        let tries = match form.consistency {
-            Consistency::Transactional => commands
-                .iter()
-                .filter(|command| command.command.contains_key("startTransaction"))
-                .count(),
-            _ => commands.iter().filter(|command| command.name == "update").count(),
-        };
-        comparison.figure(&form.name(), "attempts", tries as f64 / operations as f64);
+        let tries = commands
+            .iter()
+            .filter(|command| command.command.contains_key("startTransaction"));
+        comparison.figure(name, "attempts", tries.count() as f64 / operations as f64);
         let trips = commands.len() as f64 / operations as f64;
-        comparison.figure(&form.name(), "round trips", trips);
+        comparison.figure(name, "round trips", trips);
         let product = collections.products.find_one(doc! {}).await?.unwrap_or_default();
         let newest: Vec<i64> = (0..10).map(|n| operations as i64 - 1 - n).collect();
-        ensure!(
-            by_hand::shown(&product) == newest,
-            "{}: the subset is incorrect",
-            form.name()
-        );
+        ensure!(by_hand::shown(&product) == newest, "{name}: the subset is incorrect");
         recorder.clear();
     }
     let mut section = Section::new("hot-product", "Many writers on one product", TEXT);
@@ -95,11 +54,11 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     Ok(section)
 }
 
-async fn prepare(form: Form, collections: Collections, operations: u64) -> Result<Work> {
+async fn prepare(processes: usize, collections: Collections, operations: u64) -> Result<Work> {
     collections.filled(1, 0).await?;
     let mut repositories: Vec<Products> = Vec::new();
-    for _ in 0..form.processes {
-        let repository = collections.repository(form.consistency)?;
+    for _ in 0..processes {
+        let repository = collections.repository()?;
         repository.delete(0, -1).await?; // checks the indexes, as the first write does once
         repositories.push(repository);
     }

@@ -3,11 +3,10 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use anyhow::{Result, ensure};
-use mongo_patterns_subset::Consistency;
 use mongo_patterns_testkit::RecordedCommand;
 use mongodb::bson::{Bson, Document};
 
-use super::by_hand::{self, Versions};
+use super::by_hand;
 use super::collections::{Collections, Products, review};
 use crate::Bench;
 use crate::counts::round_trips;
@@ -20,46 +19,38 @@ const REVIEWS: i64 = 50;
 const TEXT: &str = "\
 Writers insert reviews of products that have fifty each at first, one of each product in a round. The naive form is \
 an insert, followed by a `$push` with `$sort` and `$slice`. It is not safe to retry, and the next deletion makes its \
-subset wrong. Rows are compared with it, and `insert, eventual` also with the same commands by hand. A repository \
-that is the only writer of a product has cached its version from the third write on, and saves a find; `first insert` \
-is each product's first insert by a new repository. A transaction of a writer that has written the product before \
-writes it after the review, by one update; with a total, it locks the product before. A review that is too old for the subset writes nothing to the \
-product, which takes one command after the insert, except with a total, for which it counts all reviews.";
+subset wrong. Rows are compared with it, and `insert` also with the same commands by hand. A transaction of a \
+repository that has written the product before writes it after the review, by one update; at the first insert, and with a \
+total, it locks the product before.";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
     Naive,
-    Eventual,
+    Ours,
     ByHand,
     FirstInsert,
     TooOld,
     Total,
-    Transactional,
-    TransactionalTotal,
 }
 
 impl Form {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 6] = [
         Self::Naive,
-        Self::Eventual,
+        Self::Ours,
         Self::ByHand,
         Self::FirstInsert,
         Self::TooOld,
         Self::Total,
-        Self::Transactional,
-        Self::TransactionalTotal,
     ];
 
     fn name(self) -> &'static str {
         match self {
             Self::Naive => "insert and $push by hand",
-            Self::Eventual => "insert, eventual",
+            Self::Ours => "insert",
             Self::ByHand => "the same commands by hand",
-            Self::FirstInsert => "insert, eventual, first insert",
-            Self::TooOld => "insert, eventual, too old",
-            Self::Total => "insert, eventual, with a total",
-            Self::Transactional => "insert, transactional",
-            Self::TransactionalTotal => "insert, transactional, with a total",
+            Self::FirstInsert => "insert, first insert",
+            Self::TooOld => "insert, too old",
+            Self::Total => "insert, with a total",
         }
     }
 
@@ -67,20 +58,11 @@ impl Form {
     fn prefix(self) -> &'static str {
         match self {
             Self::Naive => "insert_naive",
-            Self::Eventual => "insert_eventual",
+            Self::Ours => "insert_ours",
             Self::ByHand => "insert_by_hand",
             Self::FirstInsert => "insert_at_first",
             Self::TooOld => "insert_too_old",
             Self::Total => "insert_total",
-            Self::Transactional => "insert_transactional",
-            Self::TransactionalTotal => "insert_transactional_total",
-        }
-    }
-
-    fn consistency(self) -> Consistency {
-        match self {
-            Self::Transactional | Self::TransactionalTotal => Consistency::Transactional,
-            _ => Consistency::Eventual,
         }
     }
 }
@@ -128,39 +110,28 @@ struct Writer {
     collections: Collections,
     products: i32,
     repository: Products,
-    versions: Versions,
     /// The number of passes.
     passes: AtomicI64,
 }
 
 impl Writer {
-    /// Creates the products, and writes to each until its version is cached, or a transaction knows it.
+    /// Creates the products, and writes to each once.
     async fn of(form: Form, collections: Collections, products: i32) -> Result<Self> {
         collections.filled(products, REVIEWS).await?;
-        let builder = collections.builder().consistency(form.consistency());
+        let builder = collections.builder();
         let repository = match form {
-            Form::Total | Form::TransactionalTotal => builder.total_field("review_count").build()?,
+            Form::Total => builder.total_field("review_count").build()?,
             _ => builder.build()?,
         };
-        for _ in 0..2 {
-            for product in 0..products {
-                match form.consistency() {
-                    // There is no such review, so this only writes the product.
-                    Consistency::Transactional => drop(repository.delete(product, -1).await?),
-                    _ => drop(repository.rebuild(product).await?),
-                }
-            }
+        for product in 0..products {
+            // There is no such review, so this only writes the product.
+            repository.delete(product, -1).await?;
         }
-        let versions = match form {
-            Form::ByHand => Versions::of(&collections).await?,
-            _ => Versions::default(),
-        };
         Ok(Self {
             form,
             collections,
             products,
             repository,
-            versions,
             passes: AtomicI64::new(0),
         })
     }
@@ -168,14 +139,14 @@ impl Writer {
     /// Returns an insert of a review for each product.
     fn insert(&self) -> Result<Operation> {
         let (form, products) = (self.form, self.products);
-        let (collections, versions) = (self.collections.clone(), self.versions.clone());
+        let collections = self.collections.clone();
         let repository = match form {
-            Form::FirstInsert => self.collections.repository(Consistency::Eventual)?,
+            Form::FirstInsert => self.collections.repository()?,
             _ => self.repository.clone(),
         };
         let pass = self.passes.fetch_add(1, Ordering::Relaxed);
         Ok(operation(move |n| {
-            let (collections, repository, versions) = (collections.clone(), repository.clone(), versions.clone());
+            let (collections, repository) = (collections.clone(), repository.clone());
             async move {
                 let product = (n % products as u64) as i32;
                 let id = match form {
@@ -185,7 +156,7 @@ impl Writer {
                 let new = review(product, id, id);
                 match form {
                     Form::Naive => by_hand::insert_and_push(&collections, &new).await?,
-                    Form::ByHand => by_hand::insert(&collections, &versions, &new).await?,
+                    Form::ByHand => by_hand::insert(&collections, &new).await?,
                     _ => {
                         let inserted = repository.insert(&new).await?;
                         ensure!(inserted.in_subset == (form != Form::TooOld), "the subset is incorrect");
@@ -200,7 +171,7 @@ impl Writer {
 /// Checks that the commands by hand are those of the repository.
 async fn ensure_the_same(bench: &Bench<'_>) -> Result<()> {
     let mut sent: Vec<Vec<Document>> = Vec::new();
-    for form in [Form::Eventual, Form::ByHand] {
+    for form in [Form::Ours, Form::ByHand] {
         let writer = Writer::of(form, Collections::recorded(bench, "insert_counted"), 2).await?;
         // The first insert checks the indexes.
         let insert = writer.insert()?;

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use anyhow::Result;
 use futures::FutureExt;
-use mongo_patterns_subset::Consistency;
 
 use super::by_hand;
 use super::collections::{Collections, review};
@@ -23,18 +22,14 @@ all rounds.";
 
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let mut section = Section::new("insert-latency", "Latency of an insert", TEXT);
-    let forms = [
-        ("insert, eventual", Some(Consistency::Eventual)),
-        ("insert, transactional", Some(Consistency::Transactional)),
-        ("insert and $push by hand", None),
-    ];
+    let forms = [("insert", true), ("insert and $push by hand", false)];
     for (title, products) in [("300 products", 300), ("One product", 1)] {
-        let forms = forms.map(|(name, consistency)| {
+        let forms = forms.map(|(name, ours)| {
             let collections = Collections::wide(bench, "latency");
             Form {
                 name,
-                ours: consistency.is_some(),
-                prepare: Box::new(move |_| prepare(collections.clone(), consistency, products).boxed()),
+                ours,
+                prepare: Box::new(move |_| prepare(collections.clone(), ours, products).boxed()),
             }
         });
         section.add(&compare_latencies(bench, title, "review", &forms).await?);
@@ -43,18 +38,18 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
 }
 
 /// Creates the products, and returns the operation that inserts a review of one of them.
-async fn prepare(collections: Collections, consistency: Option<Consistency>, products: i32) -> Result<Operation> {
+async fn prepare(collections: Collections, ours: bool, products: i32) -> Result<Operation> {
     collections.filled(products, REVIEWS).await?;
-    let repository = collections.repository(consistency.unwrap_or(Consistency::Eventual))?;
+    let repository = collections.repository()?;
     let next = std::sync::Arc::new(AtomicI64::new(REVIEWS));
     Ok(operation(move |n| {
         let (collections, repository) = (collections.clone(), repository.clone());
         let id = next.fetch_add(1, Ordering::Relaxed);
         async move {
             let new = review((n % products as u64) as i32, id, id);
-            match consistency {
-                Some(_) => drop(repository.insert(&new).await?),
-                None => by_hand::insert_and_push(&collections, &new).await?,
+            match ours {
+                true => drop(repository.insert(&new).await?),
+                false => by_hand::insert_and_push(&collections, &new).await?,
             }
             Ok(())
         }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
-use mongo_patterns_subset::{Consistency, Direction, SubsetRepository};
+use mongo_patterns_subset::{Direction, SubsetRepository};
 use mongodb::bson::{Document, doc};
 
 use super::collections::Collections;
@@ -56,8 +56,7 @@ fn films(collections: &Collections, form: Form) -> Result<Films> {
         .parent_field("film_id")
         .child_id_field("_id")
         .order_by("year", Direction::Descending)
-        .subset_size(1)
-        .consistency(Consistency::Eventual);
+        .subset_size(1);
     Ok(match form {
         Form::Whole => films,
         _ => films.embedded_fields(SHOWN),

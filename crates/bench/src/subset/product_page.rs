@@ -1,7 +1,6 @@
 //! The page of a product.
 
 use anyhow::{Context, Result};
-use mongo_patterns_subset::Consistency;
 use mongodb::bson::{Document, doc, serialize_to_vec};
 
 use super::by_hand;
@@ -114,11 +113,7 @@ async fn fill(collections: &Collections, form: Form, products: i32, reviews: i64
         Form::AllEmbedded => {
             collections.filled(products, reviews).await?;
             let all = u32::try_from(reviews)?;
-            let all = collections
-                .builder()
-                .subset_size(all)
-                .consistency(Consistency::Eventual)
-                .build()?;
+            let all = collections.builder().subset_size(all).build()?;
             all.ensure_indexes().replace_settings().await?;
             all.rebuild_all().await?;
         }
@@ -128,7 +123,7 @@ async fn fill(collections: &Collections, form: Form, products: i32, reviews: i64
 }
 
 fn reading(form: Form, collections: &Collections, products: i32) -> Result<Operation> {
-    let (collections, repository) = (collections.clone(), collections.repository(Consistency::Eventual)?);
+    let (collections, repository) = (collections.clone(), collections.repository()?);
     Ok(operation(move |n| {
         let (collections, repository) = (collections.clone(), repository.clone());
         async move {

@@ -1,7 +1,6 @@
 //! Rebuilding all subsets.
 
 use anyhow::{Result, ensure};
-use mongo_patterns_subset::Consistency;
 use mongodb::bson::doc;
 
 use super::by_hand;
@@ -14,7 +13,7 @@ const TEXT: &str = "\
 Products of a hundred reviews each have lost their subsets, which the server rebuilds. `rebuild_all` starts from the \
 products, and compares subsets and versions. It checks again only if another client writes a product at the same time. \
 By hand, the same \
-`$lookup` runs with a plain `$merge`, or the reviews are grouped with `$topN`, which needs MongoDB 5.2. Rows are \
+`$lookup` runs with a plain `$merge`, or the reviews are grouped with `$topN`. Rows are \
 compared with the first form by hand.";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,34 +37,24 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let (products, reviews) = bench.pick((2000, 100), (20, 15));
     let collections = Collections::timed(bench, "rebuild");
     collections.filled(products, reviews).await?;
-    let mut forms = vec![Form::Ours, Form::Lookup];
-    if has_top_n(bench.db.server().version()) {
-        forms.push(Form::TopN);
-    }
-    let variants = forms.into_iter().map(|form| {
+    let variants = [Form::Ours, Form::Lookup, Form::TopN].map(|form| {
         let collections = collections.clone();
         let variant = Variant::new(form.name(), products as u64, move || prepare(form, collections.clone()));
         let variant = variant.against(Form::Lookup.name());
         if form == Form::Ours { variant.ours() } else { variant }
     });
     let title = format!("{products} products of {reviews} reviews");
-    let entries = compare(bench, &title, variants.collect()).await?;
+    let entries = compare(bench, &title, variants.into()).await?;
     let mut section = Section::new("rebuild", "Rebuild", TEXT);
     section.add(&Comparison::new(title, "product", entries).with_server_ratios());
     Ok(section)
-}
-
-/// Returns whether the server has `$topN`: it was added in 5.2, and the next stable release is 6.0.
-fn has_top_n(version: &str) -> bool {
-    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    (parts.next(), parts.next()) >= (Some(5), Some(2))
 }
 
 async fn prepare(form: Form, collections: Collections) -> Result<Work> {
     let lost = doc! { "$set": { "reviews": [] } };
     collections.products.update_many(doc! {}, lost).await?;
     collections.settle().await?;
-    let repository = collections.repository(Consistency::Eventual)?;
+    let repository = collections.repository()?;
     Ok(Box::pin(async move {
         match form {
             Form::Ours => drop(repository.rebuild_all().await?),

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use anyhow::{Result, ensure};
 use futures::TryStreamExt;
-use mongo_patterns_subset::Consistency;
 
 use super::collections::{Collections, Products, review};
 use crate::Bench;
@@ -22,7 +21,7 @@ reviews. `verify` reads what is embedded, and the first reviews by the index.";
 
 #[derive(Clone, Copy, Debug)]
 enum Call {
-    Insert(Consistency),
+    Insert,
     Get,
     Child,
     Children,
@@ -31,9 +30,8 @@ enum Call {
 }
 
 impl Call {
-    const ALL: [Self; 7] = [
-        Self::Insert(Consistency::Eventual),
-        Self::Insert(Consistency::Transactional),
+    const ALL: [Self; 6] = [
+        Self::Insert,
         Self::Get,
         Self::Child,
         Self::Children,
@@ -43,8 +41,7 @@ impl Call {
 
     fn name(self, reviews: i64) -> String {
         let call = match self {
-            Self::Insert(Consistency::Transactional) => "insert, transactional",
-            Self::Insert(_) => "insert, eventual",
+            Self::Insert => "insert",
             Self::Get => "get",
             Self::Child => "child",
             Self::Children => "children, first 10",
@@ -59,7 +56,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let sizes = bench.pick([1000, 100_000], [20, 2000]);
     let calls = bench.pick(300, 2);
     let mut variants = Vec::new();
-    // Of both forms of inserts, so that each new review is the newest.
+    // So that each new review is the newest.
     let mut next = Vec::new();
     for reviews in sizes {
         Collections::timed(bench, &format!("scale_{reviews}"))
@@ -85,17 +82,13 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
 }
 
 fn prepare(call: Call, collections: &Collections, reviews: i64, next: &Arc<AtomicI64>) -> Result<Operation> {
-    let consistency = match call {
-        Call::Insert(consistency) => consistency,
-        _ => Consistency::Eventual,
-    };
-    let products: Products = collections.repository(consistency)?;
+    let products: Products = collections.repository()?;
     let next = Arc::clone(next);
     Ok(operation(move |number| {
         let (products, next) = (products.clone(), Arc::clone(&next));
         async move {
             match call {
-                Call::Insert(_) => {
+                Call::Insert => {
                     let id = next.fetch_add(1, Ordering::Relaxed);
                     let inserted = products.insert(&review(PRODUCT, id, id)).await?;
                     ensure!(inserted.in_subset, "the newest review is not in the subset");

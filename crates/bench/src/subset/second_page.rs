@@ -1,7 +1,7 @@
 //! More reviews than the subset has.
 
 use anyhow::{Context, Result, ensure};
-use mongo_patterns_subset::{ChildToken, Consistency};
+use mongo_patterns_subset::ChildToken;
 use mongodb::bson::doc;
 
 use super::by_hand;
@@ -92,7 +92,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
 
 /// Returns a read of a page of product 1. Pages are numbered from 1.
 async fn reading(form: Form, collections: &Collections, page: u64) -> Result<Operation> {
-    let (collections, repository) = (collections.clone(), collections.repository(Consistency::Eventual)?);
+    let (collections, repository) = (collections.clone(), collections.repository()?);
     let before = (page - 1) * u64::from(SIZE);
     let token: Option<ChildToken> = match form {
         Form::Children => repository.children(1).limit(u32::try_from(before)?).await?.next,

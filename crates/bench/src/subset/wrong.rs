@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use futures::TryStreamExt;
 use mongo_patterns_core::ErrorKind;
-use mongo_patterns_subset::{Consistency, Problem};
+use mongo_patterns_subset::Problem;
 use mongodb::bson::doc;
 use serde_json::json;
 
@@ -20,7 +20,7 @@ Writers change the reviews of 40 products: half of the operations insert one, th
 change its text and date, mostly of a review in the subset. In the end, each product should have its ten newest \
 reviews as they are stored. The naive forms: `$pull` the review and `$push` the next ones; read the ten newest and \
 `$set` them; `$push` a new one, and after other changes write the ten newest by an aggregation with `$merge`. Ours \
-runs in both consistencies, in one process and in eight independent ones. A column has the smallest and the largest \
+runs in one process and in eight independent ones. A column has the smallest and the largest \
 value of all runs. Commands do not include the finds by which the writers choose a review.";
 
 const WRITERS: [u64; 2] = [16, 64];
@@ -30,17 +30,16 @@ const RUNS: usize = 3;
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Naive(Naive),
-    Ours(Consistency, usize),
+    Ours(usize),
 }
 
 impl Form {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 5] = [
         Self::Naive(Naive::PullAndPush),
         Self::Naive(Naive::ReadAndSet),
         Self::Naive(Naive::PushAndMerge),
-        Self::Ours(Consistency::Eventual, 1),
-        Self::Ours(Consistency::Eventual, 8),
-        Self::Ours(Consistency::Transactional, 1),
+        Self::Ours(1),
+        Self::Ours(8),
     ];
 
     fn name(self) -> &'static str {
@@ -48,9 +47,8 @@ impl Form {
             Self::Naive(Naive::PullAndPush) => "$pull, $push the next",
             Self::Naive(Naive::ReadAndSet) => "read the newest, $set them",
             Self::Naive(Naive::PushAndMerge) => "$push new ones, $merge the rest",
-            Self::Ours(Consistency::Transactional, _) => "ours, transactional",
-            Self::Ours(_, 1) => "ours, eventual",
-            Self::Ours(..) => "ours, eventual, eight processes",
+            Self::Ours(1) => "ours",
+            Self::Ours(_) => "ours, eight processes",
         }
     }
 }
@@ -103,14 +101,10 @@ async fn run_once(
     );
     plain.filled(products, 5).await?;
     let processes = match form {
-        Form::Ours(_, processes) => processes,
+        Form::Ours(processes) => processes,
         Form::Naive(_) => 1,
     };
-    let consistency = match form {
-        Form::Ours(consistency, _) => consistency,
-        Form::Naive(_) => Consistency::Eventual,
-    };
-    let repositories: Result<Vec<Products>> = (0..processes).map(|_| collections.repository(consistency)).collect();
+    let repositories: Result<Vec<Products>> = (0..processes).map(|_| collections.repository()).collect();
     let repositories = repositories?;
     let chooser = plain.clone();
     let write = operation(move |n| {
@@ -125,7 +119,7 @@ async fn run_once(
                 let new = review(product, 100 + n as i64, minute);
                 return match form {
                     Form::Naive(naive) => naive.insert(&collections, &new).await,
-                    Form::Ours(..) => Ok(ours.insert(&new).await.map(|_| ())?),
+                    Form::Ours(_) => Ok(ours.insert(&new).await.map(|_| ())?),
                 };
             }
             let shown = shown(
@@ -142,14 +136,14 @@ async fn run_once(
             if what < 8 {
                 return match form {
                     Form::Naive(naive) => naive.delete(&collections, product, id).await,
-                    Form::Ours(..) => Ok(ours.delete(product, id).await.map(|_| ())?),
+                    Form::Ours(_) => Ok(ours.delete(product, id).await.map(|_| ())?),
                 };
             }
             let new = review(product, id, minute);
             let set = doc! { "published_date": new.published_date, "review_text": format!("edit {n}") };
             match form {
                 Form::Naive(naive) => naive.update(&collections, product, id, set).await,
-                Form::Ours(..) => match ours.update(product, id, doc! { "$set": set }).await {
+                Form::Ours(_) => match ours.update(product, id, doc! { "$set": set }).await {
                     Err(error) if error.kind() != ErrorKind::ChildNotFound => Err(error.into()),
                     _ => Ok(()),
                 },
@@ -166,7 +160,7 @@ async fn run_once(
 
 /// Returns the number of products whose subset is not that of their newest reviews.
 async fn wrong(collections: &Collections) -> Result<usize> {
-    let repository = collections.repository(Consistency::Eventual)?;
+    let repository = collections.repository()?;
     let findings = repository.verify().stream();
     let findings: Vec<_> = findings.try_collect().await.context("verify")?;
     Ok(findings

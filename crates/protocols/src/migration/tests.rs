@@ -1,9 +1,8 @@
 use super::*;
 use crate::check::{explore, is_long};
-use crate::subset::write::Mode;
 
 fn write(change: Change) -> Client {
-    Client::Write(Write::new(subset::Form::Ours, Mode::Eventual, change))
+    Client::Write(Write::new(subset::Form::Ours, change))
 }
 
 fn migrate(run: u8) -> Client {
@@ -22,10 +21,9 @@ fn no_child_is_lost_and_no_deleted_child_is_restored() {
         children: vec![(0, 9)],
         ..embedded.clone()
     };
-    let in_transaction = Client::Write(Write::new(subset::Form::Ours, Mode::Transactional, Delete(1)));
     let mut starts = vec![
         (embedded.clone(), vec![migrate(1), migrate(2), write(Delete(0))]),
-        (embedded.clone(), vec![migrate(1), in_transaction, write(Delete(0))]),
+        (embedded.clone(), vec![migrate(1), write(Delete(1)), write(Delete(0))]),
         (half.clone(), vec![migrate(1), write(Update((1, 2)))]),
     ];
     if is_long() {

@@ -1,95 +1,54 @@
-//! `delete_parent`, without a transaction: the parent, then its children.
+//! `delete_parent`: the parent and its children, in one transaction.
 //!
-//! Mirrors `crates/subset/src/write/delete_parent.rs`. The server deletes many documents one after the other, in the
-//! order of an index. A concurrent insert behind the index position that it has passed stays. So the call repeats
-//! `deleteMany` until it matches nothing.
+//! Mirrors `crates/subset/src/write/delete_parent.rs`. An insert of another client writes the parent too, so one of the two
+//! has a write conflict.
 
-use super::{Documents, PARENT, name};
-use crate::world::Ran;
+use super::{Child, Documents, PARENT, name};
 
 /// A call and its progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeleteParent {
-    /// Whether it deletes the children only once: the naive form.
-    is_naive: bool,
-    /// Whether this pass has deleted a child.
-    has_deleted: bool,
     at: At,
 }
 
 /// The next command.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 enum At {
-    /// Deletes the parent.
+    /// Begins, and deletes the parent.
     #[default]
-    Parent,
-    /// Finds the next child from an id on. The flag is set when the pass has begun.
-    Find(u8, bool),
-    /// Deletes the child that was found.
-    Child(u8),
+    Begin,
+    /// Deletes the children of the snapshot.
+    Children(Vec<Child>),
+    Commit(Vec<Child>),
     Ended,
 }
 
 impl DeleteParent {
-    /// Returns the form that deletes the children only once.
-    pub fn naive() -> Self {
-        Self {
-            is_naive: true,
-            ..Self::default()
-        }
-    }
-
-    /// Returns the call that is made after an unknown outcome.
-    pub(super) fn retry(&self) -> Self {
-        Self {
-            is_naive: self.is_naive,
-            ..Self::default()
-        }
-    }
-
     pub(super) fn has_ended(&self) -> bool {
         self.at == At::Ended
     }
 
-    pub(super) fn is_mid_command(&self) -> bool {
-        matches!(self.at, At::Find(_, true) | At::Child(_))
-    }
-
-    pub(super) fn run(&mut self, documents: &mut Documents) -> Ran {
-        match self.at {
-            At::Parent => {
-                if documents.transactions.is_locked(PARENT) {
-                    return Ran::Waits;
-                }
-                if documents.parent.take().is_some() {
-                    documents.transactions.wrote(PARENT);
-                }
-                self.at = At::Find(0, false);
+    pub(super) fn run(&mut self, documents: &mut Documents, me: usize) {
+        let (next, is_written) = match &self.at {
+            At::Begin => {
+                documents.transactions.begin(me);
+                let is_written = documents.parent.is_none() || documents.transactions.write(me, PARENT);
+                (At::Children(documents.children.clone()), is_written)
             }
-            At::Find(from, _) => {
-                let next = documents.children.iter().find(|(id, _)| *id >= from);
-                self.at = match next {
-                    Some((id, _)) => At::Child(*id),
-                    None if self.has_deleted && !self.is_naive => {
-                        self.has_deleted = false;
-                        At::Find(0, false)
-                    }
-                    None => At::Ended,
-                };
+            At::Children(children) => {
+                let names = children.iter().fold(0, |names, (id, _)| names | name(*id));
+                let is_written = names == 0 || documents.transactions.write(me, names);
+                (At::Commit(children.clone()), is_written)
             }
-            At::Child(id) => {
-                if documents.transactions.is_locked(name(id)) {
-                    return Ran::Waits;
-                }
-                if documents.has(id) {
-                    documents.children.retain(|(child, _)| *child != id);
-                    documents.transactions.wrote(name(id));
-                    self.has_deleted = true;
-                }
-                self.at = At::Find(id, true);
+            At::Commit(children) => {
+                documents.parent = None;
+                documents.children.retain(|child| !children.contains(child));
+                documents.transactions.commit(me);
+                (At::Ended, true)
             }
-            At::Ended => {}
-        }
-        Ran::Done
+            At::Ended => (At::Ended, true),
+        };
+        // A write conflict has aborted the transaction.
+        self.at = if is_written { next } else { At::Begin };
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Left out: unmanaged parents, which [`crate::migration`] has, and the confirmation of a finding by a second read.
 
-use super::write::{Change, Mode, Write};
+use super::write::Write;
 use super::{Child, Documents, Form, PARENT, Parent, name, top};
 use crate::world::Ran;
 
@@ -149,7 +149,7 @@ impl RebuildAll {
         let is_correct = self.read.subset == self.top && self.read.total == self.total;
         match (is_correct, self.pass) {
             (true, _) => self.continue_after(true),
-            (false, Pass::Scan) => self.at = At::Refresh(Write::new(Form::Ours, Mode::Eventual, Change::Nothing)),
+            (false, Pass::Scan) => self.at = At::Refresh(Write::refresh()),
             (false, _) => self.at = At::Merge,
         }
     }

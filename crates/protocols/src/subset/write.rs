@@ -1,12 +1,12 @@
-//! `insert`, `update`, `delete` and `rebuild`.
+//! `insert`, `update` and `delete` in a transaction, and the refresh of `rebuild`, `repair` and `follow`.
 //!
-//! Mirrors `crates/subset/src/write` and `read/unmanaged.rs`: the change of a child, the refresh of its parent, and the
-//! first write to an unmanaged parent.
+//! Mirrors `crates/subset/src/write` and `read/unmanaged.rs`: the transaction that writes a child and its parent, in both
+//! orders, and the refresh of a parent without a transaction.
 
 mod state;
 
 use state::{At, Refresh};
-pub use state::{Change, Ended, Mode};
+pub use state::{Change, Ended};
 
 use super::{Child, Documents, Form, PARENT, Parent, lowest, name, top};
 use crate::world::Ran;
@@ -16,40 +16,38 @@ use crate::world::Ran;
 pub struct Write {
     /// The change of a child.
     pub change: Change,
-    /// The consistency.
-    pub mode: Mode,
-    /// The cached version of the parent, if this process has one.
-    cached: Option<u8>,
+    /// Whether it refreshes the parent without a transaction.
+    pub is_refresh: bool,
     refresh: Refresh,
     has_conflicted: bool,
     at: At,
 }
 
 impl Write {
-    /// Returns the call.
-    pub fn new(form: Form, mode: Mode, change: Change) -> Self {
+    /// Returns the call, in a transaction that writes the parent first.
+    pub fn new(form: Form, change: Change) -> Self {
         Self {
             change,
-            mode,
-            cached: None,
+            is_refresh: false,
             refresh: Refresh::default(),
             has_conflicted: false,
-            at: match (form, mode) {
-                (Form::Ours, Mode::Eventual) => At::Find,
-                (Form::Ours, Mode::Transactional) => At::Begin,
+            at: match form {
+                Form::Ours => At::Begin,
                 _ => At::Apply,
             },
         }
     }
 
-    /// Returns the call of a process that has cached the version of the parent.
-    #[must_use]
-    pub fn with_cached_version(mut self, version: u8) -> Self {
-        self.cached = Some(version);
-        self
+    /// Returns the refresh of a parent, without a transaction.
+    pub fn refresh() -> Self {
+        Self {
+            is_refresh: true,
+            at: At::Read,
+            ..Self::new(Form::Ours, Change::Nothing)
+        }
     }
 
-    /// Returns the call of a process that has written the parent before: a transaction writes the child first.
+    /// Returns the call of a process that has written the parent before: its transaction writes the child first.
     #[must_use]
     pub fn with_known_parent(mut self) -> Self {
         self.at = At::BeginWithChild;
@@ -64,15 +62,7 @@ impl Write {
         }
     }
 
-    /// Returns whether the child is written, and the parent is not.
-    pub fn is_between(&self) -> bool {
-        matches!(
-            self.at,
-            At::Read | At::Top | At::Second | At::ReadAgain | At::Total | At::Swap
-        ) && !self.refresh.is_first_write
-    }
-
-    /// Returns whether its refresh ended because two others were written.
+    /// Returns whether its refresh ended because two other writes came first.
     pub fn has_lost_to_two(&self) -> bool {
         self.refresh.has_lost_to_two
     }
@@ -83,34 +73,21 @@ impl Write {
     }
 
     pub(crate) fn writes(&self) -> bool {
-        matches!(
-            self.at,
-            At::Apply | At::Swap | At::Orphaned | At::PushOrPull | At::SetOrPush
-        )
+        matches!(self.at, At::Apply | At::Swap | At::PushOrPull | At::SetOrPush)
     }
 
-    /// Returns the call that is made after an unknown outcome, by a process without a cached version.
+    /// Returns the call that is made after an unknown outcome, by another process.
     pub(crate) fn retry(&self, form: Form) -> Self {
-        Self::new(form, self.mode, self.change)
+        match self.is_refresh {
+            true => Self::refresh(),
+            false => Self::new(form, self.change),
+        }
     }
 
     pub(crate) fn run(&mut self, form: Form, total: bool, documents: &mut Documents, me: usize) -> Ran {
         match &self.at {
-            At::Find => self.find(documents),
             At::Apply => return self.apply(form, documents),
-            At::Read => match documents.parent.clone() {
-                None => self.no_parent(),
-                Some(read) => {
-                    let version = read.version.unwrap_or(0);
-                    let first = *self.refresh.first.get_or_insert(version);
-                    if version - first >= 2 {
-                        self.refresh.has_lost_to_two = true;
-                        self.refreshed();
-                    } else {
-                        self.read(read);
-                    }
-                }
-            },
+            At::Read => self.read(total, documents),
             At::Check => {
                 let is_migrated = self.refresh.read.ids().iter().all(|id| documents.has(*id));
                 self.at = match is_migrated {
@@ -118,38 +95,22 @@ impl Write {
                     false => At::Ended(Ended::NotMigrated),
                 };
             }
-            // With a cached version, `Top` and `ReadAgain` can be one command, which does not run atomically.
             At::Top => {
                 self.refresh.top = top(&documents.children);
-                match documents.second {
-                    true => self.at = At::Second,
-                    false => self.compare(total),
-                }
+                self.at = match documents.second {
+                    true => At::Second,
+                    false => At::Total,
+                };
             }
             At::Second => {
                 self.refresh.lowest = lowest(&documents.children);
-                self.compare(total);
+                self.at = At::Total;
             }
-            At::ReadAgain => match &documents.parent {
-                None => self.no_parent(),
-                Some(parent) if self.refresh.is_as_stored(parent) => self.refreshed(),
-                Some(_) => self.at = At::Swap,
-            },
             At::Total => {
-                self.refresh.total = Some(documents.count());
+                self.refresh.total = total.then(|| documents.count());
                 self.at = At::Swap;
             }
             At::Swap => return self.swap(documents),
-            At::Orphaned => {
-                if let Change::Insert((id, _)) = self.change {
-                    if documents.transactions.is_locked(name(id)) {
-                        return Ran::Waits;
-                    }
-                    documents.children.retain(|(child, _)| *child != id);
-                    documents.transactions.wrote(name(id));
-                }
-                self.at = At::Ended(Ended::NotFound);
-            }
             At::Begin => self.begin(documents, me),
             At::ApplyIn(snapshot) => {
                 let snapshot = snapshot.clone();
@@ -187,62 +148,34 @@ impl Write {
         Ran::Done
     }
 
-    /// Continues after all subsets were read.
-    fn compare(&mut self, total: bool) {
-        let is_new_and_out = matches!(self.change, Change::Insert((id, _)) if !self.refresh.embeds(id))
-            && !total
-            && self.refresh.ends.is_none()
-            && !self.refresh.is_first_write;
-        if is_new_and_out && self.cached.is_some() {
-            self.at = At::ReadAgain;
-        } else if is_new_and_out && self.refresh.is_as_stored(&self.refresh.read) {
-            self.refreshed();
-        } else {
-            self.at = if total { At::Total } else { At::Swap };
-        }
-    }
-
-    fn find(&mut self, documents: &Documents) {
-        if let Some(version) = self.cached.filter(|_| matches!(self.change, Change::Insert(_))) {
-            self.refresh.read.version = Some(version);
-            self.at = At::Apply;
+    /// The refresh: reads the parent. Two transactions add to a total and do not count, so it is not done when they have
+    /// come first.
+    fn read(&mut self, total: bool, documents: &Documents) {
+        let Some(read) = documents.parent.clone() else {
+            self.at = At::Ended(Ended::NotFound);
             return;
-        }
-        self.cached = None;
-        match documents.parent.clone() {
-            None => self.at = At::Ended(Ended::NotFound),
-            Some(parent) if parent.is_unmanaged() => {
-                self.refresh.is_first_write = true;
-                self.read(parent);
-            }
-            Some(parent) => {
-                self.refresh = Refresh {
-                    read: parent,
-                    ..Refresh::default()
-                };
-                self.at = At::Apply;
-            }
-        }
+        };
+        let version = read.version.unwrap_or(0);
+        let first = *self.refresh.first.get_or_insert(version);
+        self.at = if version - first >= 2 && !total {
+            self.refresh.has_lost_to_two = true;
+            At::Ended(Ended::Done)
+        } else if read.is_unmanaged() {
+            At::Check
+        } else {
+            At::Top
+        };
+        self.refresh.read = read;
     }
 
-    /// Writes the child, without a transaction.
+    /// The naive forms: writes the child.
     fn apply(&mut self, form: Form, documents: &mut Documents) -> Ran {
-        let next = match form {
-            Form::Ours => None,
-            Form::ReadAndSet => Some(At::ReadNext),
-            Form::PushAndPull => Some(At::PushOrPull),
-        };
-        let (Change::Insert((id, _)) | Change::Update((id, _)) | Change::Delete(id)) = self.change else {
-            self.after_child(documents, next);
-            return Ran::Done;
-        };
-        if documents.transactions.is_locked(name(id)) {
-            return Ran::Waits;
-        }
-        let has = documents.has(id);
         match self.change {
-            Change::Insert(_) if has => self.refresh.ends = Some(Ended::Exists),
-            Change::Update(_) if !has => {
+            Change::Insert((id, _)) if documents.has(id) => {
+                self.at = At::Ended(Ended::Exists);
+                return Ran::Done;
+            }
+            Change::Update((id, _)) if !documents.has(id) => {
                 self.at = At::Ended(Ended::NotFound);
                 return Ran::Done;
             }
@@ -250,29 +183,11 @@ impl Write {
             Change::Delete(id) => documents.children.retain(|(child, _)| *child != id),
             Change::Nothing => {}
         }
-        documents.transactions.wrote(name(id));
-        self.after_child(documents, next);
+        self.at = match form {
+            Form::PushAndPull => At::PushOrPull,
+            _ => At::ReadNext,
+        };
         Ran::Done
-    }
-
-    /// Continues with the parent as it was read before the child was written. That read does not count.
-    fn after_child(&mut self, documents: &Documents, naive: Option<At>) {
-        match naive {
-            Some(next) if documents.parent.is_some() => self.at = next,
-            Some(_) => self.at = At::Ended(Ended::NotFound),
-            None => self.continue_refresh(),
-        }
-    }
-
-    fn read(&mut self, parent: Parent) {
-        self.cached = None;
-        self.refresh.read = parent;
-        self.continue_refresh();
-    }
-
-    fn continue_refresh(&mut self) {
-        let must_check = self.cached.is_none() && self.refresh.read.is_unmanaged();
-        self.at = if must_check { At::Check } else { At::Top };
     }
 
     fn swap(&mut self, documents: &mut Documents) -> Ran {
@@ -284,7 +199,6 @@ impl Write {
             ..
         } = &self.refresh;
         let Some(parent) = documents.parent.as_mut().filter(|parent| parent.is_as(read)) else {
-            self.cached = None;
             self.at = At::Read;
             return Ran::Done;
         };
@@ -298,24 +212,8 @@ impl Write {
             total: *total,
         };
         documents.transactions.wrote(PARENT);
-        self.refreshed();
+        self.at = At::Ended(Ended::Done);
         Ran::Done
-    }
-
-    /// Ends the refresh: the parent is written, by this refresh or a later one, or need not be.
-    fn refreshed(&mut self) {
-        self.at = match self.refresh.is_first_write {
-            true => At::Find,
-            false => At::Ended(self.refresh.ends.unwrap_or(Ended::Done)),
-        };
-    }
-
-    fn no_parent(&mut self) {
-        let is_stored = matches!(self.change, Change::Insert(_)) && self.refresh.ends.is_none();
-        self.at = match is_stored && !self.refresh.is_first_write {
-            true => At::Orphaned,
-            false => At::Ended(Ended::NotFound),
-        };
     }
 
     fn begin(&mut self, documents: &mut Documents, me: usize) {

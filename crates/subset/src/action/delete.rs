@@ -1,7 +1,7 @@
 use super::prelude::*;
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Deletes a child, and writes its parent: if the child was in the subset, the next one enters it.
+    /// Deletes a child and writes its parent, in one transaction. If the child was in the subset, the next one enters it.
     ///
     /// ```no_run
     /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
@@ -13,26 +13,19 @@ impl<P, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
-    /// - [`Eventual`](crate::Consistency::Eventual): the child first. If the child is deleted and the write of its
-    ///   parent fails, [`stored_count`](Error::stored_count) of the error is 1.
-    ///
     /// It is idempotent: it writes the parent even if the child does not exist.
     ///
     /// # Cost
     /// As [`update`](Self::update).
     ///
     /// # Cancel safety
-    /// - `Transactional`: it has no effect, unless its commit had begun, which completes.
-    /// - `Eventual`: the child may be deleted and its parent still embed it, until the next write to the parent, or
-    ///   until [`rebuild`](Self::rebuild) or [`repair`](Self::repair).
-    ///
-    /// Call it again. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// It has no effect, unless its commit had begun, which completes. Call it again. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// With no effect: [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that are
-    /// [not migrated](Self::migrate_from_embedded), [`InvalidArgument`] for an invalid id, and [`IndexMissing`]. If the
-    /// outcome is unknown, call it again.
+    /// [not migrated](Self::migrate_from_embedded), [`InvalidArgument`] for an invalid id, [`IndexMissing`], and
+    /// [`Unsupported`] on a standalone. If the outcome is unknown, call it again.
     pub fn delete(&self, parent: impl IntoId, child_id: impl IntoId) -> Delete<'_> {
         Delete::create(self.shared(), DocumentId::new(parent), DocumentId::new(child_id))
     }

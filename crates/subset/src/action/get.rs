@@ -17,8 +17,7 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// If all writes are [`Transactional`](crate::Consistency::Transactional), the subset is always correct. An
-    /// [`Eventual`](crate::Consistency::Eventual) write that is running, or was interrupted, may not be visible.
+    /// The subset is correct after each write of a repository: one transaction writes the child and the parent.
     ///
     /// # Cost
     /// One round trip, which examines one document, for any number of children.

@@ -4,7 +4,8 @@ use super::prelude::*;
 use crate::form::child::Child;
 
 impl<P, C: Serialize> SubsetRepository<P, C> {
-    /// Inserts children of one parent or of several, and writes each parent once.
+    /// Inserts children of one parent or of several, and writes each parent once: all or none, in one transaction. The
+    /// server ends it after 60 seconds: insert thousands of children in several calls.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
@@ -19,26 +20,17 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// - [`Transactional`](crate::Consistency::Transactional): all or none, in one transaction. The server ends it
-    ///   after 60 seconds: insert thousands of children in several calls.
-    /// - [`Eventual`](crate::Consistency::Eventual): the children first, in their order. If one is refused, those
-    ///   before it are stored, their parents are written, and the error has their [number](Error::stored_count).
-    ///
     /// # Cost
-    /// One round trip for the children, or more beyond 48 MB, and three for each parent. In a transaction one
-    /// more, but none for one parent that [`insert`](Self::insert) would write in four.
+    /// Two round trips, or more beyond 48 MB of children, and three for each parent. Four for one parent that
+    /// [`insert`](Self::insert) would write in four.
     ///
     /// # Cancel safety
-    /// - `Transactional`: it has no effect, unless its commit had begun, which completes.
-    /// - `Eventual`: a prefix of the children may be stored, and some or all of their parents not be written, as by
-    ///   [`insert`](Self::insert).
-    ///
-    /// Call it again: `AlreadyExists` means that some are stored, and that their parents are now correct. Then insert
-    /// those that [`child`](Self::child) does not find. A [transaction of the
+    /// It has no effect, unless its commit had begun, which completes. Call it again: `AlreadyExists` means that some or all
+    /// are stored. Then insert those that [`child`](Self::child) does not find. A [transaction of the
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// Those of [`insert`](Self::insert). A missing parent and an invalid child are refused before anything is stored.
+    /// Those of [`insert`](Self::insert).
     pub fn insert_many(&self, children: &[C]) -> InsertMany<'_> {
         let shared = self.shared();
         let children = children.iter().map(|child| Child::of(&shared.settings, child));

@@ -26,9 +26,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// - **Another order**: creates the index of the new order, and drops the index of the old one if it has exactly
     ///   the expected definition. From then on, writes and pages by the old order fail with [`IndexMissing`]: replace
-    ///   these clients. A transactional write has then stored nothing. An eventual one may have
-    ///   [stored](Error::stored_count) its child, whose parent the migration writes. It writes every parent, so that no
-    ///   slower write can store an old subset.
+    ///   these clients. Such a write stores nothing. The migration writes every parent, so that no slower refresh can
+    ///   store an old subset.
     /// - **Another size, other fields or other further subsets** with the same order: nothing can refuse writers with the
     ///   old settings. Each write stores the subsets by its own settings, so replace these writers first. If one was still
     ///   running, call this once more. The same holds for an old order by the child's id alone, ascending, whose index is

@@ -1,8 +1,7 @@
 use super::prelude::*;
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Rebuilds the subset of a parent from its children: after another program wrote them, or after an interrupted
-    /// write.
+    /// Rebuilds the subset of a parent from its children, after another program wrote them.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
@@ -19,7 +18,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// since its children were read.
     ///
     /// # Cost
-    /// Three round trips, and up to seven more while other clients write to the parent.
+    /// Three round trips, and up to four more while other clients write to the parent. With a
+    /// [total](crate::SubsetRepositoryBuilder::total_field) or [computed
+    /// fields](crate::SubsetRepositoryBuilder#computed-fields) one more each time, for up to sixteen attempts.
     ///
     /// # Cancel safety
     /// The subset is either rebuilt or unchanged. With [`discard_embedded`](Rebuild::discard_embedded), the children
@@ -28,8 +29,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Errors
     /// [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that are stored nowhere
-    /// else (see [`discard_embedded`](Rebuild::discard_embedded)), [`InvalidArgument`] for an invalid id, and
-    /// [`IndexMissing`]. If the outcome is unknown, call it again.
+    /// else (see [`discard_embedded`](Rebuild::discard_embedded)), [`InvalidArgument`] for an invalid id,
+    /// [`IndexMissing`], and [`Contention`] when other clients were faster at each attempt. If the outcome is unknown, call it again.
     pub fn rebuild(&self, parent: impl IntoId) -> Rebuild<'_> {
         Rebuild {
             shared: self.shared(),
@@ -61,8 +62,7 @@ impl Rebuild<'_> {
 
     async fn execute(self) -> Result<Rebuilt> {
         let parent = self.parent?.into_bson();
-        let rebuilt = write::rebuild(self.shared, parent, self.discard_embedded, self.session).await?;
-        let embedded = rebuilt.embedded;
+        let embedded = write::rebuild(self.shared, parent, self.discard_embedded, self.session).await?;
         Ok(Rebuilt { embedded })
     }
 }

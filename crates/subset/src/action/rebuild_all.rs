@@ -22,7 +22,9 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// Safe for concurrent writers: each parent is written individually, and only if no other client has written it
     /// since its children were read. If another client has, the aggregation fails and the call checks again: a second
-    /// aggregation rebuilds the rest, and a scan finds the parents that are still stale, which are rebuilt one by one.
+    /// aggregation rebuilds the rest, and a scan finds the parents that are still stale, which are rebuilt one by one. The
+    /// scan can miss a wrong total or computed field if a child of the parent is written at that moment: call it again
+    /// later, or [`rebuild`](Self::rebuild).
     ///
     /// # Cost
     /// One aggregation, which reads all parents, and as many children of each as are embedded. It writes the stale
@@ -37,7 +39,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// [`SettingsMismatch`], with nothing changed, when the settings contradict the
     /// [catalog](mongo_patterns_core::catalog). [`IndexMissing`], and those of the driver, with some parents rebuilt. [`NotMigrated`] at the end, with all other
     /// parents rebuilt, when a parent embeds children that are stored nowhere else (see
-    /// [`discard_embedded`](RebuildAll::discard_embedded)). A sharded cluster requires MongoDB 5.1, for `$lookup`.
+    /// [`discard_embedded`](RebuildAll::discard_embedded)).
     pub fn rebuild_all(&self) -> RebuildAll<'_> {
         RebuildAll {
             shared: self.shared(),

@@ -5,8 +5,8 @@ use super::prelude::*;
 use crate::form::update::checked_update;
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Updates a child by [operators](#operators) or a pipeline, and writes its parent. If a field of the order changes, the
-    /// child may enter or leave the subset.
+    /// Updates a child by [operators](#operators) or a pipeline, and writes its parent, in one transaction. If a field of the
+    /// order changes, the child may enter or leave the subset.
     ///
     /// ```no_run
     /// # use mongodb::bson::doc;
@@ -32,32 +32,22 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// An update with `$inc`, `$mul` or `$push`, or with a pipeline that reads what it writes, is not idempotent.
     ///
-    /// - [`Transactional`](crate::Consistency::Transactional): both in one transaction.
-    /// - [`Eventual`](crate::Consistency::Eventual): the child first. If the child is written and the write of its
-    ///   parent fails, [`stored_count`](Error::stored_count) of the error is 1. Then call [`rebuild`](Self::rebuild), or the
-    ///   update again if it is idempotent.
-    ///
     /// # Cost
-    /// Four round trips, and up to seven more while other processes write to the parent. In a transaction also four, if
-    /// this repository has written the parent in a transaction before, without a conflict, and otherwise five, as with a
+    /// Four round trips, if this repository has written the parent before, without a conflict. Otherwise five, and with a
     /// [total](crate::SubsetRepositoryBuilder::total_field) or [computed
-    /// fields](crate::SubsetRepositoryBuilder#computed-fields). Each examines one document, except the read of the first
+    /// fields](crate::SubsetRepositoryBuilder#computed-fields) also. Each examines one document, except the read of the first
     /// children, which examines as many as are embedded.
     ///
     /// # Cancel safety
-    /// - `Transactional`: it has no effect, unless its commit had begun, which completes.
-    /// - `Eventual`: the child may be changed and its parent not be written. The subset is then stale until the next
-    ///   write to the parent, or until [`rebuild`](Self::rebuild) or [`repair`](Self::repair); [`verify`](Self::verify)
-    ///   reports it.
-    ///
-    /// It always writes the parent: call it again if the update is idempotent, and otherwise read the child first, or call
-    /// `rebuild`. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// It has no effect, unless its commit had begun, which completes. Call it again if the update is idempotent, and
+    /// otherwise read the child first. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
     /// With nothing stored: [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that
     /// are [not migrated](Self::migrate_from_embedded), [`ChildNotFound`] when it has no such child,
     /// [`InvalidArgument`] for the refused updates above, for one that does not suit the stored child, such as `$inc` of a
-    /// text, or for an invalid id, and [`IndexMissing`]. If the outcome is unknown, call an idempotent update again.
+    /// text, or for an invalid id, [`IndexMissing`], and [`Unsupported`] on a standalone. If the outcome is unknown, call an
+    /// idempotent update again.
     pub fn update(
         &self,
         parent: impl IntoId,

@@ -21,9 +21,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// It writes nothing, and is safe for concurrent writers: a second read confirms each finding. But it cannot
-    /// distinguish a slow [`Eventual`](crate::Consistency::Eventual) write from an interrupted one. It reports a parent
-    /// if both reads fall between the write of a child and the write of the parent.
+    /// It writes nothing, and is safe for concurrent writers: a second read confirms each finding.
     ///
     /// It checks documents. [`verify_shard_keys`](Self::verify_shard_keys) checks the shard keys of a sharded cluster.
     ///
@@ -35,8 +33,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// [`IndexMissing`], and those of the driver, as the last item of the stream. A sharded cluster requires MongoDB
-    /// 5.1, for `$lookup`.
+    /// [`IndexMissing`], and those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_> {
         Verify {
             shared: self.shared(),

@@ -11,7 +11,6 @@ use crate::query::follow as commands;
 use crate::repair::check_settings::check_settings;
 use crate::repair::rebuild::rebuild_all;
 use crate::repository::prelude::*;
-use crate::repository::refreshes::Refreshed;
 use crate::write::refresh::refresh_parent;
 
 /// The number of parents that are refreshed concurrently. A client has ten connections by default.
@@ -106,7 +105,7 @@ impl Target for Children {
             match refresh_parent(shared, &parent).await {
                 // For example during the migration of its children. The first write to the parent reads them.
                 Err(error) if error.kind() == ErrorKind::NotMigrated => Ok(0),
-                refreshed => Ok::<_, Error>(u64::from(matches!(refreshed?, Refreshed::Done { .. }))),
+                refreshed => Ok::<_, Error>(u64::from(refreshed?.is_some())),
             }
         });
         let refreshes = refreshes.buffer_unordered(CONCURRENCY);

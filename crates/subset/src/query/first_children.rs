@@ -20,7 +20,7 @@
 
 use mongo_patterns_core::migration::both;
 
-use super::{by_id, children_of, embedded, state};
+use super::{children_of, embedded};
 use crate::prelude::*;
 use crate::settings::further::FurtherSubset;
 use crate::settings::sort;
@@ -29,20 +29,6 @@ use crate::settings::sort;
 pub(crate) const CHILD: &str = "child";
 /// The field of a row with the number of the further subset that its child belongs to.
 pub(crate) const SUBSET: &str = "subset";
-/// The field of a row with the state of a parent.
-pub(crate) const PARENT: &str = "parent";
-
-/// Returns the first children of a parent for each subset, and then the state of the parent if it exists: a row each.
-pub(crate) fn with_state(settings: &Settings, parents: &str, children: &str, parent: &Bson) -> Vec<Document> {
-    let state = [
-        doc! { "$match": by_id(parent) },
-        doc! { "$project": state(settings) },
-        doc! { "$replaceWith": { PARENT: "$$ROOT" } },
-    ];
-    let mut stages = of_all_subsets(settings, children, parent);
-    stages.push(doc! { "$unionWith": { "coll": parents, "pipeline": state.to_vec() } });
-    stages
-}
 
 /// Returns the first children of a parent for each subset: a row each.
 pub(crate) fn of_all_subsets(settings: &Settings, children: &str, parent: &Bson) -> Vec<Document> {
@@ -135,23 +121,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_command_reads_the_first_children_and_then_the_parent() {
+    fn ids_with_operators_are_values() {
         let settings = Settings::example();
         let id = Bson::Document(doc! { "$gt": 1 });
-        let state = [
-            doc! { "$match": { "_id": { "$eq": &id } } },
-            doc! { "$project": { "_id": 0, "reviews": 1, "reviews_version": 1 } },
-            doc! { "$replaceWith": { "parent": "$$ROOT" } },
-        ];
         assert_eq!(
-            with_state(&settings, "product", "review", &id),
+            of_all_subsets(&settings, "review", &id),
             [
                 doc! { "$match": { "product_id": { "$eq": &id } } },
                 doc! { "$sort": { "published_date": -1, "review_id": -1 } },
                 doc! { "$limit": i64::from(settings.size) },
                 doc! { "$project": { "product_id": 0, "_id": 0 } },
                 doc! { "$replaceWith": { "child": "$$ROOT" } },
-                doc! { "$unionWith": { "coll": "product", "pipeline": state.to_vec() } },
             ]
         );
     }
@@ -179,12 +159,5 @@ mod tests {
             doc! { "$replaceWith": "$rows" },
         ]);
         assert_eq!(of_all_subsets(&settings, "review", &id), expected);
-        let with_state = with_state(&settings, "product", "review", &id);
-        assert_eq!(with_state[..expected.len()], expected);
-        let union = with_state.last().unwrap().get_document("$unionWith").unwrap();
-        assert_eq!(
-            union.get_array("pipeline").unwrap()[1],
-            doc! { "$project": { "_id": 0, "reviews": 1, "top_rated": 1, "reviews_version": 1 } }.into()
-        );
     }
 }

@@ -61,16 +61,6 @@ pub(crate) fn first_children_of_all(settings: &Settings, in_transaction: bool) -
         .build()
 }
 
-pub(crate) fn first_children_and_state(settings: &Settings) -> AggregateOptions {
-    AggregateOptions::builder()
-        .hint(order_hint(settings))
-        // With the parent, and one more: a full batch leaves the cursor open.
-        .batch_size(batch_size(settings.most_embedded().saturating_add(2)))
-        .selection_criteria(primary())
-        .read_concern(ReadConcern::local())
-        .build()
-}
-
 pub(crate) fn count_children(settings: &Settings, in_transaction: bool) -> CountOptions {
     let (criteria, concern) = latest(in_transaction);
     CountOptions::builder()

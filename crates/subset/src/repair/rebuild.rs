@@ -6,7 +6,6 @@ use super::finding::Problem;
 use super::scan::Scan;
 use crate::query::whole::{self, RebuildScope};
 use crate::repository::prelude::*;
-use crate::repository::refreshes::Refreshed;
 use crate::results::RebuiltAll;
 use crate::write::refresh::refresh_parent;
 
@@ -91,7 +90,7 @@ pub(crate) async fn rebuild_stale(shared: &Shared, steps: &mut Steps<'_, '_>, am
     let (mut rebuilt, mut not_migrated) = (0, None);
     while let Some(finding) = scan.next().await? {
         match refresh_parent(shared, &finding.parent_id).await {
-            Ok(refreshed) => rebuilt += u64::from(matches!(refreshed, Refreshed::Done { .. })),
+            Ok(refreshed) => rebuilt += u64::from(refreshed.is_some()),
             Err(error) if error.kind() == ErrorKind::NotMigrated => drop(not_migrated.get_or_insert(error)),
             Err(error) => return Err(error),
         }

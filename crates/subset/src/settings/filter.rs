@@ -4,13 +4,13 @@
 //!
 //! ## Why does a filter have only a few operators?
 //!
-//! A write stores the child before the server reads the filter, so the server must never refuse it. `$where`, `$text` and
+//! The server reads the filter in every write, which fails if the server refuses it. `$where`, `$text` and
 //! `$near` are not allowed in a `$lookup`. The result of `$expr` can depend on the time, and a subset would change without a
 //! write. A pattern of a regular expression is known to be valid only by the server.
 //!
 //! ## Why does the catalog have a filter as pairs?
 //!
-//! Before MongoDB 5.0 no stored name starts with `$`. As a pair, a name is a value.
+//! A stored name that starts with `$` is an operator for most commands that read it again. As a pair, a name is a value.
 
 use std::fmt;
 

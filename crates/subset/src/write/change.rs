@@ -1,12 +1,10 @@
 //! Changes of children.
 
-use mongo_patterns_core::error::{code, duplicate_key, refused_document};
+use mongo_patterns_core::error::{code, duplicate_key};
 use mongodb::options::UpdateModifications;
 
 use crate::form::embedded::Embedded;
-use crate::form::rank::Rank;
 use crate::repository::prelude::*;
-use crate::repository::refreshes::NewChild;
 use crate::results::{Inserted, UpdatedChild};
 
 /// The server's code for a replacement that would change `_id`.
@@ -46,13 +44,6 @@ pub(crate) struct Written {
     pub(crate) embedded: u64,
 }
 
-/// A change that failed, at least for some children.
-pub(super) struct Failure {
-    pub(super) error: Error,
-    /// The number of stored children, if their parents may be stale. `None` if no parent is.
-    pub(super) stored: Option<usize>,
-}
-
 impl<'a> Write<'a> {
     pub(crate) fn of_child(shared: &'a Shared, parent: Bson, id: Bson, change: Change) -> Self {
         Self {
@@ -81,21 +72,6 @@ impl<'a> Write<'a> {
         }
     }
 
-    pub(super) fn is_insert(&self) -> bool {
-        matches!(self.change, Change::Insert(_))
-    }
-
-    /// Returns the child of an insert of one child.
-    pub(super) fn new_child(&self) -> Option<NewChild> {
-        match (&self.change, &self.child) {
-            (Change::Insert(documents), Some(id)) => Some(NewChild {
-                id: id.clone(),
-                rank: Rank::of(&self.shared.settings, documents.first()?),
-            }),
-            _ => None,
-        }
-    }
-
     pub(super) fn embeds(&self, embedded: &Embedded) -> bool {
         let settings = &self.shared.settings;
         let child = self.child.as_ref();
@@ -106,14 +82,6 @@ impl<'a> Write<'a> {
         let settings = &self.shared.settings;
         let asked = self.asked.iter();
         asked.map(|child| embedded.includes(settings, child)).collect()
-    }
-
-    pub(super) fn children(&self) -> usize {
-        match &self.change {
-            Change::Insert(children) => children.len(),
-            Change::Nothing => 0,
-            _ => 1,
-        }
     }
 
     /// Returns how many children the change adds to a parent; `None` if they must be counted.
@@ -143,7 +111,7 @@ impl<'a> Write<'a> {
         children.iter().map(|child| &**child).filter(is_of_parent)
     }
 
-    pub(super) async fn apply(&self, session: Option<&mut Session<'_>>) -> std::result::Result<Written, Failure> {
+    pub(super) async fn apply(&self, session: Option<&mut Session<'_>>) -> Result<Written> {
         let Shared { children, settings, .. } = self.shared;
         if let Change::Insert(documents) = &self.change {
             return match send::insert_many(session, children, documents, None).await {
@@ -173,20 +141,19 @@ impl<'a> Write<'a> {
             }
         };
         match written {
-            Ok(written) if !written.found && !matches!(self.change, Change::Delete) => Err(child_not_found().into()),
+            Ok(written) if !written.found && !matches!(self.change, Change::Delete) => Err(child_not_found()),
             Ok(written) => Ok(written),
             Err(error) => Err(self.not_written(error)),
         }
     }
 
-    fn not_inserted(&self, error: CommandError) -> Failure {
+    fn not_inserted(&self, error: CommandError) -> Error {
         let settings = &self.shared.settings;
-        let stored = refused_document(&error).unwrap_or(0);
         let Some(duplicate) = duplicate_key(&error) else {
-            return self.unconfirmed(error.into(), stored);
+            return error.into();
         };
         // Without the driver's error: its labels would retry a transaction.
-        let error = if is_child_id(settings, duplicate.index.as_deref()) {
+        if is_child_id(settings, duplicate.index.as_deref()) {
             Error::new(
                 ErrorKind::AlreadyExists,
                 "a child with this id exists already, it was not changed: replace it, or use another id",
@@ -196,32 +163,37 @@ impl<'a> Write<'a> {
                 ErrorKind::DuplicateKey,
                 "a unique index of the application refused a child, it was not stored: use other values",
             )
-        };
-        let stored = Some(stored);
-        Failure { error, stored }
+        }
     }
 
-    pub(super) fn not_written(&self, error: CommandError) -> Failure {
+    pub(super) fn not_written(&self, error: CommandError) -> Error {
         // Without the driver's error, which would replace this one in the driver's `and_run2`.
         if is_bad_hint(&error) {
-            return index_missing(&self.shared.settings.child_index).into();
+            return index_missing(&self.shared.settings.child_index);
         }
         if code(&error) == Some(IMMUTABLE_FIELD) {
             let message = "the `_id` of the child differs from the stored one, nothing was stored: omit it, or keep it";
-            return Error::new(ErrorKind::InvalidArgument, message).into();
+            return Error::new(ErrorKind::InvalidArgument, message);
         }
-        self.unconfirmed(error.into(), 0)
+        error.into()
     }
+}
 
-    /// Returns a failure that counts writes whose write concern failed as stored.
-    fn unconfirmed(&self, error: Error, stored: usize) -> Failure {
-        let stored = match error.kind() {
-            ErrorKind::WriteConcern => self.children(),
-            _ => stored,
-        };
-        let stored = Some(stored).filter(|stored| *stored > 0);
-        Failure { error, stored }
+/// Names the parent in the server's error for a document that is too large.
+pub(super) fn of_parent(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::TooLarge => error.with_text(
+            "with the new subset the parent would exceed MongoDB's limit of 16 MiB, and it was not stored: reduce the subset size or the embedded fields",
+        ),
+        _ => error,
     }
+}
+
+pub(super) fn no_parent() -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        "the parent does not exist, and none of its children was stored: insert it first",
+    )
 }
 
 pub(super) fn child_not_found() -> Error {
@@ -241,13 +213,18 @@ impl Written {
             ..Self::default()
         }
     }
+
+    /// Counts the refreshes of a write.
+    pub(super) fn counted(self) -> Self {
+        measure::refreshed("written", self.parents);
+        self
+    }
 }
 
 impl From<Written> for Inserted {
     fn from(written: Written) -> Self {
         Self {
             in_subset: written.in_subset,
-            wrote_parent: written.parents > 0,
         }
     }
 }
@@ -257,21 +234,6 @@ impl From<Written> for UpdatedChild {
         Self {
             modified: written.modified,
             in_subset: written.in_subset,
-        }
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self { error, stored: None }
-    }
-}
-
-impl Failure {
-    pub(super) fn into_error(self) -> Error {
-        match self.stored {
-            None | Some(0) => self.error,
-            Some(stored) => self.error.with_stored(stored as u64),
         }
     }
 }

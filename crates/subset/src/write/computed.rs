@@ -7,7 +7,7 @@
 //! A sum without the old value of a child is its new sum. `findAndModify` writes the child and returns it in one round trip.
 //! The child after the change comes with the first children, because an update can have operators.
 
-use super::change::{Change, Failure, Write, Written, child_not_found};
+use super::change::{Change, Write, Written, child_not_found};
 use crate::form::embedded::Embedded;
 use crate::query::computed::change::{ValueChange, set_subsets_and_change, with_figures};
 use crate::query::computed::{CHANGED, EXTREME, VALUE, first_children_and_values};
@@ -27,7 +27,7 @@ pub(super) struct Children {
 pub(super) async fn apply(
     write: &Write<'_>,
     session: Option<&mut Session<'_>>,
-) -> std::result::Result<(Written, Option<RawDocumentBuf>), Failure> {
+) -> Result<(Written, Option<RawDocumentBuf>)> {
     let Shared { children, settings, .. } = write.shared;
     let (Some(child), [parent], true) = (&write.child, write.parents.as_slice(), needs_old_child(settings)) else {
         return Ok((write.apply(session).await?, None));
@@ -50,7 +50,7 @@ pub(super) async fn apply(
     };
     let before = before.map_err(|error| write.not_written(error))?;
     if before.is_none() && !matches!(write.change, Change::Delete) {
-        return Err(child_not_found().into());
+        return Err(child_not_found());
     }
     let found = u64::from(before.is_some());
     Ok((Written::child(found, found), before))

@@ -1,4 +1,4 @@
-//! Transactional inserts of concurrent calls for one parent.
+//! Inserts of concurrent calls for one parent.
 //!
 //! # Design
 //!
@@ -23,22 +23,21 @@ use mongo_patterns_core::batching::{Stored, Target};
 use mongo_patterns_core::size;
 
 use super::change::{Change, Write};
-use super::{counted, transactional};
+use super::transactional;
 use crate::form::child::Child;
 use crate::repository::WaitingInserts;
 use crate::repository::prelude::*;
-use crate::repository::version_cache::key;
 use crate::results::Inserted;
 
 /// Inserts a child in a transaction: with those of other calls, if one of them writes the parent.
 pub(super) async fn insert(shared: &Arc<Shared>, child: Child) -> Result<Inserted> {
     let Child { parent, id, document } = child;
-    let queue = key(&parent);
+    let queue = bson::serialize_to_vec(&doc! { "": &parent }).ok();
     let has_writer = queue.as_ref().is_some_and(|queue| shared.inserts.has_writer(queue));
     let free = if has_writer { None } else { shared.try_lock(&parent) };
     let locked = match (queue, free) {
         (_, Some(locked)) => locked,
-        (None, None) => shared.lock_exclusively(std::slice::from_ref(&parent)).await,
+        (None, None) => shared.lock(std::slice::from_ref(&parent)).await,
         (Some(queue), None) => {
             let waiting = || WaitingInserts {
                 shared: Arc::clone(shared),
@@ -48,7 +47,7 @@ pub(super) async fn insert(shared: &Arc<Shared>, child: Child) -> Result<Inserte
         }
     };
     let write = Write::of_child(shared, parent, id, Change::Insert(vec![document]));
-    Ok(counted(transactional::run(&write, None, locked).await)?.into())
+    Ok(transactional::run(&write, None, locked).await?.counted().into())
 }
 
 impl Target for WaitingInserts {
@@ -77,20 +76,13 @@ impl Target for WaitingInserts {
 
     async fn store(&self, children: &[Self::Item]) -> Stored<Inserted> {
         let Self { shared, parent } = self;
-        let locked = shared.lock_exclusively(std::slice::from_ref(parent)).await;
+        let locked = shared.lock(std::slice::from_ref(parent)).await;
         let write = Write::of_calls(shared, parent.clone(), children);
-        match counted(transactional::run(&write, None, locked).await) {
+        match transactional::run(&write, None, locked).await {
             Ok(written) => {
-                let inserted = |in_subset| Inserted {
-                    in_subset,
-                    wrote_parent: written.parents > 0,
-                };
+                let included = written.counted().included.into_iter();
                 Stored {
-                    results: written
-                        .included
-                        .iter()
-                        .map(|included| Ok(inserted(*included)))
-                        .collect(),
+                    results: included.map(|in_subset| Ok(Inserted { in_subset })).collect(),
                     error: None,
                 }
             }

@@ -20,18 +20,15 @@
 //!
 //! ## Why is a parent with a total or computed fields always written first?
 //!
-//! An eventual write counts the children, and is done when two other writes have won. A transaction adds to the total and
-//! to computed fields, so it does not count the child of the eventual write. The parent that is locked from the start lets fewer
-//! transactions win in a row.
+//! A [refresh](super::refresh) of such a parent must win against all transactions. The parent that is locked from the start
+//! lets fewer of them win in a row.
 
 use mongodb::options::UpdateModifications;
 
-use super::change::{Write, Written};
+use super::change::{Write, Written, no_parent, of_parent};
 use super::computed::{self, Children};
-use super::error::{no_parent, of_parent};
-use super::unmanaged::increment_first_version;
 use crate::query::Derived;
-use crate::read::{figures, first_children};
+use crate::read::{figures, find_state, first_children, unmanaged};
 use crate::repository::prelude::*;
 
 /// The attempts of a call.
@@ -107,8 +104,7 @@ impl Attempts<'_, '_> {
 /// Writes the child, and then its parent, which must have a version.
 async fn child_first(write: &Write<'_>, parent: &Bson, session: &mut Session<'_>) -> Result<Written> {
     let Shared { parents, settings, .. } = write.shared;
-    let applied = write.apply(Some(&mut *session)).await;
-    let mut written = applied.map_err(|failure| failure.error)?;
+    let mut written = write.apply(Some(&mut *session)).await?;
     let embedded = first_children(write.shared, parent, Some(&mut *session)).await?;
     let update = query::set_subsets_and_increment(settings, embedded.fields(settings)?);
     let filter = query::with_version(settings, parent);
@@ -134,8 +130,7 @@ pub(super) async fn write(write: &Write<'_>, session: &mut Session<'_>) -> Resul
             increment_first_version(write.shared, parent, &mut *session).await?;
         }
     }
-    let applied = computed::apply(write, Some(&mut *session)).await;
-    let (mut written, before) = applied.map_err(|failure| failure.error)?;
+    let (mut written, before) = computed::apply(write, Some(&mut *session)).await?;
     let before = before.as_ref();
     for parent in &write.parents {
         let children = Children::read(write, parent, before, session).await?;
@@ -149,6 +144,25 @@ pub(super) async fn write(write: &Write<'_>, session: &mut Session<'_>) -> Resul
         written.included = write.included(&children.embedded);
     }
     Ok(written)
+}
+
+/// Increments the version of an unmanaged parent that embeds children.
+async fn increment_first_version(shared: &Shared, parent: &Bson, session: &mut Session<'_>) -> Result<()> {
+    let Some(state) = find_state(shared, parent, Some(&mut *session)).await? else {
+        return Err(no_parent());
+    };
+    unmanaged::check(shared, parent, &state, Some(&mut *session)).await?;
+    let settings = &shared.settings;
+    let increment = query::increment_version(settings);
+    let unchanged = query::unchanged(settings, parent, &state);
+    let updated = send::update_one(Some(session), &shared.parents, unchanged, increment, None).await?;
+    match updated.matched_count {
+        0 => Err(Error::new(
+            ErrorKind::Contention,
+            "another writer wrote the parent for the first time concurrently, nothing was stored: try again",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the write of a parent that adds to its total and its computed fields: a filter and an update. `None` if it has

@@ -11,17 +11,8 @@ pub enum Change {
     Update(Child),
     /// Deletes it.
     Delete(u8),
-    /// Changes no child, and rebuilds the parent.
+    /// Changes no child.
     Nothing,
-}
-
-/// The consistency of the parent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// The parent is correct when all calls have returned.
-    Eventual,
-    /// The parent is always correct.
-    Transactional,
 }
 
 /// The outcome of a call.
@@ -40,38 +31,20 @@ pub enum Ended {
 /// The active refresh.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Refresh {
-    /// The first version that it read and that counts.
+    /// The first version that it read.
     pub(super) first: Option<u8>,
-    /// The parent as it was read, or assumed by its cached version.
+    /// The parent as it was read.
     pub(super) read: Parent,
     pub(super) top: Vec<Child>,
     pub(super) lowest: Option<Child>,
     pub(super) total: Option<u8>,
-    /// Whether it is the parent's first write, before any change of its children.
-    pub(super) is_first_write: bool,
-    /// The outcome of the call that the child already determines: it exists, or does not.
-    pub(super) ends: Option<Ended>,
     pub(super) has_lost_to_two: bool,
-}
-
-impl Refresh {
-    /// Returns whether a subset that was read has this child.
-    pub(super) fn embeds(&self, id: u8) -> bool {
-        self.top.iter().chain(&self.lowest).any(|(child, _)| *child == id)
-    }
-
-    /// Returns whether a parent has the subsets that were read.
-    pub(super) fn is_as_stored(&self, parent: &Parent) -> bool {
-        parent.subset == self.top && parent.lowest == self.lowest
-    }
 }
 
 /// The next command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum At {
-    /// Reads the parent, before anything else.
-    Find,
-    /// Writes the child.
+    /// The naive forms: writes the child.
     Apply,
     /// The refresh: reads the parent.
     Read,
@@ -81,14 +54,10 @@ pub(super) enum At {
     Top,
     /// The refresh: reads the second subset.
     Second,
-    /// The refresh: reads the parent whose version was cached.
-    ReadAgain,
-    /// The refresh: reads the number of children.
+    /// The refresh: reads the number of children, if the parent has it.
     Total,
     /// The refresh: writes the parent if it is as it was read.
     Swap,
-    /// Deletes an inserted child whose parent does not exist any more.
-    Orphaned,
     /// The transaction: begins, and increments the version.
     Begin,
     /// The transaction: writes the child. It has the children of the snapshot.
