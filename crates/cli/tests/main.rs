@@ -7,6 +7,7 @@ mod bucket;
 mod catalog;
 mod errors;
 mod history;
+mod import;
 mod killed;
 mod migrate_options;
 mod migrations;
