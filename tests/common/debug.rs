@@ -119,7 +119,6 @@ async fn lists(seen: &mut Seen<'_>) {
         &books,
         &books.batching_writer(),
         &books.migrate_existing(),
-        &books.analyze(),
         &books.contains(MARKER, &element),
         &books.count(MARKER),
         &books.delete(MARKER),

@@ -6,7 +6,7 @@ use mongo_patterns_outlier::{Finding, FoundIn, OutlierRepository, Problem, Unrep
 use mongodb::bson::{Bson, Document};
 use serde_json::json;
 
-use crate::analyze::{self, Source};
+use crate::analyze::{self, Fields, Source};
 use crate::args::{Outlier, OutlierLimits, OutlierVerb, Repair};
 use crate::confirm::confirm;
 use crate::failure::{Exit, Failure, Outcome};
@@ -33,8 +33,14 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
     }
     match &pattern.verb {
         OutlierVerb::Analyze(sample) => {
+            let mut fields = Fields::of(need(settings.array.as_ref(), PATTERN, "array")?);
+            fields.flag = settings.flag.as_deref().unwrap_or(fields.flag);
+            fields.parent = settings.parent.as_deref().unwrap_or(fields.parent);
+            fields.extras = settings.extras.clone().unwrap_or(fields.extras);
             let source = Source::Lists {
-                lists: &lists,
+                collection: lists.collection().name(),
+                overflow: lists.extras_collection().name(),
+                fields,
                 threshold: settings.threshold,
             };
             analyze::run(context, PATTERN, &source, *sample, None).await

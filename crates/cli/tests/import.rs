@@ -9,7 +9,10 @@ use mongodb::bson::{Bson, DateTime, Decimal128, Document, doc};
 
 use crate::support::*;
 
-const CHAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../book/src/cookbook/importing-files.md");
+const CHAPTER: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../book/src/cookbook/importing-files.md"
+);
 
 /// Runs the command of the chapter for a pattern, in the database of the test.
 fn run(db: &TestDatabase, pattern: &str) -> Ran {
@@ -79,7 +82,8 @@ async fn dates_that_are_strings_are_converted_first() {
         assert!(all(db, "purchases_by_customer").await.is_empty());
 
         let chapter = std::fs::read_to_string(CHAPTER).unwrap();
-        let update = r#"db.purchases.updateMany({ date: { $type: "string" } }, [{ $set: { date: { $toDate: "$date" } } }])"#;
+        let update =
+            r#"db.purchases.updateMany({ date: { $type: "string" } }, [{ $set: { date: { $toDate: "$date" } } }])"#;
         assert!(chapter.contains(update));
         let purchases = db.plain_collection::<Document>("purchases");
         let pipeline = vec![doc! { "$set": { "date": { "$toDate": "$date" } } }];
@@ -97,7 +101,15 @@ async fn json_lines_become_references_with_copies() {
     testkit::run(async |db| {
         let [ann, bob] = ["665f1f77bcf86cd799439011", "665f1f77bcf86cd799439012"];
         let id = |text: &str| ObjectId::parse_str(text).unwrap();
-        insert(db, "customers", [doc! { "_id": id(ann), "name": "Ann" }, doc! { "_id": id(bob), "name": "Bob" }]).await;
+        insert(
+            db,
+            "customers",
+            [
+                doc! { "_id": id(ann), "name": "Ann" },
+                doc! { "_id": id(bob), "name": "Bob" },
+            ],
+        )
+        .await;
         let orders = [
             doc! { "_id": 1, "customerId": id(ann), "total": decimal("29.90") },
             doc! { "_id": 2, "customerId": id(bob), "total": decimal("14.95") },

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 mod analyze;
+mod analyze_lists;
 mod bucket;
 mod catalog;
 mod errors;

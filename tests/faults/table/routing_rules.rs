@@ -153,7 +153,6 @@ pub(super) const BROADCAST: [Broadcast; 40] = [
         "reads a sample of a collection without an entry in the catalog",
         &[("aggregate", "extra_sales", All)],
     ),
-    of("outlier", "analyze", WHOLE, &[("aggregate", "sales", All)]),
     of("outlier", "migrate_existing", MIGRATED, &[("aggregate", "sales", All)]),
     of("outlier", "repair", WHOLE, &[("aggregate", "sales", All)]),
     of("subset", "rebuild_all", WHOLE, &[("aggregate", "product", All)]),
