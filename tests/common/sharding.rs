@@ -4,7 +4,7 @@ use mongo_patterns::action::ActionFuture;
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns::sharding::{EnsuredSharding, ShardKeyChoice};
-use mongo_patterns::{Error, ErrorKind, PlannedCommand};
+use mongo_patterns::{ErrorKind, PlannedCommand};
 use mongo_patterns_testkit::{self as testkit, CommandRecorder, Mongod, MongodOptions};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::ClientOptions;
@@ -173,28 +173,6 @@ async fn a_server_that_is_no_router_is_refused_and_nothing_is_written() {
     }
 }
 
-#[tokio::test]
-async fn invalid_split_points_are_refused_before_anything_is_sent() {
-    testkit::run(async |db| {
-        let repositories = Repositories::new(db.database());
-        let kind = |error: Error| error.kind();
-        let hashed = repositories.trades.ensure_sharded().hashed().presplit(&[5]);
-        assert_eq!(hashed.await.map_err(kind), Err(ErrorKind::InvalidArgument));
-        let null = repositories.books.ensure_sharded().presplit([Bson::Null]);
-        assert_eq!(null.plan().await.map_err(kind).unwrap_err(), ErrorKind::InvalidArgument);
-        let trades = BucketRepository::<String, Trade>::builder(db.collection::<Document>("trades"))
-            .key_field("customerId")
-            .items_field("history")
-            .build()
-            .unwrap();
-        let long = "a".repeat(2000);
-        let long = trades.ensure_sharded().presplit([long.as_str()]);
-        assert_eq!(long.await.map_err(kind), Err(ErrorKind::InvalidKey));
-        assert_eq!(db.recorder().round_trips(), 0);
-    })
-    .await;
-}
-
 /// Returns the commands of a plan that write.
 fn writes(plan: &[PlannedCommand]) -> Vec<String> {
     let commands = plan.iter().filter(|planned| planned.writes);
@@ -215,79 +193,47 @@ fn writes(plan: &[PlannedCommand]) -> Vec<String> {
 async fn a_plan_lists_the_commands_in_the_order_that_works() {
     let other = Other::start(MongodOptions::new().standalone()).await;
     let repositories = Repositories::new(&other.database);
-    let plan = repositories
-        .trades
-        .ensure_sharded()
-        .presplit(&[1000, 2000])
-        .plan()
-        .await
-        .unwrap();
+    let plan = repositories.trades.ensure_sharded().plan().await.unwrap();
     let written = writes(&plan);
     let expected = [
-        "{ enableSharding: shop }",
         "{ createIndexes: trades, indexes: [{ key: { customerId: 1, _id: 1 }, name: customerId_1__id_1 }] }",
         "{ shardCollection: shop.trades, key: { customerId: 1 } }",
-        "{ split: shop.trades, middle: { customerId: 1000 } }",
-        "{ moveChunk: shop.trades, find: { customerId: 1000 }, to: (one of the shards in turn) }",
-        "{ split: shop.trades, middle: { customerId: 2000 } }",
-        "{ moveChunk: shop.trades, find: { customerId: 2000 }, to: (one of the shards in turn) }",
         "{ createIndexes: trades, indexes: [{ key: { customerId: 1 }, name: customerId_1_count_lt_10, unique: true, partialFilterExpression: { count: { $lt: 10 } } }, { key: { customerId: 1, history.n: 1 }, name: customerId_1_history.n_1, unique: true }] }",
     ];
-    assert_eq!(written[..8], expected);
-    assert!(written[8].starts_with("{ update: mongo_patterns"), "{written:#?}");
-    assert_eq!(written.len(), 9);
-    assert!(
-        plan.iter()
-            .any(|planned| planned.on_config && planned.command.get("find") == Some(&"chunks".into()))
-    );
+    assert_eq!(written[..3], expected);
+    assert!(written[3].starts_with("{ update: mongo_patterns"), "{written:#?}");
+    assert_eq!(written.len(), 4);
 
     let plan = repositories.books.ensure_sharded().hashed().plan().await.unwrap();
     let written = writes(&plan);
     let expected = [
-        "{ enableSharding: shop }",
         "{ createIndexes: sales, indexes: [{ key: { _id: hashed }, name: _id_hashed }] }",
         "{ createIndexes: extra_sales, indexes: [{ key: { book_id: hashed }, name: book_id_hashed }] }",
         "{ shardCollection: shop.sales, key: { _id: hashed } }",
         "{ shardCollection: shop.extra_sales, key: { book_id: hashed } }",
     ];
-    assert_eq!(written[..5], expected);
-    assert_eq!(written.len(), 7);
+    assert_eq!(written[..4], expected);
+    assert_eq!(written.len(), 6);
 
     let plan = repositories.products.ensure_sharded().plan().await.unwrap();
     let written = writes(&plan);
     let unique = "{ key: { product_id: 1, review_id: 1 }, name: product_id_1_review_id_1, unique: true }";
     let order = "{ key: { product_id: 1, published_date: -1, review_id: -1 }, name: product_id_1_published_date_-1_review_id_-1 }";
     let expected = [
-        "{ enableSharding: shop }".to_owned(),
         format!("{{ createIndexes: review, indexes: [{unique}] }}"),
         "{ shardCollection: shop.product, key: { _id: 1 } }".to_owned(),
         "{ shardCollection: shop.review, key: { product_id: 1 } }".to_owned(),
         format!("{{ createIndexes: review, indexes: [{order}] }}"),
     ];
-    assert_eq!(written[..5], expected);
-    assert_eq!(written.len(), 6);
-
-    let id = doc! { "region": 5 };
-    let plan = repositories
-        .patrons
-        .ensure_sharded()
-        .presplit([id])
-        .plan()
-        .await
-        .unwrap();
-    let written = writes(&plan);
-    let expected = [
-        "{ enableSharding: shop }",
-        "{ shardCollection: shop.patron, key: { _id: 1 } }",
-        "{ split: shop.patron, middle: { _id: { region: 5 } } }",
-        "{ moveChunk: shop.patron, find: { _id: { $eq: { region: 5 } } }, to: (one of the shards in turn) }",
-    ];
     assert_eq!(written[..4], expected);
     assert_eq!(written.len(), 5);
 
+    let plan = repositories.patrons.ensure_sharded().plan().await.unwrap();
+    let written = writes(&plan);
+    assert_eq!(written[0], "{ shardCollection: shop.patron, key: { _id: 1 } }");
+    assert_eq!(written.len(), 2);
+
     assert!(other.is_empty().await);
-    let debug = format!("{plan:?}");
-    assert!(!debug.contains("region"), "{debug}");
 }
 
 /// The bytes of an item with its share of a full bucket, by which the documentation counts the items of a chunk.

@@ -4,12 +4,18 @@ use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::{ErrorKind, PlannedCommand};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::IndexModel;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
 use crate::common::router::Router;
 use crate::common::sharding::Repositories;
-use crate::common::support::{Trade, all, at_least, spread};
+use crate::common::support::{Trade, all, spread};
+
+/// Returns the commands without the name of the database, which some have.
+fn without_database<'a>(db: &TestDatabase, sent: &'a [String]) -> Vec<&'a str> {
+    let database = format!(" {}", db.database().name());
+    sent.iter().map(|sent| sent.split(&database).next().unwrap()).collect()
+}
 
 #[tokio::test]
 async fn a_cluster_is_set_up_once() {
@@ -34,7 +40,6 @@ async fn a_cluster_is_set_up_once() {
             "listCollections",
             "listIndexes trades",
             "aggregate trades",
-            "enableSharding",
             "createIndexes trades",
             "shardCollection trades",
             "listCollections",
@@ -43,12 +48,7 @@ async fn a_cluster_is_set_up_once() {
             "update mongo_patterns",
         ];
         let sent = router.sent();
-        assert_eq!(
-            sent.iter()
-                .map(|sent| sent.split(&format!(" {}", db.database().name())).next().unwrap())
-                .collect::<Vec<_>>(),
-            steps
-        );
+        assert_eq!(without_database(db, &sent), steps);
         repositories.trades.append(&1, &spread(0)).await.unwrap();
         router.sent();
 
@@ -134,58 +134,6 @@ async fn a_collection_with_the_indexes_of_the_pattern_is_sharded() {
             let ensured = repositories.books.ensure_sharded().await.unwrap();
             assert_eq!(ensured.indexes.created, Vec::<String>::new());
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn new_chunks_are_distributed_once() {
-    testkit::run(async |db| {
-        let router = Router::start(db).await;
-        let repositories = Repositories::new(&router.database());
-        let ensure = |points: &'static [u32]| repositories.trades.ensure_sharded().presplit(points);
-        let ensured = ensure(&[1000, 2000, 3000]).await.unwrap();
-        assert_eq!(ensured.collections[0].splits, 3);
-        let chunks = || -> Vec<(Bson, String)> {
-            let metadata = router.metadata();
-            let chunks = metadata.chunks.iter().map(|chunk| {
-                let min = chunk.get_document("min").unwrap().get("customerId").unwrap().clone();
-                (min, chunk.get_str("shard").unwrap().to_owned())
-            });
-            chunks.collect()
-        };
-        let of = |key: i32, shard: &str| (Bson::Int32(key), shard.to_owned());
-        let expected = [
-            (Bson::MinKey, "a".to_owned()),
-            of(1000, "b"),
-            of(2000, "a"),
-            of(3000, "b"),
-        ];
-        assert_eq!(chunks(), expected);
-        router.sent();
-        let again = ensure(&[1000, 2000, 3000]).await.unwrap();
-        assert_eq!(again.collections[0].splits, 0);
-        let sent = router.sent();
-        assert!(
-            !sent
-                .iter()
-                .any(|sent| sent.starts_with("split") || sent.starts_with("moveChunk")),
-            "{sent:?}"
-        );
-        let more = ensure(&[1000, 4000]).await.unwrap();
-        assert_eq!((more.collections[0].splits, chunks().len()), (1, 5));
-
-        let ensured = repositories.books.ensure_sharded().presplit([5]).await.unwrap();
-        let splits: Vec<u64> = ensured.collections.iter().map(|collection| collection.splits).collect();
-        assert_eq!(splits, [1, 1], "both collections");
-        repositories.patrons.ensure_sharded().hashed().await.unwrap();
-        let refused = repositories
-            .patrons
-            .ensure_sharded()
-            .presplit(["joe"])
-            .await
-            .unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
     })
     .await;
 }
@@ -318,12 +266,133 @@ async fn another_client_may_shard_the_collection_at_the_same_time() {
     .await;
 }
 
+/// As a router replies while another instance of the service, which has started at the same time, does the same.
+#[tokio::test]
+async fn a_command_that_conflicts_with_another_client_is_repeated() {
+    testkit::run(async |db| {
+        let router = Router::start(db).await;
+        let repositories = Repositories::new(&router.database());
+        router.metadata().conflicts = [
+            ("createIndexes", 117),
+            ("createIndexes", 12587),
+            ("shardCollection", 117),
+            ("shardCollection", 23),
+            ("createIndexes", 117),
+        ]
+        .to_vec();
+        let ensured = repositories.trades.ensure_sharded().await.unwrap();
+        assert!(
+            ensured.collections[0].sharded && ensured.indexes.created.len() == 3,
+            "{ensured:?}"
+        );
+        assert!(router.metadata().conflicts.is_empty());
+        let repeated: Vec<String> = router.sent().into_iter().skip(6).collect();
+        let expected = [
+            "createIndexes trades",
+            "listIndexes trades",
+            "createIndexes trades",
+            "listIndexes trades",
+            "createIndexes trades",
+            "shardCollection trades",
+            "find collections",
+            "shardCollection trades",
+            "find collections",
+            "shardCollection trades",
+            "listCollections",
+            "listIndexes trades",
+            "createIndexes trades",
+            "listIndexes trades",
+            "createIndexes trades",
+            "update mongo_patterns",
+        ];
+        assert_eq!(without_database(db, &repeated), expected);
+        assert_eq!(repositories.trades.verify_shard_keys().await.unwrap(), []);
+
+        // The other instance is done after the refusal.
+        for (code, hashed) in [(117, false), (23, true), (20, true)] {
+            router.metadata().collections.clear();
+            let key = if hashed {
+                doc! { "_id": "hashed" }
+            } else {
+                doc! { "_id": 1 }
+            };
+            router.metadata().race = Some(key.clone());
+            router.metadata().conflicts.push(("shardCollection", code));
+            router.sent();
+            let ensured = repositories.patrons.ensure_sharded().await.unwrap();
+            assert_eq!(
+                (&ensured.collections[0].key, ensured.collections[0].sharded),
+                (&key, false)
+            );
+            let sent = router.sent();
+            assert_eq!(
+                sent.iter().filter(|sent| sent.starts_with("shardCollection")).count(),
+                1
+            );
+        }
+
+        // The same code for another reason is not repeated, and leaves nothing.
+        router.metadata().collections.clear();
+        router.metadata().conflicts.push(("shardCollection", 20));
+        let refused = repositories.patrons.ensure_sharded().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Driver, "{refused}");
+        assert!(router.metadata().collections.is_empty());
+
+        // Without a router too: the indexes of a collection that another client shards.
+        repositories.books.collection().drop().await.unwrap();
+        router.metadata().conflicts.push(("createIndexes", 117));
+        let ensured = repositories.books.ensure_indexes().await.unwrap();
+        assert_eq!(ensured.created.len(), 2, "{ensured:?}");
+    })
+    .await;
+}
+
+/// Three instances of a service that start at once.
+#[tokio::test]
+async fn concurrent_calls_set_up_one_collection() {
+    testkit::run(async |db| {
+        let router = Router::start(db).await;
+        let instances = [(); 3].map(|()| Repositories::new(&router.database()));
+        router.metadata().conflicts = [
+            ("shardCollection", 117),
+            ("shardCollection", 117),
+            ("createIndexes", 117),
+        ]
+        .to_vec();
+        let calls = instances
+            .iter()
+            .map(|instance| instance.trades.ensure_sharded().into_future());
+        for ensured in futures::future::join_all(calls).await {
+            let ensured = ensured.unwrap();
+            assert_eq!(ensured.collections[0].key, doc! { "customerId": 1 });
+        }
+        assert_eq!(router.metadata().collections.len(), 1);
+        let names = db
+            .plain_collection::<Document>("trades")
+            .list_index_names()
+            .await
+            .unwrap();
+        assert_eq!(names.len(), 4, "{names:?}");
+        for instance in &instances {
+            assert!(
+                instance
+                    .trades
+                    .indexes()
+                    .check(&instance.trades.collection().clone())
+                    .await
+                    .is_ok()
+            );
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_missing_privilege_is_named() {
     testkit::run(async |db| {
         let router = Router::start(db).await;
         let repositories = Repositories::new(&router.database());
-        for command in ["find", "enableSharding", "shardCollection"] {
+        for command in ["find", "shardCollection"] {
             router.metadata().failure = Some((command, 13));
             let error = repositories.trades.ensure_sharded().await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unauthorized, "{command}");
@@ -339,8 +408,6 @@ async fn a_missing_privilege_is_named() {
                 );
             }
         }
-        router.metadata().failure = Some(("enableSharding", 23));
-        repositories.trades.ensure_sharded().await.unwrap();
     })
     .await;
 }
@@ -349,18 +416,15 @@ async fn a_missing_privilege_is_named() {
 #[tokio::test]
 async fn a_plan_on_a_cluster_is_what_the_call_sends() {
     testkit::run(async |db| {
-        if !at_least(db, 5) {
-            return;
-        }
         let router = Router::start(db).await;
         let repositories = Repositories::new(&router.database());
-        let ensure = || repositories.trades.ensure_sharded().presplit(&[1000]);
+        let ensure = || repositories.trades.ensure_sharded();
         let names = |plan: &[PlannedCommand]| -> Vec<String> {
             plan.iter()
                 .map(|planned| planned.command.keys().next().unwrap().clone())
                 .collect()
         };
-        for writes in [7, 0] {
+        for writes in [4, 0] {
             let plan = ensure().plan().await.unwrap();
             assert_eq!(plan.iter().filter(|planned| planned.writes).count(), writes);
             router.recorder.clear();

@@ -78,7 +78,7 @@ pub async fn ready(db: &TestDatabase, builder: BucketRepositoryBuilder<u32, Trad
 }
 
 /// On a sharded cluster, shards the collections of a repository, so that its keys are on both shards.
-pub async fn on_shards<P>(db: &TestDatabase, sharded: EnsureSharded<'_, P>) {
+pub async fn on_shards(db: &TestDatabase, sharded: EnsureSharded<'_>) {
     if db.server().topology() != Topology::Sharded {
         return;
     }

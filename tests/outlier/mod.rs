@@ -1,6 +1,5 @@
 //! Tests of the outlier pattern.
 
-pub(crate) mod analyze;
 pub(crate) mod batching_errors;
 pub(crate) mod batching_writer;
 pub(crate) mod damage;

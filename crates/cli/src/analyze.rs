@@ -1,9 +1,11 @@
 //! The distribution of items over lists, estimates for each pattern, and a recommendation.
 
 mod advice;
+pub(crate) mod analysis;
 mod designs;
 mod groups;
 pub(crate) mod invalid;
+mod lists;
 pub(crate) mod reference;
 mod report;
 mod sizes;
@@ -12,11 +14,12 @@ pub(crate) mod subset;
 use futures::TryStreamExt;
 use mongo_patterns_core::FieldName;
 use mongo_patterns_core::migration::number;
-use mongo_patterns_outlier::{Analysis, OutlierRepository};
 use mongodb::Collection;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Document, doc};
 
+use self::analysis::Analysis;
 use self::invalid::Invalid;
+pub(crate) use self::lists::Fields;
 use self::report::Printed;
 use crate::Context;
 use crate::args::Sample;
@@ -29,7 +32,10 @@ pub(crate) enum Source<'a> {
     Groups { collection: &'a str, field: &'a str },
     /// The arrays of documents, with their overflow documents.
     Lists {
-        lists: &'a OutlierRepository<Document, Bson>,
+        collection: &'a str,
+        /// The collection of overflow documents.
+        overflow: &'a str,
+        fields: Fields<'a>,
         /// The configured threshold.
         threshold: Option<u32>,
     },
@@ -69,8 +75,7 @@ pub(crate) async fn run(
     invalid: Option<&Invalid>,
 ) -> Outcome {
     let collection = match source {
-        Source::Groups { collection, .. } => collection,
-        Source::Lists { lists, .. } => lists.collection().name(),
+        Source::Groups { collection, .. } | Source::Lists { collection, .. } => collection,
     };
     context.must_exist(collection).await?;
     let progress = Progress::new(context.output, "analyze", "documents", None);
@@ -79,9 +84,20 @@ pub(crate) async fn run(
             let field = FieldName::of_element(*field)?;
             groups::distribution(&context.database.collection(collection), &field, sample.sample).await?
         }
-        Source::Lists { lists, threshold } => Distribution {
+        Source::Lists {
+            collection,
+            overflow,
+            fields,
+            threshold,
+        } => Distribution {
             threshold: *threshold,
-            ..of_lists(lists, sample.sample).await?
+            ..lists::distribution(
+                &context.database.collection(collection),
+                overflow,
+                fields,
+                sample.sample,
+            )
+            .await?
         },
     };
     progress.end();
@@ -94,23 +110,6 @@ pub(crate) async fn run(
     };
     report::print(context.output, pattern, &printed)?;
     Ok(Exit::Success)
-}
-
-async fn of_lists(lists: &OutlierRepository<Document, Bson>, sample: Option<u32>) -> Result<Distribution, Failure> {
-    let mut analyze = lists.analyze();
-    if let Some(documents) = sample {
-        analyze = analyze.sample(documents);
-    }
-    let analysis = analyze.await?;
-    Ok(Distribution {
-        namespace: lists.collection().namespace().to_string(),
-        left_out: (analysis.not_arrays, "have a value that is not an array"),
-        item_bytes: analysis.bytes_per_element(),
-        sample,
-        stored: stored(&lists.collection().clone_with_type()).await?,
-        threshold: None,
-        analysis,
-    })
 }
 
 /// Reads the size from `$collStats`, for which the role `read` suffices.

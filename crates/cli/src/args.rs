@@ -17,7 +17,6 @@ pub(crate) use self::reference::{
 pub(crate) use self::subset::{Subset, SubsetForm, SubsetMigration, SubsetVerb};
 use crate::connection::Connection;
 use crate::init::InitOptions;
-use crate::load::LoadOptions;
 use crate::selection::Selection;
 use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings};
 use crate::shard::ShardOptions;
@@ -26,8 +25,7 @@ use crate::shard::ShardOptions;
 /// reference patterns.
 ///
 /// Exit codes: 0 success, 1 findings in the data, 2 an invalid command, 3 the server is unreachable or refuses, 130
-/// stopped by Ctrl-C, 143 by SIGTERM. A stopped migration or repair resumes when the command is run again, and so
-/// does a load of items with ids.
+/// stopped by Ctrl-C, 143 by SIGTERM. A stopped migration or repair resumes when the command is run again.
 #[derive(Debug, Parser)]
 #[command(name = "mongo-patterns", version, max_term_width = 80, args_override_self = true)]
 pub(crate) struct Args {
@@ -63,8 +61,6 @@ pub(crate) enum Command {
     History(History),
     /// Documents with copies of fields of the documents that they refer to
     Reference(Reference),
-    /// Inserts documents from a file into a flat collection
-    Load(FlatLoad),
     /// Writes a profile from a sample of a collection
     Init(InitOptions),
     /// Lists the records of migrations, or deletes one
@@ -127,8 +123,6 @@ pub(crate) enum BucketVerb {
     },
     /// Computes the sums, extremes and counts of --sum, --min, --max, --count-by and --first-and-last in all buckets
     Figures,
-    /// Appends items from a file: CSV, TSV or JSON
-    Load(LoadOptions),
 }
 
 #[derive(Debug, Subcommand)]
@@ -143,19 +137,6 @@ pub(crate) enum MigrationsVerb {
         #[arg(long)]
         yes: bool,
     },
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct FlatLoad {
-    /// The collection.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) collection: String,
-    /// The field that identifies a document. Its value is stored as the _id, which prevents duplicates when the command
-    /// is run again. Documents that have an _id need no such field.
-    #[arg(long, value_name = "FIELD")]
-    pub(crate) id: Option<String>,
-    #[command(flatten)]
-    pub(crate) options: LoadOptions,
 }
 
 #[derive(Debug, clap::Args)]
@@ -221,8 +202,6 @@ pub(crate) enum OutlierVerb {
     Indexes(Create),
     /// Shards both collections on a sharded cluster, and creates the indexes
     Shard(ShardOptions),
-    /// Inserts documents with their arrays from a file, or pushes elements
-    Load(OutlierLoad),
 }
 
 #[derive(Debug, clap::Args)]
@@ -232,20 +211,6 @@ pub(crate) struct OutlierLimits {
     pub(crate) rate: Option<u64>,
     #[command(flatten)]
     pub(crate) selection: Selection,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct OutlierLoad {
-    /// Each row is an element of the document whose _id is in this field, and the document exists. By default each row
-    /// is a document with its array.
-    #[arg(long, value_name = "FIELD")]
-    pub(crate) elements_of: Option<String>,
-    /// With --elements-of: the field whose value is the element. By default the element is the row without the field of
-    /// --elements-of.
-    #[arg(long, value_name = "FIELD", requires = "elements_of")]
-    pub(crate) element: Option<String>,
-    #[command(flatten)]
-    pub(crate) options: LoadOptions,
 }
 
 #[derive(Debug, clap::Args)]
@@ -277,18 +242,6 @@ pub(crate) enum EmbeddedVerb {
     Indexes(Create),
     /// Shards the collection on a sharded cluster, and creates the indexes
     Shard(ShardOptions),
-    /// Inserts parents with their children from a file, or adds children
-    Load(EmbeddedLoad),
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct EmbeddedLoad {
-    /// Each row is a child of the parent whose _id is in this field, and the parent exists. By default each row is a
-    /// parent with its children.
-    #[arg(long, value_name = "FIELD")]
-    pub(crate) children_of: Option<String>,
-    #[command(flatten)]
-    pub(crate) options: LoadOptions,
 }
 
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,6 @@ mod check;
 mod invalid;
 mod migrate;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -12,14 +11,13 @@ use mongo_patterns_bucket::{BucketRepository, BucketRepositoryBuilder, Window};
 use mongo_patterns_core::Key;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::BinarySubtype;
-use mongodb::bson::{Bson, Document, RawDocumentBuf, Uuid, doc};
+use mongodb::bson::{Bson, Document, Uuid, doc};
 use mongodb::{Collection, Database};
 
 use crate::Context;
 use crate::analyze::{self, Source};
 use crate::args::{Bucket, BucketVerb};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::load::{self, BucketShape, FromText, LoadOptions};
 use crate::output::Summary;
 use crate::profile::overlay;
 use crate::settings::{BucketSettings, KeyType, check_different, check_fields, need};
@@ -60,7 +58,7 @@ struct Work<'a, K> {
     buckets: Buckets<K>,
 }
 
-impl<'a, K: Key + FromText> Work<'a, K> {
+impl<'a, K: Key> Work<'a, K> {
     fn new(context: &'a Context, settings: &'a BucketSettings) -> Result<Self, Failure> {
         Ok(Self {
             context,
@@ -93,39 +91,16 @@ impl<'a, K: Key + FromText> Work<'a, K> {
             BucketVerb::Resize { from } => self.resize(*from).await,
             BucketVerb::View { name } => self.view(name).await,
             BucketVerb::Figures => self.rebuild_figures().await,
-            BucketVerb::Load(options) => self.load(options).await,
             BucketVerb::Analyze(_) => unreachable!("analyze does not depend on the type of the keys"),
         }
     }
 
     async fn shard(&self, options: &ShardOptions) -> Outcome {
-        let keys: Vec<K> = options.keys()?;
-        let ensure = self.buckets.ensure_sharded().presplit(&keys);
-        let ensure = if options.hashed { ensure.hashed() } else { ensure };
-        let choices = self.buckets.shard_keys();
-        shard::run(
-            self.context,
-            ("bucket shard", self.namespace()),
-            ensure,
-            &choices,
-            options,
-        )
-        .await
+        let of = ("bucket shard", self.namespace());
+        let ensure = self.buckets.ensure_sharded();
+        shard::run(self.context, of, ensure, &self.buckets.shard_keys(), options).await
     }
 
-    /// Items are encoded once, when they are read.
-    async fn load(&self, options: &LoadOptions) -> Outcome {
-        let settings = self.settings;
-        let shape = BucketShape::<K>::new(
-            need(settings.key.as_ref(), PATTERN, "key")?,
-            need(settings.time.as_ref(), PATTERN, "time")?,
-            settings.item_id.as_deref(),
-        );
-        let buckets: BucketRepository<K, RawDocumentBuf> = repository(self.context, settings)?;
-        load::run(self.context, &buckets, Arc::new(shape), options).await
-    }
-
-    /// Checks that the collections that the command reads exist.
     async fn view(&self, name: &str) -> Outcome {
         self.buckets.create_view(name).await?;
         let summary = Summary::new("bucket view", self.namespace()).row("view", name);
@@ -133,6 +108,7 @@ impl<'a, K: Key + FromText> Work<'a, K> {
         Ok(Exit::Success)
     }
 
+    /// Checks that the collections that the command reads exist.
     async fn check_collections(&self, verb: &BucketVerb) -> Result<(), Failure> {
         let buckets = self.buckets.collection().name();
         match verb {
@@ -145,7 +121,7 @@ impl<'a, K: Key + FromText> Work<'a, K> {
                 self.context.must_exist(buckets).await
             }
             BucketVerb::Plan(_) | BucketVerb::Migrate { .. } => self.context.must_exist(self.flat()?.name()).await,
-            BucketVerb::Analyze(_) | BucketVerb::Indexes(_) | BucketVerb::Shard(_) | BucketVerb::Load(_) => Ok(()),
+            BucketVerb::Analyze(_) | BucketVerb::Indexes(_) | BucketVerb::Shard(_) => Ok(()),
         }
     }
 
@@ -159,7 +135,7 @@ impl<'a, K: Key + FromText> Work<'a, K> {
     }
 }
 
-fn repository<K: Key, T>(context: &Context, settings: &BucketSettings) -> Result<BucketRepository<K, T>, Failure> {
+fn repository<K: Key>(context: &Context, settings: &BucketSettings) -> Result<Buckets<K>, Failure> {
     let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
     let mut builder = BucketRepository::builder(context.database.collection::<Document>(collection))
         .key_field(need(settings.key.as_ref(), PATTERN, "key")?)
@@ -183,10 +159,10 @@ fn repository<K: Key, T>(context: &Context, settings: &BucketSettings) -> Result
     Ok(with_figures(builder, settings).build()?)
 }
 
-fn with_figures<K: Key, T>(
-    mut builder: BucketRepositoryBuilder<K, T>,
+fn with_figures<K: Key>(
+    mut builder: BucketRepositoryBuilder<K, Document>,
     settings: &BucketSettings,
-) -> BucketRepositoryBuilder<K, T> {
+) -> BucketRepositoryBuilder<K, Document> {
     for field in settings.sum.iter().flatten() {
         builder = builder.sum(field);
     }

@@ -1,7 +1,5 @@
 //! The commands of the embedded pattern.
 
-use std::sync::Arc;
-
 use futures::TryStreamExt;
 use mongo_patterns_core::{Error, ErrorKind};
 use mongo_patterns_embedded::EmbeddedRepository;
@@ -11,9 +9,8 @@ use mongodb::bson::Document;
 use serde_json::json;
 
 use crate::analyze::{self, Source};
-use crate::args::{Embedded, EmbeddedLoad, EmbeddedMigration, EmbeddedVerb};
+use crate::args::{Embedded, EmbeddedMigration, EmbeddedVerb};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::load::{self, DocumentShape, EmbeddedChildren, EmbeddedParents, EmbeddedShape};
 use crate::output::{Record, Summary, to_json, variant};
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
@@ -34,9 +31,6 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
         };
         return analyze::run(context, PATTERN, &source, *sample, None).await;
     }
-    if let EmbeddedVerb::Load(options) = &pattern.verb {
-        return load(context, &settings, options).await;
-    }
     let work = Work {
         context,
         settings: &settings,
@@ -50,7 +44,7 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
         EmbeddedVerb::Verify => work.verify("embedded verify").await,
         EmbeddedVerb::Repair(_) => work.verify("embedded repair").await,
         EmbeddedVerb::Shard(options) => {
-            let ensure = options.ids(work.parents.ensure_sharded())?;
+            let ensure = work.parents.ensure_sharded();
             let of = ("embedded shard", work.parents.collection().namespace().to_string());
             shard::run(context, of, ensure, &work.parents.shard_keys(), options).await
         }
@@ -59,14 +53,14 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
             let namespace = work.parents.collection().namespace().to_string();
             indexes::created(context.output, "embedded indexes", namespace, &ensured)
         }
-        EmbeddedVerb::Indexes(_) | EmbeddedVerb::Analyze(_) | EmbeddedVerb::Load(_) => {
+        EmbeddedVerb::Indexes(_) | EmbeddedVerb::Analyze(_) => {
             let (plan, collection) = (work.parents.indexes(), work.parents.collection());
             indexes::show(context.output, "embedded indexes", &plan, collection).await
         }
     }
 }
 
-fn repository<P, C>(context: &Context, settings: &EmbeddedSettings) -> Result<EmbeddedRepository<P, C>, Failure> {
+fn repository(context: &Context, settings: &EmbeddedSettings) -> Result<Parents, Failure> {
     let fields = [
         ("--children", &settings.children),
         ("--child-id", &settings.child_id),
@@ -89,18 +83,6 @@ fn repository<P, C>(context: &Context, settings: &EmbeddedSettings) -> Result<Em
         builder = builder.child_id_field(field);
     }
     Ok(builder.build()?)
-}
-
-async fn load(context: &Context, settings: &EmbeddedSettings, load: &EmbeddedLoad) -> Outcome {
-    check_fields(load.children_of.iter().map(|name| ("--children-of", name)))?;
-    let parents = repository(context, settings)?;
-    let Some(owner) = &load.children_of else {
-        let shape = DocumentShape::new(None);
-        return load::run(context, &EmbeddedParents(parents), Arc::new(shape), &load.options).await;
-    };
-    context.must_exist(parents.collection().name()).await?;
-    let shape = EmbeddedShape::new(owner, settings.child_id.as_deref().unwrap_or("_id"));
-    load::run(context, &EmbeddedChildren(parents), Arc::new(shape), &load.options).await
 }
 
 struct Work<'a> {

@@ -40,9 +40,9 @@ pub(crate) async fn run(context: &Context, pattern: &History) -> Outcome {
         HistoryVerb::Verify => work.verify().await,
         HistoryVerb::Repair(options) => work.repair(*options).await,
         HistoryVerb::Shard(options) => {
-            let ensure = options.ids(work.documents.ensure_sharded())?;
-            let choices = work.documents.shard_keys();
-            shard::run(context, ("history shard", work.namespace()), ensure, &choices, options).await
+            let of = ("history shard", work.namespace());
+            let ensure = work.documents.ensure_sharded();
+            shard::run(context, of, ensure, &work.documents.shard_keys(), options).await
         }
         HistoryVerb::Indexes(create) if create.create => {
             let ensured = indexes::create(work.documents.ensure_indexes(), *create).await?;

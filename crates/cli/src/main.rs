@@ -13,12 +13,10 @@ mod connection;
 mod embedded;
 mod failure;
 mod findings;
-mod flat;
 mod generate;
 mod history;
 mod indexes;
 mod init;
-mod load;
 mod migrations;
 mod nested;
 mod outlier;
@@ -84,7 +82,7 @@ fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let outcome = runtime.map_err(Failure::from).and_then(|runtime| {
         let outcome = runtime.block_on(run(args, output));
-        // The runtime does not wait for a thread that reads a file or standard input.
+        // The runtime does not wait for a thread that reads standard input.
         runtime.shutdown_background();
         outcome
     });
@@ -146,7 +144,6 @@ async fn execute(context: &Context, command: &Command) -> Outcome {
         Command::Embedded(pattern) => embedded::run(context, pattern).await,
         Command::History(pattern) => history::run(context, pattern).await,
         Command::Reference(pattern) => reference::run(context, pattern).await,
-        Command::Load(options) => flat::load(context, options).await,
         Command::Init(options) => init::run(context, options).await,
         Command::Migrations { verb } => migrations::run(context, verb).await,
         Command::Completions { .. } | Command::Man { .. } => Ok(Exit::Success),

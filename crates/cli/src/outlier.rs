@@ -1,18 +1,15 @@
 //! The commands of the outlier pattern.
 
-use std::sync::Arc;
-
 use futures::TryStreamExt;
 use mongo_patterns_core::Error;
 use mongo_patterns_outlier::{Finding, FoundIn, OutlierRepository, Problem, Unrepaired};
 use mongodb::bson::{Bson, Document};
 use serde_json::json;
 
-use crate::analyze::{self, Source};
-use crate::args::{Outlier, OutlierLimits, OutlierLoad, OutlierVerb, Repair};
+use crate::analyze::{self, Fields, Source};
+use crate::args::{Outlier, OutlierLimits, OutlierVerb, Repair};
 use crate::confirm::confirm;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::load::{self, ElementShape, ListDocuments, ListElements, ListShape};
 use crate::output::{Output, Record, Summary, counted, to_json, variant};
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
@@ -29,18 +26,21 @@ type Lists = OutlierRepository<Document, Bson>;
 pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
     let settings = overlay(context.profile.outlier.as_ref(), &pattern.settings)?;
     let settings = catalog::complete(context, settings).await?;
-    if let OutlierVerb::Load(options) = &pattern.verb {
-        return load(context, &settings, options).await;
-    }
-    let lists: Lists = repository(context, &settings)?;
+    let lists = repository(context, &settings)?;
     let output = context.output;
     if !matches!(pattern.verb, OutlierVerb::Indexes(_) | OutlierVerb::Shard(_)) {
         context.must_exist(lists.collection().name()).await?;
     }
     match &pattern.verb {
         OutlierVerb::Analyze(sample) => {
+            let mut fields = Fields::of(need(settings.array.as_ref(), PATTERN, "array")?);
+            fields.flag = settings.flag.as_deref().unwrap_or(fields.flag);
+            fields.parent = settings.parent.as_deref().unwrap_or(fields.parent);
+            fields.extras = settings.extras.clone().unwrap_or(fields.extras);
             let source = Source::Lists {
-                lists: &lists,
+                collection: lists.collection().name(),
+                overflow: lists.extras_collection().name(),
+                fields,
                 threshold: settings.threshold,
             };
             analyze::run(context, PATTERN, &source, *sample, None).await
@@ -59,7 +59,7 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
             repair(output, &lists, *options, *delete_orphans).await
         }
         OutlierVerb::Shard(options) => {
-            let ensure = options.ids(lists.ensure_sharded())?;
+            let ensure = lists.ensure_sharded();
             let of = ("outlier shard", lists.collection().namespace().to_string());
             shard::run(context, of, ensure, &lists.shard_keys(), options).await
         }
@@ -68,14 +68,14 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
             let namespace = lists.extras_collection().namespace().to_string();
             indexes::created(output, "outlier indexes", namespace, &ensured)
         }
-        OutlierVerb::Indexes(_) | OutlierVerb::Load(_) => {
+        OutlierVerb::Indexes(_) => {
             let (plan, collection) = (lists.indexes(), lists.extras_collection());
             indexes::show(output, "outlier indexes", &plan, collection).await
         }
     }
 }
 
-fn repository<D, E>(context: &Context, settings: &OutlierSettings) -> Result<OutlierRepository<D, E>, Failure> {
+fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Failure> {
     let fields = [
         ("--array", &settings.array),
         ("--parent", &settings.parent),
@@ -117,29 +117,6 @@ fn repository<D, E>(context: &Context, settings: &OutlierSettings) -> Result<Out
         builder = builder.unique_elements();
     }
     Ok(builder.build()?)
-}
-
-async fn load(context: &Context, settings: &OutlierSettings, load: &OutlierLoad) -> Outcome {
-    let named = [("--elements-of", &load.elements_of), ("--element", &load.element)];
-    check_fields(
-        named
-            .into_iter()
-            .filter_map(|(option, name)| Some((option, name.as_ref()?))),
-    )?;
-    let lists = repository(context, settings)?;
-    let Some(owner) = &load.elements_of else {
-        return load::run(context, &ListDocuments(lists), Arc::new(ListShape), &load.options).await;
-    };
-    context.must_exist(lists.collection().name()).await?;
-    let is_unique = settings.unique == Some(true);
-    let shape = ElementShape::new(owner, load.element.as_deref(), is_unique);
-    load::run(
-        context,
-        &ListElements { lists, is_unique },
-        Arc::new(shape),
-        &load.options,
-    )
-    .await
 }
 
 /// Prints one document at a time, so that only one is in memory.

@@ -3,16 +3,13 @@
 mod check;
 mod migrate;
 
-use std::sync::Arc;
-
 use mongo_patterns_core::FieldName;
 use mongo_patterns_reference::{ReferenceRepository, ReferenceRepositoryBuilder};
-use mongodb::bson::{Document, RawDocumentBuf};
+use mongodb::bson::Document;
 
 use crate::analyze::reference as analysis;
 use crate::args::{Reference, ReferenceVerb};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::load::{self, DocumentShape, ReferringDocuments};
 use crate::nested::references::{self, ReferenceField};
 use crate::profile::overlay;
 use crate::settings::{ReferenceSettings, check_different, need};
@@ -53,27 +50,15 @@ pub(crate) async fn run(context: &Context, pattern: &Reference) -> Outcome {
         ReferenceVerb::Repair(options) => work.repair(*options).await,
         ReferenceVerb::Sweep { source } => work.sweep(source.as_deref()).await,
         ReferenceVerb::Shard(options) => {
-            let ensure = options.ids(work.documents.ensure_sharded())?;
-            let choices = work.documents.shard_keys();
-            shard::run(
-                context,
-                ("reference shard", work.namespace()),
-                ensure,
-                &choices,
-                options,
-            )
-            .await
+            let of = ("reference shard", work.namespace());
+            let ensure = work.documents.ensure_sharded();
+            shard::run(context, of, ensure, &work.documents.shard_keys(), options).await
         }
         ReferenceVerb::Indexes(create) if create.create => {
             let ensured = indexes::create(work.documents.ensure_indexes(), *create).await?;
             indexes::created(context.output, "reference indexes", work.namespace(), &ensured)
         }
         ReferenceVerb::Indexes(_) => work.indexes().await,
-        ReferenceVerb::Load(options) => {
-            let documents = repository::<RawDocumentBuf>(context, names, &settings, &work.references)?;
-            let shape = Arc::new(DocumentShape::new(None));
-            load::run(context, &ReferringDocuments(documents), shape, options).await
-        }
     }
 }
 
@@ -93,9 +78,6 @@ impl Work<'_> {
         self.context
             .must_exist(self.documents.sources_collection().name())
             .await?;
-        if matches!(verb, ReferenceVerb::Load(_)) {
-            return Ok(());
-        }
         for collection in self.collections() {
             self.context.must_exist(collection).await?;
         }
@@ -142,12 +124,12 @@ fn collections(settings: &ReferenceSettings) -> Result<[&str; 2], Failure> {
     Ok([collection, sources])
 }
 
-fn repository<D>(
+fn repository(
     context: &Context,
     [collection, sources]: [&str; 2],
     settings: &ReferenceSettings,
     references: &[ReferenceField],
-) -> Result<ReferenceRepository<D, Document>, Failure> {
+) -> Result<Documents, Failure> {
     if let Some(field) = &settings.version_field {
         FieldName::new(field.as_str()).map_err(|error| Failure::usage(format!("--version-field: {error}")))?;
     }
@@ -168,10 +150,10 @@ fn repository<D>(
 }
 
 /// Sets the reference of the builder itself.
-fn first<D>(
-    builder: ReferenceRepositoryBuilder<D, Document>,
+fn first(
+    builder: ReferenceRepositoryBuilder<Document, Document>,
     reference: &ReferenceField,
-) -> ReferenceRepositoryBuilder<D, Document> {
+) -> ReferenceRepositoryBuilder<Document, Document> {
     let mut builder = builder.reference_field(&reference.field);
     for (target, source) in reference.copied() {
         builder = builder.copied_field(target, source);

@@ -4,15 +4,12 @@ mod check;
 mod invalid;
 mod migrate;
 
-use std::sync::Arc;
-
 use mongo_patterns_subset::{Direction, SubsetRepository};
 use mongodb::bson::Document;
 
 use crate::analyze::subset as analysis;
 use crate::args::{Subset, SubsetForm, SubsetVerb};
 use crate::failure::{Failure, Outcome};
-use crate::load::{self, ChildShape, Children, LoadOptions};
 use crate::nested::further;
 use crate::profile::overlay;
 use crate::settings::{SubsetSettings, check_different, check_fields, need};
@@ -28,9 +25,6 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
     if let SubsetVerb::Analyze(sample) = &pattern.verb {
         let invalid = invalid::find(context, &settings, *sample).await?;
         return analysis::run(context, &settings, *sample, invalid.as_ref()).await;
-    }
-    if let SubsetVerb::Load(options) = &pattern.verb {
-        return load(context, &settings, options).await;
     }
     let work = Work {
         context,
@@ -49,7 +43,7 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
         SubsetVerb::Verify => work.verify().await,
         SubsetVerb::Repair(options) => work.repair(*options).await,
         SubsetVerb::Shard(options) => {
-            let ensure = options.ids(work.parents.ensure_sharded())?;
+            let ensure = work.parents.ensure_sharded();
             let choices = work.parents.shard_keys();
             shard::run(context, ("subset shard", work.namespace()), ensure, &choices, options).await
         }
@@ -58,7 +52,7 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
             let namespace = work.parents.children_collection().namespace().to_string();
             indexes::created(output, "subset indexes", namespace, &ensured)
         }
-        SubsetVerb::Indexes(_) | SubsetVerb::Analyze(_) | SubsetVerb::Load(_) => {
+        SubsetVerb::Indexes(_) | SubsetVerb::Analyze(_) => {
             let (plan, collection) = (work.parents.indexes(), work.parents.children_collection());
             indexes::show(output, "subset indexes", &plan, collection).await
         }
@@ -94,7 +88,7 @@ impl Work<'_> {
     }
 }
 
-fn repository<P, C>(context: &Context, settings: &SubsetSettings) -> Result<SubsetRepository<P, C>, Failure> {
+fn repository(context: &Context, settings: &SubsetSettings) -> Result<Parents, Failure> {
     check(settings)?;
     let database = &context.database;
     let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
@@ -147,18 +141,6 @@ fn repository<P, C>(context: &Context, settings: &SubsetSettings) -> Result<Subs
 fn computed(settings: Option<&Vec<String>>) -> impl Iterator<Item = (&str, &str)> {
     let settings = settings.into_iter().flatten();
     settings.map(|setting| setting.split_once('=').unwrap_or((setting, "")))
-}
-
-async fn load(context: &Context, settings: &SubsetSettings, options: &LoadOptions) -> Outcome {
-    let parents: SubsetRepository<Document, _> = repository(context, settings)?;
-    context.must_exist(parents.collection().name()).await?;
-    let child_id = need(settings.child_id.as_ref(), PATTERN, "child_id")?;
-    let shape = ChildShape::new(need(settings.parent.as_ref(), PATTERN, "parent")?, child_id);
-    let children = Children {
-        parents,
-        child_id: child_id.to_owned(),
-    };
-    load::run(context, &children, Arc::new(shape), options).await
 }
 
 fn check(settings: &SubsetSettings) -> Result<(), Failure> {

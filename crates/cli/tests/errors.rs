@@ -131,7 +131,6 @@ async fn a_missing_collection_is_an_error() {
             vec!["plan"],
             vec!["migrate", "--back"],
             vec!["sweep"],
-            vec!["load", "-"],
         ] {
             let ran = reference(db, &arguments);
             assert!(ran.code == Some(2) && ran.err.contains("no collection"), "{ran:?}");
@@ -251,10 +250,8 @@ fn help_fits_80_columns() {
         "",
         "bucket",
         "bucket migrate",
-        "bucket load",
-        "load",
-        "outlier load",
-        "embedded load",
+        "bucket shard",
+        "outlier migrate",
         "outlier repair",
         "subset verify",
         "embedded migrate",

@@ -3,15 +3,13 @@
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 mod analyze;
+mod analyze_lists;
 mod bucket;
 mod catalog;
 mod errors;
 mod history;
+mod import;
 mod killed;
-mod load;
-mod load_formats;
-mod load_rejects;
-mod load_targets;
 mod migrate_options;
 mod migrations;
 mod others;

@@ -2,7 +2,7 @@
 
 use mongo_patterns_reference::ReferenceRepository;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Document, doc};
 use serde_json::json;
 
 use crate::support::*;
@@ -231,43 +231,6 @@ async fn outdated_copies_are_swept() {
         db.plain_collection::<Document>("mongo_patterns").drop().await.unwrap();
         refused(&reference(db, &["sweep"]), "indexes --create");
         assert_eq!(all(db, "orders").await, before);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn documents_are_loaded_with_their_copies() {
-    testkit::run(async |db| {
-        filled(db).await;
-        let folder = tempfile::tempdir().unwrap();
-        let file = write(
-            folder.path(),
-            "orders.jsonl",
-            "{\"_id\": 20, \"customer\": {\"_id\": 1}}\n{\"_id\": 21}\n{\"_id\": 22, \"customer\": {\"_id\": 99}}\n",
-        );
-        let dry = reference(db, &["load", &file, "--dry-run", "--json"]);
-        assert_eq!((dry.code, &dry.summary()["items"]), (Some(0), &3.into()), "{dry:?}");
-        let rejected = folder.path().join("rejected.jsonl");
-        let arguments = ["load", &file, "--reject-file", rejected.to_str().unwrap(), "--json"];
-        let loaded = reference(db, &arguments);
-        assert_eq!(
-            (loaded.code, &loaded.summary()["items"]),
-            (Some(1), &2.into()),
-            "{loaded:?}"
-        );
-        let order = db
-            .plain_collection::<Document>("orders")
-            .find_one(doc! { "_id": 20 })
-            .await
-            .unwrap();
-        let copy = Bson::from(doc! { "_id": 1, "name": "Ann", "mail": "a@example.org", "v": 0_i64 });
-        assert_eq!(order.unwrap().get("customer"), Some(&copy));
-        let again = reference(
-            db,
-            &["load", &file, "--json", "--reject-file", &format!("{file}.rejected")],
-        );
-        assert_eq!(again.summary()["stored_before"], 2, "{again:?}");
-        assert_eq!(reference(db, &["verify"]).code, Some(0));
     })
     .await;
 }

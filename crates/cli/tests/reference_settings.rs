@@ -272,7 +272,6 @@ async fn wrong_settings_are_named() {
         }
         refused(&reference(db, &["verify", "--copy", "v"]), "`v`");
         refused(&reference(db, &["verify"]), "there is no collection");
-        refused(&reference(db, &["load", "-"]), "there is no collection");
         db.plain_collection::<Document>("customers")
             .insert_one(doc! {})
             .await

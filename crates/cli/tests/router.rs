@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use mongo_patterns_testkit::{CommandRecorder, TestDatabase};
-use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, Uuid, doc};
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::options::ClientOptions;
 use mongodb::{Client, Database};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -29,10 +29,10 @@ pub struct Router {
 pub struct Metadata {
     /// As in `config.collections`.
     pub collections: Vec<Document>,
-    /// As in `config.chunks`.
-    pub chunks: Vec<Document>,
     /// A command that fails, with its code.
     pub failure: Option<(&'static str, i32)>,
+    /// Commands that fail once, in this order, with their codes: `createIndexes`, or those of the router.
+    pub conflicts: Vec<(&'static str, i32)>,
     /// The shard key by which another client shards a collection before the next command does.
     pub race: Option<Document>,
 }
@@ -170,7 +170,7 @@ fn is(document: &Document, field: &str, value: impl Into<Bson>) -> bool {
 }
 
 fn cursor(documents: Vec<Document>) -> Document {
-    doc! { "cursor": { "firstBatch": documents, "id": 0_i64, "ns": "config.some" }, "ok": 1.0 }
+    doc! { "cursor": { "firstBatch": documents, "id": 0_i64, "ns": "config.collections" }, "ok": 1.0 }
 }
 
 impl Cluster {
@@ -178,30 +178,48 @@ impl Cluster {
     async fn reply(&self, command: &Document) -> Option<Document> {
         let name = command.keys().next()?.as_str();
         let is_on_config = command.get_str("$db").is_ok_and(|database| database == "config");
-        let is_of_router = ["enableSharding", "shardCollection", "split", "moveChunk", "listShards"].contains(&name);
         // The driver monitors the server without a session.
         let is_hello = name == "hello" && command.contains_key("lsid");
-        if !is_on_config && !is_of_router && !is_hello {
+        let namespace = command.get_str(name).unwrap_or_default();
+        if let Some(code) = self.conflict(name) {
+            if name == "shardCollection" {
+                self.shard_by_another(namespace);
+            }
+            return Some(refused(code, "planned"));
+        }
+        if !is_on_config && !is_hello && name != "shardCollection" {
             return None;
         }
         let failure = self.metadata.lock().unwrap().failure;
         if let Some((_, code)) = failure.filter(|(failing, _)| *failing == name) {
             return Some(refused(code, "planned"));
         }
-        let namespace = command.get_str(name).unwrap_or_default();
         Some(match name {
             "hello" => doc! { "isWritablePrimary": true, "msg": "isdbgrid", "ok": 1.0 },
-            "enableSharding" => doc! { "ok": 1.0 },
-            "listShards" => doc! { "shards": [{ "_id": "a", "state": 1 }, { "_id": "b", "state": 1 }], "ok": 1.0 },
             "shardCollection" => self.shard(namespace, command.get_document("key").unwrap()).await,
-            "split" => self.split(namespace, command.get_document("middle").unwrap()),
-            "moveChunk" => self.move_chunk(command),
             "find" => self.find(command),
             other => panic!("the router has no reply to {other}"),
         })
     }
 
-    /// As the router of MongoDB 5.0 decides: the fields of the key start each unique index, and an index supports the key. It
+    /// Returns the code of the next conflict, if it is that of this command.
+    fn conflict(&self, name: &str) -> Option<i32> {
+        let mut metadata = self.metadata.lock().unwrap();
+        let (_, code) = *metadata.conflicts.first().filter(|(failing, _)| *failing == name)?;
+        metadata.conflicts.remove(0);
+        Some(code)
+    }
+
+    /// The other client of a conflict completes its command.
+    fn shard_by_another(&self, namespace: &str) {
+        let mut metadata = self.metadata.lock().unwrap();
+        if let Some(key) = metadata.race.take() {
+            let entry = doc! { "_id": namespace, "key": key, "unique": false };
+            metadata.collections.push(entry);
+        }
+    }
+
+    /// As a router decides: the fields of the key start each unique index, and an index supports the key. It
     /// takes a partial index for one that does, and the shard then refuses it.
     async fn shard(&self, namespace: &str, key: &Document) -> Document {
         let (database, collection) = namespace.split_once('.').unwrap();
@@ -233,74 +251,19 @@ impl Cluster {
             if !is_empty && !useful.iter().any(|index| supports(&index)) {
                 return refused(72, "please create an index that starts with the proposed shard key");
             }
-            let uuid = Uuid::new();
-            let least: Document = key.keys().map(|field| (field.clone(), Bson::MinKey)).collect();
-            metadata.chunks.push(doc! { "uuid": uuid, "min": least, "shard": "a" });
-            let entry = doc! { "_id": namespace, "key": key.clone(), "unique": false, "uuid": uuid };
+            let entry = doc! { "_id": namespace, "key": key.clone(), "unique": false };
             metadata.collections.push(entry);
         }
         doc! { "collectionsharded": namespace, "ok": 1.0 }
     }
 
-    fn split(&self, namespace: &str, middle: &Document) -> Document {
-        let mut metadata = self.metadata.lock().unwrap();
-        let of_collection = |entry: &&Document| is(entry, "_id", namespace);
-        let uuid = metadata
-            .collections
-            .iter()
-            .find(of_collection)
-            .unwrap()
-            .get("uuid")
-            .unwrap()
-            .clone();
-        let is_boundary = |chunk: &Document| chunk.get("uuid") == Some(&uuid) && is(chunk, "min", middle);
-        if metadata.chunks.iter().any(is_boundary) {
-            return refused(125, "new split key is a boundary key of existing chunk");
-        }
-        metadata
-            .chunks
-            .push(doc! { "uuid": uuid, "min": middle.clone(), "shard": "a" });
-        doc! { "ok": 1.0 }
-    }
-
-    fn move_chunk(&self, command: &Document) -> Document {
-        let mut metadata = self.metadata.lock().unwrap();
-        let (find, to) = (command.get_document("find").unwrap(), command.get_str("to").unwrap());
-        let is_found = |chunk: &&mut Document| is(chunk, "min", find) && !is(chunk, "shard", to);
-        match metadata.chunks.iter_mut().find(is_found) {
-            Some(chunk) => drop(chunk.insert("shard", to)),
-            None => return refused(125, "that chunk is already on that shard"),
-        }
-        doc! { "ok": 1.0 }
-    }
-
+    /// Finds documents of `config.collections`.
     fn find(&self, command: &Document) -> Document {
-        let metadata = self.metadata.lock().unwrap();
         let filter = command.get_document("filter").unwrap();
-        let listed = |field: &str, document: &Document| {
-            let list = filter.get_document(field).unwrap().get_array("$in").unwrap();
-            document.get(field).is_some_and(|value| list.contains(value))
-        };
-        cursor(match command.get_str("find").unwrap() {
-            "collections" => metadata
-                .collections
-                .iter()
-                .filter(|entry| listed("_id", entry))
-                .cloned()
-                .collect(),
-            _ => {
-                let of_collection = filter.get_array("$or").unwrap();
-                let is_of = |chunk: &Document| {
-                    of_collection
-                        .iter()
-                        .any(|branch| branch.as_document().unwrap().get("uuid") == chunk.get("uuid"))
-                };
-                let chunks = metadata
-                    .chunks
-                    .iter()
-                    .filter(|chunk| listed("min", chunk) && is_of(chunk));
-                chunks.cloned().collect()
-            }
-        })
+        let names = filter.get_document("_id").unwrap().get_array("$in").unwrap();
+        let metadata = self.metadata.lock().unwrap();
+        let is_listed = |entry: &&Document| entry.get("_id").is_some_and(|name| names.contains(name));
+        let found = metadata.collections.iter().filter(is_listed).cloned();
+        cursor(found.collect())
     }
 }

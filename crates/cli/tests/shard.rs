@@ -1,7 +1,7 @@
 //! The command `shard`, and the check of shard keys by `verify`.
 
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
-use mongodb::bson::{Document, doc};
+use mongodb::bson::doc;
 use serde_json::{Value, json};
 
 use crate::reference::ORDERS;
@@ -42,14 +42,7 @@ fn writes(planned: &Ran) -> Vec<String> {
     let lines = planned.json().into_iter();
     let writing = lines.filter(|line| line["type"] == "command" && line["writes"] == true);
     // JSON objects have their fields in no order.
-    let names = [
-        "enableSharding",
-        "createIndexes",
-        "shardCollection",
-        "split",
-        "moveChunk",
-        "update",
-    ];
+    let names = ["createIndexes", "shardCollection", "update"];
     let name = |line: Value| {
         let name = names.iter().find(|name| line["command"].get(name).is_some());
         (*name.unwrap()).to_owned()
@@ -60,33 +53,19 @@ fn writes(planned: &Ran) -> Vec<String> {
 #[tokio::test]
 async fn a_plan_is_printed_on_any_server() {
     testkit::run(async |db| {
-        let names = |arguments: &[&str], settings: &[&str]| {
-            let planned = ran(on(db)
-                .args(settings)
-                .args(["shard", "--plan", "--json"])
-                .args(arguments));
+        let names = |settings: &[&str]| {
+            let planned = ran(on(db).args(settings).args(["shard", "--plan", "--json"]));
             assert_eq!(planned.code, Some(0), "{planned:?}");
             writes(&planned)
         };
-        let of_one = ["enableSharding", "shardCollection"];
-        let presplit = ["--presplit", "-5,10"];
-        let expected = ["split", "moveChunk", "split", "moveChunk", "createIndexes", "update"];
-        assert_eq!(
-            names(&presplit, &buckets()),
-            [&["enableSharding", "createIndexes", "shardCollection"], &expected[..]].concat()
-        );
-        assert_eq!(names(&[], &PARENTS), [&of_one[..], &["update"]].concat());
-        let of_two = ["enableSharding", "createIndexes", "shardCollection", "shardCollection"];
-        assert_eq!(names(&[], &LISTS), [&of_two[..], &["update"]].concat());
-        assert_eq!(
-            names(&[], &subset()),
-            [&of_two[..], &["createIndexes", "update"]].concat()
-        );
-        let of_orders = ["enableSharding", "shardCollection", "shardCollection"];
-        assert_eq!(
-            names(&[], &orders()),
-            [&of_orders[..], &["createIndexes", "update"]].concat()
-        );
+        let of_buckets = ["createIndexes", "shardCollection", "createIndexes", "update"];
+        assert_eq!(names(&buckets()), of_buckets);
+        assert_eq!(names(&PARENTS), ["shardCollection", "update"]);
+        let of_two = ["createIndexes", "shardCollection", "shardCollection"];
+        assert_eq!(names(&LISTS), [&of_two[..], &["update"]].concat());
+        assert_eq!(names(&subset()), [&of_two[..], &["createIndexes", "update"]].concat());
+        let of_orders = ["shardCollection", "shardCollection", "createIndexes", "update"];
+        assert_eq!(names(&orders()), of_orders);
         assert!(all(db, "mongo_patterns").await.is_empty());
 
         let text = ran(on(db).args(buckets()).args(["shard", "--plan"]));
@@ -115,19 +94,9 @@ async fn a_replica_set_is_refused() {
             assert_eq!(refused.code, Some(3), "{refused:?}");
             assert!(refused.err.contains("connect to a mongos"), "{refused:?}");
         }
-        for (arguments, text) in [
-            (&[][..], "--yes"),
-            (&["--yes", "--presplit", "ten"], "--key-type"),
-            (&["--yes", "--presplit-file", "/nonexistent"], "--presplit-file"),
-            (&["--yes", "--hashed", "--presplit", "5"], "--hashed"),
-        ] {
-            let refused = shard(&buckets(), arguments);
-            assert_eq!(refused.code, Some(2), "{refused:?}");
-            assert!(
-                refused.err.contains(text) && !refused.err.contains("ten`"),
-                "{text}: {refused:?}"
-            );
-        }
+        let refused = shard(&buckets(), &[]);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.err.contains("--yes"), "{refused:?}");
         let names = db.plain_client().database(db.database().name());
         assert!(names.list_collection_names().await.unwrap().is_empty());
     })
@@ -138,41 +107,20 @@ async fn a_replica_set_is_refused() {
 async fn a_cluster_is_set_up_and_verified() {
     testkit::run(async |db| {
         let router = Router::start(db).await;
-        let folder = tempfile::tempdir().unwrap();
-        let points = write(folder.path(), "points.txt", "1000\n\n2000\n");
-        let arguments = ["shard", "--yes", "--json", "--presplit-file", &points];
+        let arguments = ["shard", "--yes", "--json"];
         let sharded = routed(&router, db, &buckets(), &arguments);
         assert_eq!(sharded.code, Some(0), "{sharded:?}");
-        let summary = sharded.summary();
-        assert_eq!(
-            [&summary["sharded"], &summary["splits"]],
-            [&json!(1), &json!(2)],
-            "{summary}"
-        );
+        assert_eq!(sharded.summary()["sharded"], 1);
         let collection = &sharded.json()[0];
         assert_eq!(collection["key"], json!({ "customerId": 1 }));
         let again = routed(&router, db, &buckets(), &arguments).summary();
-        assert_eq!(
-            [&again["sharded_before"], &again["splits"]],
-            [&json!(1), &json!(0)],
-            "{again}"
+        assert_eq!(again["sharded_before"], 1, "{again}");
+        let hashed = routed(&router, db, &LISTS, &["shard", "--yes", "--hashed"]);
+        assert_eq!(hashed.code, Some(0), "{hashed:?}");
+        assert!(
+            hashed.out.contains("sales: sharded by { _id: \"hashed\" }, now"),
+            "{hashed:?}"
         );
-
-        let id = [
-            "shard",
-            "--yes",
-            "--presplit",
-            "{\"$oid\": \"653a8c1f9d3e2a0001000000\"},b,7",
-        ];
-        let sharded = routed(&router, db, &LISTS, &id);
-        assert_eq!(sharded.code, Some(0), "{sharded:?}");
-        assert!(sharded.out.contains("sales: sharded by { _id: 1 }, now"), "{sharded:?}");
-        let object_id = mongodb::bson::oid::ObjectId::parse_str("653a8c1f9d3e2a0001000000").unwrap();
-        let chunks = router.metadata().chunks.clone();
-        for min in [doc! { "_id": object_id }, doc! { "_id": "b" }, doc! { "_id": 7 }] {
-            let of_min = |chunk: &&Document| chunk.get_document("min").unwrap() == &min;
-            assert_eq!(chunks.iter().filter(of_min).count(), 1, "{min}: {chunks:?}");
-        }
 
         assert_eq!(routed(&router, db, &buckets(), &["verify"]).code, Some(0));
         for (settings, name) in [

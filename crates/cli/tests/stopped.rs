@@ -67,34 +67,6 @@ async fn a_migration_stops_at_ctrl_c_and_resumes() {
 }
 
 #[cfg(unix)]
-#[tokio::test]
-async fn a_load_that_waits_for_input_can_be_stopped() {
-    testkit::run(async |db| {
-        let mut load = on(db);
-        load.arg("bucket")
-            .args(BUCKETS)
-            .args(["load", "-", "--format", "ndjson"]);
-        let mut child = load
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // Once the index exists, the program is about to read.
-        let trades = db.plain_collection::<Document>("trades");
-        while trades.list_index_names().await.unwrap_or_default().len() < 2 {
-            tokio::task::yield_now().await;
-        }
-        // Waiting for a child closes its standard input, which would end the load.
-        let input = child.stdin.take();
-        interrupt(&child);
-        assert_eq!(child.wait().unwrap().code(), Some(130));
-        drop(input);
-    })
-    .await;
-}
-
-#[cfg(unix)]
 fn interrupt(child: &Child) {
     let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(status.unwrap().success());

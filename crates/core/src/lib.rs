@@ -20,6 +20,7 @@ pub mod action;
 pub mod array;
 #[doc(hidden)] // writes of many tasks, sent in batches
 pub mod batching;
+mod busy;
 pub mod catalog;
 #[doc(hidden)] // an `_id` of any type that a document can have
 pub mod document_id;

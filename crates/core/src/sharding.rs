@@ -18,8 +18,14 @@
 //!
 //! One with all documents, the simple collation and no arrays in its fields. For `_id` it is the `_id` index. For overflow
 //! documents and children it is a unique index of the pattern, which starts with the parent. For buckets it is
-//! `{ key: 1, _id: 1 }`: MongoDB 4.4 does not allow a second index on `{ key: 1 }` beside the partial one, and one rule for
-//! all versions is simpler than two.
+//! `{ key: 1, _id: 1 }`, which also sorts the buckets of a key.
+//!
+//! ## What if several instances of a service start at once?
+//!
+//! All of them find nothing and send the same commands. The router refuses a command while another client shards the
+//! collection, and one after another client has sharded it by another key of the list. So `ensure_sharded()` reads the
+//! shard keys again, takes the one that it finds, and otherwise repeats the command after a pause. `createIndexes` is
+//! repeated in the same way, after the indexes are listed again.
 //!
 //! ## Why is a shard key that is not of the list refused?
 //!
@@ -30,13 +36,10 @@ mod choice;
 mod cluster;
 mod commands;
 mod ensure;
-mod points;
-mod presplit;
 mod verify;
 
 pub use choice::{ShardKeyChoice, UnsuitableShardKey};
 #[doc(hidden)]
 pub use choice::{Sharding, Target};
 pub use ensure::{EnsureSharded, EnsuredSharding, ShardedCollection};
-pub use points::{Ids, Keys};
 pub use verify::VerifyShardKeys;

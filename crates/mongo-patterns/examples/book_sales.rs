@@ -1,5 +1,5 @@
 //! The example of MongoDB's manual, "Group Data with the Outlier Pattern", with a repository on a real server: the
-//! stored documents, and the commands on the wire. Then it analyzes the sales of a whole shop to choose a threshold.
+//! stored documents, and the commands on the wire.
 //!
 //! `cargo run --example book_sales`
 
@@ -7,17 +7,12 @@ mod support;
 
 use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
-use mongo_patterns::outlier::{Analysis, LengthRange, OutlierRepository};
+use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns_testkit::CommandRecorder;
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 use serde::{Deserialize, Serialize};
 use support::shell;
-
-/// The number of books in the shop.
-const SHOP: i32 = 5000;
-/// The greatest width of a bar, with which the histogram fits 80 columns.
-const BAR: u64 = 24;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Book {
@@ -33,7 +28,7 @@ type Books = OutlierRepository<Book, String>;
 #[tokio::main]
 async fn main() -> Result<()> {
     let (database, recorder) = support::open_recorded("book_sales").await?;
-    let books = repository(&database, "sales", "extra_sales")?;
+    let books = repository(&database)?;
 
     println!("# One unique index, so that a book's overflow documents have an order\n");
     books.ensure_indexes().await?;
@@ -84,22 +79,12 @@ async fn main() -> Result<()> {
     }
     let whole = books.get_full(2).await?.context("the book does not exist")?;
     ensure!(whole.customers_purchased.into_iter().eq((0..1000).map(user)));
-
-    println!("# A shop of {SHOP} books before the migration: which threshold?\n");
-    let shop = repository(&database, "shop_sales", "extra_shop_sales")?;
-    fill(&shop).await?;
-    recorder.clear();
-    let analysis = shop.analyze().await?;
-    ensure!(recorder.names() == ["aggregate"]);
-    print_analysis(&analysis);
     Ok(())
 }
 
-fn repository(database: &Database, sales: &str, extras: &str) -> Result<Books> {
-    let (sales, extras) = (
-        database.collection::<Document>(sales),
-        database.collection::<Document>(extras),
-    );
+fn repository(database: &Database) -> Result<Books> {
+    let sales = database.collection::<Document>("sales");
+    let extras = database.collection::<Document>("extra_sales");
     let builder = Books::builder(sales, extras)
         .array_field("customers_purchased")
         .parent_field("book_id")
@@ -164,105 +149,4 @@ fn manual_format(document: &Document) -> String {
         })
         .collect();
     format!("{{\n{}\n}}", lines.join(",\n"))
-}
-
-/// Inserts books of which most have a handful of purchases and a few have thousands, the same in every run.
-async fn fill(shop: &Books) -> Result<()> {
-    let mut state = 1972_u64;
-    let mut next = || {
-        // splitmix64
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    };
-    let mut books = Vec::new();
-    for id in 1..=SHOP {
-        // Half as many books have twice as many purchases; one book in twenty has none.
-        let purchases = if next() % 20 == 0 {
-            0
-        } else {
-            20_000 / (1 + next() % 7000)
-        };
-        books.push(book(id, &format!("Book {id}"), 2023, "Lesley Moreno", purchases));
-    }
-    shop.collection().clone_with_type::<Book>().insert_many(books).await?;
-    Ok(())
-}
-
-fn print_analysis(analysis: &Analysis) {
-    println!(
-        "{} books with {} purchases, {:.1} bytes each in its array.",
-        thousands(analysis.documents),
-        thousands(analysis.elements),
-        analysis.bytes_per_element()
-    );
-    if let Some(longest) = &analysis.longest {
-        println!("Book {} has the most: {}.\n", longest.id, thousands(longest.length));
-    }
-
-    println!(
-        "    purchases  books{:BAR$}  of all purchases",
-        "",
-        BAR = BAR as usize - 2
-    );
-    let ranges = analysis.ranges();
-    let most = |of: fn(&LengthRange) -> u64| ranges.iter().map(of).max().unwrap_or(0);
-    let (books, purchases) = (most(|range| range.documents), most(|range| range.elements));
-    for range in &ranges {
-        let label = match (range.from, range.to) {
-            (from, to) if from == to => thousands(from),
-            (from, to) => format!("{}-{}", thousands(from), thousands(to)),
-        };
-        let row = format!(
-            "{label:>13} {:>6} {:<BAR$} {:>5.1} % {}",
-            thousands(range.documents),
-            bar(range.documents, books),
-            percent(range.elements, analysis.elements),
-            bar(range.elements, purchases),
-            BAR = BAR as usize,
-        );
-        println!("{}", row.trim_end());
-    }
-
-    println!("\npercent of the books   have up to");
-    for (percent, length) in analysis.percentiles() {
-        println!("{percent:>20}   {:>10}", thousands(length));
-    }
-
-    println!("\nthreshold   outliers   of all books   purchases in overflow");
-    for at in analysis.suggestions() {
-        println!(
-            "{:>9}   {:>8}   {:>10.2} %   {:>19.1} %",
-            thousands(at.threshold.into()),
-            thousands(at.documents),
-            at.documents_share * 100.0,
-            at.overflow_share * 100.0
-        );
-    }
-}
-
-/// Returns a bar, or a thin one if the value is too small for a full character.
-fn bar(value: u64, most: u64) -> String {
-    match value * BAR / most.max(1) {
-        0 if value > 0 => "▏".to_owned(),
-        #[allow(clippy::cast_possible_truncation)] // at most 24
-        length => "█".repeat(length as usize),
-    }
-}
-
-#[allow(clippy::cast_precision_loss)] // printed with four digits
-fn percent(part: u64, whole: u64) -> f64 {
-    part as f64 * 100.0 / whole.max(1) as f64
-}
-
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let groups: Vec<&str> = digits
-        .as_bytes()
-        .rchunks(3)
-        .rev()
-        .filter_map(|group| std::str::from_utf8(group).ok())
-        .collect();
-    groups.join(",")
 }

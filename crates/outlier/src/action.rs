@@ -1,6 +1,5 @@
 //! The calls as structs: each has setters for its options, and runs when it is awaited.
 
-mod analyze;
 mod batched_push;
 mod contains;
 mod count;
@@ -21,7 +20,6 @@ mod sharding;
 mod update_element;
 mod verify;
 
-pub use analyze::Analyze;
 pub use batched_push::BatchedPush;
 pub use contains::Contains;
 pub use count::Count;

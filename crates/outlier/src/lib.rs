@@ -111,7 +111,6 @@
 //! | [`update_element`](OutlierRepository::update_element) | 1 in the array, 3 in an overflow document, 6 if an outlier does not have the element | 1, or those before the element |
 //! | [`delete`](OutlierRepository::delete) | 1, or 3 for a known outlier, 4 for another one | all of the list |
 //! | [`rebalance`](OutlierRepository::rebalance) | 3 if there is nothing to do, else about 10 | all of the list |
-//! | [`analyze`](OutlierRepository::analyze) | 1 | all of both collections, or a sample |
 //! | [`verify`](OutlierRepository::verify) | 1, and 4 for each list with findings | all of both collections |
 //! | [`migrate_existing`](OutlierRepository::migrate_existing), [`repair`](OutlierRepository::repair) | that, and a `rebalance` for each list that needs it | all, and those lists again |
 //! | [`ensure_indexes`](OutlierRepository::ensure_indexes) | 4, or 7 the first time | all overflow documents, when it creates an index |
@@ -134,8 +133,8 @@
 //!
 //! # Cookbook
 //!
-//! **Choose a threshold.** Call [`analyze`](OutlierRepository::analyze) on the existing collection. It needs no overflow
-//! documents and no index, and returns the number of outliers for each threshold.
+//! **Choose a threshold.** `mongo-patterns outlier analyze` of the command line reads the existing collection. It needs no
+//! overflow documents and no index, and prints the distribution of the lengths, and the effect of a few thresholds.
 //!
 //! **Migrate an existing collection, or change the threshold or bound.** Build the repository with the new settings, call
 //! [`migrate_existing`](OutlierRepository::migrate_existing), then
@@ -223,7 +222,6 @@ pub use mongo_patterns_core::{Progress, Removed, Updated};
 pub use repair::finding::{Finding, FoundIn, Problem, Repaired, Unrepaired};
 pub use repository::OutlierRepository;
 pub use results::{
-    Analysis, Counts, Deleted, Inserted, InvalidLists, LengthRange, ListLength, Longest, MigratedExisting, PERCENTILES,
-    Pushed, PushedMany, Rebalanced, StoredDocument, ThresholdEstimate,
+    Counts, Deleted, Inserted, InvalidLists, MigratedExisting, Pushed, PushedMany, Rebalanced, StoredDocument,
 };
 pub use write::batching::BatchingWriter;

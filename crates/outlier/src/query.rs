@@ -1,6 +1,5 @@
 //! The filters, updates, projections and pipelines, as pure functions.
 
-mod analysis;
 mod elements;
 mod filters;
 mod push;
@@ -8,7 +7,6 @@ mod repair;
 mod summaries;
 mod update;
 
-pub(crate) use analysis::{NOT_AN_ARRAY, analysis};
 pub(crate) use elements::*;
 pub(crate) use filters::*;
 pub(crate) use push::*;

@@ -1,10 +1,6 @@
 //! The results of the calls.
 
-mod analysis;
-
 use crate::prelude::*;
-
-pub use analysis::{Analysis, LengthRange, ListLength, Longest, PERCENTILES, ThresholdEstimate};
 
 /// A main document, without its overflow documents.
 #[derive(Clone, Debug, PartialEq, Eq)]

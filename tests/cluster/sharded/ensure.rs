@@ -103,20 +103,9 @@ async fn a_collection_with_documents_is_sharded_and_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn split_points_and_hashed_keys_distribute_the_keys() {
+async fn hashed_keys_distribute_the_documents() {
     let (cluster, database) = cluster().await;
     let shards = direct(&cluster).await;
-    let trades = trades(&database);
-    let points = [25, 50, 75];
-    let ensured = trades.ensure_sharded().presplit(&points).await.unwrap();
-    assert_eq!(ensured.collections[0].splits, 3);
-    let again = trades.ensure_sharded().presplit(&points).await.unwrap();
-    assert_eq!(again.collections[0].splits, 0);
-    for n in 0..100 {
-        trades.append(&n, &spread(n.into())).await.unwrap();
-    }
-    assert_eq!(on_each(&shards, "trades").await, [50, 50]);
-
     subset::prepare(&database).await;
     let products = database.collection::<Document>("product");
     products.drop().await.unwrap();

@@ -398,8 +398,5 @@ fn reads() -> Vec<Operation<Shop>> {
         Operation::<Shop>::new(Reads, "OutlierRepository::contains", "", |m| {
             Box::pin(async move { text(m.books.contains(1, &users(5..6)[0]).await) })
         }),
-        Operation::<Shop>::new(Reads, "OutlierRepository::analyze", "", |m| {
-            Box::pin(async move { text(m.books.analyze().await) })
-        }),
     ]
 }

@@ -94,7 +94,7 @@ const SOURCES: &str = "reads all sources of a document by one command";
 
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 40] = [
+pub(super) const BROADCAST: [Broadcast; 39] = [
     of(
         "bucket",
         "page",
@@ -153,7 +153,6 @@ pub(super) const BROADCAST: [Broadcast; 40] = [
         "reads a sample of a collection without an entry in the catalog",
         &[("aggregate", "extra_sales", All)],
     ),
-    of("outlier", "analyze", WHOLE, &[("aggregate", "sales", All)]),
     of("outlier", "migrate_existing", MIGRATED, &[("aggregate", "sales", All)]),
     of("outlier", "repair", WHOLE, &[("aggregate", "sales", All)]),
     of("subset", "rebuild_all", WHOLE, &[("aggregate", "product", All)]),

@@ -1,4 +1,4 @@
-use mongo_patterns_core::sharding::{EnsureSharded, Keys, ShardKeyChoice, Sharding, Target, VerifyShardKeys};
+use mongo_patterns_core::sharding::{EnsureSharded, ShardKeyChoice, Sharding, Target, VerifyShardKeys};
 
 use crate::action::prelude::*;
 
@@ -50,7 +50,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// ```no_run
     /// # use mongo_patterns_bucket::BucketRepository;
     /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
-    /// let ensured = trades.ensure_sharded().presplit(&[1000, 2000, 3000]).await?;
+    /// let ensured = trades.ensure_sharded().await?;
     /// for collection in ensured.collections {
     ///     println!("{} is sharded by {}", collection.namespace, collection.key);
     /// }
@@ -63,24 +63,23 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Cost
     /// Five round trips when everything exists: the topology, the existing shard key, and those of
-    /// [`ensure_indexes`](Self::ensure_indexes). At most eight more when the collection is sharded now. Split points
-    /// take three, and three for each of them. For an index, the server reads the collection.
+    /// [`ensure_indexes`](Self::ensure_indexes). At most seven more when the collection is sharded now. For an index,
+    /// the server reads the collection.
     ///
     /// # Sessions and transactions
     /// MongoDB does not allow it in a transaction.
     ///
     /// # Cancel safety
-    /// It stops between two steps, and the server may complete the last one. Call it again: each step is idempotent. A
-    /// chunk that was split and not moved stays on its shard.
+    /// It stops between two steps, and the server may complete the last one. Call it again: each step is idempotent.
     ///
     /// # Errors
     /// With nothing written: [`Unsupported`] when the server is not the router of a sharded cluster,
     /// [`UnsuitableShardKey`] when it is sharded by another key, or a unique index that is not the pattern's does not
-    /// start with the shard key, [`InvalidArgument`] for split points of a hashed key, [`Unauthorized`] when the user
-    /// may not read `config.collections`, and those of [`ensure_indexes`](Self::ensure_indexes). After the collection
-    /// was sharded: [`Corrupt`] when a key has several open buckets, and [`Unauthorized`] when the user lacks the
-    /// privilege of a later step.
-    pub fn ensure_sharded(&self) -> EnsureSharded<'_, Keys<K>> {
+    /// start with the shard key, [`Unauthorized`] when the user may not read `config.collections`, and those of
+    /// [`ensure_indexes`](Self::ensure_indexes). After the collection was sharded: [`Corrupt`] when a key has several
+    /// open buckets, and [`Unauthorized`] when the user lacks the privilege of a later step. [`Contention`] when
+    /// another client shards a collection, or builds an index of it, for longer than half a minute.
+    pub fn ensure_sharded(&self) -> EnsureSharded<'_> {
         EnsureSharded::new(self.shared().sharding())
     }
 

@@ -184,7 +184,7 @@ pub(super) fn whole(number: f64) -> u64 {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use mongo_patterns_outlier::{Analysis, ListLength};
+    use crate::analyze::analysis::{Analysis, ListLength};
 
     use super::*;
     use crate::analyze::Stored;

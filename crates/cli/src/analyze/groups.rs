@@ -3,11 +3,11 @@
 use futures::TryStreamExt;
 use mongo_patterns_core::FieldName;
 use mongo_patterns_core::index::list_indexes;
-use mongo_patterns_outlier::{Analysis, ListLength};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::Collation;
 
+use super::analysis::{Analysis, ListLength};
 use super::{Distribution, number, ratio, stored};
 use crate::failure::Failure;
 

@@ -5,12 +5,12 @@ mod print;
 mod query;
 
 use futures::TryStreamExt;
-use mongo_patterns_outlier::{Analysis, ListLength};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::Collation;
 
 use self::query::Field;
+use super::analysis::{Analysis, ListLength};
 use super::groups::{check_index, scaled};
 use super::subset::mean;
 use super::{number, ratio, stored};

@@ -4,10 +4,10 @@ use std::io;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use console::style;
-use mongo_patterns_outlier::LengthRange;
 use serde_json::json;
 
 use super::advice::{CAVEAT, Recommendation, size};
+use super::analysis::LengthRange;
 use super::designs::{Design, PAGE, designs};
 use super::invalid::Invalid;
 use super::sizes::SubsetSize;

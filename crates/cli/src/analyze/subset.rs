@@ -2,13 +2,12 @@
 
 use futures::TryStreamExt;
 use mongo_patterns_core::FieldName;
-use mongo_patterns_outlier::OutlierRepository;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Document, doc};
 
 use super::invalid::Invalid;
 use super::report::Printed;
 use super::sizes::Parents;
-use super::{Distribution, advice, groups, of_lists, report, sizes, stored};
+use super::{Distribution, Fields, advice, groups, lists, report, sizes, stored};
 use crate::Context;
 use crate::args::Sample;
 use crate::failure::{Exit, Failure, Outcome};
@@ -60,12 +59,9 @@ async fn distribution(context: &Context, settings: &SubsetSettings, sample: Samp
     if let (false, Some(collection), Some(array)) = (exists, &settings.collection, &settings.subset) {
         context.must_exist(collection).await?;
         let parents = context.database.collection::<Document>(collection);
-        let overflow = context.database.collection::<Document>(&format!("{collection}_extras"));
-        let lists = OutlierRepository::<Document, Bson>::builder(parents, overflow)
-            .array_field(array)
-            .parent_field("parent_id")
-            .build()?;
-        return of_lists(&lists, sample.sample).await;
+        let array = FieldName::new(array.as_str())?;
+        let fields = Fields::of(array.as_str());
+        return lists::distribution(&parents, &format!("{collection}_extras"), &fields, sample.sample).await;
     }
     let children = need(children, PATTERN, "children_collection")?;
     let field = FieldName::of_element(need(settings.parent.as_ref(), PATTERN, "parent")?)?;

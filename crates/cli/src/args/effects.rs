@@ -9,27 +9,6 @@ impl Command {
     /// Returns what to do after the command was stopped.
     pub(crate) fn advice(&self) -> &'static str {
         match self {
-            Self::Bucket(Bucket {
-                verb: BucketVerb::Load(options),
-                ..
-            }) if !options.is_dry_run() => {
-                "some items may be stored: run the command again only with --item-id, which prevents duplicates"
-            }
-            Self::Load(_)
-            | Self::Outlier(Outlier {
-                verb: OutlierVerb::Load(_),
-                ..
-            })
-            | Self::Embedded(Embedded {
-                verb: EmbeddedVerb::Load(_),
-                ..
-            })
-            | Self::Reference(Reference {
-                verb: ReferenceVerb::Load(_),
-                ..
-            }) if self.writes() => {
-                "some items may be stored: run the command again only if all items have an id, which prevents duplicates"
-            }
             Self::Migrations {
                 verb: MigrationsVerb::Forget { .. },
             } => "the record is deleted or not: run `migrations list`",
@@ -47,27 +26,23 @@ impl Command {
                 BucketVerb::Indexes(create) => create.create,
                 BucketVerb::Shard(options) => !options.plan,
                 BucketVerb::Resize { .. } | BucketVerb::View { .. } | BucketVerb::Figures => true,
-                BucketVerb::Load(options) => !options.is_dry_run(),
                 BucketVerb::Analyze(_) | BucketVerb::Plan(_) | BucketVerb::Verify => false,
             },
             Self::Outlier(Outlier { verb, .. }) => match verb {
                 OutlierVerb::Migrate { options, .. } | OutlierVerb::Repair { options, .. } => is_live(&options.dry_run),
                 OutlierVerb::Indexes(create) => create.create,
                 OutlierVerb::Shard(options) => !options.plan,
-                OutlierVerb::Load(load) => !load.options.is_dry_run(),
                 OutlierVerb::Analyze(_) | OutlierVerb::Plan | OutlierVerb::Verify => false,
             },
             Self::Subset(Subset { verb, .. }) => match verb {
                 SubsetVerb::Migrate { dry_run, .. } | SubsetVerb::Repair(Repair { dry_run, .. }) => is_live(dry_run),
                 SubsetVerb::Indexes(create) => create.create,
                 SubsetVerb::Shard(options) => !options.plan,
-                SubsetVerb::Load(options) => !options.is_dry_run(),
                 SubsetVerb::Analyze(_) | SubsetVerb::Plan(_) | SubsetVerb::Verify => false,
             },
             Self::Embedded(Embedded { verb, .. }) => match verb {
                 EmbeddedVerb::Migrate { dry_run, .. } => is_live(dry_run),
                 EmbeddedVerb::Shard(options) => !options.plan,
-                EmbeddedVerb::Load(load) => !load.options.is_dry_run(),
                 EmbeddedVerb::Analyze(_)
                 | EmbeddedVerb::Plan(_)
                 | EmbeddedVerb::Verify
@@ -94,10 +69,8 @@ impl Command {
                 ReferenceVerb::Sweep { .. } => true,
                 ReferenceVerb::Indexes(create) => create.create,
                 ReferenceVerb::Shard(options) => !options.plan,
-                ReferenceVerb::Load(options) => !options.is_dry_run(),
                 ReferenceVerb::Analyze(_) | ReferenceVerb::Plan(_) | ReferenceVerb::Verify => false,
             },
-            Self::Load(load) => !load.options.is_dry_run(),
             Self::Migrations { verb } => matches!(verb, MigrationsVerb::Forget { .. }),
             Self::Init(_) | Self::Completions { .. } | Self::Man { .. } => false,
         }

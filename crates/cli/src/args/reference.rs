@@ -3,7 +3,6 @@
 use clap::Subcommand;
 
 use super::{Create, DryRun, Repair, Sample};
-use crate::load::LoadOptions;
 use crate::selection::Selection;
 use crate::settings::ReferenceSettings;
 use crate::shard::ShardOptions;
@@ -44,8 +43,6 @@ pub(crate) enum ReferenceVerb {
     Indexes(Create),
     /// Shards all collections on a sharded cluster, and creates the indexes
     Shard(ShardOptions),
-    /// Inserts documents with copies of their sources from a file: CSV, TSV or JSON
-    Load(LoadOptions),
 }
 
 #[derive(Debug, clap::Args)]

@@ -3,7 +3,6 @@
 use clap::Subcommand;
 
 use super::{Create, DryRun, Repair, Sample};
-use crate::load::LoadOptions;
 use crate::selection::Selection;
 use crate::settings::SubsetSettings;
 use crate::shard::ShardOptions;
@@ -37,8 +36,6 @@ pub(crate) enum SubsetVerb {
     Indexes(Create),
     /// Shards both collections on a sharded cluster, and creates the indexes
     Shard(ShardOptions),
-    /// Inserts children of existing parents from a file: CSV, TSV or JSON
-    Load(LoadOptions),
 }
 
 #[derive(Debug, clap::Args)]

@@ -8,12 +8,11 @@ use serde_json::{Value, json};
 use super::Work;
 use crate::args::Repair;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::load::FromText;
 use crate::output::{Record, Summary, counted, printable, to_json, variant};
 use crate::progress::SharedProgress;
 use crate::shard;
 
-impl<K: Key + FromText> Work<'_, K> {
+impl<K: Key> Work<'_, K> {
     pub(super) async fn verify(&self) -> Outcome {
         let mut found = shard::verify(self.context.output, self.buckets.verify_shard_keys()).await?;
         let progress = self.progress("verify").await?;

@@ -9,7 +9,6 @@ use crate::Context;
 use crate::analyze::invalid::{FEW, Invalid, Reason};
 use crate::args::Sample;
 use crate::failure::Failure;
-use crate::load::FromText;
 use crate::settings::{BucketSettings, KeyType};
 
 /// Finds the invalid documents. `None` if the settings do not name key and time, or if no document shows the type of the
@@ -38,7 +37,7 @@ pub(super) async fn find(
     Ok(Some(found))
 }
 
-impl<K: Key + FromText> Work<'_, K> {
+impl<K: Key> Work<'_, K> {
     async fn invalid(&self, sample: Sample) -> Result<Invalid, Failure> {
         let flat = self.flat()?;
         let count = flat.estimated_document_count().await;

@@ -11,11 +11,10 @@ use super::{Work, flat_key};
 use crate::args::BucketMigration;
 use crate::catalog;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::load::FromText;
 use crate::output::{Summary, grouped};
 use crate::progress::{Progress, SharedProgress};
 
-impl<K: Key + FromText> Work<'_, K> {
+impl<K: Key> Work<'_, K> {
     pub(super) async fn plan(&self, options: &BucketMigration) -> Result<MigrationPlan, Failure> {
         let flat = self.flat()?;
         let planned = if options.back {

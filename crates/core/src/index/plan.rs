@@ -6,6 +6,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::{PlannedIndex, collection, existing};
+use crate::busy::{Busy, is_busy};
 use crate::error::{self, Error, ErrorKind, Result};
 use crate::migration::{Step, Steps};
 use crate::same::{same_document, same_fields, without_version};
@@ -134,22 +135,32 @@ impl IndexPlan {
         self.compare(present).map(drop)
     }
 
-    /// Creates the indexes that are not among those that the server has listed.
+    /// Creates the indexes that are not among those that the server has listed. While another client shards the
+    /// collection or builds its indexes, waits, and lists them again.
     pub(crate) async fn create_missing(
         &self,
         steps: &mut Steps<'_, '_>,
         collection: &Collection<RawDocumentBuf>,
         present: &[Document],
     ) -> Result<EnsuredIndexes> {
-        let (mut ensured, missing) = self.compare(present)?;
-        if missing.is_empty() {
-            return Ok(ensured);
+        let (mut busy, mut listed) = (Busy::start(), None);
+        loop {
+            let present = listed.as_deref().unwrap_or(present);
+            let (mut ensured, missing) = self.compare(present)?;
+            if missing.is_empty() {
+                return Ok(ensured);
+            }
+            let models = missing.iter().map(|planned| planned.to_model()).collect();
+            let Err(error) = steps.write(Step::create_indexes(collection, models)).await else {
+                ensured.created = missing.iter().map(|planned| planned.name.clone()).collect();
+                return Ok(ensured);
+            };
+            if !is_busy(&error) || steps.is_in_transaction() {
+                return Err(self.not_created(error, present, &missing));
+            }
+            busy.wait(error).await?;
+            listed = Some(steps.list_indexes("look for the indexes", collection).await?);
         }
-        let models = missing.iter().map(|planned| planned.to_model()).collect();
-        let created = steps.write(Step::create_indexes(collection, models)).await;
-        created.map_err(|error| self.not_created(error, present, &missing))?;
-        ensured.created = missing.iter().map(|planned| planned.name.clone()).collect();
-        Ok(ensured)
     }
 
     /// Checks that all indexes of the plan exist. One round trip. Creates nothing.

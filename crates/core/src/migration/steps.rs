@@ -36,6 +36,11 @@ impl Steps<'_, '_> {
         matches!(self, Self::Plan(_))
     }
 
+    /// Returns whether a failed step ends a transaction.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        matches!(self, Self::Run(Some(session)) if session.is_in_transaction())
+    }
+
     /// Returns the commands that a plan listed.
     pub fn into_commands(self) -> Vec<PlannedCommand> {
         match self {

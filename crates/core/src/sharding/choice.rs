@@ -135,7 +135,7 @@ impl fmt::Display for UnsuitableShardKey {
         let suitable: Vec<String> = self.suitable.iter().map(text).collect();
         write!(
             f,
-            "the collection `{}` is sharded by {unique}{}, under which the pattern does not work: shard it by {}, with the command reshardCollection of MongoDB 5.0, or by a copy into a new collection",
+            "the collection `{}` is sharded by {unique}{}, under which the pattern does not work: shard it by {}, with the command reshardCollection, or by a copy into a new collection",
             self.namespace,
             text(&self.key),
             suitable.join(" or ")

@@ -4,7 +4,8 @@ use mongodb::Namespace;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::choice::{ShardKeyChoice, UnsuitableShardKey, is_hashed};
-use crate::error::{Error, ErrorKind, Result};
+use crate::busy::is_busy;
+use crate::error::{CommandError, Error, ErrorKind, Result, code};
 use crate::index::PlannedIndex;
 use crate::same::same_fields;
 
@@ -13,26 +14,23 @@ use crate::same::same_fields;
 pub(super) struct Existing {
     pub(super) key: Document,
     pub(super) unique: bool,
-    /// The id by which chunks refer to it since MongoDB 5.0.
-    pub(super) uuid: Option<Bson>,
 }
 
 impl Existing {
-    /// Finds the document of a collection. `None` for one that is not sharded: MongoDB 4.4 keeps the document of a dropped
-    /// collection, and MongoDB 8.0 has one of a collection that was moved without being sharded.
+    /// Finds the document of a collection. `None` for one that is not sharded: MongoDB 8.0 has a document of a collection
+    /// that was moved without being sharded.
     pub(super) fn find(namespace: &Namespace, documents: &[Document]) -> Option<Self> {
         let name = namespace.to_string();
         let is_set = |document: &Document, field: &str| document.get_bool(field).unwrap_or(false);
         let document = documents
             .iter()
             .find(|document| document.get_str("_id").is_ok_and(|id| id == name))?;
-        if is_set(document, "dropped") || is_set(document, "unsplittable") {
+        if is_set(document, "unsplittable") {
             return None;
         }
         Some(Self {
             key: document.get_document("key").ok()?.clone(),
             unique: is_set(document, "unique"),
-            uuid: document.get("uuid").cloned(),
         })
     }
 }
@@ -55,32 +53,39 @@ pub(super) fn unsuitable<'a>(
     choices.into_iter().filter_map(of_choice).collect()
 }
 
-/// Checks the existing shard key of a collection, and whether the call's split points can be those of the key.
+/// Checks the existing shard key of a collection.
 ///
 /// # Errors
-/// [`UnsuitableShardKey`](ErrorKind::UnsuitableShardKey), and [`InvalidArgument`](ErrorKind::InvalidArgument) for split
-/// points of a hashed key.
-pub(super) fn check_existing(choice: &ShardKeyChoice, existing: &Existing, splits: bool) -> Result<()> {
-    if let Some(unsuitable) = choice.check(&existing.key, existing.unique) {
-        return Err(Error::new(ErrorKind::UnsuitableShardKey, unsuitable.to_string()));
-    }
-    match splits && is_hashed(&existing.key) {
-        true => Err(hashed_points(&format!(
-            "the collection `{}` is sharded by a hashed key",
-            choice.namespace
-        ))),
-        false => Ok(()),
+/// [`UnsuitableShardKey`](ErrorKind::UnsuitableShardKey).
+pub(super) fn check_existing(choice: &ShardKeyChoice, existing: &Existing) -> Result<()> {
+    match choice.check(&existing.key, existing.unique) {
+        Some(unsuitable) => Err(Error::new(ErrorKind::UnsuitableShardKey, unsuitable.to_string())),
+        None => Ok(()),
     }
 }
 
-/// The error of split points for a hashed key.
-pub(super) fn hashed_points(why: &str) -> Error {
-    Error::new(
-        ErrorKind::InvalidArgument,
-        format!(
-            "{why}, whose chunks cannot be split at given keys, nothing was changed: call ensure_sharded() without presplit()"
-        ),
-    )
+/// What a refusal to shard a collection means.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Refusal {
+    /// Another client shards the collection, or has sharded it. If no shard key is stored, the command is repeated.
+    Concurrent,
+    /// Another client may have sharded the collection. If no shard key is stored, the refusal has another reason.
+    Perhaps,
+    /// No other client is the reason.
+    Final,
+}
+
+impl Refusal {
+    pub(super) fn of(error: &CommandError) -> Self {
+        const ILLEGAL_OPERATION: i32 = 20;
+        const ALREADY_INITIALIZED: i32 = 23;
+        match code(error) {
+            Some(ALREADY_INITIALIZED) => Self::Concurrent,
+            _ if is_busy(error) => Self::Concurrent,
+            Some(ILLEGAL_OPERATION) => Self::Perhaps,
+            _ => Self::Final,
+        }
+    }
 }
 
 /// Checks that the unique indexes of a collection do not exclude a shard key: its fields must be the first ones of each.
@@ -162,7 +167,7 @@ mod tests {
         }
     }
 
-    /// As mongos 5.0 stores it in `config.collections`.
+    /// As mongos 6.0 stores it in `config.collections`.
     fn entry(key: Document) -> Document {
         doc! {
             "_id": "shop.trades",
@@ -170,7 +175,6 @@ mod tests {
             "uuid": mongodb::bson::Uuid::from_bytes([7; 16]),
             "key": key,
             "unique": false,
-            "chunksAlreadySplitForDowngrade": false,
         }
     }
 
@@ -179,14 +183,12 @@ mod tests {
         let found = |entry: Document| Existing::find(&namespace(), &[doc! { "_id": "shop.other", "key": {} }, entry]);
         let sharded = found(entry(doc! { "customerId": 1 })).unwrap();
         assert_eq!((sharded.key, sharded.unique), (doc! { "customerId": 1 }, false));
-        assert!(sharded.uuid.is_some());
         let with = |field: &str, value: bool| {
             let mut entry = entry(doc! { "_id": 1 });
             entry.insert(field, value);
             found(entry)
         };
-        assert!(with("dropped", false).is_some(), "MongoDB 4.4");
-        assert!(with("dropped", true).is_none(), "MongoDB 4.4");
+        assert!(with("unsplittable", false).is_some());
         assert!(with("unsplittable", true).is_none(), "MongoDB 8.0");
         assert_eq!(Existing::find(&namespace(), &[]), None);
         assert_eq!(
@@ -197,13 +199,11 @@ mod tests {
 
     #[test]
     fn a_key_is_suitable_if_it_is_one_of_the_choice() {
-        let kind = |key: Document, unique: bool, splits: bool| {
+        let kind = |key: Document, unique: bool| {
             let mut entry = entry(key);
             entry.insert("unique", unique);
             let existing = Existing::find(&namespace(), &[entry]).unwrap();
-            check_existing(&choice(), &existing, splits)
-                .err()
-                .map(|error| error.kind())
+            check_existing(&choice(), &existing).err().map(|error| error.kind())
         };
         let unsuitable = Some(ErrorKind::UnsuitableShardKey);
         for (key, expected) in [
@@ -217,15 +217,23 @@ mod tests {
             (doc! { "_id": "hashed" }, unsuitable),
             (doc! { "v": 1 }, unsuitable),
         ] {
-            assert_eq!(kind(key.clone(), false, false), expected, "{key}");
+            assert_eq!(kind(key.clone(), false), expected, "{key}");
         }
-        assert_eq!(kind(doc! { "customerId": 1 }, true, false), unsuitable);
-        assert_eq!(kind(doc! { "customerId": 1, "seq": 1 }, true, false), None);
-        assert_eq!(kind(doc! { "customerId": 1 }, false, true), None);
-        assert_eq!(
-            kind(doc! { "customerId": "hashed" }, false, true),
-            Some(ErrorKind::InvalidArgument)
-        );
+        assert_eq!(kind(doc! { "customerId": 1 }, true), unsuitable);
+        assert_eq!(kind(doc! { "customerId": 1, "seq": 1 }, true), None);
+    }
+
+    #[test]
+    fn a_refusal_is_that_of_a_concurrent_call_by_its_code() {
+        let of = |code: i32| {
+            let reply = doc! { "ok": 0, "code": code, "codeName": "Name", "errmsg": "" };
+            let error = mongodb::error::ErrorKind::Command(mongodb::bson::deserialize_from_document(reply).unwrap());
+            Refusal::of(&CommandError::from(mongodb::error::Error::from(error)))
+        };
+        assert_eq!([117, 12587, 23].map(of), [Refusal::Concurrent; 3]);
+        assert_eq!(of(20), Refusal::Perhaps);
+        // No privilege, an unsuitable index, another server.
+        assert_eq!([13, 72, 59].map(of), [Refusal::Final; 3]);
     }
 
     #[test]

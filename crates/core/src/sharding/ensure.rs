@@ -1,35 +1,26 @@
 //! The call that shards the collections of a repository.
 
-use std::marker::PhantomData;
-
 use mongodb::Namespace;
-use mongodb::bson::{Bson, Document};
+use mongodb::bson::Document;
 
 use super::choice::{Sharding, Target};
-use super::cluster::{self, Existing};
+use super::cluster::{self, Existing, Refusal};
 use super::commands::{self, explained};
-use super::presplit;
 use super::verify::read_collections;
 use crate::action::ActionFuture;
-use crate::error::{Error, ErrorKind, Result, code};
+use crate::busy::Busy;
+use crate::error::{Error, ErrorKind, Result};
 use crate::index::{EnsuredIndexes, IndexPlan, State};
 use crate::migration::{PlannedCommand, Steps};
 use crate::topology::Topology;
 
-/// The database allows sharded collections already, or the collection is sharded.
-const ALREADY_INITIALIZED: i32 = 23;
-
 crate::action! {
     /// Shards the collections of a repository, and creates its indexes; returned by its `ensure_sharded()`.
-    ///
-    /// `P` is the type of its split points: [`Keys`](super::Keys) of buckets, or [`Ids`](super::Ids) of documents.
-    pub struct EnsureSharded<'a, P> {
+    pub struct EnsureSharded<'a> {
         shared: Sharding<'a>,
         hashed: bool,
-        points: Result<Vec<Bson>>,
-        types: PhantomData<fn() -> P>,
     }
-    "ensure_sharded" => EnsuredSharding where P: 'a
+    "ensure_sharded" => EnsuredSharding
 }
 
 /// The result of `ensure_sharded()`.
@@ -52,8 +43,6 @@ pub struct ShardedCollection {
     pub key: Document,
     /// Whether this call sharded it. `false` when it was sharded already.
     pub sharded: bool,
-    /// How many chunks were split.
-    pub splits: u64,
 }
 
 /// What a call does with a collection.
@@ -64,14 +53,13 @@ struct Work<'t, 'a> {
     /// The index that supports the key, if it is missing.
     support: Option<IndexPlan>,
     present: Vec<Document>,
-    splits: u64,
 }
 
-impl<'a, P> EnsureSharded<'a, P> {
+impl<'a> EnsureSharded<'a> {
     /// Creates the action.
     #[doc(hidden)]
     pub fn new(shared: Sharding<'a>) -> Self {
-        Self::create(shared, false, Ok(Vec::new()), PhantomData)
+        Self::create(shared, false)
     }
 
     crate::setters! {
@@ -80,48 +68,31 @@ impl<'a, P> EnsureSharded<'a, P> {
         hashed() => hashed = true;
     }
 
-    pub(super) fn points(mut self, points: Result<Vec<Bson>>) -> Self {
-        self.points = points;
-        self
-    }
-
     /// Returns the commands that the call would send, in order, and writes nothing.
     ///
-    /// On a server that is not the router of a sharded cluster, it assumes a cluster on which nothing is sharded. The move of
-    /// a chunk to the shard on which it is already is listed, but not sent.
+    /// On a server that is not the router of a sharded cluster, it assumes a cluster on which nothing is sharded.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
     /// Those of the call, but no [`Unsupported`](ErrorKind::Unsupported).
-    pub fn plan(self) -> ActionFuture<'a, Vec<PlannedCommand>>
-    where
-        P: 'a,
-    {
+    pub fn plan(self) -> ActionFuture<'a, Vec<PlannedCommand>> {
         let call = self.shared.operation("ensure_sharded");
         crate::action::run(call, move |_| async move {
             let mut steps = Steps::plan();
-            self.run(&mut steps).await?;
+            self.shared.run(self.hashed, &mut steps).await?;
             Ok(steps.into_commands())
         })
     }
 
     async fn execute(self) -> Result<EnsuredSharding> {
-        self.run(&mut Steps::run()).await
-    }
-
-    async fn run(self, steps: &mut Steps<'_, '_>) -> Result<EnsuredSharding> {
-        let points = self.points?;
-        if self.hashed && !points.is_empty() {
-            return Err(cluster::hashed_points("the call uses hashed keys"));
-        }
-        self.shared.run(self.hashed, &points, steps).await
+        self.shared.run(self.hashed, &mut Steps::run()).await
     }
 }
 
 impl<'a> Sharding<'a> {
-    async fn run(&self, hashed: bool, points: &[Bson], steps: &mut Steps<'_, '_>) -> Result<EnsuredSharding> {
+    async fn run(&self, hashed: bool, steps: &mut Steps<'_, '_>) -> Result<EnsuredSharding> {
         let on = self.ensure.collection;
         let topology = Topology::read_in(on, steps).await?;
         let has_router = topology == Topology::Router;
@@ -129,13 +100,12 @@ impl<'a> Sharding<'a> {
             self.ensure.check_topology(topology)?;
             return Err(unsupported());
         }
-        let mut work = self.decide(hashed, points, has_router, steps).await?;
+        let mut work = self.decide(hashed, has_router, steps).await?;
         let state = self.ensure.check(steps).await?;
         if work.iter().any(|work| work.existing.is_none()) {
             self.prepare(&mut work, state, steps).await?;
         }
         let mut created = Vec::new();
-        enable_sharding(&work, steps).await?;
         for work in &work {
             if let Some(support) = &work.support {
                 let on = work.target.collection;
@@ -143,11 +113,7 @@ impl<'a> Sharding<'a> {
             }
         }
         for work in &mut work {
-            work.shard(has_router, steps).await?;
-        }
-        for work in work.iter_mut().filter(|_| !points.is_empty()) {
-            let of_key = (&work.key, work.existing.as_ref());
-            work.splits = presplit::split(work.target, of_key, points, has_router, steps).await?;
+            work.shard(steps).await?;
         }
         let plan = self.ensure.plan_in(state).without(&created);
         let mut indexes = self.ensure.write(state, &plan, steps).await?;
@@ -160,7 +126,6 @@ impl<'a> Sharding<'a> {
     async fn decide<'t>(
         &'t self,
         hashed: bool,
-        points: &[Bson],
         has_router: bool,
         steps: &mut Steps<'_, '_>,
     ) -> Result<Vec<Work<'t, 'a>>> {
@@ -175,7 +140,7 @@ impl<'a> Sharding<'a> {
             let choice = &target.choice;
             let existing = Existing::find(&choice.namespace, &documents);
             if let Some(existing) = &existing {
-                cluster::check_existing(choice, existing, !points.is_empty())?;
+                cluster::check_existing(choice, existing)?;
             }
             let key = existing.as_ref().map_or(choice.key(hashed), |existing| &existing.key);
             Ok(Work {
@@ -184,7 +149,6 @@ impl<'a> Sharding<'a> {
                 existing,
                 support: None,
                 present: Vec::new(),
-                splits: 0,
             })
         };
         self.targets.iter().map(decide).collect()
@@ -214,42 +178,33 @@ impl<'a> Sharding<'a> {
     }
 }
 
-/// Allows sharded collections in the databases of those that are not sharded yet.
-async fn enable_sharding(work: &[Work<'_, '_>], steps: &mut Steps<'_, '_>) -> Result<()> {
-    let mut enabled: Vec<String> = Vec::new();
-    for work in work.iter().filter(|work| work.existing.is_none()) {
-        let on = work.target.collection;
-        if enabled.contains(&on.namespace().db) {
-            continue;
-        }
-        match steps.write(commands::enable_sharding(on)).await {
-            Err(error) if code(&error) != Some(ALREADY_INITIALIZED) => return Err(explained(error)),
-            _ => enabled.push(on.namespace().db),
-        }
-    }
-    Ok(())
-}
-
 impl Work<'_, '_> {
-    /// Shards the collection, unless it is sharded. If another client shards it concurrently, by another key, checks that.
-    async fn shard(&mut self, has_router: bool, steps: &mut Steps<'_, '_>) -> Result<()> {
+    /// Shards the collection, unless it is sharded. If another client shards it concurrently, by any key, checks that one.
+    async fn shard(&mut self, steps: &mut Steps<'_, '_>) -> Result<()> {
         if self.existing.is_some() {
             return Ok(());
         }
         let Target { collection, choice, .. } = self.target;
-        match steps.write(commands::shard_collection(collection, &self.key)).await {
-            Ok(_) => Ok(()),
-            Err(error) if code(&error) == Some(ALREADY_INITIALIZED) && has_router => {
-                let documents = read_collections(collection, [choice], steps).await?;
-                let Some(existing) = Existing::find(&choice.namespace, &documents) else {
-                    return Err(explained(error));
-                };
-                cluster::check_existing(choice, &existing, false)?;
+        let mut busy = Busy::start();
+        loop {
+            let Err(error) = steps.write(commands::shard_collection(collection, &self.key)).await else {
+                return Ok(());
+            };
+            let refusal = Refusal::of(&error);
+            if refusal == Refusal::Final {
+                return Err(explained(error));
+            }
+            let documents = read_collections(collection, [choice], steps).await?;
+            if let Some(existing) = Existing::find(&choice.namespace, &documents) {
+                cluster::check_existing(choice, &existing)?;
                 self.key.clone_from(&existing.key);
                 self.existing = Some(existing);
-                Ok(())
+                return Ok(());
             }
-            Err(error) => Err(explained(error)),
+            if refusal == Refusal::Perhaps {
+                return Err(explained(error));
+            }
+            busy.wait(error).await?;
         }
     }
 
@@ -258,7 +213,6 @@ impl Work<'_, '_> {
             namespace: self.target.choice.namespace.clone(),
             key: self.key,
             sharded: self.existing.is_none(),
-            splits: self.splits,
         }
     }
 }

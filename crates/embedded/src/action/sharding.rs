@@ -1,4 +1,4 @@
-use mongo_patterns_core::sharding::{EnsureSharded, Ids, ShardKeyChoice, Sharding, Target, VerifyShardKeys};
+use mongo_patterns_core::sharding::{EnsureSharded, ShardKeyChoice, Sharding, Target, VerifyShardKeys};
 
 use super::prelude::*;
 
@@ -48,23 +48,22 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///
     /// # Cost
     /// Five round trips when everything exists: the topology, the existing shard key, and those of
-    /// [`ensure_indexes`](Self::ensure_indexes). At most six more when the collection is sharded now. Split points take
-    /// three, and three for each of them.
+    /// [`ensure_indexes`](Self::ensure_indexes). At most five more when the collection is sharded now.
     ///
     /// # Sessions and transactions
     /// MongoDB does not allow it in a transaction.
     ///
     /// # Cancel safety
-    /// It stops between two steps, and the server may complete the last one. Call it again: each step is idempotent. A
-    /// chunk that was split and not moved stays on its shard.
+    /// It stops between two steps, and the server may complete the last one. Call it again: each step is idempotent.
     ///
     /// # Errors
     /// With nothing written: [`Unsupported`] when the server is not the router of a sharded cluster,
     /// [`UnsuitableShardKey`] when it is sharded by another key, or a unique index that is not the pattern's does not
-    /// start with the shard key, [`InvalidArgument`] for split points of a hashed key, [`Unauthorized`] when the user
-    /// may not read `config.collections`, and those of [`ensure_indexes`](Self::ensure_indexes). [`Unauthorized`] also
-    /// when the user lacks the privilege of a later step.
-    pub fn ensure_sharded(&self) -> EnsureSharded<'_, Ids> {
+    /// start with the shard key, [`Unauthorized`] when the user may not read `config.collections`, and those of
+    /// [`ensure_indexes`](Self::ensure_indexes). [`Unauthorized`] also when the user lacks the privilege of a later
+    /// step. [`Contention`] when another client shards a collection, or builds an index of it, for longer than half a
+    /// minute.
+    pub fn ensure_sharded(&self) -> EnsureSharded<'_> {
         EnsureSharded::new(self.shared().sharding())
     }
 

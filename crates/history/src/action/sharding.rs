@@ -1,4 +1,4 @@
-use mongo_patterns_core::sharding::{EnsureSharded, Ids, ShardKeyChoice, Sharding, Target, VerifyShardKeys};
+use mongo_patterns_core::sharding::{EnsureSharded, ShardKeyChoice, Sharding, Target, VerifyShardKeys};
 
 use super::prelude::*;
 
@@ -55,7 +55,7 @@ impl<D> HistoryRepository<D> {
     ///
     /// ```no_run
     /// # async fn f(policies: mongo_patterns_history::HistoryRepository<i32>) -> mongo_patterns_core::Result<()> {
-    /// let ensured = policies.ensure_sharded().presplit([1000, 2000, 3000]).await?;
+    /// let ensured = policies.ensure_sharded().await?;
     /// for collection in ensured.collections {
     ///     println!("{} is sharded by {}", collection.namespace, collection.key);
     /// }
@@ -67,23 +67,22 @@ impl<D> HistoryRepository<D> {
     /// `admin`, and `readWrite` on the database.
     ///
     /// # Cost
-    /// Six round trips when everything exists, and at most eleven more when both collections are sharded now. Split
-    /// points take three, and three for each of them of each collection.
+    /// Six round trips when everything exists, and at most ten more when both collections are sharded now.
     ///
     /// # Sessions and transactions
     /// MongoDB does not allow it in a transaction.
     ///
     /// # Cancel safety
-    /// It stops between two steps, and the server may complete the last one. Call it again: each step is idempotent. A
-    /// chunk that was split and not moved stays on its shard.
+    /// It stops between two steps, and the server may complete the last one. Call it again: each step is idempotent.
     ///
     /// # Errors
     /// With nothing written: [`Unsupported`] when the server is not the router of a sharded cluster,
     /// [`UnsuitableShardKey`] when a collection is sharded by another key, or a unique index that is not the pattern's
-    /// does not start with the shard key, [`InvalidArgument`] for split points of a hashed key, [`Unauthorized`] when
-    /// the user may not read `config.collections`, and those of [`ensure_indexes`](Self::ensure_indexes).
-    /// [`Unauthorized`] also when the user lacks the privilege of a later step.
-    pub fn ensure_sharded(&self) -> EnsureSharded<'_, Ids> {
+    /// does not start with the shard key, [`Unauthorized`] when the user may not read `config.collections`, and those
+    /// of [`ensure_indexes`](Self::ensure_indexes). [`Unauthorized`] also when the user lacks the privilege of a later
+    /// step. [`Contention`] when another client shards a collection, or builds an index of it, for longer than half a
+    /// minute.
+    pub fn ensure_sharded(&self) -> EnsureSharded<'_> {
         EnsureSharded::new(self.shared().sharding())
     }
 

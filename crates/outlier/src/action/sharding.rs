@@ -1,4 +1,4 @@
-use mongo_patterns_core::sharding::{EnsureSharded, Ids, ShardKeyChoice, Sharding, Target, VerifyShardKeys};
+use mongo_patterns_core::sharding::{EnsureSharded, ShardKeyChoice, Sharding, Target, VerifyShardKeys};
 
 use super::prelude::*;
 
@@ -54,7 +54,7 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// ```no_run
     /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
-    /// let ensured = books.ensure_sharded().presplit([1000, 2000, 3000]).await?;
+    /// let ensured = books.ensure_sharded().await?;
     /// for collection in ensured.collections {
     ///     println!("{} is sharded by {}", collection.namespace, collection.key);
     /// }
@@ -67,24 +67,24 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// # Cost
     /// Five round trips when everything exists: the topology, the existing shard keys, and those of
-    /// [`ensure_indexes`](Self::ensure_indexes). At most eleven more when both collections are sharded now. Split
-    /// points take three, and three for each of them of each collection. For an index, the server reads the collection.
+    /// [`ensure_indexes`](Self::ensure_indexes). At most ten more when both collections are sharded now. For an index,
+    /// the server reads the collection.
     ///
     /// # Sessions and transactions
     /// MongoDB does not allow it in a transaction.
     ///
     /// # Cancel safety
-    /// It stops between two steps, and the server may complete the last one. Call it again: each step is idempotent. A
-    /// chunk that was split and not moved stays on its shard.
+    /// It stops between two steps, and the server may complete the last one. Call it again: each step is idempotent.
     ///
     /// # Errors
     /// With nothing written: [`Unsupported`] when the server is not the router of a sharded cluster,
     /// [`UnsuitableShardKey`] when a collection is sharded by another key, or a unique index that is not the pattern's
-    /// does not start with the shard key, [`InvalidArgument`] for split points of a hashed key, [`Unauthorized`] when
-    /// the user may not read `config.collections`, and those of [`ensure_indexes`](Self::ensure_indexes). After the
-    /// collections were sharded: [`Corrupt`] when a list has an element twice although elements are unique, and
-    /// [`Unauthorized`] when the user lacks the privilege of a later step.
-    pub fn ensure_sharded(&self) -> EnsureSharded<'_, Ids> {
+    /// does not start with the shard key, [`Unauthorized`] when the user may not read `config.collections`, and those
+    /// of [`ensure_indexes`](Self::ensure_indexes). After the collections were sharded: [`Corrupt`] when a list has an
+    /// element twice although elements are unique, and [`Unauthorized`] when the user lacks the privilege of a later
+    /// step. [`Contention`] when another client shards a collection, or builds an index of it, for longer than half a
+    /// minute.
+    pub fn ensure_sharded(&self) -> EnsureSharded<'_> {
         EnsureSharded::new(self.shared().sharding())
     }
 

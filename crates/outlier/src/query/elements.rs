@@ -47,7 +47,7 @@ pub(crate) fn overflow_total(settings: &Settings, id: &Bson) -> [Document; 2] {
 }
 
 /// Returns the number of elements in a field, as an expression; 0 where it is not an array.
-pub(super) fn size_of(field: &str) -> Document {
+fn size_of(field: &str) -> Document {
     let path = format!("${field}");
     doc! { "$cond": [{ "$isArray": &path }, { "$size": &path }, 0] }
 }

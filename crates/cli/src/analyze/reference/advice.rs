@@ -98,7 +98,7 @@ pub(super) fn recommend(measured: &[Measured]) -> Option<Recommendation> {
 
 #[cfg(test)]
 mod tests {
-    use mongo_patterns_outlier::Analysis;
+    use crate::analyze::analysis::Analysis;
 
     use super::*;
 

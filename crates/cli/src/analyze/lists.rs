@@ -1,4 +1,4 @@
-//! The aggregation of an analysis.
+//! The aggregation over arrays, with their overflow documents. It writes nothing.
 //!
 //! # Design
 //!
@@ -7,28 +7,98 @@
 //! All other documents go straight to the group of their length. So the server keeps a group for each outlier, and not
 //! for each document.
 
-use super::elements::{is_flagged, size_of};
-use crate::prelude::*;
+use futures::TryStreamExt;
+use mongo_patterns_core::migration::number;
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, doc};
+
+use super::analysis::{Analysis, ListLength};
+use super::{Distribution, stored};
+use crate::failure::Failure;
+
+/// The fields of documents with overflow documents.
+pub(crate) struct Fields<'a> {
+    pub(crate) array: &'a str,
+    /// The flag of a document with overflow documents.
+    pub(crate) flag: &'a str,
+    /// The array and the parent of an overflow document.
+    pub(crate) extras: String,
+    pub(crate) parent: &'a str,
+}
+
+impl<'a> Fields<'a> {
+    /// Returns the default fields beside an array.
+    pub(crate) fn of(array: &'a str) -> Self {
+        Self {
+            array,
+            flag: "has_extras",
+            extras: format!("{array}_extra"),
+            parent: "parent_id",
+        }
+    }
+}
 
 /// The length of an array field that is not an array.
-pub(crate) const NOT_AN_ARRAY: i64 = -1;
+const NOT_AN_ARRAY: i64 = -1;
+
+/// The batch size. A row has about 100 bytes, so nearly always the first reply has all rows.
+const ROWS: u32 = 1_000_000;
 
 /// The bytes of `{ a: [] }`: what a document and its array have beside the elements.
 const EMPTY_BYTES: i32 = 13;
 
-/// Returns one row for each length, in order. Of all documents, or of a random sample.
-pub(crate) fn analysis(settings: &Settings, overflow: &str, sample: Option<u32>) -> Vec<Document> {
-    match sample {
-        None => all(settings, overflow),
-        Some(documents) => sampled(settings, overflow, documents),
+/// Reads the lengths of the lists of a collection, or of a random sample. Overflow documents count if their document has the
+/// flag, also in the manual's form. Works for documents that have no overflow documents yet.
+pub(super) async fn distribution(
+    collection: &Collection<Document>,
+    overflow: &str,
+    fields: &Fields<'_>,
+    sample: Option<u32>,
+) -> Result<Distribution, Failure> {
+    let pipeline = match sample {
+        None => all(fields, overflow),
+        Some(documents) => sampled(fields, overflow, documents),
+    };
+    let aggregate = collection.aggregate(pipeline).allow_disk_use(true).batch_size(ROWS);
+    let mut rows = aggregate.await.map_err(Failure::on(collection.namespace()))?;
+    let (mut analysis, mut not_arrays) = (Analysis::default(), 0);
+    while let Some(row) = rows.try_next().await.map_err(Failure::on(collection.namespace()))? {
+        let documents = number(&row, "documents");
+        if is_not_an_array(&row) {
+            not_arrays += documents;
+            continue;
+        }
+        let length = number(&row, "_id");
+        analysis.documents += documents;
+        analysis.elements += length * documents;
+        analysis.bytes += number(&row, "bytes");
+        analysis.element_bytes += number(&row, "element_bytes");
+        analysis.lengths.push(ListLength::new(length, documents));
+    }
+    Ok(Distribution {
+        namespace: collection.namespace().to_string(),
+        left_out: (not_arrays, "have a value that is not an array"),
+        item_bytes: analysis.bytes_per_element(),
+        sample,
+        stored: stored(collection).await?,
+        threshold: None,
+        analysis,
+    })
+}
+
+fn is_not_an_array(row: &Document) -> bool {
+    match row.get("_id") {
+        Some(Bson::Int32(length)) => i64::from(*length) == NOT_AN_ARRAY,
+        Some(Bson::Int64(length)) => *length == NOT_AN_ARRAY,
+        _ => false,
     }
 }
 
-fn all(settings: &Settings, overflow: &str) -> Vec<Document> {
-    let extras = settings.extras.as_str();
+fn all(fields: &Fields<'_>, overflow: &str) -> Vec<Document> {
+    let extras = fields.extras.as_str();
     let overflow_rows = doc! { "$project": {
         "_id": 0,
-        "parent": format!("${}", settings.parent),
+        "parent": format!("${}", fields.parent),
         "length": size_of(extras),
         "element_bytes": element_bytes(extras),
         "extras": { "$literal": true },
@@ -42,7 +112,7 @@ fn all(settings: &Settings, overflow: &str) -> Vec<Document> {
         "default": { "length": "$length" },
     } };
     let mut stages = vec![
-        doc! { "$project": main_row(settings) },
+        doc! { "$project": main_row(fields) },
         doc! { "$unionWith": { "coll": overflow, "pipeline": [overflow_rows] } },
         doc! { "$group": {
             "_id": group,
@@ -50,20 +120,19 @@ fn all(settings: &Settings, overflow: &str) -> Vec<Document> {
             "length": { "$sum": "$length" },
             "bytes": { "$sum": "$bytes" },
             "element_bytes": { "$sum": "$element_bytes" },
-            "id": { "$min": "$_id" },
         } },
         // Drops overflow documents without a flagged main document.
         doc! { "$match": { "documents": { "$gt": 0 } } },
         doc! { "$set": { "length": { "$ifNull": ["$_id.length", "$length"] } } },
     ];
-    stages.extend(by_length("$documents".into(), "$id"));
+    stages.extend(by_length("$documents".into()));
     stages
 }
 
-fn sampled(settings: &Settings, overflow: &str, documents: u32) -> Vec<Document> {
-    let extras = settings.extras.as_str();
+fn sampled(fields: &Fields<'_>, overflow: &str, documents: u32) -> Vec<Document> {
+    let extras = fields.extras.as_str();
     let overflow_rows = [
-        doc! { "$match": { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } } },
+        doc! { "$match": { "$expr": { "$eq": [format!("${}", fields.parent), "$$id"] } } },
         doc! { "$group": {
             "_id": null,
             "length": { "$sum": size_of(extras) },
@@ -77,24 +146,30 @@ fn sampled(settings: &Settings, overflow: &str, documents: u32) -> Vec<Document>
     };
     let mut stages = vec![
         doc! { "$sample": { "size": i64::from(documents) } },
-        doc! { "$project": main_row(settings) },
+        doc! { "$project": main_row(fields) },
         doc! { "$lookup": { "from": overflow, "let": { "id": "$_id" }, "pipeline": overflow_rows.to_vec(), "as": "extras" } },
         doc! { "$set": { "length": with_extras("length"), "element_bytes": with_extras("element_bytes") } },
     ];
-    stages.extend(by_length(1.into(), "$_id"));
+    stages.extend(by_length(1.into()));
     stages
 }
 
 /// Projects what counts of a main document. A missing array is an empty one.
-fn main_row(settings: &Settings) -> Document {
-    let array = settings.array.as_str();
+fn main_row(fields: &Fields<'_>) -> Document {
+    let array = fields.array;
     let stored = mongo_patterns_core::array::stored(array);
     doc! {
-        "flagged": is_flagged(settings),
+        "flagged": { "$eq": [format!("${}", fields.flag), true] },
         "length": { "$cond": [{ "$isArray": &stored }, { "$size": &stored }, NOT_AN_ARRAY] },
         "bytes": { "$bsonSize": "$$ROOT" },
         "element_bytes": element_bytes(array),
     }
+}
+
+/// Returns the number of elements in a field, as an expression; 0 where it is not an array.
+fn size_of(field: &str) -> Document {
+    let path = format!("${field}");
+    doc! { "$cond": [{ "$isArray": &path }, { "$size": &path }, 0] }
 }
 
 /// Returns the bytes of the elements of a field, each with its type and its index, as an expression.
@@ -104,14 +179,14 @@ fn element_bytes(field: &str) -> Document {
     doc! { "$cond": [{ "$isArray": [&path] }, bytes, 0] }
 }
 
-fn by_length(documents: Bson, id: &str) -> [Document; 2] {
+/// Returns one row for each length, in order.
+fn by_length(documents: Bson) -> [Document; 2] {
     [
         doc! { "$group": {
             "_id": "$length",
             "documents": { "$sum": documents },
             "bytes": { "$sum": "$bytes" },
             "element_bytes": { "$sum": "$element_bytes" },
-            "id": { "$min": id },
         } },
         doc! { "$sort": { "_id": 1 } },
     ]
@@ -121,6 +196,15 @@ fn by_length(documents: Bson, id: &str) -> [Document; 2] {
 mod tests {
     use super::*;
 
+    fn example() -> Fields<'static> {
+        Fields {
+            array: "customers_purchased",
+            flag: "has_extras",
+            extras: "customers_purchased_extra".to_owned(),
+            parent: "book_id",
+        }
+    }
+
     fn stages(pipeline: &[Document]) -> Vec<&str> {
         let names = pipeline.iter().filter_map(|stage| stage.keys().next());
         names.map(String::as_str).collect()
@@ -128,7 +212,7 @@ mod tests {
 
     #[test]
     fn it_reads_overflow_documents_once_and_groups_only_outliers_by_id() {
-        let pipeline = all(&Settings::example(), "extra_sales");
+        let pipeline = all(&example(), "extra_sales");
         assert_eq!(
             stages(&pipeline),
             ["$project", "$unionWith", "$group", "$match", "$set", "$group", "$sort"]
@@ -162,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_sample_looks_up_the_overflow_documents() {
-        let pipeline = sampled(&Settings::example(), "extra_sales", 1000);
+        let pipeline = sampled(&example(), "extra_sales", 1000);
         assert_eq!(
             stages(&pipeline),
             ["$sample", "$project", "$lookup", "$set", "$group", "$sort"]

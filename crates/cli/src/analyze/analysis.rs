@@ -1,130 +1,78 @@
 //! The distribution of the lengths of lists.
 
-use crate::prelude::*;
-use crate::query::NOT_AN_ARRAY;
+use super::ratio;
 
 /// The percentiles of [`Analysis::percentiles`], in percent.
-pub const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
+pub(crate) const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
 /// A suggested threshold makes at most one of this many documents an outlier.
 const TYPICAL: u64 = 10;
 
-/// The distribution of the lengths of lists; returned by
-/// [`OutlierRepository::analyze`](crate::OutlierRepository::analyze).
-///
-/// A list is the array of a main document, with the elements of its overflow documents. With
-/// [`sample`](crate::action::Analyze::sample), all figures are those of the sample.
+/// The distribution of the lengths of lists: groups of documents, or arrays with the elements of their overflow documents.
+/// With a sample, all figures are those of the sample.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct Analysis {
-    /// The number of main documents with a list. A missing array is an empty list.
-    pub documents: u64,
+pub(crate) struct Analysis {
+    /// The number of lists. A missing array is an empty list.
+    pub(crate) documents: u64,
     /// The number of main documents whose array field is not an array. They count nowhere else.
-    pub not_arrays: u64,
-    /// The number of elements, in main documents and overflow documents.
-    pub elements: u64,
-    /// The bytes of the main documents, as BSON.
-    pub bytes: u64,
-    /// The bytes of the elements, as BSON in their arrays, in main documents and overflow documents.
-    pub element_bytes: u64,
-    /// The document with the longest list. Of several, the one with the smallest `_id`. `None` when there are no
-    /// elements.
-    pub longest: Option<Longest>,
+    pub(crate) not_arrays: u64,
+    /// The number of elements.
+    pub(crate) elements: u64,
+    /// The bytes of the documents, as BSON.
+    pub(crate) bytes: u64,
+    /// The bytes of the elements, as BSON in their arrays.
+    pub(crate) element_bytes: u64,
     /// The numbers of documents by the length of their list, the shortest first.
-    pub lengths: Vec<ListLength>,
-}
-
-/// The document with the longest list.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Longest {
-    /// Its `_id`.
-    pub id: Bson,
-    /// The number of its elements.
-    pub length: u64,
+    pub(crate) lengths: Vec<ListLength>,
 }
 
 /// Lists of one length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ListLength {
+pub(crate) struct ListLength {
     /// The number of elements in each.
-    pub length: u64,
+    pub(crate) length: u64,
     /// The number of documents with such a list.
-    pub documents: u64,
+    pub(crate) documents: u64,
 }
 
 /// Lists of a range of lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LengthRange {
+pub(crate) struct LengthRange {
     /// The shortest length.
-    pub from: u64,
+    pub(crate) from: u64,
     /// The longest length.
-    pub to: u64,
+    pub(crate) to: u64,
     /// The number of documents with such a list.
-    pub documents: u64,
+    pub(crate) documents: u64,
     /// The number of their elements.
-    pub elements: u64,
+    pub(crate) elements: u64,
 }
 
 /// The effect of a threshold on a collection.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct ThresholdEstimate {
+pub(crate) struct ThresholdEstimate {
     /// The most elements of a main document.
-    pub threshold: u32,
+    pub(crate) threshold: u32,
     /// The number of documents that would be outliers.
-    pub documents: u64,
+    pub(crate) documents: u64,
     /// The number of elements that would be in overflow documents.
-    pub overflow: u64,
+    pub(crate) overflow: u64,
     /// The share of the documents that would be outliers, from 0 to 1.
-    pub documents_share: f64,
+    pub(crate) documents_share: f64,
     /// The share of the elements that would be in overflow documents, from 0 to 1.
-    pub overflow_share: f64,
+    pub(crate) overflow_share: f64,
 }
 
 impl ListLength {
-    /// Creates the number of documents with lists of this length, for an [`Analysis`] of other data.
-    pub fn new(length: u64, documents: u64) -> Self {
+    pub(crate) fn new(length: u64, documents: u64) -> Self {
         Self { length, documents }
     }
 }
 
 impl Analysis {
-    /// Adds a row of the aggregation. The rows are in the order of their lengths.
-    pub(crate) fn add(&mut self, row: &RawDocument) {
-        let stored = |field: &str| row.get(field).ok().flatten().and_then(stored_integer);
-        let number = |field: &str| stored(field).and_then(|value| value.try_into().ok()).unwrap_or(0);
-        let documents: u64 = number("documents");
-        if stored("_id") == Some(NOT_AN_ARRAY) {
-            self.not_arrays += documents;
-            return;
-        }
-        let length = number("_id");
-        self.documents += documents;
-        self.elements += length * documents;
-        self.bytes += number("bytes");
-        self.element_bytes += number("element_bytes");
-        self.lengths.push(ListLength { length, documents });
-        if let Some(id) = value(row, "id").filter(|_| length > 0) {
-            self.longest = Some(Longest { id, length });
-        }
-    }
-
     /// Returns the smallest length that this percentage of the documents does not exceed. It is the length of one of
     /// them. Takes from 0 to 100, to the thousandth. `None` when there are no documents.
-    ///
-    /// ```
-    /// # use mongo_patterns_outlier::{Analysis, ListLength};
-    /// # let mut analysis = Analysis::default();
-    /// # analysis.documents = 100;
-    /// # analysis.elements = 290;
-    /// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
-    /// assert_eq!(analysis.percentile(90.0), Some(1));
-    /// assert_eq!(analysis.percentile(99.0), Some(20));
-    /// ```
-    pub fn percentile(&self, percent: f64) -> Option<u64> {
+    pub(crate) fn percentile(&self, percent: f64) -> Option<u64> {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // from 0 to 100,000
         let thousandths = (percent.clamp(0.0, 100.0) * 1000.0).round() as u128;
         // In integers: 99.9 percent of 1000 is 999, and not a little more.
@@ -138,23 +86,13 @@ impl Analysis {
     }
 
     /// Returns the usual [percentiles](PERCENTILES), each with its length.
-    pub fn percentiles(&self) -> Vec<(f64, u64)> {
+    pub(crate) fn percentiles(&self) -> Vec<(f64, u64)> {
         let lengths = PERCENTILES.map(|percent| Some((percent, self.percentile(percent)?)));
         lengths.into_iter().flatten().collect()
     }
 
     /// Returns the lists by ranges of their lengths: 0, 1-9, 10-49, 50-99, 100-499 and so on, up to the longest.
-    ///
-    /// ```
-    /// # use mongo_patterns_outlier::{Analysis, ListLength};
-    /// # let mut analysis = Analysis::default();
-    /// # analysis.documents = 100;
-    /// # analysis.elements = 290;
-    /// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
-    /// let ranges = analysis.ranges();
-    /// assert_eq!((ranges[1].from, ranges[1].to, ranges[1].documents), (1, 9, 90));
-    /// ```
-    pub fn ranges(&self) -> Vec<LengthRange> {
+    pub(crate) fn ranges(&self) -> Vec<LengthRange> {
         let mut ranges = Vec::new();
         let (mut from, mut rest) = (0, self.lengths.as_slice());
         let mut next = steps(&[1, 5]);
@@ -177,16 +115,7 @@ impl Analysis {
     }
 
     /// Returns the effect of a threshold on the collection.
-    ///
-    /// ```
-    /// # use mongo_patterns_outlier::{Analysis, ListLength};
-    /// # let mut analysis = Analysis::default();
-    /// # analysis.documents = 100;
-    /// # analysis.elements = 290;
-    /// # analysis.lengths = vec![ListLength::new(1, 90), ListLength::new(20, 10)];
-    /// assert_eq!(analysis.outliers_at(5).documents, 10);
-    /// ```
-    pub fn outliers_at(&self, threshold: u32) -> ThresholdEstimate {
+    pub(crate) fn outliers_at(&self, threshold: u32) -> ThresholdEstimate {
         let inline = u64::from(threshold);
         let outliers = &self.lengths[self.lengths.partition_point(|lists| lists.length <= inline)..];
         let documents = outliers.iter().map(|lists| lists.documents).sum();
@@ -198,8 +127,8 @@ impl Analysis {
             threshold,
             documents,
             overflow,
-            documents_share: share(documents, self.documents),
-            overflow_share: share(overflow, self.elements),
+            documents_share: ratio(documents, self.documents),
+            overflow_share: ratio(overflow, self.elements),
         }
     }
 
@@ -207,7 +136,7 @@ impl Analysis {
     /// so on, the smallest first. Empty when the collection has no outliers: then it does not need the pattern.
     ///
     /// Choose by the number of elements that the application shows at once.
-    pub fn suggestions(&self) -> Vec<ThresholdEstimate> {
+    pub(crate) fn suggestions(&self) -> Vec<ThresholdEstimate> {
         let thresholds = steps(&[1, 2, 5]).map_while(|step| u32::try_from(step).ok());
         thresholds
             .map(|threshold| self.outliers_at(threshold))
@@ -217,8 +146,8 @@ impl Analysis {
     }
 
     /// Returns the mean bytes of an element in its array, with its type and its index; 0 when there are none.
-    pub fn bytes_per_element(&self) -> f64 {
-        share(self.element_bytes, self.elements)
+    pub(crate) fn bytes_per_element(&self) -> f64 {
+        ratio(self.element_bytes, self.elements)
     }
 }
 
@@ -226,11 +155,6 @@ impl Analysis {
 fn steps(first: &[u64]) -> impl Iterator<Item = u64> {
     let powers = std::iter::successors(Some(1_u64), |power| power.checked_mul(10));
     powers.flat_map(move |power| first.iter().filter_map(move |step| power.checked_mul(*step)))
-}
-
-#[allow(clippy::cast_precision_loss)] // 16 digits are enough for a share
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 #[cfg(test)]
