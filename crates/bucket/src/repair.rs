@@ -1,7 +1,6 @@
 //! Verification and repair.
 
 pub(crate) mod check;
-pub(crate) mod check_settings;
 pub(crate) mod finding;
 pub(crate) mod fix;
 pub(crate) mod run;

@@ -10,6 +10,7 @@ use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
 use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
+use mongo_patterns_core::migration::Steps;
 use tokio::sync::RwLockReadGuard;
 
 pub(crate) use self::suffixes::NextSuffixes;
@@ -79,10 +80,16 @@ impl Shared {
             further: Vec::new(),
             entry: self.entry(),
             fields: self.settings.fields(),
+            fits: None,
             family: self.settings.index_family(),
             needs_transactions: false,
             has_indexes: None,
         }
+    }
+
+    /// Compares the settings with the catalog.
+    pub(crate) async fn check_settings(&self) -> Result<()> {
+        self.entry().check(&mut Steps::run()).await.map(drop)
     }
 
     /// Returns the collection and the settings.

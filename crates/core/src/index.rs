@@ -13,7 +13,7 @@ use mongodb::options::IndexOptions;
 
 pub use ensure::EnsureIndexes;
 #[doc(hidden)]
-pub use ensure::{Ensure, State};
+pub use ensure::{Ensure, Fits, State};
 pub use existing::{list_indexes, serves};
 pub use plan::{EnsuredIndexes, IndexPlan, drop_old_index, index_missing};
 

@@ -55,6 +55,7 @@ impl Shared {
             further: Vec::new(),
             entry: self.entry(),
             fields: Vec::new(),
+            fits: None,
             family: None,
             needs_transactions: false,
             has_indexes: None,

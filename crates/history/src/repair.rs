@@ -4,8 +4,6 @@ mod examine;
 pub(crate) mod finding;
 pub(crate) mod scan;
 
-use mongo_patterns_core::catalog::{Tally, check_fields};
-
 use self::finding::{Finding, Problem, Repaired, Unrepaired};
 use self::scan::Scan;
 use crate::form::document::Head;
@@ -22,23 +20,10 @@ pub(crate) async fn check_settings(shared: &Shared) -> Result<()> {
     shared.check_indexes().await
 }
 
-/// Compares the settings with the catalog. A repair of collections without an entry also compares them with the
-/// documents.
-pub(crate) async fn check_repair(shared: &Shared, is_repair: bool) -> Result<()> {
-    let has_entry = shared.entry().check(&mut Steps::run()).await?;
-    shared.check_indexes().await?;
-    if has_entry || !is_repair {
-        return Ok(());
-    }
-    let fields = shared.settings.fields_of_revision();
-    check_fields(&mut Steps::run(), &shared.current, &fields).await?;
-    check_fields(&mut Steps::run(), &shared.revisions, &fields).await?;
-    let mut tally = Tally::of(send::estimated_count(&shared.current).await?);
-    let mut scan = Scan::new(shared, None);
-    while let Some(finding) = scan.next().await? {
-        tally.add(&finding.problem)?;
-    }
-    Ok(())
+/// Does what [`check_settings`] does, for a repair.
+pub(crate) async fn check_repair(shared: &Shared, dry_run: bool) -> Result<()> {
+    shared.entry().check_repair(dry_run).await?;
+    shared.check_indexes().await
 }
 
 /// Repairs the next finding of a scan.

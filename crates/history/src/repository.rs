@@ -73,6 +73,7 @@ impl Shared {
             further: Vec::new(),
             entry: self.entry(),
             fields: self.settings.fields_of_revision(),
+            fits: None,
             family: None,
             needs_transactions: true,
             has_indexes: None,

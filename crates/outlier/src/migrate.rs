@@ -167,7 +167,7 @@ pub(crate) fn plan(shared: &Shared) -> CommandStream<'_> {
         .try_flatten();
     let check = async move {
         let mut steps = Steps::plan();
-        check_migration(shared, &mut steps, false, false).await?;
+        check_migration(shared, &mut steps, false).await?;
         Ok::<_, Error>(iter(steps.into_commands().into_iter().map(Ok)))
     };
     let checked = once(check).try_flatten().chain(once(ready(Ok(scan))));

@@ -87,6 +87,7 @@ impl Shared {
             further: Vec::new(),
             entry: self.entry(),
             fields: self.settings.fields_of_overflow(),
+            fits: Some(self),
             family: None,
             needs_transactions: true,
             has_indexes: Some(&self.has_indexes),

@@ -3,8 +3,6 @@
 pub(crate) mod finding;
 pub(crate) mod scan;
 
-use mongo_patterns_core::catalog::Tally;
-
 use self::finding::{Problem, Repaired, Unrepaired};
 use self::scan::{Found, Scan, is_still_there};
 use crate::query::CopyUpdate;
@@ -20,20 +18,10 @@ pub(crate) async fn check_settings(shared: &Shared) -> Result<()> {
     shared.entry().check(&mut Steps::run()).await.map(drop)
 }
 
-/// Compares the settings with the catalog. A repair of collections without an entry also compares them with the
-/// documents.
-pub(crate) async fn check_repair(shared: &Shared, is_repair: bool) -> Result<()> {
-    let has_entry = shared.entry().check(&mut Steps::run()).await?;
-    shared.check_indexes().await?;
-    if has_entry || !is_repair {
-        return Ok(());
-    }
-    let mut tally = Tally::of(scan::documents(shared).await?);
-    let mut scan = Scan::new(shared, None);
-    while let Some(found) = scan.next().await? {
-        tally.add(&found.finding.problem)?;
-    }
-    Ok(())
+/// Does what [`check_settings`] does, for a repair, and checks the indexes.
+pub(crate) async fn check_repair(shared: &Shared, dry_run: bool) -> Result<()> {
+    shared.entry().check_repair(dry_run).await?;
+    shared.check_indexes().await
 }
 
 /// Repairs the next finding of a scan.

@@ -88,6 +88,7 @@ impl Shared {
             entry: self.entry(),
             // A document can be without a reference, so a sample of documents decides nothing.
             fields: Vec::new(),
+            fits: None,
             family: None,
             needs_transactions: true,
             has_indexes: None,

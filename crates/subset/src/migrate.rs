@@ -3,6 +3,7 @@
 mod check;
 pub(crate) mod from_embedded;
 
+use mongo_patterns_core::catalog::Stored;
 use mongo_patterns_core::index::{PlannedIndex, drop_old_index};
 
 use crate::repair::rebuild::{count_orphans, discard_embedded, rebuild_chunks};
@@ -41,7 +42,9 @@ pub(crate) async fn layout(
 ) -> Result<MigratedLayout> {
     check(shared, old)?;
     let ensure = shared.ensure();
-    ensure.entry.check_change(steps, &old.entry()).await?;
+    if ensure.entry.check_change(steps, &old.entry()).await? == Stored::None {
+        return Err(ensure.entry.missing());
+    }
     let ensured = ensure.replace(steps).await?;
     let dropped_index = match old_index(shared, old) {
         Some(index) => {

@@ -1,6 +1,5 @@
 //! Finds, repairs and rebuilds stale subsets.
 
-pub(crate) mod check_settings;
 pub(crate) mod finding;
 pub(crate) mod rebuild;
 pub(crate) mod scan;

@@ -80,10 +80,16 @@ impl Shared {
             further: Vec::new(),
             entry: self.entry(),
             fields: self.settings.fields_of_child(),
+            fits: None,
             family: None,
             needs_transactions: true,
             has_indexes: None,
         }
+    }
+
+    /// Compares the settings with the catalog.
+    pub(crate) async fn check_settings(&self) -> Result<()> {
+        self.entry().check(&mut Steps::run()).await.map(drop)
     }
 
     /// Checks that the indexes exist: one round trip, once. Without this check, an insert would not notice that the

@@ -2,7 +2,6 @@ use mongo_patterns_core::error::code;
 
 use crate::action::prelude::*;
 use crate::query::across::ItemFilter;
-use crate::repair::check_settings::check_settings;
 
 /// `NamespaceExists`.
 const EXISTS: i32 = 48;
@@ -53,7 +52,7 @@ mongo_patterns_core::action! {
 
 impl CreateView<'_> {
     async fn execute(self) -> Result<()> {
-        check_settings(self.shared).await?;
+        self.shared.check_settings().await?;
         let (collection, settings) = self.shared.parts();
         let database = collection.client().database(&collection.namespace().db);
         let pipeline = ItemFilter::default().items(settings);

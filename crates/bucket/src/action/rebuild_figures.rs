@@ -59,8 +59,10 @@ impl RebuildFigures<'_> {
             ));
         };
         let entry = self.shared.entry();
-        if entry.check_except(&mut Steps::run(), &[FIGURES]).await? == Stored::Old {
-            entry.replace(&mut Steps::run()).await?;
+        match entry.check_except(&mut Steps::run(), &[FIGURES]).await? {
+            Stored::Same => {}
+            Stored::Old => entry.replace(&mut Steps::run()).await?,
+            Stored::None => return Err(entry.missing()),
         }
         let updated = send::update_many(None, collection, with_items(settings), vec![stage], None).await?;
         Ok(RebuiltFigures {

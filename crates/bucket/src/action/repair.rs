@@ -4,7 +4,6 @@ use futures::stream::once;
 use mongo_patterns_core::catalog::after;
 
 use crate::action::prelude::*;
-use crate::repair::check_settings::check_repair;
 use crate::repair::finding::Repaired;
 use crate::repair::run::repair;
 use crate::repair::scan::{OnProgress, Scan};
@@ -56,8 +55,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// ends it after 60 seconds. Repair with a separate client, or give the client more connections.
     ///
     /// # Cost
-    /// That of [`verify`](Self::verify), twice for a collection without an entry in the
-    /// [catalog](mongo_patterns_core::catalog), and five round trips for each key with findings. The buckets of such a key are
+    /// That of [`verify`](Self::verify), and five round trips for each key with findings. The buckets of such a key are
     /// read into memory as a whole. Those that change are written in one transaction, which the server ends after 60
     /// seconds. This process holds the names of such keys in memory, and the findings of buckets whose key field has no
     /// key of the type. A dry run needs one more round trip for a key whose buckets are read apart.
@@ -68,9 +66,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Errors
     /// [`SettingsMismatch`], with nothing changed, when the settings contradict the
-    /// [catalog](mongo_patterns_core::catalog). Without an entry there: when no document has one of the fields, there is
-    /// the index of another page size, or more than a tenth of the documents have a problem of one kind, unless you
-    /// [force](Repair::force) the repair. [`Unsupported`] on a standalone server, with nothing changed, except in a
+    /// [catalog](mongo_patterns_core::catalog), or when it has no entry of the collection, which
+    /// [`ensure_indexes`](Self::ensure_indexes) writes. [`Unsupported`] on a standalone server, with nothing changed, except in a
     /// [dry run](Repair::dry_run). [`InvalidKey`], [`Contention`], and those of the driver, as the last item of the
     /// stream. Each key is then repaired, or unchanged.
     pub fn repair(&self) -> Repair<'_, K> {
@@ -78,7 +75,6 @@ impl<K: Key, T> BucketRepository<K, T> {
             shared: self.shared(),
             key: Ok(None),
             dry_run: false,
-            force: false,
             concurrency: 4,
             on_progress: None,
             types: PhantomData,
@@ -92,7 +88,6 @@ mongo_patterns_core::action! {
         shared: &'a Shared,
         key: Result<Option<EncodedKey>>,
         dry_run: bool,
-        force: bool,
         concurrency: usize,
         on_progress: Option<OnProgress<'a>>,
         types: PhantomData<fn() -> K>,
@@ -116,10 +111,6 @@ impl<'a, K: Key> Repair<'a, K> {
     mongo_patterns_core::setters! {
         /// Returns what a repair would do, and writes nothing. This works on a standalone server too.
         dry_run() => dry_run = true;
-        /// Repairs a collection without an entry in the [catalog](mongo_patterns_core::catalog) although the settings do
-        /// not seem to fit its documents. Read the [dry run](Self::dry_run) first: with a wrong setting, correct
-        /// documents are rewritten. Settings that contradict the catalog are refused anyway.
-        force() => force = true;
         /// Sets the most keys that are repaired concurrently; 4 by default. Their buckets are held in memory.
         concurrency(keys: usize) => concurrency = keys;
         /// Sets a progress callback, which is called for each bucket, with the number of buckets that were read. The
@@ -136,9 +127,8 @@ impl<'a, K: Key> Repair<'a, K> {
     /// [`repair`](BucketRepository::repair) documents the effect of dropping the stream itself.
     pub fn stream(self) -> RepairedStream<'a> {
         let operation = self.shared.operation("repair");
-        let is_repair = !self.dry_run && !self.force;
         let keys = self.key.map(|key| {
-            let check = check_repair::<K>(self.shared, key.is_none(), is_repair);
+            let check = async move { self.shared.entry().check_repair(self.dry_run).await };
             let scan = Scan::new(self.shared, key, self.on_progress);
             after(check, repair::<K>(self.shared, scan, self.dry_run, self.concurrency))
         });

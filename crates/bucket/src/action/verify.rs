@@ -6,7 +6,6 @@ use futures::stream::{once, try_unfold};
 use mongo_patterns_core::catalog::after;
 
 use crate::action::prelude::*;
-use crate::repair::check_settings::check_settings;
 use crate::repair::finding::Finding;
 use crate::repair::scan::{OnProgress, Scan};
 
@@ -106,7 +105,7 @@ impl<'a, K: Key> Verify<'a, K> {
                 }
             }
         });
-        let checked = after(check_settings(shared), findings);
+        let checked = after(shared.check_settings(), findings);
         Box::pin(checked.map_err(move |error: Error| operation.name(error)))
     }
 }

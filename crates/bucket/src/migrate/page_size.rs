@@ -1,6 +1,7 @@
 //! The migration of buckets to another page size.
 
 use futures::TryStreamExt;
+use mongo_patterns_core::catalog::Stored;
 use mongo_patterns_core::index::drop_old_index;
 use mongo_patterns_core::key_locks::LockedKeys;
 use mongo_patterns_core::migration::Steps;
@@ -41,7 +42,9 @@ impl PageSizeMigration<'_> {
         let old_index = settings.open_index_for(self.old);
         let ensure = self.shared.ensure();
         let old_entry = self.shared.entry_of(settings.stored_form_of_size(self.old));
-        ensure.entry.check_change(&mut Steps::run(), &old_entry).await?;
+        if ensure.entry.check_change(&mut Steps::run(), &old_entry).await? == Stored::None {
+            return Err(ensure.entry.missing());
+        }
         let mut migrated = MigratedPageSize::default();
         if settings.page_size < self.old {
             drop_old_index(&mut Steps::run(), collection, &old_index).await?;

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures::future::BoxFuture;
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 
@@ -42,12 +43,24 @@ pub struct Ensure<'a> {
     pub entry: Entry,
     /// The settings that name a field of each document of the collection that has the indexes.
     pub fields: Vec<(&'static str, &'a str)>,
+    /// A further check of the stored documents, before settings are stored for the first time.
+    pub fits: Option<&'a dyn Fits>,
     /// The start of the names of indexes that exist for one setting only.
     pub family: Option<String>,
     /// Whether the writes of the pattern need transactions, which a standalone does not have.
     pub needs_transactions: bool,
     /// Set when they exist.
     pub has_indexes: Option<&'a AtomicBool>,
+}
+
+/// Checks that stored documents fit settings that are not stored yet.
+#[doc(hidden)]
+pub trait Fits: Send + Sync {
+    /// Reads documents.
+    ///
+    /// # Errors
+    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
+    fn check_documents<'a>(&'a self, steps: &'a mut Steps<'_, '_>) -> BoxFuture<'a, Result<()>>;
 }
 
 crate::redacted_debug!(Ensure<'_>, |ensure| "collection" = ensure.collection.namespace());
@@ -106,11 +119,18 @@ impl<'a> Ensure<'a> {
         self.write(state, &self.plan_in(state), steps).await
     }
 
-    /// Checks that a sample of documents fits settings that are not stored yet. At most one round trip.
+    /// Checks that the stored documents fit settings that are not stored yet. At most one round trip, and those of a
+    /// further check.
     pub(crate) async fn check_documents(&self, state: State, steps: &mut Steps<'_, '_>) -> Result<()> {
-        match state {
-            State::None if !self.fields.is_empty() => check_fields(steps, self.collection, &self.fields).await,
-            _ => Ok(()),
+        if state != State::None {
+            return Ok(());
+        }
+        if !self.fields.is_empty() {
+            check_fields(steps, self.collection, &self.fields).await?;
+        }
+        match &self.fits {
+            Some(fits) => fits.check_documents(steps).await,
+            None => Ok(()),
         }
     }
 

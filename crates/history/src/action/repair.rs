@@ -29,21 +29,19 @@ impl<D> HistoryRepository<D> {
     /// Safe for concurrent writers, and can be interrupted and called again.
     ///
     /// # Cost
-    /// That of [`verify`](Self::verify), twice for collections without an entry in the
-    /// [catalog](mongo_patterns_core::catalog), and up to four round trips for each repair.
+    /// That of [`verify`](Self::verify), and up to four round trips for each repair.
     ///
     /// # Cancel safety
     /// Each document is either repaired or unchanged. Call it again: it repairs the rest.
     ///
     /// # Errors
     /// Those of [`verify`](Self::verify), as the last item of the stream. [`SettingsMismatch`] also, with nothing changed,
-    /// for collections without an entry in the catalog, when no document has one of the fields, or more than a tenth of the
-    /// documents have the same problem, unless you [force](Repair::force) the repair.
+    /// for collections without an entry in the [catalog](mongo_patterns_core::catalog), which
+    /// [`ensure_indexes`](Self::ensure_indexes) writes.
     pub fn repair(&self) -> Repair<'_> {
         Repair {
             shared: self.shared(),
             dry_run: false,
-            force: false,
             on_progress: None,
         }
     }
@@ -54,7 +52,6 @@ impl<D> HistoryRepository<D> {
 pub struct Repair<'a> {
     shared: &'a Shared,
     dry_run: bool,
-    force: bool,
     on_progress: Option<OnProgress<'a>>,
 }
 
@@ -68,11 +65,6 @@ mongo_patterns_core::setters! {
 
     /// Returns what it would repair, and writes nothing.
     dry_run() => dry_run = true;
-
-    /// Repairs collections without an entry in the [catalog](mongo_patterns_core::catalog) although the settings do not
-    /// seem to fit their documents. Read the [dry run](Self::dry_run) first. Settings that contradict the catalog are
-    /// refused anyway.
-    force() => force = true;
 
     /// Sets a progress callback, as [`Verify::on_progress`](super::Verify::on_progress).
     on_progress(call: impl FnMut(Progress) + Send + 'a) => on_progress = Some(Box::new(call));
@@ -91,7 +83,7 @@ impl<'a> Repair<'a> {
             let repaired = repair::next(shared, &mut scan, dry_run).await?;
             Ok(repaired.map(|repaired| (repaired, scan)))
         });
-        let check = repair::check_repair(shared, !dry_run && !self.force);
+        let check = repair::check_repair(shared, dry_run);
         Box::pin(after(check, repaired).map_err(move |error: Error| operation.name(error)))
     }
 }

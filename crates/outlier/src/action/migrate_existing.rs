@@ -35,8 +35,8 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// # Errors
     /// [`SettingsMismatch`], with nothing changed, when settings other than the limits contradict the
-    /// [catalog](mongo_patterns_core::catalog), or, without an entry there, do not fit the stored documents, unless you
-    /// [force](MigrateExisting::force) the migration. [`Unsupported`] on a standalone, with nothing changed,
+    /// [catalog](mongo_patterns_core::catalog), or when it has no entry of the collections, which
+    /// [`ensure_indexes`](Self::ensure_indexes) writes. [`Unsupported`] on a standalone, with nothing changed,
     /// [`Configuration`] when the two collections are in two databases, and [`Contention`]. After all other documents are rewritten, the error of
     /// [`rebalance`](Self::rebalance) for one that cannot be.
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
@@ -44,7 +44,6 @@ impl<D, E> OutlierRepository<D, E> {
             shared: self.shared(),
             concurrency: 4,
             dry_run: false,
-            force: false,
             rate: None,
             filter: Document::new(),
             skipped: None,
@@ -59,7 +58,6 @@ action! {
         shared: &'a Shared,
         concurrency: usize,
         dry_run: bool,
-        force: bool,
         rate: Option<u64>,
         filter: Document,
         skipped: Option<Collection<RawDocumentBuf>>,
@@ -77,11 +75,6 @@ mongo_patterns_core::setters! {
 
     /// Counts the documents that a migration would rewrite, and writes nothing.
     dry_run() => dry_run = true;
-
-    /// Migrates collections without an entry in the [catalog](mongo_patterns_core::catalog) although the settings do not
-    /// seem to fit their documents. Read the [dry run](Self::dry_run) first: with a wrong setting, correct documents are
-    /// rewritten. Settings that contradict the catalog are refused anyway.
-    force() => force = true;
 
     /// Migrates only the main documents that match a filter, with their overflow documents. The others stay as they are.
     ///
@@ -150,7 +143,7 @@ impl<'a> MigrateExisting<'a> {
             self.shared.ensure().check_deployment(&mut Steps::run()).await?;
         }
         check_options(self.shared, &options).await?;
-        check_migration(self.shared, &mut Steps::run(), self.dry_run, self.force).await?;
+        check_migration(self.shared, &mut Steps::run(), self.dry_run).await?;
         migrate::run(self.shared, &options, self.on_progress).await
     }
 }

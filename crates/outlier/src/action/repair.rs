@@ -43,8 +43,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// before they send anything.
     ///
     /// # Cost
-    /// That of [`verify`](Self::verify), twice for collections without an entry in the
-    /// [catalog](mongo_patterns_core::catalog), and that of [`rebalance`](Self::rebalance) for each list with findings.
+    /// That of [`verify`](Self::verify), and that of [`rebalance`](Self::rebalance) for each list with findings.
     ///
     /// # Cancel safety
     /// Each document is repaired as a whole or not at all: the transactions under way have no effect, unless their
@@ -52,9 +51,8 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// # Errors
     /// [`SettingsMismatch`], with nothing changed, when the settings contradict the
-    /// [catalog](mongo_patterns_core::catalog). Without an entry there: when no document has one of the fields, documents
-    /// have the flag and there are no overflow documents, or more than a tenth of the documents have a problem of one
-    /// kind, unless you [force](Repair::force) the repair.
+    /// [catalog](mongo_patterns_core::catalog), or when it has no entry of the collections, which
+    /// [`ensure_indexes`](Self::ensure_indexes) writes.
     /// [`InvalidArgument`] for an invalid `_id`, [`Configuration`] when the two collections are in two databases,
     /// [`Contention`], [`Unsupported`] on a standalone, and those of the driver, as the last item of the stream. Then each list is repaired or
     /// unchanged.
@@ -63,7 +61,6 @@ impl<D, E> OutlierRepository<D, E> {
             shared: self.shared(),
             id: Ok(None),
             options: Options::default(),
-            force: false,
             concurrency: 4,
             on_progress: None,
         }
@@ -76,7 +73,6 @@ pub struct Repair<'a> {
     shared: &'a Shared,
     id: Result<Option<DocumentId>>,
     options: Options,
-    force: bool,
     concurrency: usize,
     on_progress: Option<OnProgress<'a>>,
 }
@@ -104,11 +100,6 @@ mongo_patterns_core::setters! {
     /// Deletes orphaned overflow documents, with their elements.
     delete_orphans() => options.delete_orphans = true;
 
-    /// Repairs collections without an entry in the [catalog](mongo_patterns_core::catalog) although the settings do not
-    /// seem to fit their documents. Read the [dry run](Self::dry_run) first: with a wrong setting, correct documents are
-    /// rewritten. Settings that contradict the catalog are refused anyway.
-    force() => force = true;
-
     /// Sets how many lists are repaired concurrently; 4 by default. They are in memory with their overflow documents.
     concurrency(documents: usize) => concurrency = documents;
 
@@ -128,8 +119,7 @@ impl<'a> Repair<'a> {
         let Self { shared, options, .. } = self;
         let operation = shared.operation("repair");
         let id = self.id.clone();
-        let is_repair = !options.dry_run && !self.force;
-        let check = async move { check_repair(shared, &id, is_repair).await };
+        let check = async move { check_repair(shared, &id, options.dry_run).await };
         let repairs = suspects(shared, self.id, self.on_progress)
             .map_ok(move |summary| async move { options.repair(shared, summary).await });
         let lists = in_rounds(repairs, self.concurrency).try_filter_map(|repaired| ready(Ok(repaired)));

@@ -30,21 +30,19 @@ impl<D, S> ReferenceRepository<D, S> {
     /// more. Safe for concurrent writers, and can be interrupted and called again.
     ///
     /// # Cost
-    /// That of [`verify`](Self::verify), twice for collections without an entry in the
-    /// [catalog](mongo_patterns_core::catalog), and for each finding at most four round trips, and one for each reference.
+    /// That of [`verify`](Self::verify), and for each finding at most four round trips, and one for each reference.
     ///
     /// # Cancel safety
     /// Each copy is either repaired or unchanged, or has lost an invalid version. Call it again: it repairs the rest.
     ///
     /// # Errors
     /// Those of [`verify`](Self::verify), and [`IndexMissing`], as the last item of the stream. [`SettingsMismatch`] also,
-    /// with nothing changed, for collections without an entry in the catalog, when more than a tenth of the documents have
-    /// the same problem, unless you [force](Repair::force) the repair.
+    /// with nothing changed, for collections without an entry in the [catalog](mongo_patterns_core::catalog), which
+    /// [`ensure_indexes`](Self::ensure_indexes) writes.
     pub fn repair(&self) -> Repair<'_> {
         Repair {
             shared: self.shared(),
             dry_run: false,
-            force: false,
             on_missing: OnReferences::Restrict,
             on_progress: None,
         }
@@ -56,7 +54,6 @@ impl<D, S> ReferenceRepository<D, S> {
 pub struct Repair<'a> {
     shared: &'a Shared,
     dry_run: bool,
-    force: bool,
     on_missing: OnReferences,
     on_progress: Option<OnProgress<'a>>,
 }
@@ -71,11 +68,6 @@ mongo_patterns_core::setters! {
 
     /// Returns what it would repair, and writes nothing.
     dry_run() => dry_run = true;
-
-    /// Repairs collections without an entry in the [catalog](mongo_patterns_core::catalog) although the settings do not
-    /// seem to fit their documents. Read the [dry run](Self::dry_run) first. Settings that contradict the catalog are
-    /// refused anyway.
-    force() => force = true;
 
     /// Sets what happens to references without a source: the copies are [kept](OnReferences::KeepCopy), or the references
     /// [cleared](OnReferences::Clear). By default ([`Restrict`](OnReferences::Restrict)) they are not repaired.
@@ -103,7 +95,7 @@ impl<'a> Repair<'a> {
             let repaired = repair::next(shared, &mut scan, on_missing, dry_run).await?;
             Ok(repaired.map(|repaired| (repaired, scan)))
         });
-        let check = repair::check_repair(shared, !dry_run && !self.force);
+        let check = repair::check_repair(shared, dry_run);
         Box::pin(after(check, repaired).map_err(move |error: Error| operation.name(error)))
     }
 }

@@ -88,7 +88,7 @@ impl Target for Collections {
     /// Repairs all references. The number of copies that this updates is not known.
     fn rebuild(&self) -> BoxFuture<'_, Result<u64>> {
         Box::pin(async {
-            check_repair(&self.shared, true).await?;
+            check_repair(&self.shared, false).await?;
             let mut scan = Scan::new(&self.shared, None);
             while repair::next(&self.shared, &mut scan, self.on_missing, false)
                 .await?

@@ -1,5 +1,4 @@
 use super::prelude::*;
-use crate::repair::check_settings::check_settings;
 use crate::repair::rebuild;
 
 impl<P, C> SubsetRepository<P, C> {
@@ -66,7 +65,7 @@ impl RebuildAll<'_> {
     }
 
     async fn execute(self) -> Result<RebuiltAll> {
-        check_settings(self.shared).await?;
+        self.shared.entry().require(&mut Steps::run()).await?;
         if self.discard_embedded {
             self.shared.check_indexes().await?;
             rebuild::discard_embedded(self.shared, &mut Steps::run()).await?;

@@ -3,7 +3,6 @@ use mongo_patterns_core::catalog::after;
 
 use super::prelude::*;
 use crate::repair;
-use crate::repair::check_settings::check_repair;
 use crate::repair::finding::Repaired;
 use crate::repair::scan::Scan;
 
@@ -30,8 +29,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// Safe for concurrent writers, and can be interrupted and called again.
     ///
     /// # Cost
-    /// That of [`verify`](Self::verify), twice for collections without an entry in the
-    /// [catalog](mongo_patterns_core::catalog), and that of [`rebuild`](Self::rebuild) for each parent.
+    /// That of [`verify`](Self::verify), and that of [`rebuild`](Self::rebuild) for each parent.
     ///
     /// # Cancel safety
     /// Each parent is either repaired or unchanged. Call it again: it repairs the rest.
@@ -39,13 +37,12 @@ impl<P, C> SubsetRepository<P, C> {
     /// # Errors
     /// Those of [`verify`](Self::verify), as the last item of the stream.
     /// [`SettingsMismatch`](mongo_patterns_core::ErrorKind::SettingsMismatch), with nothing changed, when the settings
-    /// contradict the [catalog](mongo_patterns_core::catalog). Without an entry there: when no document has one of the
-    /// fields, or more than a tenth of the parents are stale, unless you [force](Repair::force) the repair.
+    /// contradict the [catalog](mongo_patterns_core::catalog), or when it has no entry of the collections, which
+    /// [`ensure_indexes`](Self::ensure_indexes) writes.
     pub fn repair(&self) -> Repair<'_> {
         Repair {
             shared: self.shared(),
             dry_run: false,
-            force: false,
             on_progress: None,
         }
     }
@@ -56,7 +53,6 @@ impl<P, C> SubsetRepository<P, C> {
 pub struct Repair<'a> {
     shared: &'a Shared,
     dry_run: bool,
-    force: bool,
     on_progress: Option<OnProgress<'a>>,
 }
 
@@ -70,11 +66,6 @@ mongo_patterns_core::setters! {
 
     /// Returns what it would repair, and writes nothing. One or two round trips for each stale parent.
     dry_run() => dry_run = true;
-
-    /// Repairs collections without an entry in the [catalog](mongo_patterns_core::catalog) although the settings do not
-    /// seem to fit their documents. Read the [dry run](Self::dry_run) first: with a wrong setting, correct subsets are
-    /// rewritten. Settings that contradict the catalog are refused anyway.
-    force() => force = true;
 
     /// Sets a progress callback, which is called with the number of scanned parents, as by
     /// [`Verify::on_progress`](super::Verify::on_progress).
@@ -94,7 +85,7 @@ impl<'a> Repair<'a> {
             let repaired = repair::next(shared, &mut scan, dry_run).await?;
             Ok(repaired.map(|repaired| (repaired, scan)))
         });
-        let check = check_repair(shared, !dry_run && !self.force);
+        let check = async move { shared.entry().check_repair(dry_run).await };
         Box::pin(after(check, repaired).map_err(move |error: Error| operation.name(error)))
     }
 }

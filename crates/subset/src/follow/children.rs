@@ -8,7 +8,6 @@ use mongo_patterns_core::follow::{self, Target, Texts};
 
 use super::change::Effect;
 use crate::query::follow as commands;
-use crate::repair::check_settings::check_settings;
 use crate::repair::rebuild::rebuild_all;
 use crate::repository::prelude::*;
 use crate::write::refresh::refresh_parent;
@@ -66,7 +65,7 @@ impl Target for Children {
 
     fn check(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async {
-            check_settings(&self.shared).await?;
+            self.shared.check_settings().await?;
             self.shared.check_indexes().await
         })
     }
