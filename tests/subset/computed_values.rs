@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongo_patterns_testkit as testkit;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Binary, Bson, DateTime, Document, Regex, cstr, doc, spec::BinarySubtype};
 

@@ -27,7 +27,7 @@ pub(crate) struct Write<'a> {
     pub(super) parents: Vec<Bson>,
     /// The child, if it is only one.
     pub(super) child: Option<Bson>,
-    /// The new children whose calls need to know whether the subset has them.
+    /// The children of which the caller must learn whether a subset has them.
     pub(super) asked: Vec<Bson>,
     pub(super) change: Change,
 }
@@ -37,8 +37,7 @@ pub(crate) struct Written {
     /// Whether the child existed. Only a delete continues if it did not.
     pub(crate) found: bool,
     pub(crate) modified: bool,
-    pub(crate) in_subset: bool,
-    /// The same for each child that was [asked](Write::asked) for, in their order.
+    /// Whether a subset has each child that was [asked](Write::asked) for, in their order.
     pub(crate) included: Vec<bool>,
     pub(crate) parents: u64,
     pub(crate) embedded: u64,
@@ -47,6 +46,7 @@ pub(crate) struct Written {
 impl<'a> Write<'a> {
     pub(crate) fn of_child(shared: &'a Shared, parent: Bson, id: Bson, change: Change) -> Self {
         Self {
+            asked: vec![id.clone()],
             child: Some(id),
             ..Self::of_parents(shared, vec![parent], change)
         }
@@ -70,12 +70,6 @@ impl<'a> Write<'a> {
             asked,
             ..Self::of_parents(shared, vec![parent], Change::Insert(documents))
         }
-    }
-
-    pub(super) fn embeds(&self, embedded: &Embedded) -> bool {
-        let settings = &self.shared.settings;
-        let child = self.child.as_ref();
-        child.is_some_and(|child| embedded.includes(settings, child))
     }
 
     pub(super) fn included(&self, embedded: &Embedded) -> Vec<bool> {
@@ -214,6 +208,11 @@ impl Written {
         }
     }
 
+    /// Returns whether a subset has the child of a write of one child.
+    fn in_subset(&self) -> bool {
+        self.included.contains(&true)
+    }
+
     /// Counts the refreshes of a write.
     pub(super) fn counted(self) -> Self {
         measure::refreshed("written", self.parents);
@@ -224,7 +223,7 @@ impl Written {
 impl From<Written> for Inserted {
     fn from(written: Written) -> Self {
         Self {
-            in_subset: written.in_subset,
+            in_subset: written.in_subset(),
         }
     }
 }
@@ -233,7 +232,7 @@ impl From<Written> for UpdatedChild {
     fn from(written: Written) -> Self {
         Self {
             modified: written.modified,
-            in_subset: written.in_subset,
+            in_subset: written.in_subset(),
         }
     }
 }

@@ -9,7 +9,7 @@
 //! of them began after the first had ended, and so after this refresh had read the version. It has read all children that
 //! were written before this refresh began.
 //!
-//! Not so for a total and computed fields: a transaction adds to them, and keeps what is wrong. So a refresh that must
+//! Not so for a total and computed fields: a transaction adds to them, and does not correct them. So a refresh that must
 //! compute them is done only when it has written the parent.
 
 use super::change::of_parent;

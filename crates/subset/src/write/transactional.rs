@@ -114,7 +114,6 @@ async fn child_first(write: &Write<'_>, parent: &Bson, session: &mut Session<'_>
         return Err(no_parent());
     }
     written.embedded = embedded.count() as u64;
-    written.in_subset = write.embeds(&embedded);
     written.included = write.included(&embedded);
     Ok(written)
 }
@@ -140,7 +139,6 @@ pub(super) async fn write(write: &Write<'_>, session: &mut Session<'_>) -> Resul
         let updated = write_parent(write.shared, parent, change, subsets, session).await;
         written.parents += updated.map_err(of_parent)?;
         written.embedded += children.embedded.count() as u64;
-        written.in_subset |= write.embeds(&children.embedded);
         written.included = write.included(&children.embedded);
     }
     Ok(written)
