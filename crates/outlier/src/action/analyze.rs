@@ -57,7 +57,7 @@ impl Analyze<'_> {
     /// # Cost
     /// For up to a twentieth of the documents, the server reads only these. For a larger sample, it reads and sorts all
     /// main documents. It finds the overflow documents of each by the [index](OutlierRepository::indexes): without it,
-    /// it reads all overflow documents for each. Where the overflow documents are sharded, it needs MongoDB 5.1.
+    /// it reads all overflow documents for each.
     ///
     /// # Errors
     /// [`InvalidArgument`] for 0.
