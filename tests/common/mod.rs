@@ -21,6 +21,7 @@ pub(crate) mod setup;
 pub(crate) mod sharding;
 pub(crate) mod sharding_cluster;
 pub(crate) mod spawned;
+pub(crate) mod standalone;
 pub(crate) mod steps;
 pub(crate) mod support;
 pub(crate) mod testkit;

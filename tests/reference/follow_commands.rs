@@ -13,9 +13,7 @@ use crate::reference::support::*;
 #[tokio::test]
 async fn what_dead_processes_left_is_completed() {
     testkit::run(async |db| {
-        let Some(orders) = followed(db, builder(db.database())).await else {
-            return;
-        };
+        let orders = followed(db, builder(db.database())).await;
         for id in 1..=3 {
             orders.insert(&order(id, 1)).await.unwrap();
         }
@@ -53,9 +51,7 @@ async fn until_idle(orders: &Orders) -> (u64, u64, usize) {
 #[tokio::test]
 async fn many_changes_need_few_round_trips() {
     testkit::run(async |db| {
-        let Some(orders) = followed(db, builder(db.database())).await else {
-            return;
-        };
+        let orders = followed(db, builder(db.database())).await;
         let copy = doc! { "_id": 1, "name": "Ann", "address": { "city": "Dublin" }, "v": 0_i64 };
         let many = (0..2000).map(|id| doc! { "_id": id, "customer": copy.clone() });
         stored(db).insert_many(many).await.unwrap();
@@ -118,9 +114,7 @@ async fn many_changes_need_few_round_trips() {
 #[tokio::test]
 async fn documents_may_have_the_size_limit() {
     testkit::run(async |db| {
-        let Some(orders) = followed(db, builder(db.database())).await else {
-            return;
-        };
+        let orders = followed(db, builder(db.database())).await;
         let large = |size: usize| {
             let mut order = order(1, 1);
             order.insert("text", "x".repeat(size));
@@ -162,9 +156,7 @@ async fn documents_may_have_the_size_limit() {
 #[tokio::test]
 async fn a_stopped_follower_leaves_no_work_to_repeat() {
     testkit::run(async |db| {
-        let Some(orders) = followed(db, builder(db.database())).await else {
-            return;
-        };
+        let orders = followed(db, builder(db.database())).await;
         let (stop, stopped) = oneshot::channel::<()>();
         let mut stop = Some(stop);
         let mut seen = Vec::new();
@@ -204,9 +196,7 @@ async fn a_stopped_follower_leaves_no_work_to_repeat() {
 #[tokio::test]
 async fn the_first_follower_repairs_what_was_written_before() {
     testkit::run(async |db| {
-        let Some(orders) = followed(db, of_all_kinds(db)).await else {
-            return;
-        };
+        let orders = followed(db, of_all_kinds(db)).await;
         update_plainly(db, 1, rename("Bea")).await;
         let write = async || {
             stored(db).delete_many(doc! {}).await.unwrap();

@@ -141,9 +141,7 @@ pub async fn remove_others(db: &TestDatabase) {
 async fn followers_repositories_and_other_programs_run_concurrently() {
     testkit::run(async |db| {
         for round in 0..4 {
-            let Some(orders) = followed(db, patient(of_all_kinds(db))).await else {
-                return;
-            };
+            let orders = followed(db, patient(of_all_kinds(db))).await;
             let (stop, stopped) = watch::channel(false);
             let of = |database: &Database| patient(all_kinds_in(database)).build().unwrap();
             let followers = (0..3).map(|n| {
@@ -189,9 +187,7 @@ async fn followers_repositories_and_other_programs_run_concurrently() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_never_goes_back() {
     testkit::run(async |db| {
-        let Some(orders) = followed(db, builder(db.database())).await else {
-            return;
-        };
+        let orders = followed(db, builder(db.database())).await;
         orders.insert(&order(1, 1)).await.unwrap();
         let (stop, mut stopped) = watch::channel(false);
         let follower = tokio::spawn({

@@ -87,9 +87,7 @@ async fn assert_followed(db: &TestDatabase, context: &str) {
 #[tokio::test]
 async fn a_follower_dropped_at_any_command_is_resumed() {
     testkit::run(async |db| {
-        if followed(db, of_all_kinds(db)).await.is_none() {
-            return;
-        }
+        followed(db, of_all_kinds(db)).await;
         three(db).await;
         for commands in 0.. {
             write_plainly(db, commands).await;
@@ -109,9 +107,7 @@ async fn a_follower_dropped_at_any_command_is_resumed() {
 #[tokio::test]
 async fn a_follower_that_fails_at_any_command_can_be_called_again() {
     testkit::run(async |db| {
-        if followed(db, of_all_kinds(db)).await.is_none() {
-            return;
-        }
+        followed(db, of_all_kinds(db)).await;
         three(db).await;
         let mut failed = 0;
         for commands in 0.. {
@@ -136,9 +132,7 @@ async fn a_follower_that_fails_at_any_command_can_be_called_again() {
 #[tokio::test]
 async fn a_transient_error_does_not_end_it() {
     testkit::run(async |db| {
-        if followed(db, of_all_kinds(db)).await.is_none() {
-            return;
-        }
+        followed(db, of_all_kinds(db)).await;
         three(db).await;
         let mut round = 1;
         for command in ["getMore", "aggregate", "find", "findAndModify", "update"] {
@@ -162,9 +156,7 @@ async fn a_transient_error_does_not_end_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_processes_are_resumed() {
     testkit::run(async |db| {
-        let Some(orders) = followed(db, of_all_kinds(db)).await else {
-            return;
-        };
+        let orders = followed(db, of_all_kinds(db)).await;
         three(db).await;
         // Some writes of both for each printed line, so that a slow process does not meet thousands.
         let allowed = [(); 2].map(|()| Arc::new(Semaphore::new(0)));

@@ -18,9 +18,7 @@ async fn rename_collection(db: &TestDatabase, from: &str, to: &str) {
 #[tokio::test]
 async fn a_name_belongs_to_collections_and_fields() {
     testkit::run(async |db| {
-        let Some(orders) = followed(db, builder(db.database())).await else {
-            return;
-        };
+        let orders = followed(db, builder(db.database())).await;
         let record = records(db).await;
         let payer = || Reference::new("payer").copied_fields(["name"]);
         for other in [
@@ -54,9 +52,7 @@ async fn a_name_belongs_to_collections_and_fields() {
 #[tokio::test]
 async fn a_missing_index_is_reported_and_nothing_is_written() {
     testkit::run(async |db| {
-        if followed(db, builder(db.database())).await.is_none() {
-            return;
-        }
+        followed(db, builder(db.database())).await;
         stored(db).insert_one(order(1, 1)).await.unwrap();
         stored(db).drop_index("customer._id_1_customer.v_1").await.unwrap();
         let before = (contents(db).await, records(db).await);
@@ -77,12 +73,10 @@ async fn a_missing_index_is_reported_and_nothing_is_written() {
 #[tokio::test]
 async fn only_its_own_collections_end_it_when_they_are_dropped() {
     testkit::run(async |db| {
-        if followed(db, of_all_kinds(db)).await.is_none() {
-            return;
-        }
+        followed(db, of_all_kinds(db)).await;
         for collection in COLLECTIONS {
             for by in 0..4 {
-                let orders = followed(db, of_all_kinds(db)).await.unwrap();
+                let orders = followed(db, of_all_kinds(db)).await;
                 let other = db.plain_collection::<Document>("others");
                 other.drop().await.unwrap();
                 other.insert_one(order(1, 1)).await.unwrap();
@@ -106,7 +100,7 @@ async fn only_its_own_collections_end_it_when_they_are_dropped() {
                 assert_eq!(follow(&orders).await.repaired, 1, "{context}");
             }
         }
-        let orders = followed(db, of_all_kinds(db)).await.unwrap();
+        let orders = followed(db, of_all_kinds(db)).await;
         db.plain_client().database(db.database().name()).drop().await.unwrap();
         let error = orders.follow(NAME).disable_repair().await.map(drop);
         // Its position was dropped too, so it begins again.
@@ -120,9 +114,7 @@ async fn only_its_own_collections_end_it_when_they_are_dropped() {
 async fn a_position_older_than_the_oplog_is_lost() {
     testkit::run(async |db| {
         for (commands, code) in [(["aggregate"], 286), (["aggregate"], 280), (["getMore"], 136)] {
-            let Some(orders) = followed(db, builder(db.database())).await else {
-                return;
-            };
+            let orders = followed(db, builder(db.database())).await;
             let behind = async |id: i32| {
                 stored(db).insert_one(order(id, 1)).await.unwrap();
                 update_plainly(db, 1, rename(&id.to_string())).await;
@@ -159,9 +151,7 @@ async fn a_position_older_than_the_oplog_is_lost() {
 #[tokio::test]
 async fn a_document_that_would_become_too_large_ends_it() {
     testkit::run(async |db| {
-        let Some(orders) = followed(db, builder(db.database())).await else {
-            return;
-        };
+        let orders = followed(db, builder(db.database())).await;
         let mut large = order(1, 1);
         large.insert("text", "x".repeat(16_777_000));
         stored(db).insert_one(large).await.unwrap();
@@ -185,9 +175,7 @@ async fn a_document_that_would_become_too_large_ends_it() {
 #[tokio::test]
 async fn the_concerns_of_the_collections_do_not_matter() {
     testkit::run(async |db| {
-        if followed(db, builder(db.database())).await.is_none() {
-            return;
-        }
+        followed(db, builder(db.database())).await;
         let options = CollectionOptions::builder()
             .read_concern(ReadConcern::linearizable())
             .write_concern(WriteConcern::nodes(1))

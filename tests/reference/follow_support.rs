@@ -1,12 +1,11 @@
 //! Shared by the tests of the follower: programs that write customers and orders without the repository.
 
-use mongo_patterns::ErrorKind;
 use mongo_patterns::reference::{Followed, Reference};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Collection, Database};
 
-use crate::common::support::{all, at_least};
+use crate::common::support::all;
 use crate::reference::support::*;
 
 pub const NAME: &str = "orders";
@@ -25,24 +24,15 @@ pub fn all_kinds_in(database: &Database) -> Builder {
         .add_referring(invoices, Reference::new("customer").copied_fields(["name"]))
 }
 
-/// Returns a repository over customers 1 to 3 whose follower has begun, with a clear recorder. `None` if the server
-/// cannot be followed.
-pub async fn followed(db: &TestDatabase, builder: Builder) -> Option<Orders> {
+/// Returns a repository over customers 1 to 3 whose follower has begun, with a clear recorder.
+pub async fn followed(db: &TestDatabase, builder: Builder) -> Orders {
     let orders = ready(db, builder).await;
-    if !at_least(db, 6) {
-        let error = orders.follow(NAME).run_until_current().await.unwrap_err();
-        assert_eq!(
-            (error.kind(), error.operation()),
-            (ErrorKind::Unsupported, Some("follow"))
-        );
-        return None;
-    }
     catalog(db).delete_many(doc! { "_id.kind": "follower" }).await.unwrap();
     add_customers(db, 1..=3).await;
     let begun = follow(&orders).await;
     assert_eq!((begun.repaired, begun.copies), (1, 0));
     db.recorder().clear();
-    Some(orders)
+    orders
 }
 
 /// Follows until it is current.

@@ -16,9 +16,6 @@ fn ann() -> Document {
 #[tokio::test]
 async fn bare_ids_become_references_with_copies() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let old = [
             doc! { "_id": 1, "total": 5, "customer": 1, "note": "x" },
             doc! { "_id": 2, "customer": { "_id": 1, "own": true, "name": "old" }, "payer": 2 },
@@ -79,9 +76,6 @@ async fn bare_ids_become_references_with_copies() {
 #[tokio::test]
 async fn the_ids_can_be_in_other_fields() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let old = [
             doc! { "_id": 1, "customerId": 1, "productIds": [1, 2], "total": 5 },
             doc! { "_id": 2, "customerId": null, "productIds": [] },
@@ -194,9 +188,6 @@ fn to_insert(reference: &Bson, id: &Bson) -> Bson {
 #[tokio::test]
 async fn random_documents_get_the_form_that_insert_stores() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let with_fields = |orders: &str| {
             let orders = db.database().collection::<Document>(orders);
             let builder = Orders::builder(orders, db.database().collection::<Document>("customers"));
@@ -261,9 +252,6 @@ async fn random_documents_get_the_form_that_insert_stores() {
 #[tokio::test]
 async fn a_second_migration_writes_nothing() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         unmigrated(db, (0..10).map(|id| doc! { "_id": id, "customer": 1 })).await;
         add_customers(db, 1..=1).await;
         let orders = builder(db.database()).build().unwrap();
@@ -283,9 +271,6 @@ async fn a_second_migration_writes_nothing() {
 #[tokio::test]
 async fn a_chunk_takes_three_round_trips() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         for (chunks, orders) in [(1, 20), (4, 80), (4, 61)] {
             unmigrated(db, (0..orders).map(|id| doc! { "_id": id, "customer": 1 + id % 2 })).await;
             add_customers(db, 1..=2).await;
@@ -333,9 +318,6 @@ fn planned(plan: &MigrationPlan) -> Vec<Document> {
 #[tokio::test]
 async fn a_plan_lists_the_commands_of_the_run_and_writes_nothing() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let old = (0..50).map(|id| doc! { "_id": id, "customerId": 1 + id % 3, "products": [1, 2] });
         unmigrated(db, old).await;
         add_customers(db, 1..=2).await;
@@ -376,9 +358,6 @@ async fn a_plan_lists_the_commands_of_the_run_and_writes_nothing() {
 #[tokio::test]
 async fn a_migration_is_recorded() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         unmigrated(db, (0..10).map(|id| doc! { "_id": id, "customer": 1 })).await;
         add_customers(db, 1..=1).await;
         let orders = builder(db.database()).build().unwrap();
@@ -406,9 +385,6 @@ async fn a_migration_is_recorded() {
 #[tokio::test]
 async fn there_is_nothing_to_migrate_in_empty_collections() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         unmigrated(db, []).await;
         let orders: ReferenceRepository<Document, Document> = builder(db.database()).build().unwrap();
         assert_eq!(orders.migrate_from_references().plan().await.unwrap().documents, 0);

@@ -20,9 +20,6 @@ async fn fill(db: &TestDatabase, new: impl IntoIterator<Item = Document>) -> Ord
 #[tokio::test]
 async fn the_copies_are_dropped_and_the_ids_kept() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let copy = |id: i32| doc! { "_id": id, "name": "Ann", "address": { "city": "Dublin" }, "v": 0_i64 };
         let orders = fill(
             db,
@@ -59,9 +56,6 @@ async fn the_copies_are_dropped_and_the_ids_kept() {
 #[tokio::test]
 async fn the_ids_can_go_to_other_fields() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let copy = doc! { "_id": 1, "name": "Ann", "v": 0_i64 };
         let orders = fill(
             db,
@@ -99,9 +93,6 @@ async fn the_ids_can_go_to_other_fields() {
 async fn what_would_be_lost_is_refused() {
     testkit::run(async |db| {
         use ErrorKind::{Corrupt, InvalidItemId, NotMigrated, TargetNotEmpty};
-        if !can_migrate(db).await {
-            return;
-        }
         let copy = doc! { "_id": 1, "name": "Ann", "v": 0_i64 };
         let with = |name: &str, value: Bson| {
             let mut copy = copy.clone();
@@ -155,9 +146,6 @@ async fn what_would_be_lost_is_refused() {
 #[tokio::test]
 async fn own_fields_beside_nested_copies_are_refused() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         for (address, fits) in [
             (Bson::from(doc! { "city": "Dublin", "zip": "D1" }), true),
             (doc! {}.into(), true),
@@ -183,9 +171,6 @@ async fn own_fields_beside_nested_copies_are_refused() {
 #[tokio::test]
 async fn losses_can_be_allowed() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let of_deleted = [
             doc! { "_id": 1, "customer": { "_id": 8, "name": "x", "v": 1, "deleted": true } },
             doc! { "_id": 2, "products": [{ "_id": 9, "name": "x", "v": 1 }] },
@@ -219,9 +204,6 @@ async fn losses_can_be_allowed() {
 #[tokio::test]
 async fn there_and_back_gives_the_original() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         for in_place in [true, false] {
             let names = match in_place {
                 true => ["customer", "payer", "products"],
@@ -261,9 +243,6 @@ async fn there_and_back_gives_the_original() {
 #[tokio::test]
 async fn a_chunk_takes_two_round_trips_and_the_plan_lists_them() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let copy = doc! { "_id": 1, "name": "Ann", "v": 0_i64 };
         let orders = fill(db, (0..50).map(|id| doc! { "_id": id, "customer": &copy })).await;
         let migration = || orders.migrate_to_references().chunk_documents(20);

@@ -51,9 +51,6 @@ async fn rename_if_unfinished(db: &TestDatabase) {
 #[tokio::test]
 async fn a_migration_dropped_at_any_command_is_finished_by_the_next() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let mut dropped = 0;
         for skip in 0.. {
             let orders = fill(db).await;
@@ -98,9 +95,6 @@ async fn a_migration_dropped_at_any_command_is_finished_by_the_next() {
 #[tokio::test]
 async fn a_migration_that_fails_at_any_command_is_finished_by_the_next() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let mut failed = 0;
         for skip in 0.. {
             let orders = fill(db).await;
@@ -136,9 +130,6 @@ async fn a_migration_that_fails_at_any_command_is_finished_by_the_next() {
 #[tokio::test]
 async fn the_next_migration_sweeps_the_copies_without_a_second_read() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let orders = fill(db).await;
         let plan = orders.migrate_from_references().plan().await.unwrap();
         let chunk = plan
@@ -175,9 +166,6 @@ async fn the_next_migration_sweeps_the_copies_without_a_second_read() {
 #[tokio::test]
 async fn an_unfinished_migration_is_resumed_with_the_same_settings_only() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let orders = fill(db).await;
         let fault = FailPoint::on(&["aggregate"])
             .times(1)
@@ -221,9 +209,6 @@ async fn an_unfinished_migration_is_resumed_with_the_same_settings_only() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_calls_at_one_moment_one_finishes() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         for _ in 0..5 {
             let orders = fill(db).await;
             let calls = (0..2).map(|_| {

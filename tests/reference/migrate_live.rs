@@ -11,7 +11,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 use tokio::sync::Mutex;
 
-use crate::common::support::{all, at_least};
+use crate::common::support::all;
 use crate::reference::migrate_support::*;
 use crate::reference::support::*;
 
@@ -64,9 +64,6 @@ async fn while_held<T>(
 #[tokio::test]
 async fn a_rename_between_the_read_and_the_write_is_seen_by_the_second_read() {
     testkit::run(async |db| {
-        if !can_migrate(db).await || !at_least(db, 6) {
-            return; // older ones cannot hold a write to one collection alone
-        }
         for array in [false, true] {
             let products = bare(db.database())
                 .reference_field("customer")
@@ -113,9 +110,6 @@ async fn a_rename_between_the_read_and_the_write_is_seen_by_the_second_read() {
 #[tokio::test]
 async fn a_deletion_between_the_read_and_the_write_finds_the_new_references() {
     testkit::run(async |db| {
-        if !can_migrate(db).await || !at_least(db, 6) {
-            return;
-        }
         let orders = several(patient(builder(db.database()))).build().unwrap();
         unmigrated(db, [doc! { "_id": 1, "customer": 1 }, doc! { "_id": 2, "payer": 2 }]).await;
         add_customers(db, 1..=2).await;
@@ -140,9 +134,6 @@ async fn a_deletion_between_the_read_and_the_write_finds_the_new_references() {
 #[tokio::test]
 async fn a_source_that_is_deleted_between_the_reads_leaves_a_marked_copy() {
     testkit::run(async |db| {
-        if !can_migrate(db).await || !at_least(db, 6) {
-            return;
-        }
         for rule in [OnReferences::Restrict, OnReferences::KeepCopy] {
             let orders = several(builder(db.database())).build().unwrap();
             let old = [
@@ -181,9 +172,6 @@ async fn a_source_that_is_deleted_between_the_reads_leaves_a_marked_copy() {
 #[tokio::test]
 async fn a_change_between_the_read_and_the_write_is_kept() {
     testkit::run(async |db| {
-        if !can_migrate(db).await || !at_least(db, 6) {
-            return;
-        }
         let orders = several(builder(db.database())).build().unwrap();
         let old = (1..=6).map(|id| doc! { "_id": id, "total": 5, "customer": 1, "products": [{ "_id": 1, "n": 1 }] });
         unmigrated(db, old).await;
@@ -227,9 +215,6 @@ async fn a_change_between_the_read_and_the_write_is_kept() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_continue_during_a_migration() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         const ORDERS: i32 = 1500;
         let repository = || patient(builder(db.database())).build().unwrap();
         unmigrated(

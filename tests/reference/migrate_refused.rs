@@ -84,9 +84,6 @@ async fn fill(db: &mongo_patterns_testkit::TestDatabase, old: impl IntoIterator<
 #[tokio::test]
 async fn an_invalid_document_is_named_and_nothing_is_written() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         for (mut bad, reason, kind) in invalid() {
             bad.insert("_id", "bad");
             let orders = fill(db, [doc! { "_id": 1, "customerId": 1 }, bad.clone()]).await;
@@ -122,9 +119,6 @@ async fn an_invalid_document_is_named_and_nothing_is_written() {
 #[tokio::test]
 async fn invalid_documents_are_skipped_and_listed() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let bad = (0..).zip(invalid()).map(|(id, (mut bad, _, _))| {
             bad.insert("_id", id);
             bad
@@ -171,9 +165,6 @@ async fn invalid_documents_are_skipped_and_listed() {
 #[tokio::test]
 async fn a_field_that_no_document_has_is_refused() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let orders = fill(db, [doc! { "_id": 1, "customerId": 1, "products": [1] }]).await;
         let wrong = || orders.migrate_from_references().from_field("customer", "customerid");
         for refused in [wrong().await.map(drop), wrong().plan().await.map(drop)] {
@@ -200,9 +191,6 @@ async fn a_field_that_no_document_has_is_refused() {
 #[tokio::test]
 async fn skipping_everything_is_refused() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let orders = fill(db, (0..5).map(|id| doc! { "_id": id, "customer": 8 })).await;
         let list = skip_list(db);
         let refused = orders.migrate_from_references().skip_invalid(&list).await.unwrap_err();
@@ -218,9 +206,6 @@ async fn skipping_everything_is_refused() {
 #[tokio::test]
 async fn a_document_that_would_be_too_large_is_refused() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         // With the copy it exceeds the limit of 16 MiB by one byte, or not.
         for (bytes, fits) in [(16 * 1024 * 1024, true), (16 * 1024 * 1024 + 1, false)] {
             let name = "x".repeat(1_000_000);
@@ -248,9 +233,6 @@ async fn a_document_that_would_be_too_large_is_refused() {
 #[tokio::test]
 async fn invalid_arguments_are_refused_and_nothing_is_sent() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let orders = fill(db, [doc! { "_id": 1, "customer": 1 }]).await;
         db.recorder().clear();
         let from = || orders.migrate_from_references();
@@ -296,9 +278,6 @@ async fn invalid_arguments_are_refused_and_nothing_is_sent() {
 #[tokio::test]
 async fn a_filter_selects_documents() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let orders = fill(db, (0..10).map(|id| doc! { "_id": id, "customer": 1, "$shop": "$a" })).await;
         let half = || orders.migrate_from_references().filter(doc! { "_id": { "$lt": 5 } });
         assert_eq!(number_of(&half().await.unwrap()), 5);
@@ -314,9 +293,6 @@ async fn a_filter_selects_documents() {
 #[tokio::test]
 async fn a_rate_bounds_the_documents_per_second() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let orders = fill(db, (0..30).map(|id| doc! { "_id": id, "customer": 1 })).await;
         let start = Instant::now();
         let mut chunks = Vec::new();

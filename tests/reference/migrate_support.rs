@@ -1,12 +1,10 @@
 //! Shared code of the tests of the migrations: orders in the form of a program without the repository.
 
-use mongo_patterns::ErrorKind;
 use mongo_patterns::reference::{MigratedFromReferences, Reference};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 
-use crate::common::support::at_least;
 use crate::reference::support::*;
 
 /// The collections that a migration reads and writes.
@@ -35,18 +33,6 @@ pub async fn unmigrated(db: &TestDatabase, orders: impl IntoIterator<Item = Docu
     if !orders.is_empty() {
         stored(db).insert_many(orders).await.unwrap();
     }
-}
-
-/// Returns whether the server can migrate. An older one returns an error, and writes nothing.
-pub async fn can_migrate(db: &TestDatabase) -> bool {
-    if at_least(db, 5) {
-        return true;
-    }
-    unmigrated(db, [doc! { "_id": 1, "customer": 1 }]).await;
-    add_customers(db, 1..=1).await;
-    let refused = builder(db.database()).build().unwrap().migrate_from_references().await;
-    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
-    false
 }
 
 /// Returns the documents of a collection byte by byte, in the order of their ids.

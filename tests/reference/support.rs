@@ -10,7 +10,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Collection, Database};
 
-use crate::common::support::{all, at_least, on_shards, until_seen};
+use crate::common::support::{all, on_shards};
 
 pub type Orders = ReferenceRepository<Document, Document>;
 pub type Builder = ReferenceRepositoryBuilder<Document, Document>;
@@ -46,9 +46,6 @@ pub async fn ready(db: &TestDatabase, builder: Builder) -> Orders {
             .delete_many(doc! {})
             .await
             .unwrap();
-    }
-    if !at_least(db, 5) {
-        until_seen(db, &COLLECTIONS).await;
     }
     db.recorder().clear();
     orders

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::migration::{Step, Steps};
 
 /// The text of every error for a standalone, where a pattern needs transactions or change streams.
-pub(crate) const STANDALONE: &str = "the server is a standalone, which has no transactions and no change streams, nothing was changed: start mongod with `--replSet`, one node is enough, and run `rs.initiate()`";
+pub(crate) const STANDALONE: &str = "the server is a standalone, which has no transactions and no change streams, nothing was changed: make it a replica set, for which one node is enough: start mongod with `--replSet`, and run `rs.initiate()`";
 
 /// What the deployment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

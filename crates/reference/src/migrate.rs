@@ -37,8 +37,6 @@ use crate::repository::prelude::*;
 /// How many times a migration walks through the documents that are left, before it reports that others write them.
 const PASSES: u32 = 10;
 
-/// A server older than 5.0 does not parse a `$lookup` with fields and a pipeline.
-const NOT_PARSED: i32 = 9;
 /// The result of a `$lookup` exceeds the limit of a document.
 const LOOKUP_TOO_LARGE: i32 = 4568;
 
@@ -199,11 +197,6 @@ async fn migrate(
 /// Converts the error of a command.
 fn failed(error: CommandError) -> Error {
     match code(&error) {
-        Some(NOT_PARSED) => Error::from_driver(
-            ErrorKind::Unsupported,
-            "the server is older than MongoDB 5.0, which this migration needs, nothing was migrated: upgrade the server",
-            error,
-        ),
         Some(LOOKUP_TOO_LARGE) => Error::from_driver(
             ErrorKind::TooLarge,
             "the sources of a document exceed MongoDB's limit of 16 MiB: copy fewer fields, or refer to fewer sources",

@@ -6,6 +6,7 @@ use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
+use mongo_patterns_core::topology::Topology;
 use tokio::sync::OnceCell;
 
 use crate::prelude::*;
@@ -110,7 +111,7 @@ impl Shared {
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         let check = || async {
             for (plan, collection) in self.plans().iter().zip(&self.referring) {
-                plan.check(collection).await?;
+                Topology::explain(collection, plan.check(collection).await).await?;
             }
             Ok::<_, Error>(())
         };

@@ -18,7 +18,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// ```
     ///
     /// # Cost
-    /// Three round trips, and two for each further referring collection. One more for each collection whose indexes are
+    /// Four round trips, and two for each further referring collection. One more for each collection whose indexes are
     /// created, for which the server reads it, and one to store the settings.
     ///
     /// # Sessions and transactions
@@ -29,6 +29,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// again.
     ///
     /// # Errors
+    /// [`Unsupported`], with nothing written, on a standalone.
+    ///
     /// [`SettingsMismatch`], with nothing written, when the [catalog](mongo_patterns_core::catalog) has other settings,
     /// unless you [replace](EnsureIndexes::replace_settings) them. With no index created: [`IndexMismatch`] when an index
     /// conflicts, [`UnsupportedCollation`] when the collation of a collection is not the simple one, and

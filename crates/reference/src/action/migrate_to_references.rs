@@ -60,9 +60,6 @@ impl<D, S> ReferenceRepository<D, S> {
     /// - [`InvalidArgument`]: there is no such reference field; the field for the ids is one of another reference; the chunk
     ///   size or the rate is 0; or an unfinished migration has other settings.
     /// - [`SettingsMismatch`]: the catalog has other settings.
-    /// - [`Unsupported`]: the server is older than MongoDB 5.0.
-    ///
-    /// A sharded cluster requires MongoDB 5.1, for `$lookup`.
     ///
     /// With the migration unfinished; run it again:
     ///

@@ -32,6 +32,7 @@ impl FromReferences<'_> {
         let shared = self.shared;
         self.limits.check()?;
         let ensure = shared.ensure();
+        ensure.check_deployment(steps).await?;
         let state = ensure.check(steps).await?;
         self.check_selection(steps).await?;
         let record = Record::of(shared.documents());

@@ -4,8 +4,8 @@
 //!
 //! ## Why is the comparison not a `$lookup`?
 //!
-//! A batch of documents and one read of their sources need no join, which sharded clusters have since MongoDB 5.1 only. The
-//! copy is read before its source, so a copy that is newer is never due to the order of the reads.
+//! A batch of documents and one read of their sources need no join. The copy is read before its source, so a copy that is
+//! newer is never due to the order of the reads.
 //!
 //! ## Why is every problem read twice?
 //!
