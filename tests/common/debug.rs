@@ -115,7 +115,7 @@ async fn lists(seen: &mut Seen<'_>) {
     let books: OutlierRepository<Document, Document> = builder.build().unwrap();
     let (element, elements) = (marked(), [marked()]);
     let mut session = books.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 22] = [
+    let actions: [&dyn Debug; 21] = [
         &books,
         &books.batching_writer(),
         &books.migrate_existing(),

@@ -106,8 +106,6 @@ pub fn with_majority(collection: &Collection<RawDocumentBuf>) -> Collection<RawD
 /// The texts of the errors of a follower.
 #[derive(Clone, Copy, Debug)]
 pub struct Texts {
-    /// The server is older than MongoDB 6.0.
-    pub old_server: &'static str,
     /// Pre-images of the collection are disabled. `None` for a target that needs no images of documents.
     pub pre_images_disabled: Option<&'static str>,
     /// Changes are lost.

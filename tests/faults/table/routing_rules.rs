@@ -94,7 +94,7 @@ const SOURCES: &str = "reads all sources of a document by one command";
 
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 40] = [
+pub(super) const BROADCAST: [Broadcast; 39] = [
     of(
         "bucket",
         "page",

@@ -14,7 +14,7 @@ const TEXT: &str = "\
 Products of a hundred reviews each have lost their subsets, which the server rebuilds. `rebuild_all` starts from the \
 products, and compares subsets and versions. It checks again only if another client writes a product at the same time. \
 By hand, the same \
-`$lookup` runs with a plain `$merge`, or the reviews are grouped with `$topN`, which needs MongoDB 5.2. Rows are \
+`$lookup` runs with a plain `$merge`, or the reviews are grouped with `$topN`. Rows are \
 compared with the first form by hand.";
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,33 +5,24 @@ use futures::TryStreamExt;
 use super::{Target, commands};
 use crate::error::{CommandError, Error, ErrorKind, Result};
 
-/// The wire version of MongoDB 6.0.
-const WIRE_VERSION: i32 = 17;
-
-/// Checks that the server has the change streams of MongoDB 6.0.
+/// Checks that the server has change streams.
 ///
 /// # Errors
 /// [`Unsupported`](ErrorKind::Unsupported).
 pub(super) async fn check_server(target: &impl Target) -> Result<()> {
-    let unsupported = |message: &'static str| Err(Error::new(ErrorKind::Unsupported, message));
     let admin = target.watched().client().database("admin");
     let hello = admin
         .run_command(commands::hello())
         .await
         .map_err(CommandError::of_read)?;
     let is_replicated = hello.contains_key("setName") || hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid");
-    if !is_replicated {
-        return unsupported(
-            "a standalone server has no change streams: make it a replica set of one node, or call repair()",
-        );
+    if is_replicated {
+        return Ok(());
     }
-    if hello
-        .get_i32("maxWireVersion")
-        .is_ok_and(|version| version < WIRE_VERSION)
-    {
-        return unsupported(target.texts().old_server);
-    }
-    Ok(())
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        "a standalone server has no change streams: make it a replica set of one node, or call repair()",
+    ))
 }
 
 /// Checks that pre-images of the collection are enabled, or enables them. Does nothing for a target that needs none.

@@ -66,7 +66,7 @@ impl<D> HistoryRepository<D> {
     /// stores the revision itself, and [`repair`](Self::repair) stores one that is missing. Changes of the collection of the revisions have no effect.
     ///
     /// # Requirements
-    /// - A replica set or a sharded cluster of MongoDB 6.0 or newer.
+    /// - A replica set or a sharded cluster.
     /// - Pre-images of the collection of the current documents: see
     ///   [`enable_pre_images`](Follow::enable_pre_images) and the [manual][pre-images].
     /// - Besides reading and writing both collections, its user must be allowed to write `mongo_patterns`.
@@ -87,7 +87,7 @@ impl<D> HistoryRepository<D> {
     /// nothing twice. [`until`](Follow::until) ends it without work to repeat.
     ///
     /// # Errors
-    /// - [`Unsupported`]: a standalone, or older than MongoDB 6.0.
+    /// - [`Unsupported`]: a standalone.
     /// - [`PreImagesDisabled`], [`IndexMissing`], and [`SettingsMismatch`].
     /// - [`InvalidArgument`]: a follower of this name has other collections or fields.
     /// - [`HistoryLost`]: the server no longer has all changes, with [`disable_repair`](Follow::disable_repair), or

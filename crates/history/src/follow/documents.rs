@@ -21,7 +21,6 @@ const CONCURRENCY: usize = 4;
 const REMEMBERED: usize = 10_000;
 
 const TEXTS: Texts = Texts {
-    old_server: "the server is older than MongoDB 6.0, and has no images of documents before and after a change: update it, or call repair()",
     pre_images_disabled: Some(
         "pre-images of the current documents are disabled, so the writes of other programs cannot be told from those of a repository: call enable_pre_images() on this action, or set changeStreamPreAndPostImages of their collection",
     ),

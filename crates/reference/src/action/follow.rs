@@ -59,7 +59,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// afterwards, and does what [`on_missing`](Follow::on_missing) says.
     ///
     /// # Requirements
-    /// - A replica set or a sharded cluster of MongoDB 6.0 or newer.
+    /// - A replica set or a sharded cluster.
     /// - Besides reading and writing the collections, its user must be allowed to watch the database, by `changeStream` and
     ///   `find` on all of its collections, and to write `mongo_patterns`. The role `readWrite` allows it. It needs no
     ///   pre-images.
@@ -85,7 +85,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// It misses nothing, and compares some copies again. [`until`](Follow::until) ends it without work to repeat.
     ///
     /// # Errors
-    /// - [`Unsupported`]: a standalone, or older than MongoDB 6.0.
+    /// - [`Unsupported`]: a standalone.
     /// - [`IndexMissing`], and [`SettingsMismatch`].
     /// - [`InvalidArgument`]: a follower of this name has other collections or fields.
     /// - [`HistoryLost`]: the server no longer has all changes, with [`disable_repair`](Follow::disable_repair), or

@@ -14,7 +14,6 @@ use crate::repository::prelude::*;
 use crate::results::OnReferences;
 
 const TEXTS: Texts = Texts {
-    old_server: "the server is older than MongoDB 6.0, whose change streams a follower needs: update it, or call repair()",
     pre_images_disabled: None,
     history_lost: "the server no longer has all changes since the follower's last one, so copies may be outdated: run the follower once without disable_repair(), which compares them all; if this happens again, keep a longer oplog",
     dropped: "a collection of the sources or of the referring documents was dropped or renamed: create it with ensure_indexes(), and follow again from the start",

@@ -17,7 +17,6 @@ use crate::write::refresh::refresh_parent;
 const CONCURRENCY: usize = 4;
 
 const TEXTS: Texts = Texts {
-    old_server: "the server is older than MongoDB 6.0, and has no pre-images of deleted children: update it, or call repair()",
     pre_images_disabled: Some(
         "pre-images of the children are disabled, so the parent of a deleted or moved child would be unknown: call enable_pre_images() on this action, or set changeStreamPreAndPostImages of their collection",
     ),
