@@ -238,9 +238,6 @@ async fn a_collection_gets_figures_on_the_server() {
 #[tokio::test]
 async fn a_migration_computes_the_figures_and_refuses_what_has_none() {
     testkit::run(async |db| {
-        if !at_least(db, 5) {
-            return;
-        }
         let flat = db.plain_collection::<Document>("flat");
         let documents = (0..45).map(|n| {
             let mut document = order(n);

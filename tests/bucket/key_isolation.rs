@@ -318,3 +318,24 @@ async fn keys_of_two_types_in_one_collection_do_not_mix() {
     })
     .await;
 }
+
+/// For a key with an underscore, the manual's command writes an `_id` that this crate does not give such a key. It must
+/// neither be read as one of another key, nor be ignored silently.
+#[tokio::test]
+async fn an_open_bucket_with_an_unescaped_id_is_reported() {
+    testkit::run(async |db| {
+        let strings = repository::<String>(db);
+        strings.ensure_indexes().await.unwrap();
+        let id = format!("12_3_{SECOND}");
+        let bucket = doc! { "_id": &id, "customerId": "12_3", "count": 1, "history": [0] };
+        plain(db).insert_one(&bucket).await.unwrap();
+        let error = strings.append("12_3", &1).await.unwrap_err();
+        assert!(error.is_corrupt(), "{error:?}");
+        assert_eq!(error.document_id().and_then(|id| id.as_str()), Some(id.as_str()));
+        assert!(strings.page("12", 1).await.unwrap_err().is_corrupt());
+        let of_another = strings.newest("12", 5).await.unwrap();
+        assert!(of_another.is_empty(), "{of_another:?}");
+        assert_eq!(all(&plain(db)).await, [bucket]);
+    })
+    .await;
+}

@@ -1,7 +1,6 @@
 //! The key codec of the server agrees with that of the client.
 
 use mongo_patterns::Key;
-use mongo_patterns_core::key::KeyTable;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::BinarySubtype;
@@ -25,12 +24,9 @@ async fn the_server_encodes_keys_as_the_client_does() {
         collection.drop().await.unwrap();
         collection.insert_many(&values).await.unwrap();
         let on_server = K::expressions("$k");
-        // Before MongoDB 8.0 a server has no expression for the text of a UUID.
-        let has_table = K::BSON_TYPES == Uuid::BSON_TYPES && !at_least(db, 8);
-        let text = match has_table {
-            true => KeyTable::new(values.iter().map(|value| value.get("k").unwrap())).text("$k"),
-            false => on_server.text,
-        };
+        // Before MongoDB 8.0 a server has no expression for the text of a UUID, and migrations refuse these keys.
+        let has_text = K::BSON_TYPES != Uuid::BSON_TYPES || at_least(db, 8);
+        let text = if has_text { on_server.text } else { "".into() };
         let encoded = doc! { "t": text, "v": on_server.value };
         let project = doc! { "e": { "$cond": [on_server.is_key, encoded, null] } };
         let stages = [doc! { "$sort": { "_id": 1 } }, doc! { "$project": project }];
@@ -41,7 +37,10 @@ async fn the_server_encodes_keys_as_the_client_does() {
             let found = found.get_document("e").ok().map(raw);
             let stored = raw(value);
             let key = K::from_stored(stored.get("k").unwrap().unwrap()).and_then(|key| key.encode_key().ok());
-            let expected = key.map(|key| raw(&doc! { "t": key.text(), "v": key.value() }));
+            let expected = key.map(|key| {
+                let text = if has_text { key.text() } else { "" };
+                raw(&doc! { "t": text, "v": key.value() })
+            });
             assert_eq!(found, expected, "{value}");
         }
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use mongo_patterns::Key;
 use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
-use mongo_patterns::{ErrorKind, Key};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Collection;
 use mongodb::bson::oid::ObjectId;
@@ -35,19 +35,6 @@ pub async fn fill(db: &TestDatabase, documents: &[Document]) {
         .keys(doc! { "customerId": 1, "date": -1 })
         .build();
     flat(db).create_index(index).await.unwrap();
-}
-
-/// Returns whether the server supports migrations. An older one must return `Unsupported`, and store nothing.
-pub async fn can_move(db: &TestDatabase) -> bool {
-    if at_least(db, 5) {
-        return true;
-    }
-    fill(db, &[doc! { "customerId": 1, "date": at(SECOND) }]).await;
-    let trades = histories::<u32>(db).build().unwrap();
-    let error = trades.migrate_from_flat(&flat(db)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-    nothing_is_stored(db).await;
-    false
 }
 
 /// Checks that there are no buckets, and no record of a migration.
@@ -210,9 +197,6 @@ async fn there_and_back<K: Key>(db: &TestDatabase, keys: &[Bson], page_size: u32
 #[tokio::test]
 async fn keys_of_all_types_and_pages_of_all_sizes() {
     testkit::run(async |db| {
-        if !can_move(db).await {
-            return;
-        }
         let strings: Vec<Bson> = ["", "12", "12_3", "%5F", "a.b|c", "\\|", "\0", "$n", "日本"]
             .map(Bson::from)
             .to_vec();
@@ -240,9 +224,6 @@ async fn keys_of_all_types_and_pages_of_all_sizes() {
 #[tokio::test]
 async fn fifty_items_of_one_second_are_stored_in_order() {
     testkit::run(async |db| {
-        if !can_move(db).await {
-            return;
-        }
         let of_second = |n: i32| doc! { "_id": 50 - n, "customerId": 123, "n": n, "date": at(SECOND) };
         let documents: Vec<Document> = (0..50).map(of_second).collect();
         fill(db, &documents).await;
@@ -273,9 +254,6 @@ async fn fifty_items_of_one_second_are_stored_in_order() {
 #[tokio::test]
 async fn items_are_migrated_unchanged() {
     testkit::run(async |db| {
-        if !can_move(db).await {
-            return;
-        }
         let hostile = doc! {
             "_id": 1, "$x": 2, "customer": 7.0, "a.b": 1, "date": at(SECOND), "k": "$k", "o": { "$set": { "c.d": "$$ROOT" } },
             "i": ["$count"], "n": null, "s": "$$REMOVE", "count": "$count", "history": [[]], "customerId": "own", "": 5,
@@ -322,9 +300,6 @@ async fn items_without_an_id_get_one_with_their_position() {
 #[tokio::test]
 async fn a_flat_collection_with_a_collation_is_migrated_by_bytes() {
     testkit::run(async |db| {
-        if !can_move(db).await {
-            return;
-        }
         let documents = documents(&["a".into(), "A".into(), "b".into()], 12);
         flat(db).drop().await.unwrap();
         let without_case = Collation::builder()
@@ -354,9 +329,6 @@ async fn a_flat_collection_with_a_collation_is_migrated_by_bytes() {
 #[tokio::test]
 async fn an_index_allows_chunks_of_whole_keys() {
     testkit::run(async |db| {
-        if !can_move(db).await {
-            return;
-        }
         let keys: Vec<Bson> = (0..10).map(Bson::Int32).collect();
         let documents = documents(&keys, 5);
         for indexed in [true, false] {

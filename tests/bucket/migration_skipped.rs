@@ -67,9 +67,6 @@ async fn migrate(db: &TestDatabase) -> mongo_patterns::Result<Migrated> {
 #[tokio::test]
 async fn invalid_documents_are_skipped_listed_and_counted() {
     testkit::run(async |db| {
-        if !can_move(db).await {
-            return;
-        }
         let (valid, skipped) = fill_mixed(db).await;
         let source = stored(&flat(db)).await;
         let trades = histories::<u32>(db).build().unwrap();
@@ -100,9 +97,6 @@ async fn invalid_documents_are_skipped_listed_and_counted() {
 #[tokio::test]
 async fn a_plan_with_invalid_documents_lists_the_sent_commands() {
     testkit::run(async |db| {
-        if !can_move(db).await {
-            return;
-        }
         fill_mixed(db).await;
         let trades = histories::<u32>(db).build().unwrap();
         let source = db.collection::<Document>("flat");
@@ -137,9 +131,6 @@ async fn a_plan_with_invalid_documents_lists_the_sent_commands() {
 #[tokio::test]
 async fn an_interrupted_migration_with_invalid_documents_resumes_to_the_same_result() {
     testkit::run(async |db| {
-        if !can_move(db).await {
-            return;
-        }
         let (valid, skipped) = fill_mixed(db).await;
         let expected = buckets::<u32>(&valid, "customerId", 10, false);
         let mut interrupted = 0;
@@ -170,9 +161,6 @@ async fn an_interrupted_migration_with_invalid_documents_resumes_to_the_same_res
 #[tokio::test]
 async fn documents_that_were_corrected_leave_the_list_and_other_documents_are_never_touched() {
     testkit::run(async |db| {
-        if !can_move(db).await {
-            return;
-        }
         let (_, skipped) = fill_mixed(db).await;
         migrate(db).await.unwrap();
         plain(db).drop().await.unwrap();
@@ -213,9 +201,6 @@ async fn documents_that_were_corrected_leave_the_list_and_other_documents_are_ne
 #[tokio::test]
 async fn a_migration_in_which_every_document_is_invalid_is_refused() {
     testkit::run(async |db| {
-        if !can_move(db).await {
-            return;
-        }
         fill_mixed(db).await;
         let trades = histories::<u32>(db).time_field("dates").build().unwrap();
         let migration = trades.migrate_from_flat(&flat(db)).skip_invalid(&list(db));
@@ -231,9 +216,6 @@ async fn a_migration_in_which_every_document_is_invalid_is_refused() {
 #[tokio::test]
 async fn invalid_documents_are_found_with_a_filter_that_the_shell_takes() {
     testkit::run(async |db| {
-        if !can_move(db).await {
-            return;
-        }
         let (_, skipped) = fill_mixed(db).await;
         let trades = histories::<u32>(db).build().unwrap();
         let found = trades.migrate_from_flat(&flat(db)).find_invalid(None).await.unwrap();
@@ -256,9 +238,6 @@ async fn invalid_documents_are_found_with_a_filter_that_the_shell_takes() {
 #[tokio::test]
 async fn a_filter_selects_documents_and_another_one_is_refused_when_it_resumes() {
     testkit::run(async |db| {
-        if !can_move(db).await {
-            return;
-        }
         let keys: Vec<Bson> = (0..6).map(Bson::Int32).collect();
         let documents = documents(&keys, 25);
         fill(db, &documents).await;
@@ -310,9 +289,6 @@ async fn a_filter_selects_documents_and_another_one_is_refused_when_it_resumes()
 #[tokio::test]
 async fn a_rate_is_kept_by_pauses_between_chunks() {
     testkit::run(async |db| {
-        if !can_move(db).await {
-            return;
-        }
         let keys: Vec<Bson> = (0..5).map(Bson::Int32).collect();
         let documents = documents(&keys, 10);
         fill(db, &documents).await;

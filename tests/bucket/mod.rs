@@ -32,7 +32,6 @@ pub(crate) mod migration_skipped;
 pub(crate) mod migration_uuids;
 pub(crate) mod mixed;
 pub(crate) mod model;
-pub(crate) mod naive;
 pub(crate) mod one_item;
 pub(crate) mod page_size;
 pub(crate) mod pages;

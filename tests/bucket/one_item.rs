@@ -96,14 +96,10 @@ async fn fields_that_look_like_operators_are_stored_unchanged() {
             .build()
             .unwrap();
         trades.ensure_indexes().await.unwrap();
-        // MongoDB 4.4 refuses names with a dollar in items, and stores the rest.
-        let dollars = at_least(db, 5);
         let hostile = |id: i32| {
             let mut item = doc! { "_id": id, "value": "$count", "a.b": 1, "in": { "c.d": "$$ROOT" } };
-            if dollars {
-                item.insert("literal", doc! { "$literal": 1 });
-                item.insert("deep", doc! { "e": { "$x": "$$ROOT" } });
-            }
+            item.insert("literal", doc! { "$literal": 1 });
+            item.insert("deep", doc! { "e": { "$x": "$$ROOT" } });
             item
         };
         let batch: Vec<Document> = (0..25).map(hostile).collect();
@@ -111,9 +107,7 @@ async fn fields_that_look_like_operators_are_stored_unchanged() {
         trades.append_many(&1, &batch).await.unwrap();
         let mut changed = hostile(7);
         changed.insert("changed", "$history");
-        if dollars {
-            changed.insert("$each", vec![1, 2]);
-        }
+        changed.insert("$each", vec![1, 2]);
         assert!(trades.replace_item(&1, &changed).await.unwrap().modified);
         let update = doc! { "value": "$in", "in": { "c.d": "$$NOW" }, "new": "$history" };
         changed.extend(update.clone());

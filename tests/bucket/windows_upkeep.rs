@@ -11,7 +11,7 @@ use mongo_patterns::{ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, doc};
 
-use crate::bucket::migration::{can_move, fill, flat, histories, stored};
+use crate::bucket::migration::{fill, flat, histories, stored};
 use crate::bucket::windows::*;
 use crate::common::support::*;
 
@@ -264,9 +264,6 @@ async fn the_validator_requires_the_window() {
 #[tokio::test]
 async fn a_migration_writes_what_appends_write() {
     testkit::run(async |db| {
-        if !can_move(db).await {
-            return;
-        }
         let mut documents = Vec::new();
         for n in 0..200_i64 {
             let second = n * 397 % 20_000;

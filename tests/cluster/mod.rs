@@ -1,4 +1,4 @@
-//! Tests on other deployments: three nodes, secured servers, older versions.
+//! Tests on other deployments: three nodes, secured servers.
 
 pub(crate) mod load;
 pub(crate) mod secured;
@@ -6,4 +6,3 @@ pub(crate) mod secured_support;
 #[cfg(feature = "cluster")]
 mod sharded;
 pub(crate) mod three_nodes;
-pub(crate) mod versions;

@@ -184,9 +184,7 @@ async fn settings_that_contradict_the_catalog_are_refused_with_no_effect() {
         refused(products.rebuild_all(), "`size`").await;
         refused(products.migrate_existing(), "`size`").await;
         refused(products.migrate_from_embedded(), "`size`").await;
-        if at_least(db, 6) {
-            refused(products.follow("f").run_until_current(), "`size`").await;
-        }
+        refused(products.follow("f").run_until_current(), "`size`").await;
 
         let patrons = embedded::support::builder(db).max_children(7).build().unwrap();
         refused(patrons.ensure_indexes(), "`max_children`").await;

@@ -5,7 +5,6 @@ use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::common::support::at_least;
 use crate::embedded::support::patrons;
 use crate::{common::support, outlier::support as outlier_support, subset::support as subset_support};
 
@@ -84,13 +83,7 @@ async fn a_view_is_refused_for_every_collection_of_a_pattern() {
 async fn a_time_series_is_refused() {
     testkit::run(async |db| {
         let options = doc! { "timeseries": { "timeField": "at" } };
-        if at_least(db, 5) {
-            return refuses(db, options, ErrorKind::Configuration).await;
-        }
-        let plain = db.plain_client().database(db.database().name());
-        let mut create = doc! { "create": "sales" };
-        create.extend(options);
-        plain.run_command(create).await.unwrap_err();
+        refuses(db, options, ErrorKind::Configuration).await;
     })
     .await;
 }
@@ -99,13 +92,7 @@ async fn a_time_series_is_refused() {
 async fn a_clustered_collection_is_refused() {
     testkit::run(async |db| {
         let options = doc! { "clusteredIndex": { "key": { "_id": 1 }, "unique": true } };
-        if at_least(db, 6) {
-            return refuses(db, options, ErrorKind::Configuration).await;
-        }
-        let plain = db.plain_client().database(db.database().name());
-        let mut create = doc! { "create": "sales" };
-        create.extend(options);
-        plain.run_command(create).await.unwrap_err();
+        refuses(db, options, ErrorKind::Configuration).await;
     })
     .await;
 }
@@ -113,9 +100,6 @@ async fn a_clustered_collection_is_refused() {
 #[tokio::test]
 async fn a_clustered_collection_is_refused_even_if_its_indexes_exist() {
     testkit::run(async |db| {
-        if !at_least(db, 6) {
-            return ensure(db, "extra_sales").await.unwrap();
-        }
         let options = doc! { "clusteredIndex": { "key": { "_id": 1 }, "unique": true } };
         create(db, "extra_sales", options).await;
         let books: outlier_support::Books = outlier_support::builder(db).threshold(2).build().unwrap();

@@ -180,7 +180,7 @@ mod tests {
         assert_examined(&explained, 1, 1, "_id_", Document::new());
     }
 
-    /// The slot-based engine, since MongoDB 5.1: its stages nest by other fields, and the plan has the bounds.
+    /// The slot-based engine: its stages nest by other fields, and the plan has the bounds.
     #[test]
     fn stages_of_the_slot_based_engine_are_read() {
         let seek = doc! { "stage": "ixseek", "indexName": "open", "keysExamined": 1 };

@@ -12,9 +12,6 @@ use crate::common::support::all;
 #[tokio::test]
 async fn a_chunk_that_the_server_executes_shows_a_running_migration() {
     testkit::run(async |db| {
-        if !can_move(db).await {
-            return;
-        }
         let keys: Vec<Bson> = (0..4).map(Bson::Int32).collect();
         fill(db, &documents(&keys, 25)).await;
         let trades = histories::<u32>(db).build().unwrap();

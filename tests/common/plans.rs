@@ -11,7 +11,7 @@ use mongodb::bson::{Document, doc};
 
 use crate::bucket::migration_plan::essence;
 use crate::common::support::all;
-use crate::embedded::migration::{addresses, can_embed, index_reference, patrons, referring};
+use crate::embedded::migration::{addresses, index_reference, patrons, referring};
 use crate::embedded::support::stored;
 use crate::outlier::support::{again, extra_sales, sales, users};
 use crate::subset::migration::{fill, unmigrated};
@@ -178,9 +178,6 @@ async fn a_plan_of_subsets_lists_the_commands_of_both_migrations() {
 #[tokio::test]
 async fn a_plan_of_references_lists_the_commands_there_and_back() {
     testkit::run(async |db| {
-        if !can_embed(db).await {
-            return;
-        }
         let bare = (0..50).map(|id| doc! { "_id": id });
         stored(db).insert_many(bare).await.unwrap();
         let references = (0..120).map(|id| referring(id, id % 40));

@@ -156,8 +156,8 @@ pub fn at_least(db: &TestDatabase, major: u32) -> bool {
     version.split('.').next().unwrap().parse::<u32>().unwrap() >= major
 }
 
-/// Waits until transactions see these new collections. MongoDB 4.4 aborts a transaction that meets one too early, and
-/// it must be retried.
+/// Waits until transactions see these new collections. A server aborts a transaction that meets one too early, and it must
+/// be retried.
 pub async fn until_seen(db: &TestDatabase, collections: &[&str]) {
     let snapshot = || {
         TransactionOptions::builder()

@@ -10,7 +10,6 @@ use futures::FutureExt;
 use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions};
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
-use mongodb::options::WriteConcern;
 
 /// Returns a process that gets a server of its own.
 fn holder() -> Command {
@@ -136,13 +135,7 @@ async fn a_mongod_that_is_killed_starts_again_with_its_data() {
         let client = Client::with_uri_str(mongod.uri()).await.unwrap();
         client.database("test").collection::<Document>("c")
     };
-    // Before MongoDB 5.0, the default write concern acknowledges a write before it is in the journal.
-    let before = collection(&mongod).await;
-    let insert = before.insert_one(doc! { "_id": 1 });
-    insert.write_concern(WriteConcern::majority()).await.unwrap();
-    // MongoDB 4.4 can lose all of a new data folder if it is killed before the first checkpoint.
-    let admin = before.client().database("admin");
-    admin.run_command(doc! { "fsync": 1 }).await.unwrap();
+    collection(&mongod).await.insert_one(doc! { "_id": 1 }).await.unwrap();
     let address = mongod.uri().to_owned();
     let listens = async || {
         let (_, rest) = address.split_once("127.0.0.1:").unwrap();

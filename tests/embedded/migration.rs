@@ -9,7 +9,7 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Collection, IndexModel};
 
-use crate::common::support::{all, at_least};
+use crate::common::support::all;
 use crate::embedded::support::{Patrons, stored};
 
 /// Children that keep their `_id`.
@@ -94,25 +94,9 @@ async fn migrate(db: &TestDatabase) -> Result<Migrated, Error> {
     patrons(db).migrate_from_references(&source, "patron_id").await
 }
 
-/// Returns whether the server can embed. An older one returns an error, and writes nothing.
-pub async fn can_embed(db: &TestDatabase) -> bool {
-    if at_least(db, 5) {
-        return true;
-    }
-    stored(db).insert_one(doc! { "_id": 0 }).await.unwrap();
-    addresses(db).insert_one(referring(1, 0)).await.unwrap();
-    index_reference(db).await;
-    assert_eq!(migrate(db).await.unwrap_err().kind(), ErrorKind::Unsupported);
-    assert_eq!(all(&stored(db)).await, [doc! { "_id": 0 }]);
-    false
-}
-
 #[tokio::test]
 async fn sixty_thousand_addresses_are_migrated_there_and_back() {
     testkit::run(async |db| {
-        if !can_embed(db).await {
-            return;
-        }
         let expected = fill(db, 21_000).await;
         let children = expected
             .iter()
@@ -193,9 +177,6 @@ async fn sixty_thousand_addresses_are_migrated_there_and_back() {
 #[tokio::test]
 async fn children_are_sorted_by_a_field() {
     testkit::run(async |db| {
-        if !can_embed(db).await {
-            return;
-        }
         fill(db, 10).await;
         let source = db.collection::<Document>("address");
         patrons(db)
@@ -219,9 +200,6 @@ async fn children_are_sorted_by_a_field() {
 #[tokio::test]
 async fn a_migration_dropped_at_any_command_is_finished_by_the_next() {
     testkit::run(async |db| {
-        if !can_embed(db).await {
-            return;
-        }
         let mut dropped = 0;
         for skip in 0.. {
             for name in ["patron", "address", "back"] {
@@ -274,9 +252,6 @@ async fn a_migration_dropped_at_any_command_is_finished_by_the_next() {
 #[tokio::test]
 async fn a_migration_killed_on_the_server_is_finished_by_the_next() {
     testkit::run(async |db| {
-        if !can_embed(db).await {
-            return;
-        }
         let expected = fill(db, 3000).await;
         let begun = async {
             while stored(db)
@@ -353,9 +328,6 @@ async fn children_with_another_id_field_become_documents() {
 #[tokio::test]
 async fn a_concurrently_added_child_is_kept_and_its_parent_named() {
     testkit::run(async |db| {
-        if !can_embed(db).await {
-            return;
-        }
         fill(db, 20).await;
         let fault = FailPoint::on(&["aggregate"])
             .skip(2)
@@ -382,9 +354,6 @@ async fn a_concurrently_added_child_is_kept_and_its_parent_named() {
 #[tokio::test]
 async fn hostile_ids_and_fields_are_migrated_literally() {
     testkit::run(async |db| {
-        if !can_embed(db).await {
-            return;
-        }
         let parents: Vec<Bson> = vec![
             "$name".into(),
             "$$ROOT".into(),

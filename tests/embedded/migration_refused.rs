@@ -29,9 +29,6 @@ async fn reset(db: &TestDatabase) {
 #[tokio::test]
 async fn invalid_children_are_not_embedded() {
     testkit::run(async |db| {
-        if !can_embed(db).await {
-            return;
-        }
         let joe = || doc! { "_id": "joe" };
         let with = |addresses: Bson| doc! { "_id": "joe", "addresses": addresses };
         let other_type = |id: Bson| doc! { "_id": id, "patron_id": "joe" };
@@ -115,9 +112,6 @@ async fn invalid_children_are_not_embedded() {
 #[tokio::test]
 async fn orphans_do_not_prevent_a_migration() {
     testkit::run(async |db| {
-        if !can_embed(db).await {
-            return;
-        }
         stored(db).insert_one(doc! { "_id": 0, "addresses": [] }).await.unwrap();
         let orphan = || doc! { "id": 1, "patron_id": "nobody" };
         let without_id = doc! { "patron_id": "nobody" };
@@ -148,9 +142,6 @@ async fn orphans_do_not_prevent_a_migration() {
 #[tokio::test]
 async fn a_source_without_a_suitable_index_is_refused() {
     testkit::run(async |db| {
-        if !can_embed(db).await {
-            return;
-        }
         stored(db).insert_one(doc! { "_id": 0 }).await.unwrap();
         addresses(db).insert_one(referring(1, 0)).await.unwrap();
         let by = |keys: Document, options: IndexOptions| IndexModel::builder().keys(keys).options(options).build();

@@ -8,7 +8,7 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
-use crate::common::support::{all, at_least};
+use crate::common::support::all;
 use crate::embedded::migration::*;
 use crate::embedded::support::{Patrons, stored};
 
@@ -45,9 +45,6 @@ async fn fill(db: &TestDatabase) -> Vec<Document> {
 #[tokio::test]
 async fn invalid_children_are_skipped_listed_and_counted() {
     testkit::run(async |db| {
-        if !at_least(db, 5) {
-            return;
-        }
         let expected = fill(db).await;
         let patrons = with_ids(db);
         let (source, skipped) = (
@@ -115,9 +112,6 @@ async fn invalid_children_are_skipped_listed_and_counted() {
 #[tokio::test]
 async fn a_filter_selects_children_and_another_one_is_refused() {
     testkit::run(async |db| {
-        if !at_least(db, 5) {
-            return;
-        }
         fill(db).await;
         let patrons = with_ids(db);
         let source = addresses(db);
@@ -146,9 +140,6 @@ async fn a_filter_selects_children_and_another_one_is_refused() {
 #[tokio::test]
 async fn a_rate_is_kept_by_pauses_between_chunks() {
     testkit::run(async |db| {
-        if !at_least(db, 5) {
-            return;
-        }
         fill(db).await;
         addresses(db).delete_many(doc! { "_id": { "$gte": 90 } }).await.unwrap();
         let patrons = with_ids(db);

@@ -257,7 +257,7 @@ async fn what_a_router_is_too_old_for_is_unsupported() {
             .unwrap_err();
         fault.disable().await;
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-        assert!(error.to_string().contains("MongoDB 5.1"), "{error}");
+        assert!(error.to_string().contains("MongoDB 8.0"), "{error}");
         // Not taken for a standalone, which has no transactions.
         books.insert(&outlier::support::book(2, 50)).await.unwrap();
         let fault = FailPoint::on(&["update"]).error_code(61).enable(db).await;

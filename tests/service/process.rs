@@ -90,9 +90,6 @@ async fn nothing_acknowledged_is_lost_or_duplicated_when_the_server_is_killed() 
         assert_eq!(created.status, 201, "{created:?}");
     }
 
-    // MongoDB 4.4 can lose all of a new data folder if it is killed before the first checkpoint.
-    let admin = database.client().database("admin");
-    admin.run_command(doc! { "fsync": 1 }).await.unwrap();
     let (acknowledged, seen) = (watch::Sender::new(0_u64), Arc::new(Seen::default()));
     let writers: Vec<_> = (0..TASKS)
         .map(|task| {

@@ -66,9 +66,6 @@ async fn groups_are_counted_and_fit_80_columns() {
 #[tokio::test]
 async fn estimates_are_close_to_the_stored_sizes() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         fill(db, 20, 5000).await;
         let machine = bucket(db, &["analyze", "--json"]);
         let design = machine

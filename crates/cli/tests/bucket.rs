@@ -8,9 +8,6 @@ use crate::support::*;
 #[tokio::test]
 async fn a_flat_collection_is_planned_migrated_verified_and_migrated_back() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let flat = fill(db, 3, 90).await;
         let planned = bucket(db, &["plan", "--chunk-items", "30"]);
         assert_eq!(planned.code, Some(0), "{planned:?}");
@@ -53,9 +50,6 @@ async fn a_flat_collection_is_planned_migrated_verified_and_migrated_back() {
 #[tokio::test]
 async fn a_view_has_a_document_for_each_item() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         refused(&bucket(db, &["view", "all_trades"]), "trades");
         fill(db, 3, 90).await;
         assert_eq!(bucket(db, &["migrate"]).code, Some(0));
@@ -134,9 +128,6 @@ async fn indexes_are_shown_and_created() {
 #[tokio::test]
 async fn options_override_the_profile() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         fill(db, 3, 60).await;
         let folder = tempfile::tempdir().unwrap();
         let mut init = on(db);
@@ -175,9 +166,6 @@ async fn options_override_the_profile() {
 #[tokio::test]
 async fn figures_are_migrated_verified_and_computed_again() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         fill(db, 3, 90).await;
         let figures = ["--sum", "n", "--max", "n", "--first-and-last"];
         let refused = bucket(db, &["plan", "--sum", "a.b"]);
@@ -238,9 +226,6 @@ async fn figures_are_migrated_verified_and_computed_again() {
 #[tokio::test]
 async fn windows_are_migrated_verified_and_refused() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         fill(db, 3, 90).await;
         let refused = bucket(db, &["plan", "--window-seconds", "7"]);
         assert_eq!(refused.code, Some(2), "{refused:?}");

@@ -56,9 +56,6 @@ fn outlier(db: &TestDatabase, arguments: &[&str]) -> Ran {
 #[tokio::test]
 async fn settings_that_contradict_the_catalog_are_refused() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         fill(db, 60, 1200).await;
         assert_eq!(bucket(db, &["migrate", "--page-size", "5"]).code, Some(0));
         drugs(db).await;
@@ -115,9 +112,6 @@ async fn settings_that_contradict_the_catalog_are_refused() {
 #[tokio::test]
 async fn without_the_catalog_implausible_settings_need_force() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         fill(db, 60, 1200).await;
         assert_eq!(bucket(db, &["migrate", "--page-size", "5"]).code, Some(0));
         drugs(db).await;
@@ -244,9 +238,6 @@ async fn init_reads_the_catalog_indexes_and_overflow_documents() {
 #[tokio::test]
 async fn a_migration_of_several_chunks_needs_an_index() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         fill(db, 6, 1200).await;
         db.plain_collection::<Document>("flat").drop_indexes().await.unwrap();
         refused(&bucket(db, &["migrate", "--chunk-items", "200"]), "--create-index");
@@ -264,9 +255,6 @@ async fn a_migration_of_several_chunks_needs_an_index() {
 #[tokio::test]
 async fn settings_that_are_not_given_are_those_of_the_catalog() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         fill(db, 6, 300).await;
         assert_eq!(bucket(db, &["migrate", "--page-size", "5"]).code, Some(0));
         let short = |arguments: &[&str]| ran(on(db).args(["bucket", "--collection", "trades"]).args(arguments));

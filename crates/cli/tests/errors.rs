@@ -158,9 +158,6 @@ async fn the_error_for_an_invalid_profile_names_file_and_line() {
 #[tokio::test]
 async fn the_document_at_fault_is_in_the_output_and_not_in_the_error() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let good = doc! { "_id": "good", "customerId": 1, "date": DateTime::now() };
         let bad = doc! { "_id": "secret-17", "customerId": 1, "date": "yesterday" };
         db.plain_collection::<Document>("flat")
@@ -188,9 +185,6 @@ async fn the_document_at_fault_is_in_the_output_and_not_in_the_error() {
 #[tokio::test]
 async fn the_error_for_a_non_empty_target_names_the_option() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         fill(db, 1, 5).await;
         db.plain_collection::<Document>("trades")
             .insert_one(doc! { "_id": "x" })

@@ -101,9 +101,6 @@ async fn contents(db: &TestDatabase, collection: &str, sort: Document, without: 
 #[tokio::test]
 async fn a_killed_bucket_migration_resumes_with_the_same_result() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         fill(db, 100, 6000).await;
         let migrate = |collection| {
             let arguments = ["bucket"]
@@ -196,9 +193,6 @@ async fn a_killed_outlier_migration_resumes_with_the_same_result() {
 #[tokio::test]
 async fn a_killed_reference_migration_resumes_with_the_same_result() {
     testkit::run(async |db| {
-        if !at_least(db, 5) {
-            return;
-        }
         let customers = (0..40).map(|id| doc! { "_id": id, "name": format!("customer {id}"), "v": id });
         let collection = db.plain_collection::<Document>("customers");
         collection.insert_many(customers).await.unwrap();

@@ -22,9 +22,6 @@ async fn add_invalid(db: &TestDatabase) {
 #[tokio::test]
 async fn invalid_documents_are_analyzed_skipped_listed_and_counted() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         fill(db, 3, 90).await;
         add_invalid(db).await;
         let analyzed = bucket(db, &["analyze", "--json"]);
@@ -101,9 +98,6 @@ async fn invalid_documents_are_analyzed_skipped_listed_and_counted() {
 #[tokio::test]
 async fn a_filter_is_checked_planned_stored_and_the_same_when_the_migration_resumes() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         fill(db, 6, 90).await;
         for illegal in [
             "{",
@@ -178,9 +172,6 @@ async fn a_filter_is_checked_planned_stored_and_the_same_when_the_migration_resu
 #[tokio::test]
 async fn a_pause_of_the_rate_ends_at_ctrl_c() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         let mut child = paused_migration(db).await;
         assert_eq!(interrupt(&mut child), Some(130));
         assert_eq!(all(db, "trades").await.len(), 10);
@@ -305,9 +296,6 @@ async fn invalid_parents_are_analyzed_skipped_and_selected_by_a_filter() {
 #[tokio::test]
 async fn children_without_an_id_are_skipped_and_references_are_selected_by_a_filter() {
     testkit::run(async |db| {
-        if !at_least(db, 5) {
-            return;
-        }
         let patron = db.plain_collection::<Document>("patron");
         patron
             .insert_many([doc! { "_id": 1 }, doc! { "_id": 2 }])

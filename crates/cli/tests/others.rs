@@ -116,12 +116,6 @@ async fn references_are_migrated_to_embedded_children() {
             .await
             .unwrap();
 
-        if !at_least(db, 5) {
-            let refused = embedded(db, &["migrate"]);
-            assert_eq!(refused.code, Some(3), "{refused:?}");
-            assert!(refused.err.contains("MongoDB 5.0"), "{}", refused.err);
-            return;
-        }
         let planned = embedded(db, &["plan"]);
         assert!(
             planned.code == Some(0) && planned.out.contains("// writes: embed the children"),

@@ -108,13 +108,6 @@ async fn read_only_commands_send_no_write() {
         .replace("//", "//reader:s3cret@")
         .replace("/?", "/shop?authSource=admin&");
     let run = |arguments: &[&str]| ran(program().env("MONGODB_URI", &uri).args(arguments));
-    let can_migrate = shop
-        .run_command(doc! { "buildInfo": 1 })
-        .await
-        .unwrap()
-        .get_str("version")
-        .unwrap()
-        >= "5";
     let old = [
         "--collection",
         "old",
@@ -234,16 +227,14 @@ async fn read_only_commands_send_no_write() {
         ("init", &[], vec!["unmigrated", "--out", "-"], 0),
         ("init", &[], vec!["flat", "--out", "-"], 0),
     ];
-    if can_migrate {
-        runs.push(("bucket", &migrated, vec!["plan"], 0));
-        runs.push(("bucket", &migrated, vec!["migrate", "--dry-run"], 0));
-        runs.push(("reference", &old_orders, vec!["plan"], 0));
-        runs.push(("reference", &old_orders, vec!["migrate", "--dry-run"], 0));
-        let back = vec!["plan", "--back", "--drop-deleted"];
-        runs.push(("reference", &ORDERS, back, 0));
-        runs.push(("embedded", &parents, vec!["plan"], 0));
-        runs.push(("embedded", &parents, vec!["migrate", "--dry-run"], 0));
-    }
+    runs.push(("bucket", &migrated, vec!["plan"], 0));
+    runs.push(("bucket", &migrated, vec!["migrate", "--dry-run"], 0));
+    runs.push(("reference", &old_orders, vec!["plan"], 0));
+    runs.push(("reference", &old_orders, vec!["migrate", "--dry-run"], 0));
+    let back = vec!["plan", "--back", "--drop-deleted"];
+    runs.push(("reference", &ORDERS, back, 0));
+    runs.push(("embedded", &parents, vec!["plan"], 0));
+    runs.push(("embedded", &parents, vec!["migrate", "--dry-run"], 0));
     for (pattern, settings, verb, code) in runs {
         let arguments: Vec<&str> = [pattern]
             .into_iter()

@@ -25,9 +25,6 @@ fn start(db: &TestDatabase, collection: &str) -> Child {
 #[tokio::test]
 async fn a_migration_stops_at_ctrl_c_and_resumes() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         fill(db, 200, 20_000).await;
         let mut child = start(db, "trades");
         let mut errors = BufReader::new(child.stderr.take().unwrap());
@@ -77,9 +74,6 @@ fn interrupt(child: &Child) {
 #[tokio::test]
 async fn a_signal_ends_the_operation_on_the_server() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         fill(db, 2000, 60_000).await;
         db.plain_collection::<Document>("flat").drop_indexes().await.unwrap();
         for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
@@ -211,9 +205,6 @@ async fn a_user_with_low_privileges_ends_their_operation() {
 #[tokio::test]
 async fn an_operation_that_cannot_be_ended_is_reported() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         const UNAUTHORIZED: i32 = 13;
         fill(db, 2000, 60_000).await;
         db.plain_collection::<Document>("flat").drop_indexes().await.unwrap();

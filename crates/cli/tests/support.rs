@@ -145,24 +145,6 @@ pub async fn all(db: &TestDatabase, collection: &str) -> Vec<Document> {
         .unwrap()
 }
 
-/// Returns whether the server has this major version or a later one.
-pub fn at_least(db: &TestDatabase, major: u32) -> bool {
-    db.server().version().split('.').next().unwrap().parse::<u32>().unwrap() >= major
-}
-
-/// Returns whether the server can migrate. On an older server, the program must report the version and store nothing.
-pub async fn can_migrate(db: &TestDatabase) -> bool {
-    if at_least(db, 5) {
-        return true;
-    }
-    fill(db, 1, 3).await;
-    let refused = bucket(db, &["migrate"]);
-    assert_eq!(refused.code, Some(3), "{refused:?}");
-    assert!(refused.err.contains("MongoDB 5.0"), "{}", refused.err);
-    assert!(all(db, "trades").await.is_empty());
-    false
-}
-
 pub fn write(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     std::fs::write(&path, text).unwrap();

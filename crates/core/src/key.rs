@@ -20,7 +20,6 @@
 mod as_key;
 mod encoded;
 mod expressions;
-mod table;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -29,13 +28,11 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, RawBsonRef, Uuid};
 
+#[doc(hidden)]
+use crate::error::{Error, ErrorKind};
 pub use as_key::AsKey;
 pub use encoded::EncodedKey;
 pub use expressions::KeyExpressions;
-#[doc(hidden)]
-pub use table::KeyTable;
-
-use crate::error::{Error, ErrorKind};
 
 /// The longest text of a key, in bytes. A regular expression has room for 32,764, and escaping can double a key.
 pub const MAX_KEY_BYTES: usize = 1024;

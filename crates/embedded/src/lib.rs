@@ -88,8 +88,7 @@
 //! their writes, and [`verify`](EmbeddedRepository::verify) finds what they damaged.
 //!
 //! The collection must have the simple collation, which is the default;
-//! [`ensure_indexes`](EmbeddedRepository::ensure_indexes) checks it. Children with fields that start with `$` need
-//! MongoDB 5.0; an older server refuses them.
+//! [`ensure_indexes`](EmbeddedRepository::ensure_indexes) checks it.
 //!
 //! [`NotFound`]: mongo_patterns_core::ErrorKind::NotFound
 //! [`ChildNotFound`]: mongo_patterns_core::ErrorKind::ChildNotFound

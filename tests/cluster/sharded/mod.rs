@@ -27,11 +27,6 @@ fn namespace(database: &Database, collection: &str) -> Namespace {
 /// Shards a collection. Returns the code of the server's error.
 async fn shard(database: &Database, collection: &str, key: Document) -> Result<(), i32> {
     let admin = database.client().database("admin");
-    // Only MongoDB 4.4 and 5.0 need it.
-    admin
-        .run_command(doc! { "enableSharding": database.name() })
-        .await
-        .unwrap();
     let shard = doc! { "shardCollection": namespace(database, collection).to_string(), "key": key };
     let sharded = admin.run_command(shard).await;
     sharded

@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns::Error;
 use mongo_patterns_testkit::TestDatabase;
 
 use super::fault::Fault;
 use super::operation::{Model, Of, Operation, Promise, UNREAD, empty};
-use crate::common::support::{at_least, dropped_commands, end_transactions, quiet};
+use crate::common::support::{dropped_commands, end_transactions, quiet};
 
 /// How long the task of a dropped call may take. On a busy machine a call takes seconds.
 const STORED_WITHIN: Duration = Duration::from_secs(20);
@@ -69,14 +69,13 @@ impl<M: Model> Case<'_, M> {
         (watched, other)
     }
 
-    /// Runs the operation without a fault. Returns `None` if the server is too old and the operation reports that.
-    pub(super) async fn undisturbed(&self) -> Option<Undisturbed> {
+    /// Runs the operation without a fault.
+    pub(super) async fn undisturbed(&self) -> Undisturbed {
         let (model, other) = self.begin().await;
         let name = self.operation.name();
         let before = sorted(other.facts().await);
         let value = match (self.operation.run)(&model).await {
             Ok(value) => value,
-            Err(error) if error.kind() == ErrorKind::Unsupported && !at_least(self.db, 6) => return None,
             Err(error) => panic!("{name}: {error:?}"),
         };
         let commands = self.db.recorder().names();
@@ -87,13 +86,13 @@ impl<M: Model> Case<'_, M> {
         if self.operation.promise == Promise::Reads {
             assert_eq!(before, after, "{name}");
         }
-        Some(Undisturbed {
+        Undisturbed {
             commands,
             value,
             before,
             after,
             damage,
-        })
+        }
     }
 
     pub(super) async fn run(&self, undisturbed: &Undisturbed, command: usize, fault: Fault) -> Ended {

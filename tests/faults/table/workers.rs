@@ -176,9 +176,7 @@ async fn every_fault<M: Model>(
     report: &Mutex<Report>,
 ) -> usize {
     let case = Case { db, operation };
-    let Some(undisturbed) = case.undisturbed().await else {
-        return turn;
-    };
+    let undisturbed = case.undisturbed().await;
     let commands = undisturbed.commands.len();
     for command in 0..commands {
         for fault in form.faults(command, commands, turn) {
@@ -204,9 +202,7 @@ async fn every_drop<M: Model>(
     report: &Mutex<Report>,
 ) -> usize {
     let case = Case { db, operation };
-    let Some(undisturbed) = case.undisturbed().await else {
-        return turn;
-    };
+    let undisturbed = case.undisturbed().await;
     let commands = undisturbed.commands.len();
     for moment in form.moments(commands, turn) {
         let dropped = AssertUnwindSafe(case.drop_at(&undisturbed, moment))

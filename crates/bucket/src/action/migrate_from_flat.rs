@@ -52,9 +52,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Cost
     /// The server reads the flat collection three times: to check it, to migrate it, and to count at the end. A chunk
-    /// needs four round trips. Sorting and grouping use the server's disk beyond 100 MB a chunk. With UUID keys before
-    /// MongoDB 8.0, which has no expression for their text, the client reads the keys of a chunk and sends their texts: two
-    /// more round trips for each 10,000 keys.
+    /// needs four round trips. Sorting and grouping use the server's disk beyond 100 MB a chunk.
     ///
     /// # Cancel safety
     /// It stops between two commands, and the server may still execute the last one. No item is lost or duplicated.
@@ -73,16 +71,17 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - [`TooLarge`]: pages would exceed 16 MiB.
     /// - [`TargetNotEmpty`]: the collection of the buckets has documents; see
     ///   [`allow_non_empty_target`](MigrateFromFlat::allow_non_empty_target).
-    /// - [`Unsupported`]: the server is older than MongoDB 5.0.
+    /// - [`Unsupported`]: the keys are UUIDs, and the server is older than MongoDB 8.0, which has an expression for their
+    ///   text. Read the documents through the client, and append them with [`append_stream`](Self::append_stream).
     /// - Those of [`ensure_indexes`](Self::ensure_indexes).
     ///
     /// With these, the migration is unfinished, and can be run again:
     ///
     /// - [`CollectionDropped`]: the target was dropped or renamed in between.
-    /// - [`CountMismatch`]: at the end, a key does not have as many items in the buckets as in the flat collection, or a
-    ///   UUID key was inserted while its chunk was migrated, because another program wrote to one of them. The next call migrates everything again, and inserts what is
-    ///   missing. It removes and changes nothing. So if documents were added to keys that were migrated already, empty
-    ///   the target first.
+    /// - [`CountMismatch`]: at the end, a key does not have as many items in the buckets as in the flat collection, because
+    ///   another program wrote to one of them. The next call migrates everything again, and inserts what is missing. It
+    ///   removes and changes nothing. So if documents were added to keys that were migrated already, empty the target
+    ///   first.
     /// - [`DuplicateKey`]: another program opened a bucket of a key before it was migrated.
     /// - [`Contention`]: another call has taken over the migration.
     /// - Those of the driver. The items are stored at most once, also if the outcome of the last command is unknown.

@@ -30,8 +30,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// Stop the writers of the buckets and of the flat collection first. Both must be in one database. For
     /// interruptions and cost see [`migrate_from_flat`](Self::migrate_from_flat). Chunks are ranges of the `_id` of the
-    /// buckets. It needs no other index, and MongoDB 4.4. With UUID keys before MongoDB 8.0, which has no expression for
-    /// their text, the client compares the ids with the keys: it reads one small document a key.
+    /// buckets. It needs no other index.
     ///
     /// # Cancel safety
     /// It stops between two commands, and the server may still execute the last one. No item is lost or duplicated.

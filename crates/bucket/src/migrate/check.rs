@@ -1,11 +1,10 @@
 //! The checks of a migration, before anything is written.
 
-use futures::TryStreamExt;
 use mongo_patterns_core::catalog::Last;
 use mongo_patterns_core::error;
-use mongo_patterns_core::key::KeyTable;
 use mongo_patterns_core::migration::{FILTER, Step, Steps, both, check_chunk_size, number, refuse_one, selecting};
 use mongo_patterns_core::settings::is_unacknowledged;
+use mongodb::bson::{Binary, Uuid};
 
 use crate::migrate::chunks::Chunks;
 use crate::migrate::migration::{Direction, Migration, failed, read_from};
@@ -60,6 +59,36 @@ impl Migration<'_> {
             );
         }
         Ok(())
+    }
+
+    /// Refuses UUID keys on a server that has no expression for their texts. One round trip, for such keys only.
+    pub(super) async fn check_key_type(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        /// The server's code of a failed conversion.
+        const CONVERSION_FAILURE: i32 = 241;
+        if !self.has_uuid_keys() {
+            return Ok(());
+        }
+        // A constant, which the server evaluates before it reads a document.
+        let text = doc! { "$toString": Binary::from_uuid(Uuid::from_bytes([0; 16])) };
+        let filter = doc! { "$expr": { "$eq": [text, ""] } };
+        let options = FindOneOptions::builder().build();
+        let find = Step::find_one("look for the text of a UUID", self.source, filter, options);
+        match steps.read(find).await {
+            Ok(_) => Ok(()),
+            Err(error) if error::code(&error) == Some(CONVERSION_FAILURE) => Err(Error::from_driver(
+                ErrorKind::Unsupported,
+                match self.direction {
+                    Direction::ToBuckets(_) => {
+                        "the server has no expression for the text of a UUID key, which MongoDB 8.0 has, nothing was migrated: read the documents through the client, and append them with append_stream()"
+                    }
+                    Direction::ToFlat(_) => {
+                        "the server has no expression for the text of a UUID key, which MongoDB 8.0 has, nothing was migrated: read the items with items(), and insert them through the client"
+                    }
+                },
+                error,
+            )),
+            Err(error) => Err(failed(error)),
+        }
     }
 
     /// Checks all documents to migrate. Returns the number of their items, and the documents that are skipped.
@@ -131,7 +160,7 @@ impl Migration<'_> {
             return Ok(checks);
         }
         let documents = (self.selected(), self.options.chunk_items);
-        let chunks = Chunks::new(steps, self.source, form.key.as_str(), documents, true).await?;
+        let chunks = Chunks::new(steps, self.source, form.key.as_str(), documents).await?;
         let mut after = None;
         loop {
             let range = chunks.next(steps, after).await?;
@@ -150,7 +179,7 @@ impl Migration<'_> {
     }
 
     async fn check_buckets(&self, steps: &mut Steps<'_, '_>, form: &ToFlat<'_>) -> Result<u64> {
-        let found = self.inspect_buckets(steps, form).await?;
+        let found = self.read(steps, form.inspection()).await?;
         let what = "buckets violate the invariants of the pattern in their `_id`, key, count or items";
         refuse_one(&found, ("buckets", "bucket"), ErrorKind::Corrupt, "_id", what)?;
         let items = form.settings.items.as_str();
@@ -167,36 +196,6 @@ impl Migration<'_> {
             self.refuse_any(steps, repeated, ErrorKind::InvalidItemId, what).await?;
         }
         Ok(number(&found, "total"))
-    }
-
-    /// Counts the buckets and items that cannot be migrated.
-    async fn inspect_buckets(&self, steps: &mut Steps<'_, '_>, form: &ToFlat<'_>) -> Result<Document> {
-        let step = Step::aggregate("check", self.source, form.inspection(true));
-        let error = match steps.read(step).await {
-            Ok(reply) => return Ok(reply.first()?),
-            Err(error) => error,
-        };
-        if error::code(&error) != Some(KeyTable::NO_TEXT) {
-            return Err(failed(error));
-        }
-        let mut found = self.read(steps, form.inspection(false)).await?;
-        let step = Step::aggregate("check the ids of the buckets", self.source, form.starts_of_ids());
-        let mut starts = steps.stream(step).await.map_err(failed)?;
-        let mut wrong = number(&found, "buckets");
-        while let Some(start) = starts.try_next().await? {
-            let start = Document::try_from(start.as_ref()).map_err(CommandError::from)?;
-            let Ok(of_key) = start.get_document("_id") else {
-                continue;
-            };
-            let text = of_key.get("k").and_then(KeyTable::text_of);
-            let expected = text.map(|text| format!("{text}_"));
-            if expected.as_deref() != of_key.get_str("s").ok() {
-                wrong += number(&start, "n");
-                found.insert("bucket", start.get("one").cloned());
-            }
-        }
-        found.insert("buckets", i64::try_from(wrong).unwrap_or(i64::MAX));
-        Ok(found)
     }
 
     /// The error for an unfinished migration of other settings.

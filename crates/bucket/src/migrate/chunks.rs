@@ -19,8 +19,6 @@ pub(super) struct Chunks<'a> {
     /// The filter of the documents that count.
     filter: Document,
     documents: u64,
-    /// Whether the server has an expression for the texts of the keys.
-    pub(super) has_texts: bool,
 }
 
 impl<'a> Chunks<'a> {
@@ -29,7 +27,6 @@ impl<'a> Chunks<'a> {
         collection: &'a Collection<RawDocumentBuf>,
         field: &'a str,
         (filter, documents): (Document, u64),
-        has_texts: bool,
     ) -> Result<Self> {
         let indexes = steps.list_indexes("look for an index to chunk by", collection).await?;
         let index = indexes.iter().find(|index| serves(index, field));
@@ -40,7 +37,6 @@ impl<'a> Chunks<'a> {
             index,
             filter,
             documents: documents.min(MAX_DOCUMENTS),
-            has_texts,
         })
     }
 

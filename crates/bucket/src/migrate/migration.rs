@@ -2,8 +2,8 @@
 
 use mongo_patterns_core::error;
 use mongo_patterns_core::index::Ensure;
-use mongo_patterns_core::key::KeyTable;
 use mongo_patterns_core::migration::{Step, Steps, number, record_filter, selecting};
+use mongodb::bson::Uuid;
 
 use crate::migrate::options::Options;
 use crate::prelude::*;
@@ -12,8 +12,6 @@ use crate::query::to_buckets::ToBuckets;
 use crate::query::to_flat::ToFlat;
 use crate::settings::Settings;
 
-/// Stages and operators that a server does not have.
-const UNSUPPORTED: [i32; 3] = [168, 31_325, 40_324];
 const NOT_ON_VIEW: i32 = 166;
 
 /// A migration into buckets, or back.
@@ -50,6 +48,15 @@ impl Migration<'_> {
         }
     }
 
+    pub(super) fn has_uuid_keys(&self) -> bool {
+        let expressions = match &self.direction {
+            Direction::ToBuckets(form) => form.expressions,
+            Direction::ToFlat(form) => form.expressions,
+        };
+        // A key type of the user has the expressions of the type that it is stored as.
+        expressions("$k") == Uuid::expressions("$k")
+    }
+
     fn flat_key(&self) -> &FieldName {
         match &self.direction {
             Direction::ToBuckets(form) => &form.key,
@@ -64,10 +71,10 @@ impl Migration<'_> {
         }
     }
 
-    /// Returns the stages of a chunk. The texts of the keys are those of a table, if the server has no expression for them.
-    pub(super) fn stages(&self, texts: Option<&KeyTable>) -> Vec<Document> {
+    /// Returns the stages of a chunk.
+    pub(super) fn stages(&self) -> Vec<Document> {
         match &self.direction {
-            Direction::ToBuckets(form) => form.pages(texts),
+            Direction::ToBuckets(form) => form.pages(),
             Direction::ToFlat(form) => form.items(),
         }
     }
@@ -178,20 +185,6 @@ pub(super) fn failed(error: CommandError) -> Error {
         return Error::from_driver(
             ErrorKind::Unsupported,
             "the target is a view, nothing was migrated: migrate into a plain collection",
-            error,
-        );
-    }
-    if error::code(&error).is_some_and(|code| UNSUPPORTED.contains(&code)) {
-        return Error::from_driver(
-            ErrorKind::Unsupported,
-            "the server does not support this migration: into buckets it needs MongoDB 5.0",
-            error,
-        );
-    }
-    if error::code(&error) == Some(KeyTable::NO_TEXT) {
-        return Error::from_driver(
-            ErrorKind::CountMismatch,
-            "the source was written to during the migration: stop its writers, and migrate again, which resumes",
             error,
         );
     }

@@ -3,8 +3,7 @@
 use mongo_patterns_core::catalog::{Last, Position, Record};
 use mongo_patterns_core::error;
 use mongo_patterns_core::index::State;
-use mongo_patterns_core::key::KeyTable;
-use mongo_patterns_core::migration::{Pace, Step, Steps, both, chunk_of_rate, migration_comment, number, selecting};
+use mongo_patterns_core::migration::{Pace, Step, Steps, both, chunk_of_rate, migration_comment, number};
 use mongo_patterns_core::progress::{OnProgress, Reporter};
 
 use crate::migrate::chunks::Chunks;
@@ -25,8 +24,6 @@ enum Start {
         resumed: Option<Last>,
         /// The entry of the buckets in the catalog.
         entry: State,
-        /// Whether the server has an expression for the texts of the keys.
-        has_texts: bool,
     },
 }
 
@@ -73,14 +70,13 @@ impl Migration<'_> {
 
     async fn migrate(&self, steps: &mut Steps<'_, '_>, reporter: &mut Reporter<'_>) -> Result<Outcome> {
         let record = Record::of(self.target);
-        let (total, skipped, resumed, entry, has_texts) = match self.prepare(steps, &record).await? {
+        let (total, skipped, resumed, entry) = match self.prepare(steps, &record).await? {
             Start::From {
                 total,
                 skipped,
                 resumed,
                 entry,
-                has_texts,
-            } => (total, skipped, resumed, entry, has_texts),
+            } => (total, skipped, resumed, entry),
             Start::Finished(compared, skipped) => {
                 return Ok(Outcome {
                     total: compared.items,
@@ -109,7 +105,7 @@ impl Migration<'_> {
         };
         let before = position.migrated;
         reporter.resume(before, total);
-        let chunks = self.chunks(steps, has_texts).await?;
+        let chunks = self.chunks(steps).await?;
         let transferred = self
             .transfer(steps, (&chunks, &record), position, total, reporter)
             .await;
@@ -145,6 +141,7 @@ impl Migration<'_> {
     /// Runs all checks. Nothing is written before they have passed.
     async fn prepare(&self, steps: &mut Steps<'_, '_>, record: &Record) -> Result<Start> {
         self.check_settings()?;
+        self.check_key_type(steps).await?;
         self.check_selection(steps).await?;
         let last = record.read(steps).await?;
         let same = last.as_ref().is_some_and(|last| last.settings == self.fingerprint());
@@ -163,7 +160,6 @@ impl Migration<'_> {
         }
         let (total, skipped) = self.check_source(steps).await?;
         self.check_pace(steps, total).await?;
-        let has_texts = self.probe(steps).await?;
         let empty = self.target_is_empty(steps).await?;
         let resumed = last.filter(|last| !last.finished && !empty);
         if resumed.is_none() && !empty {
@@ -174,31 +170,16 @@ impl Migration<'_> {
             skipped,
             resumed,
             entry,
-            has_texts,
         })
     }
 
-    /// Tries the migration with one document, to find out whether the server supports it. Returns whether it has an
-    /// expression for the texts of the keys: before MongoDB 8.0 there is none for UUIDs.
-    async fn probe(&self, steps: &mut Steps<'_, '_>) -> Result<bool> {
-        let mut stages: Vec<Document> = selecting(self.selected()).into_iter().collect();
-        stages.push(doc! { "$limit": 1 });
-        stages.extend(self.stages(None));
-        let step = Step::aggregate("check", self.source, stages);
-        match steps.read(step).await {
-            Ok(_) => Ok(true),
-            Err(error) if error::code(&error) == Some(KeyTable::NO_TEXT) => Ok(false),
-            Err(error) => Err(failed(error)),
-        }
-    }
-
-    async fn chunks(&self, steps: &mut Steps<'_, '_>, has_texts: bool) -> Result<Chunks<'_>> {
+    async fn chunks(&self, steps: &mut Steps<'_, '_>) -> Result<Chunks<'_>> {
         let items = chunk_of_rate(self.options.chunk_items, self.options.rate);
         let (field, documents) = match &self.direction {
             Direction::ToBuckets(form) => (form.key.as_str(), items),
             Direction::ToFlat(form) => ("_id", (items / u64::from(form.settings.page_size)).max(1)),
         };
-        Chunks::new(steps, self.source, field, (self.selected(), documents), has_texts).await
+        Chunks::new(steps, self.source, field, (self.selected(), documents)).await
     }
 
     /// Migrates all chunks after a position. Returns their number.
@@ -214,7 +195,7 @@ impl Migration<'_> {
         let (mut number, mut target, mut pace) = (0, None, Pace::new(self.options.rate));
         loop {
             let range = chunks.next(steps, last).await?;
-            self.transfer_chunk(steps, chunks, &range).await?;
+            self.transfer_range(steps, chunks, &range).await?;
             number += 1;
             let id = steps
                 .collection_id("look whether the target was dropped", self.target)
@@ -241,7 +222,7 @@ impl Migration<'_> {
 
     /// Refuses a rate for a migration of a single chunk, in which there is no pause.
     async fn check_pace(&self, steps: &mut Steps<'_, '_>, total: u64) -> Result<()> {
-        if self.options.rate.is_none_or(|rate| rate >= total) || self.chunks(steps, true).await?.hint().is_some() {
+        if self.options.rate.is_none_or(|rate| rate >= total) || self.chunks(steps).await?.hint().is_some() {
             return Ok(());
         }
         Err(Error::new(
@@ -250,51 +231,19 @@ impl Migration<'_> {
         ))
     }
 
-    /// Migrates a chunk: by one command, or by one for each table of the texts of its keys.
-    async fn transfer_chunk(&self, steps: &mut Steps<'_, '_>, chunks: &Chunks<'_>, range: &Range) -> Result<()> {
-        let form = match &self.direction {
-            Direction::ToBuckets(form) if !chunks.has_texts => form,
-            _ => return self.transfer_range(steps, chunks, range, None).await,
-        };
-        let mut rest = range.clone();
-        loop {
-            let stages = form.keys(both(rest.filter(chunks.field), self.selected()), KeyTable::MOST_KEYS);
-            let step = Step::aggregate("read the keys of a chunk", self.source, stages).hint(chunks.hint());
-            let keys = steps.read(step).await.map_err(failed)?.decoded()?;
-            let texts = KeyTable::new(keys.iter().filter_map(|key| key.get("_id")));
-            let Some(last) = texts.last() else { return Ok(()) };
-            let is_last = keys.len() < KeyTable::MOST_KEYS as usize;
-            let mut part = rest.clone();
-            if !is_last {
-                part.through = Some(last.clone());
-            }
-            self.transfer_range(steps, chunks, &part, Some(&texts)).await?;
-            if is_last {
-                return Ok(());
-            }
-            rest.after = Some(last);
-        }
-    }
-
     /// Migrates a range. Idempotent, also while an earlier run of it is still running on the server: existing documents
     /// are kept.
-    async fn transfer_range(
-        &self,
-        steps: &mut Steps<'_, '_>,
-        chunks: &Chunks<'_>,
-        range: &Range,
-        texts: Option<&KeyTable>,
-    ) -> Result<()> {
+    async fn transfer_range(&self, steps: &mut Steps<'_, '_>, chunks: &Chunks<'_>, range: &Range) -> Result<()> {
         let filter = both(range.filter(chunks.field), self.selected());
         // Plain inserts take a third of the time, and suffice for a range that runs for the first time.
-        let stages = merge(filter.clone(), self.stages(texts), self.target.name(), "fail".into());
+        let stages = merge(filter.clone(), self.stages(), self.target.name(), "fail".into());
         let inserted = self.merge(steps, chunks, stages).await;
         let Err(error) = inserted else { return Ok(()) };
         if error::duplicate_key(&error).is_none() {
             return Err(failed(error));
         }
         let keep = Bson::Array(Vec::new());
-        let stages = merge(filter, self.stages(texts), self.target.name(), keep);
+        let stages = merge(filter, self.stages(), self.target.name(), keep);
         self.merge(steps, chunks, stages).await.map_err(failed)
     }
 

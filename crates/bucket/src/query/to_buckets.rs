@@ -1,6 +1,6 @@
 //! The pipelines of a migration from flat documents to buckets.
 
-use mongo_patterns_core::key::{KeyExpressions, KeyTable};
+use mongo_patterns_core::key::KeyExpressions;
 
 use crate::form::id::{LAST_SECOND, LAST_SUFFIX, SECOND_DIGITS, SUFFIX_DIGITS};
 use crate::prelude::*;
@@ -30,13 +30,11 @@ pub(crate) struct ToBuckets<'a> {
 }
 
 impl ToBuckets<'_> {
-    /// Returns the stages from flat documents to whole buckets, exactly as the repository writes them. The texts of the
-    /// keys are those of a table, if the server has no expression for them.
-    pub(crate) fn pages(&self, texts: Option<&KeyTable>) -> Vec<Document> {
+    /// Returns the stages from flat documents to whole buckets, exactly as the repository writes them.
+    pub(crate) fn pages(&self) -> Vec<Document> {
         const KEY_OF_PAGE: &str = "$_id.k";
         let Settings { key, count, items, .. } = self.settings;
         let encoded = (self.expressions)(KEY_OF_PAGE);
-        let text = texts.map_or(encoded.text, |texts| texts.text(KEY_OF_PAGE));
         let page = doc! { "$group": {
             "_id": self.page(),
             "s": { "$first": { "$floor": { "$divide": [{ "$toLong": "$o.t" }, 1000] } } },
@@ -50,7 +48,7 @@ impl ToBuckets<'_> {
         } };
         let suffix = doc! { "$subtract": ["$n", 1] };
         let id = doc! { "$concat": [
-            text,
+            encoded.text,
             "_",
             digits("$s".into(), SECOND_DIGITS),
             { "$cond": [{ "$eq": ["$n", 1] }, "", { "$concat": ["_", digits(suffix.into(), SUFFIX_DIGITS)] }] },
@@ -68,16 +66,6 @@ impl ToBuckets<'_> {
         let mut stages = self.numbered();
         stages.extend([page, number_in_second, doc! { "$replaceWith": bucket }]);
         stages
-    }
-
-    /// Returns the keys of the documents of a filter, ascending.
-    pub(crate) fn keys(&self, filter: Document, limit: u32) -> [Document; 4] {
-        [
-            doc! { "$match": filter },
-            doc! { "$group": { "_id": format!("${}", self.key) } },
-            doc! { "$sort": { "_id": 1 } },
-            doc! { "$limit": limit },
-        ]
     }
 
     /// Counts the pages whose items exceed a limit.
@@ -279,7 +267,7 @@ mod tests {
     #[test]
     fn the_pipeline_returns_buckets_of_the_manuals_form() {
         let settings = Settings::example();
-        let stages = form(&settings).pages(None);
+        let stages = form(&settings).pages();
         let item = doc! { "$unsetField": {
             "field": { "$literal": "_id" },
             "input": { "$unsetField": { "field": { "$literal": "customerId" }, "input": "$$ROOT" } },
@@ -314,7 +302,7 @@ mod tests {
     #[test]
     fn pages_of_windows_are_numbered_in_each_window() {
         let settings = with_windows();
-        let stages = form(&settings).pages(None);
+        let stages = form(&settings).pages();
         let window = doc! { "$subtract": ["$date", { "$mod": [{ "$toLong": "$date" }, 3_600_000_i64] }] };
         let project = stages[0].get_document("$project").unwrap();
         assert_eq!(project.get_document("w").unwrap(), &window);
@@ -339,7 +327,7 @@ mod tests {
         let mut form = form(&settings);
         form.keep_ids = true;
         let item = doc! { "$unsetField": { "field": { "$literal": "customerId" }, "input": "$$ROOT" } };
-        let project = form.pages(None)[0].get_document("$project").unwrap().clone();
+        let project = form.pages()[0].get_document("$project").unwrap().clone();
         assert_eq!(project.get_document("i").unwrap(), &item);
     }
 

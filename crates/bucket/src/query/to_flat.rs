@@ -55,30 +55,12 @@ impl ToFlat<'_> {
         ]
     }
 
-    /// Groups the buckets with a valid key by key and start of their `_id`. Each key has one start, `{text}_`.
-    ///
-    /// For a server that has no expression for the texts of the keys, which have 36 characters.
-    pub(crate) fn starts_of_ids(&self) -> [Document; 2] {
-        const LENGTH: i32 = 37;
-        let key = format!("${}", self.settings.key);
-        let is_key = (self.expressions)(&key).is_key;
-        let start = doc! { "$substrCP": ["$_id", 0, LENGTH] };
-        [
-            doc! { "$match": { "$expr": { "$and": [{ "$eq": [{ "$type": "$_id" }, "string"] }, is_key] } } },
-            doc! { "$group": { "_id": { "k": key, "s": start }, "n": { "$sum": 1 }, "one": { "$first": "$_id" } } },
-        ]
-    }
-
-    /// Counts the items, and the buckets and items that cannot be migrated, with the `_id` of one such bucket. Compares
-    /// the `_id` with the text of the key, if the server has an expression for that.
-    pub(crate) fn inspection(&self, has_texts: bool) -> [Document; 1] {
+    /// Counts the items, and the buckets and items that cannot be migrated, with the `_id` of one such bucket.
+    pub(crate) fn inspection(&self) -> [Document; 1] {
         let Settings { key, count, items, .. } = self.settings;
         let (key, count, items) = (format!("${key}"), format!("${count}"), format!("${items}"));
         let encoded = (self.expressions)(&key);
-        let of_key: Bson = match has_texts {
-            true => doc! { "$eq": [{ "$indexOfBytes": ["$_id", { "$concat": [encoded.text, "_"] }] }, 0] }.into(),
-            false => true.into(),
-        };
+        let of_key = doc! { "$eq": [{ "$indexOfBytes": ["$_id", { "$concat": [encoded.text, "_"] }] }, 0] };
         let valid = doc! { "$switch": {
             "branches": [
                 { "case": { "$ne": [{ "$type": "$_id" }, "string"] }, "then": false },

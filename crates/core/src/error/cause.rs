@@ -26,7 +26,7 @@ const TOO_LARGE: [i32; 3] = [10334, 17419, 17420];
 const TOO_LARGE_ADVICE: &str = "the document would exceed MongoDB's limit of 16 MiB and was not stored: store smaller items, or fewer per document";
 /// The name of a field starts with a dollar, or has a dot.
 const FIELD_NAMES: [i32; 2] = [52, 57];
-const FIELD_NAME_ADVICE: &str = "the server refused the name of a field, and stored nothing of this command: rename the field; names that start with `$` need MongoDB 5.0, and are invalid in an `_id`";
+const FIELD_NAME_ADVICE: &str = "the server refused the name of a field, and stored nothing of this command: rename the field; in an `_id`, no name can start with `$`";
 /// An `_id` of an invalid type.
 const INVALID_ID: i32 = 53;
 const AUTHENTICATION_ADVICE: &str =
@@ -57,8 +57,7 @@ const UNKNOWN_OUTCOME: &str = "the command was interrupted: a write may or may n
 const SHARD_KEY_NOT_FOUND: i32 = 61;
 const SHARD_KEY_ADVICE: &str = "the router needs the shard key in a command of the call: shard the collection by the key that the documentation of the pattern names, or upgrade the server to MongoDB 7.1";
 const LOOKUP_OF_SHARDED: i32 = 28769;
-const LOOKUP_ADVICE: &str =
-    "the call joins a sharded collection, which needs MongoDB 5.1: upgrade the server, or do not shard the collection";
+const LOOKUP_ADVICE: &str = "the call joins a sharded collection in a transaction, which needs MongoDB 8.0: upgrade the server, or do not shard the collection";
 const CANNOT_CREATE_INDEX: i32 = 67;
 const INVALID_OPTIONS: i32 = 72;
 const INDEX_ADVICE: &str = "the shard key of the collection and an index of the pattern exclude each other, so the command was refused: call ensure_sharded(), which names a shard key or an index that is unsuitable, and the shard keys that work";
@@ -148,9 +147,7 @@ pub(super) fn classify(error: &CommandError) -> (ErrorKind, Cow<'static, str>) {
                 "the user lacks a privilege for this command, which had no effect: grant the role `read` for reads and verify, and `readWrite` for everything else",
             ),
             Some(AUTHENTICATION_FAILED) => (ErrorKind::Unauthorized, AUTHENTICATION_ADVICE),
-            Some(code) if FIELD_NAMES.contains(&code) || is_field_name(error) => {
-                (ErrorKind::InvalidArgument, FIELD_NAME_ADVICE)
-            }
+            Some(code) if FIELD_NAMES.contains(&code) => (ErrorKind::InvalidArgument, FIELD_NAME_ADVICE),
             Some(INVALID_ID) => (
                 ErrorKind::InvalidArgument,
                 "the server refused an `_id`, and stored nothing of this document: it must not be an array, a regular expression, or undefined",
@@ -180,12 +177,6 @@ pub(super) fn classify(error: &CommandError) -> (ErrorKind, Cow<'static, str>) {
 /// Returns whether the server refused an index or a shard key because one does not suit the other.
 fn is_of_shard_key(error: &DriverError) -> bool {
     server_error(error).is_some_and(|(_, message)| message.contains("shard key"))
-}
-
-/// Before MongoDB 5.0, inserts have no error code for an invalid field name.
-fn is_field_name(error: &DriverError) -> bool {
-    const TEXT: &str = "prefixed field names";
-    server_error(error).is_some_and(|(code, message)| code == BAD_VALUE && message.contains(TEXT))
 }
 
 /// Returns the server's error code, if the server reported the error.

@@ -105,7 +105,7 @@ fn a_router_that_lost_its_shard_knows_no_outcome() {
             Unknown
         );
     }
-    // The text of MongoDB 5.0 to 8.0, and the one of older and newer routers.
+    // The text of MongoDB 6.0 to 8.0, and the one of newer routers.
     for message in [
         "Write results unavailable from failing to target a host in the shard s2 :: caused by :: Could not find host",
         "Write failed :: caused by :: write results unavailable from 127.0.0.1:27018 :: caused by :: Error connecting",
@@ -180,7 +180,7 @@ fn what_a_router_cannot_do_is_of_the_version_or_of_the_shard_key() {
             unsupported,
             "MongoDB 7.1",
         ),
-        (28769, "trades.books cannot be sharded", unsupported, "MongoDB 5.1"),
+        (28769, "trades.books cannot be sharded", unsupported, "MongoDB 8.0"),
         (
             67,
             "cannot create unique index over { a: 1 } with shard key pattern { b: 1 }",

@@ -33,7 +33,7 @@ pub(super) async fn now(target: &dyn Target) -> Result<ResumeToken> {
     stream.resume_token().ok_or_else(|| {
         Error::new(
             ErrorKind::Unsupported,
-            "the server does not report where its change stream begins: update it to MongoDB 6.0",
+            "the server does not report where its change stream begins, so the follower cannot start",
         )
     })
 }

@@ -8,15 +8,14 @@ use super::{EXACT, MAX_KEY_BYTES};
 /// Escaping replaces one byte by up to three.
 const SHORT: usize = MAX_KEY_BYTES / 3;
 
-/// The key codec as expressions of an aggregation, for one path. They need MongoDB 4.4.
+/// The key codec as expressions of an aggregation, for one path.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct KeyExpressions {
     /// Whether the stored value is a key of the type. The other two are valid only if it is.
     pub is_key: Bson,
-    /// The text of the key, without the `_` that ends it. For a [`Uuid`] it needs MongoDB 8.0: see
-    /// [`KeyTable`](super::KeyTable).
+    /// The text of the key, without the `_` that ends it. For a [`Uuid`] it needs MongoDB 8.0.
     pub text: Bson,
     /// The value for a key field: an int32 if it fits, even if the stored value is a double.
     pub value: Bson,

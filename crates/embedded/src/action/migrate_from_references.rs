@@ -51,7 +51,6 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// - [`LimitReached`]: parents would have more children than they may.
     /// - [`TooLarge`]: parents would exceed 16 MiB.
     /// - [`Corrupt`]: parents have a value other than an array.
-    /// - [`Unsupported`]: the server is older than MongoDB 5.0.
     /// - [`TargetNotEmpty`]: parents have children other than those that refer to them.
     ///
     /// With the migration unfinished; run it again:

@@ -37,7 +37,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// seconds: until it succeeds, or for up to [`max_retry_time`](Follow::max_retry_time).
     ///
     /// # Requirements
-    /// - A replica set or a sharded cluster of MongoDB 6.0 or newer.
+    /// - A replica set or a sharded cluster.
     /// - Pre-images of the children's collection, from which it knows the parent of a deleted or moved child: see
     ///   [`enable_pre_images`](Follow::enable_pre_images) and the [manual][pre-images].
     /// - Besides reading and writing both collections, its user must be allowed to write `mongo_patterns`.
@@ -64,7 +64,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// [`until`](Follow::until) ends it without work to repeat.
     ///
     /// # Errors
-    /// - [`Unsupported`]: a standalone, or older than MongoDB 6.0.
+    /// - [`Unsupported`]: a standalone.
     /// - [`PreImagesDisabled`], and [`IndexMissing`].
     /// - [`InvalidArgument`]: a follower of this name has other collections or fields.
     /// - [`HistoryLost`]: the server no longer has all changes, with [`disable_rebuild`](Follow::disable_rebuild), or
