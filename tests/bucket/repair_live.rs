@@ -14,7 +14,8 @@ use crate::bucket::damage::*;
 use crate::common::support::*;
 
 async fn repair(named: &Named) -> Vec<Repaired> {
-    named.repair().force().stream().try_collect().await.unwrap()
+    confirm_settings(named.ensure_indexes()).await;
+    named.repair().stream().try_collect().await.unwrap()
 }
 
 /// The trades of these keys. Panics when one is stored twice.

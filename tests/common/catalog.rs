@@ -156,20 +156,19 @@ async fn settings_that_contradict_the_catalog_are_refused_with_no_effect() {
         refused(collected(typo.verify().stream()), "`key`").await;
         refused(collected(typo.repair().stream()), "`key`").await;
         refused(collected(typo.repair().dry_run().stream()), "`key`").await;
-        refused(collected(typo.repair().force().stream()), "`key`").await;
         refused(typo.migrate_from_flat(&flat), "`key`").await;
         refused(typo.migrate_from_flat(&flat).plan(), "`key`").await;
         refused(typo.migrate_to_flat(&flat), "`key`").await;
         let larger = builder(db).page_size(100).build().unwrap();
         refused(larger.ensure_indexes(), "`page_size` of ").await;
-        refused(collected(larger.repair().force().stream()), "`page_size`").await;
+        refused(collected(larger.repair().stream()), "`page_size`").await;
         refused(larger.migrate_page_size_from(50), "`page_size`").await;
 
         let other = outlier::support::builder::<outlier::support::Book, String>(db);
         let books = other.parent_field("parent_id").build().unwrap();
         refused(books.ensure_indexes(), "`parent`").await;
         refused(collected(books.verify().stream()), "`parent`").await;
-        refused(collected(books.repair().delete_orphans().force().stream()), "`parent`").await;
+        refused(collected(books.repair().delete_orphans().stream()), "`parent`").await;
         refused(books.migrate_existing(), "`parent`").await;
         refused(collected(books.migrate_existing().plan()), "`parent`").await;
         let books = outlier::support::again(db, 10, 500);
@@ -198,13 +197,11 @@ async fn settings_that_contradict_the_catalog_are_refused_with_no_effect() {
         refused(policies.ensure_indexes(), "`time`").await;
         refused(collected(policies.verify().stream()), "`time`").await;
         refused(collected(policies.repair().stream()), "`time`").await;
-        refused(collected(policies.repair().force().stream()), "`time`").await;
         let orders = reference::support::builder(db.database()).version_field("version");
         let orders = orders.build().unwrap();
         refused(orders.ensure_indexes(), "`version`").await;
         refused(collected(orders.verify().stream()), "`version`").await;
         refused(collected(orders.repair().stream()), "`version`").await;
-        refused(collected(orders.repair().force().stream()), "`version`").await;
         assert_eq!(contents(db).await, before);
 
         patrons.ensure_indexes().replace_settings().await.unwrap();
@@ -294,7 +291,7 @@ async fn without_entries(db: &TestDatabase) {
 }
 
 #[tokio::test]
-async fn a_repair_without_an_entry_refuses_implausible_settings_unless_forced() {
+async fn what_rewrites_documents_needs_an_entry_that_fits_them() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         for customer in 0..12 {
@@ -319,63 +316,56 @@ async fn a_repair_without_an_entry_refuses_implausible_settings_unless_forced() 
         without_entries(db).await;
         let before = contents(db).await;
 
+        const NO_ENTRY: &str = "has no entry in the catalog";
         let typo = builder(db).key_field("customerID").build().unwrap();
-        refused(collected(typo.repair().stream()), "`customerID`").await;
-        refused(
-            collected(builder(db).count_field("n").build().unwrap().repair().stream()),
-            "`n`",
-        )
-        .await;
-        refused(
-            collected(builder(db).time_field("day").build().unwrap().repair().stream()),
-            "`history.day`",
-        )
-        .await;
-        let larger = builder(db).page_size(100).build().unwrap();
-        refused(collected(larger.repair().stream()), "customerId_1_count_lt_10").await;
-        refused(larger.ensure_indexes(), "customerId_1_count_lt_10").await;
+        refused(collected(typo.repair().stream()), NO_ENTRY).await;
+        refused(typo.rebuild_figures(), "figures").await;
         refused(typo.ensure_indexes(), "`customerID`").await;
+        let larger = builder(db).page_size(100).build().unwrap();
+        refused(collected(larger.repair().stream()), NO_ENTRY).await;
+        refused(larger.migrate_page_size_from(10), NO_ENTRY).await;
+        refused(larger.ensure_indexes(), "customerId_1_count_lt_10").await;
         plain(db).drop_indexes().await.unwrap();
-        refused(collected(larger.repair().stream()), "more than a tenth").await;
+        let error = larger.ensure_indexes().await.unwrap_err();
+        assert!(error.is_corrupt(), "its buckets would be two open ones for a key: {error}");
+        refused(collected(larger.repair().stream()), NO_ENTRY).await;
         collected(larger.repair().dry_run().stream()).await.unwrap();
 
         let (sales, extras) = (db.collection::<Document>("sales"), db.collection::<Document>("nosuch"));
         let none = outlier::support::Books::builder(sales.clone(), extras).array_field("customers_purchased");
         let none = none.parent_field("book_id").build().unwrap();
-        refused(collected(none.repair().stream()), "nosuch").await;
+        refused(collected(none.repair().stream()), NO_ENTRY).await;
+        refused(none.ensure_indexes(), "nosuch").await;
         let other = outlier::support::builder::<outlier::support::Book, String>(db);
         let other = other.parent_field("parent_id").build().unwrap();
-        refused(collected(other.repair().delete_orphans().stream()), "`parent_id`").await;
-        let other = outlier::support::builder::<outlier::support::Book, String>(db);
-        let other = other.parent_field("parent_id").build().unwrap();
+        refused(collected(other.repair().delete_orphans().stream()), NO_ENTRY).await;
         refused(other.ensure_indexes(), "`parent_id`").await;
         let flag = outlier::support::builder::<outlier::support::Book, String>(db)
             .flag_field("more")
             .build()
             .unwrap();
-        refused(collected(flag.repair().stream()), "`more`").await;
-        refused(flag.migrate_existing(), "`more`").await;
+        refused(collected(flag.repair().stream()), NO_ENTRY).await;
+        refused(flag.migrate_existing(), NO_ENTRY).await;
+        refused(flag.ensure_indexes(), "`more`").await;
         let low = outlier::support::again(db, 10, 500);
-        refused(collected(low.repair().stream()), "more than a tenth").await;
+        refused(collected(low.repair().stream()), NO_ENTRY).await;
 
         let small = subset::support::builder::<Document, subset::support::Review>(db.database());
         let small = small.subset_size(2).build().unwrap();
-        refused(collected(small.repair().stream()), "more than a tenth").await;
+        refused(collected(small.repair().stream()), NO_ENTRY).await;
+        refused(small.rebuild_all(), NO_ENTRY).await;
         let child = subset::support::builder::<Document, subset::support::Review>(db.database());
         let child = child.child_id_field("id").build().unwrap();
         refused(child.ensure_indexes(), "`id`").await;
         refused(child.migrate_existing(), "`id`").await;
-        let array = subset::support::builder::<Document, subset::support::Review>(db.database());
-        let array = array.subset_field("ratings").build().unwrap();
-        refused(collected(array.repair().stream()), "`ratings`").await;
         assert_eq!(contents(db).await, before);
 
-        let repaired = collected(low.repair().force().stream()).await.unwrap();
-        assert_eq!(repaired.len(), 40);
-        let repaired = collected(small.repair().force().stream()).await.unwrap();
-        assert_eq!(repaired.len(), 28);
-        let repaired = collected(larger.repair().force().stream()).await.unwrap();
-        assert_eq!(repaired.len(), 12);
+        low.ensure_indexes().await.unwrap();
+        assert_eq!(collected(low.repair().stream()).await.unwrap().len(), 40);
+        small.ensure_indexes().await.unwrap();
+        assert_eq!(collected(small.repair().stream()).await.unwrap().len(), 28);
+        confirm_settings(larger.ensure_indexes()).await;
+        assert_eq!(collected(larger.repair().stream()).await.unwrap().len(), 12);
     })
     .await;
 }

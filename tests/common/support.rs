@@ -6,6 +6,7 @@ use futures::TryStreamExt;
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
+use mongo_patterns_core::index::EnsureIndexes;
 use mongo_patterns_core::sharding::EnsureSharded;
 use mongo_patterns_testkit::{TestDatabase, Topology};
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -271,4 +272,11 @@ pub async fn until_blocked(db: &TestDatabase, filter: Document) {
     };
     let waits = tokio::time::timeout(Duration::from_secs(20), waits).await;
     waits.expect("no operation waits for the transaction");
+}
+
+/// Stores the settings of a repository whose documents are damaged, so that duplicates can refuse its indexes.
+pub async fn confirm_settings(ensure: EnsureIndexes<'_>) {
+    if let Err(error) = ensure.replace_settings().await {
+        assert!(error.is_corrupt(), "{error:?}");
+    }
 }

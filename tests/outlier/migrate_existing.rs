@@ -11,7 +11,7 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
 
-use crate::common::support::{all, end_transactions};
+use crate::common::support::{all, confirm_settings, end_transactions};
 use crate::outlier::damage::*;
 use crate::outlier::support::*;
 
@@ -144,7 +144,8 @@ async fn a_list_that_cannot_be_migrated_is_an_error_after_all_others_are_migrate
             vec![extra(7, 0, 0..3)],
         )
         .await;
-        let error = books.migrate_existing().force().await.unwrap_err();
+        confirm_settings(books.ensure_indexes()).await;
+        let error = books.migrate_existing().await.unwrap_err();
         assert_eq!(
             (error.kind(), error.operation()),
             (ErrorKind::Corrupt, Some("migrate_existing"))

@@ -6,12 +6,13 @@ use mongo_patterns::outlier::{FoundIn, Problem, Repaired, Unrepaired};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document};
 
-use crate::common::support::all;
+use crate::common::support::{all, confirm_settings};
 use crate::outlier::damage::*;
 use crate::outlier::support::*;
 
 async fn repair(books: &Books) -> Vec<Repaired> {
-    books.repair().force().stream().try_collect().await.unwrap()
+    confirm_settings(books.ensure_indexes()).await;
+    books.repair().stream().try_collect().await.unwrap()
 }
 
 const WRITES: [&str; 5] = ["insert", "delete", "update", "findAndModify", "commitTransaction"];
@@ -79,7 +80,6 @@ async fn orphans_are_left_until_they_are_to_go() {
         let deleted: Vec<_> = books
             .repair()
             .delete_orphans()
-            .force()
             .stream()
             .try_collect()
             .await
@@ -93,7 +93,7 @@ async fn orphans_are_left_until_they_are_to_go() {
 
         // who is inserted again without an array gets them back
         plant(db, vec![main_of(2, 0..0)], orphans.clone()).await;
-        let repaired: Vec<_> = books.repair().document(2).force().stream().try_collect().await.unwrap();
+        let repaired: Vec<_> = books.repair().document(2).stream().try_collect().await.unwrap();
         assert_eq!((repaired.len(), repaired[0].unrepaired), (1, None));
         assert_eq!(stored(db, 2).await, users(0..12));
         assert_eq!(

@@ -4,6 +4,10 @@
 //! database, and refuses other settings afterwards. `verify()`, `repair()`, `follow()` and all migrations compare their
 //! settings with it first, by one read. Plain reads and writes do not read it.
 //!
+//! A call that rewrites or deletes stored documents needs an entry: a repair, a rebuild, and a migration within its
+//! collections. `ensure_indexes()` stores one for existing documents only if they fit: a sample of them has the fields, and
+//! no index of other settings exists. Dry runs and plans of repairs need none.
+//!
 //! # Stored form
 //!
 //! One document for each bucket collection, and for each array field that another pattern manages:

@@ -93,7 +93,7 @@ impl Entry {
         Error::new(
             ErrorKind::SettingsMismatch,
             format!(
-                "`{}` has no entry in the catalog `{COLLECTION}`, so its settings are not known, nothing was written: call ensure_indexes(), which stores them if they fit a sample of the documents",
+                "`{}` has no entry in the catalog `{COLLECTION}`, so its settings are not known, nothing was written: call ensure_indexes(), which stores them if the documents fit; if it fails because of damaged documents, and the dry run of the repair is right, call ensure_indexes().replace_settings()",
                 self.namespace
             ),
         )

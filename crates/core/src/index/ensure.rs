@@ -243,9 +243,10 @@ impl<'a> EnsureIndexes<'a> {
         }
     }
 
-    /// Replaces the settings in the [catalog](crate::catalog) by those of the repository, whatever they are. The stored
-    /// documents do not change. Use it when the stored settings are wrong, or when you changed the documents by other
-    /// means than a migration of this crate.
+    /// Replaces the settings in the [catalog](crate::catalog) by those of the repository, whatever they are, and then
+    /// creates the indexes. The stored documents do not change. Use it when the stored settings are wrong, when you changed
+    /// the documents by other means than a migration of this crate, or before a repair of documents whose duplicates refuse
+    /// the indexes. Read the dry run of the repair first.
     ///
     /// # Errors
     /// No [`SettingsMismatch`](crate::ErrorKind::SettingsMismatch).
@@ -274,9 +275,11 @@ impl<'a> EnsureIndexes<'a> {
         let mut session = Session::of_caller(self.session).await?;
         let steps = &mut Steps::Run(session.as_mut());
         self.shared.check_deployment(steps).await?;
-        match self.replaces_settings {
-            true => self.shared.replace(steps).await,
-            false => self.shared.run(steps).await,
+        if !self.replaces_settings {
+            return self.shared.run(steps).await;
         }
+        // Before the indexes, which duplicates may refuse until a repair, and a repair needs the settings.
+        self.shared.entry.replace(steps).await?;
+        self.shared.create_indexes(&self.shared.plan, steps).await
     }
 }
