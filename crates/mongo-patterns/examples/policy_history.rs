@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::history::{HistoryRepository, WriteForm};
+use mongo_patterns::history::HistoryRepository;
 use mongo_patterns_testkit::CommandRecorder;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Collection, Database};
@@ -42,7 +42,6 @@ async fn main() -> Result<()> {
     .id_field("policyId")
     .revision_field("revision")
     .time_field("dateSet")
-    .write_form(WriteForm::CompareAndSet)
     .build()?;
     policies.ensure_indexes().await?;
 

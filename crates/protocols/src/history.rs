@@ -1,11 +1,10 @@
 //! The history pattern: a current document, and a copy of each of its revisions.
 //!
-//! Mirrors `write` and `query` of `crates/history/src`: what each command matches and changes, who completes an unrecorded
-//! change, and what a transaction writes. A change there requires the same change in [`write`](mod@write) or [`prune`].
+//! Mirrors `write` and `query` of `crates/history/src`: what each command matches and changes, and what a transaction
+//! writes. A change there requires the same change in [`write`](mod@write) or [`prune`].
 //!
 //! The model has one id. A change adds a bit of its own to the content of the document, so that a lost one is missed. Left
-//! out: times, sessions, the locks that tasks of one process share, damage by other programs, and
-//! the deletion of a copy that is stored after its revision was pruned.
+//! out: times, sessions, the locks that tasks of one process share, and damage by other programs.
 
 pub mod prune;
 #[cfg(test)]
@@ -17,7 +16,7 @@ use stateright::Property;
 use crate::transactions::Transactions;
 use crate::world::{Protocol, Ran, State, Stored, World};
 use prune::Prune;
-use write::{Change, Ended, Mode, Write};
+use write::{Change, Ended, Write};
 
 /// The modelled commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,10 +27,6 @@ pub enum Form {
     Manual,
     /// Those of MongoDB's agent skills: finds the document, copies it, and sets its new fields.
     FindCopyUpdate,
-    /// Those of this project, but an insert without a transaction does not check that its number is still the next one.
-    NoCheck,
-    /// Those of this project, but the check compares only numbers.
-    NumberOnly,
 }
 
 /// A document with its revisions, and clients that write to it.
@@ -54,33 +49,19 @@ pub struct Version {
     pub deleted: bool,
     /// The content: a bit for each change.
     pub changes: u8,
-    /// The `_id` of its copy.
-    pub(crate) copy: u8,
-}
-
-/// The current document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Current {
-    /// Its content.
-    pub version: Version,
-    /// Whether it is marked: its copy may be missing.
-    pub unrecorded: bool,
-    /// Whether the change created it: its number may be taken.
-    pub(crate) inserted: bool,
 }
 
 /// The current document and its copies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Documents {
     /// The current document.
-    pub current: Option<Current>,
+    pub current: Option<Version>,
     /// The copies, in the order of their numbers.
     pub copies: Vec<Version>,
     /// Every version that the document had: not stored, for the invariants.
     pub log: Vec<Version>,
     /// The highest number that a prune deletes: not stored, for the invariants.
     pub pruned: u8,
-    next_id: u8,
     pub(crate) transactions: Transactions,
 }
 
@@ -112,19 +93,12 @@ impl Documents {
             author: NO_CLIENT,
             deleted: false,
             changes: 0,
-            copy: revision,
         };
         let log: Vec<Version> = (1..=revisions).map(version).collect();
-        let current = log.last().map(|version| Current {
-            version: *version,
-            unrecorded: false,
-            inserted: false,
-        });
         Self {
-            current,
+            current: log.last().copied(),
             copies: log.clone(),
             log,
-            next_id: revisions,
             ..Self::default()
         }
     }
@@ -139,19 +113,6 @@ impl Documents {
             }
         }
         documents
-    }
-
-    /// Returns the same after a process died between the last change and its copy.
-    pub fn unrecorded(mut self) -> Self {
-        let last = self.copies.pop();
-        if let Some(version) = last {
-            self.current = Some(Current {
-                version,
-                unrecorded: true,
-                inserted: false,
-            });
-        }
-        self
     }
 
     fn copy(&self, revision: u8) -> Option<Version> {
@@ -169,37 +130,17 @@ impl Documents {
 
     /// Writes the current document. A number that an earlier version had is not logged: the invariants tell whether it
     /// is mistaken for a revision.
-    fn change(&mut self, version: Version, unrecorded: bool, inserted: bool) -> Current {
-        self.next_id += 1;
-        let version = Version {
-            copy: self.next_id,
-            ..version
-        };
+    fn change(&mut self, version: Version) {
         if usize::from(version.revision) > self.log.len() {
             self.log.push(version);
         }
-        let current = Current {
-            version,
-            unrecorded,
-            inserted,
-        };
-        self.current = Some(current);
-        current
+        self.current = Some(version);
     }
 
-    /// Returns whether the copies from the first that is not pruned on are complete, without the newest one if it is
-    /// marked.
+    /// Returns whether the copies from the first that is not pruned on are complete.
     fn is_complete(&self) -> bool {
-        self.log.iter().all(|version| {
-            let is_marked = self.current.is_some_and(|current| current.unrecorded);
-            let is_newest = usize::from(version.revision) == self.log.len();
-            version.revision <= self.pruned || self.copies.contains(version) || is_marked && is_newest
-        })
-    }
-
-    /// Returns whether the current document is the newest version.
-    fn is_newest(&self, current: &Current) -> bool {
-        self.log.last() == Some(&current.version)
+        let mut log = self.log.iter();
+        log.all(|version| version.revision <= self.pruned || self.copies.contains(version))
     }
 }
 
@@ -226,7 +167,7 @@ impl Protocol for History {
 
     fn run(&self, documents: &mut Documents, me: usize, client: &mut Client) -> Ran {
         match client {
-            Client::Write(call) => call.run(self.form, documents, me),
+            Client::Write(call) => call.run(documents, me),
             Client::Prune(call) => call.run(documents),
         }
     }
@@ -268,7 +209,7 @@ fn invariants() -> Vec<Property<World<History>>> {
         Property::always("the current document is the newest revision", |_, state: &Moment| {
             let documents = &state.documents;
             match &documents.current {
-                Some(current) => current.unrecorded || documents.is_newest(current) && !current.version.deleted,
+                Some(current) => documents.log.last() == Some(current) && !current.deleted,
                 None => documents.log.last().is_none_or(|version| version.deleted),
             }
         }),
@@ -285,20 +226,9 @@ fn invariants() -> Vec<Property<World<History>>> {
             let copies = &state.documents.copies;
             copies.windows(2).all(|two| two[0].revision < two[1].revision)
         }),
-        Property::always(
-            "only the newest revision has no copy, and it is marked",
-            |_, state: &Moment| state.documents.is_complete(),
-        ),
-        Property::always(
-            "when all calls have returned, every revision has a copy",
-            |world, state: &Moment| {
-                let documents = Documents {
-                    current: None,
-                    ..state.documents.clone()
-                };
-                !world.is_quiet(state) || !state.is_without_faults(world.faults) || documents.is_complete()
-            },
-        ),
+        Property::always("every revision has a copy", |_, state: &Moment| {
+            state.documents.is_complete()
+        }),
         Property::always("an acknowledged change is a stored revision", |_, state: &Moment| {
             let documents = &state.documents;
             writes(state).all(|call| match call.ended() {
@@ -329,72 +259,41 @@ fn invariants() -> Vec<Property<World<History>>> {
         Property::always("a prune keeps the newest revision", |_, state: &Moment| {
             usize::from(state.documents.pruned) < state.documents.log.len().max(1)
         }),
-        Property::always("a repair completes every final state", |world, state: &Moment| {
-            if !world.is_quiet(state) {
-                return true;
-            }
-            let mut documents = state.documents.clone();
-            write::complete_now(&mut documents);
-            let is_newest = match &documents.current {
-                Some(current) => documents.is_newest(current) && !current.unrecorded,
-                None => documents.log.last().is_none_or(|version| version.deleted),
-            };
-            is_newest && documents.is_complete()
-        }),
     ]
 }
 
 fn situations() -> Vec<Property<World<History>>> {
     vec![
-        Property::sometimes(
-            "a client dies between a change and its copy",
-            |world, state: &Moment| {
-                let mut clients = state.clients.iter().enumerate();
-                world.protocol.has_no(is_eventual)
-                    || clients.any(|(at, client)| {
-                        state.is_dead(at) && matches!(client, Client::Write(call) if call.is_between())
-                    })
-            },
-        ),
-        Property::sometimes("a client completes the change of another", |world, state: &Moment| {
-            world.protocol.has_no(is_eventual) || writes(state).any(|call| call.has_completed)
-        }),
-        Property::sometimes(
-            "an insert with a number that is taken is removed",
-            |world, state: &Moment| {
-                let inserts = |call: &Write| is_eventual(call) && call.change == Change::Insert;
-                world.protocol.has_no(inserts)
-                    || world.protocol.has_no(|call| call.change == Change::Delete)
-                    || writes(state).any(|call| call.has_removed)
-            },
-        ),
-        Property::sometimes("a transaction loses to another writer", |world, state: &Moment| {
-            world.protocol.has_no(|call| call.mode == Mode::Transaction)
-                || writes(state).any(|call| call.has_conflicted)
+        Property::sometimes("a transaction loses to another writer", |_, state: &Moment| {
+            writes(state).any(|call| call.has_conflicted)
         }),
         Property::sometimes("an expected revision has changed", |world, state: &Moment| {
             let expects = |call: &Write| matches!(call.change, Change::Update(Some(_)));
             world.protocol.has_no(expects) || writes(state).any(|call| call.ended() == Some(Ended::Mismatch))
         }),
         Property::sometimes("a prune deletes a revision", |world, state: &Moment| {
-            let mut clients = world.protocol.starts.iter().flat_map(|(_, clients)| clients);
-            !clients.any(|client| matches!(client, Client::Prune(_))) || state.documents.pruned > 0
+            !world.protocol.has_prune() || state.documents.pruned > 0
         }),
         Property::sometimes("a command outlives its client", |world, state: &Moment| {
-            world.protocol.has_no(is_eventual) || !state.late.is_empty()
+            !world.protocol.has_prune() || !state.late.is_empty()
         }),
     ]
 }
 
 impl History {
-    fn has_no(&self, is_one: impl Fn(&Write) -> bool) -> bool {
-        let mut clients = self.starts.iter().flat_map(|(_, clients)| clients);
-        !clients.any(|client| matches!(client, Client::Write(call) if is_one(call)))
+    fn clients(&self) -> impl Iterator<Item = &Client> {
+        self.starts.iter().flat_map(|(_, clients)| clients)
     }
-}
 
-fn is_eventual(call: &Write) -> bool {
-    call.mode == Mode::CompareAndSet
+    fn has_no(&self, is_one: impl Fn(&Write) -> bool) -> bool {
+        !self
+            .clients()
+            .any(|client| matches!(client, Client::Write(call) if is_one(call)))
+    }
+
+    fn has_prune(&self) -> bool {
+        self.clients().any(|client| matches!(client, Client::Prune(_)))
+    }
 }
 
 fn writes(state: &Moment) -> impl Iterator<Item = &Write> {

@@ -22,14 +22,8 @@ use lock::Locks;
 /// How calls lock and unlock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form {
-    /// On a standalone there are no transactions: inserts and repairs take several steps.
-    pub is_standalone: bool,
-    /// Naive: an insert in steps waits for the task that opens overflow documents.
-    pub insert_waits_for_opener: bool,
     /// Naive: verify does not wait for pushes.
     pub verify_ignores_pushes: bool,
-    /// Naive: a repair in steps does not wait for pushes.
-    pub repair_ignores_pushes: bool,
     /// Naive: the stream of verify returns a finding while it reads another document.
     pub verify_is_buffered: bool,
     /// Naive: a task locks several keys in the order that its caller gives.

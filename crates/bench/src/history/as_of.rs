@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use mongo_patterns_history::{HistoryRepository, WriteForm};
+use mongo_patterns_history::HistoryRepository;
 use mongodb::bson::{DateTime, Document, doc};
 
 use super::policies::{Policies, policy};
@@ -51,7 +51,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     for call in Call::ALL {
         for length in lengths {
             let policies = Policies::timed(bench, &format!("long_{length}"));
-            let read = prepare(call, policies.repository(WriteForm::Transaction)?, length);
+            let read = prepare(call, policies.repository()?, length);
             let variant = Variant::new(call.name(length), calls, move || {
                 let read = Arc::clone(&read);
                 async move { Ok(in_tasks(1, calls, read)) }
@@ -64,7 +64,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     for call in Call::ALL {
         for length in lengths {
             let policies = Policies::recorded(bench, &format!("long_{length}"));
-            let read = prepare(call, policies.repository(WriteForm::Transaction)?, length);
+            let read = prepare(call, policies.repository()?, length);
             let name = call.name(length);
             let trips = round_trips(bench, 10, in_tasks(1, 10, Arc::clone(&read))).await?;
             comparison.figure(&name, "round trips", trips);

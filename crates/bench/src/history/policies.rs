@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use futures::TryStreamExt;
-use mongo_patterns_history::{HistoryRepository, WriteForm};
+use mongo_patterns_history::HistoryRepository;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Collection, IndexModel};
 
@@ -33,12 +33,11 @@ impl Policies {
         }
     }
 
-    pub(super) fn repository(&self, form: WriteForm) -> Result<HistoryRepository<Document>> {
+    pub(super) fn repository(&self) -> Result<HistoryRepository<Document>> {
         let builder = HistoryRepository::builder(self.current.clone(), self.revisions.clone())
             .id_field("policyId")
             .revision_field("revision")
-            .time_field("dateSet")
-            .write_form(form);
+            .time_field("dateSet");
         Ok(builder.build()?)
     }
 
@@ -51,7 +50,7 @@ impl Policies {
         database.create_collection(self.current.name()).await?;
         database.create_collection(self.revisions.name()).await?;
         if unique {
-            self.repository(WriteForm::Transaction)?.ensure_indexes().await?;
+            self.repository()?.ensure_indexes().await?;
         } else {
             let index = |keys| IndexModel::builder().keys(keys).build();
             self.current.create_index(index(doc! { "policyId": 1 })).await?;

@@ -1,7 +1,6 @@
 //! Updates with a history, and without one.
 
 use anyhow::Result;
-use mongo_patterns_history::WriteForm;
 
 use super::by_hand;
 use super::policies::{Policies, change};
@@ -19,38 +18,21 @@ by hand.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    Transaction,
-    CompareAndSet,
+    Repository,
     ByHand,
     Manual,
     Plain,
 }
 
 impl Form {
-    const ALL: [Self; 5] = [
-        Self::Transaction,
-        Self::CompareAndSet,
-        Self::ByHand,
-        Self::Manual,
-        Self::Plain,
-    ];
+    const ALL: [Self; 4] = [Self::Repository, Self::ByHand, Self::Manual, Self::Plain];
 
     fn name(self) -> &'static str {
         match self {
-            Self::Transaction => "update",
-            Self::CompareAndSet => "update, compare and set",
+            Self::Repository => "update",
             Self::ByHand => "the same transaction by hand",
             Self::Manual => "the manual's update and $merge",
             Self::Plain => "update_one, no history",
-        }
-    }
-
-    /// Returns the form of the writes of the repository, for a call of this project.
-    fn of_ours(self) -> Option<WriteForm> {
-        match self {
-            Self::Transaction => Some(WriteForm::Transaction),
-            Self::CompareAndSet => Some(WriteForm::CompareAndSet),
-            _ => None,
         }
     }
 }
@@ -72,9 +54,9 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
                 }
             });
             let variant = variant.against(Form::ByHand.name());
-            match form.of_ours() {
-                Some(_) => variant.ours(),
-                None => variant,
+            match form {
+                Form::Repository => variant.ours(),
+                _ => variant,
             }
         });
         let entries = compare(bench, title, variants.into()).await?;
@@ -86,7 +68,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
             collections.filled(policies, form != Form::Manual).await?;
             let work = prepare(form, &collections, 1, policies, counted).await?;
             comparison.figure(form.name(), "round trips", round_trips(bench, counted, work).await?);
-            if form.of_ours().is_some() {
+            if form == Form::Repository {
                 collections.ensure_recorded(policies, counted + 1).await?;
             }
         }
@@ -97,8 +79,8 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
 
 async fn prepare(form: Form, collections: &Policies, tasks: u64, policies: u64, updates: u64) -> Result<Work> {
     let collections = collections.clone();
-    let repository = collections.repository(form.of_ours().unwrap_or(WriteForm::Transaction))?;
-    if form.of_ours().is_some() {
+    let repository = collections.repository()?;
+    if form == Form::Repository {
         // Checks the indexes, as the first write does once.
         repository.update(0_i64, change(0)).await?;
     }
@@ -107,7 +89,7 @@ async fn prepare(form: Form, collections: &Policies, tasks: u64, policies: u64, 
         let id = (number % policies) as i64;
         async move {
             match form {
-                Form::Transaction | Form::CompareAndSet => drop(repository.update(id, change(number)).await?),
+                Form::Repository => drop(repository.update(id, change(number)).await?),
                 Form::ByHand => by_hand::in_a_transaction(&collections, id, number).await?,
                 Form::Manual => by_hand::update_and_merge(&collections, id, number).await?,
                 Form::Plain => by_hand::update_one(&collections, id, number).await?,

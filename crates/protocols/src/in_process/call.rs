@@ -15,10 +15,8 @@ pub enum Call {
     Insert(usize),
     /// `delete`.
     Delete(usize),
-    /// `rebalance`, and `repair` on a replica set.
+    /// `rebalance` and `repair`.
     Rebalance(usize),
-    /// `repair` on a standalone.
-    RepairInSteps(usize),
     /// `verify`, for one of the documents of its stream.
     Verify(usize),
     /// A call that locks both documents.
@@ -49,23 +47,11 @@ enum At {
     Waited,
     LockToOpen,
     Relock,
-    RelockAlone,
     /// Begins the transaction, with its first write.
     Begin,
     Commit,
-    /// On a standalone: opens an overflow document.
-    OpenAlone,
-    FlagAgain,
-    /// On a standalone: an insert whose transaction failed takes the lock again.
-    LockAgain,
-    InsertMain,
-    /// On a standalone: deletes the main document.
-    DeleteMain,
-    DeleteExtras,
     FlagIfExtras,
     Read,
-    LockToRepair,
-    ClearFlag,
     Finish,
     Aborting,
     Ended,
@@ -79,7 +65,6 @@ impl Call {
             | Self::Insert(document)
             | Self::Delete(document)
             | Self::Rebalance(document)
-            | Self::RepairInSteps(document)
             | Self::Verify(document) => document,
             Self::LocksBoth { .. } => 0,
         }
@@ -107,16 +92,7 @@ impl Task {
     fn is_between(&self, document: usize) -> bool {
         let before_end = matches!(
             self.at,
-            At::Fill
-                | At::Opener
-                | At::Waited
-                | At::LockToOpen
-                | At::Relock
-                | At::RelockAlone
-                | At::Begin
-                | At::Commit
-                | At::OpenAlone
-                | At::FlagAgain
+            At::Fill | At::Opener | At::Waited | At::LockToOpen | At::Relock | At::Begin | At::Commit
         );
         self.call.is_push() && self.call.document() == document && before_end
     }
@@ -149,7 +125,6 @@ impl Process {
         let (pushes, key, opener) = (lock_of(Pushes), lock_of(Keys), lock_of(Openers));
         let Moment { documents, locks, .. } = now;
         let stored = &mut documents[document];
-        let is_alone = form.is_standalone;
         now.tasks[me].at = match at {
             At::Start => match call {
                 Call::Push(_) | Call::PushOfReader(_) => {
@@ -157,7 +132,7 @@ impl Process {
                     At::LockKey
                 }
                 Call::Verify(_) if form.verify_ignores_pushes => At::LockKey,
-                Call::Verify(_) | Call::RepairInSteps(_) => {
+                Call::Verify(_) => {
                     locks.lock(me, pushes, true);
                     At::LockKey
                 }
@@ -168,11 +143,7 @@ impl Process {
                 }
                 Call::Insert(_) | Call::Rebalance(_) | Call::Delete(_) => {
                     locks.lock(me, key, true);
-                    match call {
-                        Call::Insert(_) if is_alone => At::LockAgain,
-                        Call::Delete(_) if is_alone => At::DeleteMain,
-                        _ => At::Begin,
-                    }
+                    At::Begin
                 }
             },
             At::LockKey => match call {
@@ -202,39 +173,26 @@ impl Process {
                 now.hidden |= stored.exists && !stored.flag;
                 At::Finish
             }
-            At::Fill if call.is_push() => {
+            At::Fill => {
                 locks.unlock(me, key);
                 At::Opener
             }
-            At::Fill if form.insert_waits_for_opener => At::Opener,
-            At::Fill => At::OpenAlone,
-            At::Opener => match (locks.try_lock(me, opener), call.is_push()) {
-                (true, true) => At::LockToOpen,
-                (true, false) => {
-                    locks.unlock(me, opener);
-                    At::OpenAlone
-                }
-                (false, _) => {
-                    locks.lock(me, opener, true);
-                    At::Waited
-                }
-            },
+            At::Opener if locks.try_lock(me, opener) => At::LockToOpen,
+            At::Opener => {
+                locks.lock(me, opener, true);
+                At::Waited
+            }
             At::Waited => {
                 locks.unlock(me, opener);
-                if call.is_push() { At::Relock } else { At::Fill }
+                At::Relock
             }
-            At::Relock | At::RelockAlone => {
+            At::Relock => {
                 locks.lock(me, key, false);
-                if at == At::Relock { At::Fill } else { At::OpenAlone }
+                At::Fill
             }
             At::LockToOpen => {
                 locks.lock(me, key, true);
                 At::Begin
-            }
-            At::Begin if is_alone => {
-                locks.unlock(me, key);
-                locks.unlock(me, opener);
-                At::RelockAlone
             }
             // An insert whose document exists, or another write whose document does not.
             At::Begin if stored.exists == matches!(call, Call::Insert(_)) => At::Finish,
@@ -261,64 +219,15 @@ impl Process {
                     }
                 }
             }
-            At::OpenAlone => {
-                now.has_collided |= stored.write(me, Document::open);
-                At::FlagAgain
-            }
-            At::FlagAgain => {
-                stored.flag = stored.exists;
-                stored.has_extras &= stored.exists;
-                At::Finish
-            }
-            At::LockAgain => {
-                locks.unlock(me, key);
-                locks.lock(me, key, true);
-                At::InsertMain
-            }
-            At::InsertMain if stored.exists || stored.has_extras => At::Finish,
-            At::InsertMain => {
-                stored.exists = true;
-                stored.flag = true;
-                At::Fill
-            }
-            At::DeleteMain => {
-                now.has_collided |= stored.write(me, |stored| {
-                    stored.exists = false;
-                    stored.flag = false;
-                });
-                At::DeleteExtras
-            }
-            At::DeleteExtras => {
-                stored.has_extras = false;
-                stored.room = 0;
-                At::Finish
-            }
             At::FlagIfExtras => {
                 stored.flag |= stored.exists && stored.has_extras;
                 At::Finish
             }
             At::Read => {
-                let is_inconsistent = stored.exists && stored.flag != stored.has_extras;
                 now.read_between |= now.tasks.iter().any(|task| task.is_between(document));
                 locks.unlock(me, key);
                 locks.unlock(me, pushes);
-                match call {
-                    Call::RepairInSteps(_) if is_inconsistent => {
-                        if !form.repair_ignores_pushes {
-                            locks.lock(me, pushes, true);
-                        }
-                        At::LockToRepair
-                    }
-                    _ => At::Finish,
-                }
-            }
-            At::LockToRepair => {
-                locks.lock(me, key, true);
-                At::ClearFlag
-            }
-            At::ClearFlag => {
-                now.has_collided |= stored.write(me, |stored| stored.flag = false);
-                At::FlagIfExtras
+                At::Finish
             }
             At::Finish => {
                 locks.unlock_all(me);

@@ -63,17 +63,9 @@ fn assert_refuted(form: Form, stripes: [usize; 2], drops: u8, calls: &[Call], do
 const FULL: [Document; 2] = [Document::FULL; 2];
 const FLAGGED: [Document; 2] = [Document::FLAGGED; 2];
 const NONE: [Document; 2] = [Document::NONE, Document::FULL];
-const STANDALONE: Form = Form {
-    is_standalone: true,
-    ..ours()
-};
-
 const fn ours() -> Form {
     Form {
-        is_standalone: false,
-        insert_waits_for_opener: false,
         verify_ignores_pushes: false,
-        repair_ignores_pushes: false,
         verify_is_buffered: false,
         locks_in_any_order: false,
         dropped: Dropped::AbortsThenUnlocks,
@@ -94,18 +86,6 @@ fn calls_of_a_process_never_deadlock() {
 }
 
 #[test]
-fn calls_of_a_process_never_deadlock_on_a_standalone() {
-    let starts = [
-        (FULL, vec![Push(0), Push(0), Verify(0), Push(1)]),
-        (NONE, vec![Insert(0), Push(0), Push(0), Delete(0)]),
-        (NONE, vec![Insert(0), Push(0), Push(1), Verify(0)]),
-        (FLAGGED, vec![Push(0), Push(0), RepairInSteps(0), Verify(0)]),
-        (FLAGGED, vec![Push(0), RepairInSteps(0), RepairInSteps(1), Delete(0)]),
-    ];
-    assert_holds(STANDALONE, &starts);
-}
-
-#[test]
 fn locking_keys_in_one_order_prevents_deadlocks() {
     let both = |is_reversed| LocksBoth { is_reversed };
     let calls = vec![both(false), both(true), Delete(0), Delete(1)];
@@ -115,23 +95,6 @@ fn locking_keys_in_one_order_prevents_deadlocks() {
         ..ours()
     };
     assert_refuted(any_order, [0, 1], 0, &calls, FULL, WAITS);
-}
-
-#[test]
-fn an_insert_that_waits_for_an_opener_deadlocks() {
-    let form = Form {
-        insert_waits_for_opener: true,
-        ..STANDALONE
-    };
-    assert_refuted(form, [0, 0], 0, &[Push(1), Insert(0)], NONE, WAITS);
-    assert_refuted(
-        form,
-        [0, 1],
-        0,
-        &[Insert(0), Push(0), Delete(0)],
-        [Document::FULL; 2],
-        WAITS,
-    );
 }
 
 /// The second document is being read with its lock held, and its task is not polled.
@@ -148,31 +111,12 @@ fn the_reader_of_a_buffered_stream_deadlocks() {
 
 #[test]
 fn a_verify_that_ignores_pushes_reads_between_flag_and_overflow_documents() {
-    for is_standalone in [false, true] {
-        let form = Form {
-            verify_ignores_pushes: true,
-            is_standalone,
-            ..ours()
-        };
-        assert_refuted(
-            form,
-            [0, 1],
-            0,
-            &[Push(0), Verify(0)],
-            FULL,
-            "verify never reads a document in the middle of a push",
-        );
-    }
-}
-
-#[test]
-fn a_repair_that_ignores_pushes_hides_an_acknowledged_element() {
     let form = Form {
-        repair_ignores_pushes: true,
-        ..STANDALONE
+        verify_ignores_pushes: true,
+        ..ours()
     };
-    let name = "a reader who follows the flag finds each acknowledged element";
-    assert_refuted(form, [0, 1], 0, &[Push(0), Push(0), RepairInSteps(0)], FLAGGED, name);
+    let name = "verify never reads a document in the middle of a push";
+    assert_refuted(form, [0, 1], 0, &[Push(0), Verify(0)], FULL, name);
 }
 
 #[test]
