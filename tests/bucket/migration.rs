@@ -215,7 +215,9 @@ async fn keys_of_all_types_and_pages_of_all_sizes() {
             there_and_back::<u64>(db, &[0.into(), i64::MAX.into()], page_size).await;
             there_and_back::<String>(db, &strings, page_size).await;
             there_and_back::<ObjectId>(db, &oids, page_size).await;
-            there_and_back::<Uuid>(db, &uuids, page_size).await;
+            if at_least(db, 8) {
+                there_and_back::<Uuid>(db, &uuids, page_size).await;
+            }
         }
     })
     .await;

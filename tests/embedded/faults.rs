@@ -48,9 +48,6 @@ async fn an_add_retries_if_a_child_is_removed_before_it_reads_the_reason() {
 #[tokio::test]
 async fn a_broken_connection_duplicates_nothing() {
     testkit::run(async |db| {
-        if !db.server().has_transactions() {
-            panic!("this test needs a replica set, such as that of docker-compose.yml");
-        }
         let patrons = patrons(db);
         plant(db, &patron("joe", [address(1), address(2)])).await;
         for times in [1, 2] {
