@@ -77,13 +77,7 @@ async fn orphans_are_left_until_they_are_to_go() {
             .await
             .unwrap();
         assert_eq!(all(&extra_sales(db)).await.len(), 3);
-        let deleted: Vec<_> = books
-            .repair()
-            .delete_orphans()
-            .stream()
-            .try_collect()
-            .await
-            .unwrap();
+        let deleted: Vec<_> = books.repair().delete_orphans().stream().try_collect().await.unwrap();
         assert_eq!(deleted, planned);
         assert_eq!(
             (deleted[0].removed, deleted[0].written, deleted[0].unrepaired),

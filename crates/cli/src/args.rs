@@ -105,7 +105,7 @@ pub(crate) enum BucketVerb {
     /// Checks the buckets and prints findings
     Verify,
     /// Repairs the findings of verify
-    Repair(Repair),
+    Repair(DryRun),
     /// Shows the indexes that the pattern needs
     Indexes(Create),
     /// Shards the collection on a sharded cluster, and creates the indexes
@@ -180,7 +180,7 @@ pub(crate) enum OutlierVerb {
     /// Splits long arrays, and applies a new threshold and cap to all documents
     Migrate {
         #[command(flatten)]
-        options: Repair,
+        options: DryRun,
         #[command(flatten)]
         limits: OutlierLimits,
     },
@@ -189,14 +189,10 @@ pub(crate) enum OutlierVerb {
     /// Repairs the findings of verify
     Repair {
         #[command(flatten)]
-        options: Repair,
-        /// Deletes overflow documents that belong to no document, with their elements. Prints their number and a sample
-        /// first. Without settings in the catalog, asks for a confirmation.
+        options: DryRun,
+        /// Deletes overflow documents that belong to no document, with their elements. Read the output of --dry-run first.
         #[arg(long)]
         delete_orphans: bool,
-        /// Confirms --delete-orphans.
-        #[arg(long, requires = "delete_orphans")]
-        yes: bool,
     },
     /// Shows the indexes that the pattern needs
     Indexes(Create),
@@ -261,17 +257,6 @@ pub(crate) struct DryRun {
     /// Prints what it would do, and writes nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-}
-
-#[derive(Clone, Copy, Debug, clap::Args)]
-#[group(skip)]
-pub(crate) struct Repair {
-    #[command(flatten)]
-    pub(crate) dry_run: DryRun,
-    /// Writes although the settings do not seem to fit the documents of a collection without settings in the catalog.
-    /// Read the output of --dry-run first.
-    #[arg(long)]
-    pub(crate) force: bool,
 }
 
 #[derive(Clone, Copy, Debug, clap::Args)]

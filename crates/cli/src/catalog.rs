@@ -21,12 +21,6 @@ pub(crate) struct Stored {
     pub(crate) patterns: Vec<&'static str>,
 }
 
-/// Returns whether the catalog has an entry of a pattern for a field of a collection.
-pub(crate) async fn has(context: &Context, pattern: &str, collection: &str, field: &str) -> Result<bool, Failure> {
-    let id = doc! { "kind": pattern, "collection": collection, "field": field };
-    Ok(!find(context, doc! { "_id": id }).await?.is_empty())
-}
-
 /// Returns the settings of all patterns of a collection, also as that of overflow documents, children, revisions, sources
 /// or further referring documents.
 pub(crate) async fn settings_of(context: &Context, collection: &str) -> Result<Stored, Failure> {

@@ -177,7 +177,7 @@ fn advice(error: &Error) -> Option<&'static str> {
             Some("run `indexes --create` for ensure_indexes()")
         }
         ErrorKind::SettingsMismatch => Some(
-            "force() is --force, and replace_settings() is `indexes --create --replace-settings`; `init` writes a profile with the settings of the catalog",
+            "ensure_indexes() is `indexes --create`, and replace_settings() is `indexes --create --replace-settings`; `init` writes a profile with the settings of the catalog",
         ),
         ErrorKind::Unsupported if error.operation() == Some("ensure_sharded") => {
             Some("ensure_indexes() is `indexes --create`")

@@ -2,13 +2,12 @@
 
 use futures::TryStreamExt;
 use mongo_patterns_core::Error;
-use mongo_patterns_outlier::{Finding, FoundIn, OutlierRepository, Problem, Unrepaired};
+use mongo_patterns_outlier::{Finding, FoundIn, OutlierRepository, Unrepaired};
 use mongodb::bson::{Bson, Document};
 use serde_json::json;
 
 use crate::analyze::{self, Fields, Source};
-use crate::args::{Outlier, OutlierLimits, OutlierVerb, Repair};
-use crate::confirm::confirm;
+use crate::args::{DryRun, Outlier, OutlierLimits, OutlierVerb};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, Record, Summary, counted, to_json, variant};
 use crate::profile::overlay;
@@ -17,9 +16,6 @@ use crate::settings::{OutlierSettings, check_different, check_fields, need};
 use crate::{Context, catalog, findings, indexes, plan, shard};
 
 const PATTERN: &str = "outlier";
-
-/// How many orphaned overflow documents are printed before they are deleted.
-const SAMPLED_ORPHANS: u64 = 5;
 
 type Lists = OutlierRepository<Document, Bson>;
 
@@ -51,13 +47,7 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
         OutlierVerb::Repair {
             options,
             delete_orphans,
-            yes,
-        } => {
-            if *delete_orphans && !options.dry_run.dry_run {
-                confirm_orphans(context, &lists, &settings, *yes).await?;
-            }
-            repair(output, &lists, *options, *delete_orphans).await
-        }
+        } => repair(output, &lists, *options, *delete_orphans).await,
         OutlierVerb::Shard(options) => {
             let ensure = lists.ensure_sharded();
             let of = ("outlier shard", lists.collection().namespace().to_string());
@@ -133,17 +123,14 @@ async fn print_plan(context: &Context, lists: &Lists) -> Outcome {
     Ok(Exit::Success)
 }
 
-async fn migrate(context: &Context, lists: &Lists, options: Repair, limits: &OutlierLimits) -> Outcome {
+async fn migrate(context: &Context, lists: &Lists, options: DryRun, limits: &OutlierLimits) -> Outcome {
     let output = context.output;
-    let dry_run = options.dry_run.dry_run;
+    let dry_run = options.dry_run;
     let progress = SharedProgress::new(output, "migrate", "long lists", None);
     progress.show("the server finds long lists, and groups the overflow documents");
     let mut migration = lists.migrate_existing().on_progress(progress.callback());
     if dry_run {
         migration = migration.dry_run();
-    }
-    if options.force {
-        migration = migration.force();
     }
     if let Some(rate) = limits.rate {
         migration = migration.rate(rate);
@@ -193,48 +180,13 @@ async fn verify(output: Output, lists: &Lists) -> Outcome {
     findings::verify(output, verified, lists.verify_shard_keys(), &progress, found, print).await
 }
 
-/// Prints how many overflow documents belong to no document, and a sample of them, and asks before they are deleted,
-/// unless the settings are those of the catalog.
-async fn confirm_orphans(
-    context: &Context,
-    lists: &Lists,
-    settings: &OutlierSettings,
-    yes: bool,
-) -> Result<(), Failure> {
-    let mut findings = lists.verify().stream();
-    let mut orphans = 0;
-    while let Some(finding) = findings.try_next().await? {
-        if finding.problem != Problem::Orphaned {
-            continue;
-        }
-        orphans += 1;
-        if orphans <= SAMPLED_ORPHANS {
-            print(context.output, lists, &finding)?;
-        }
-    }
-    let found = format!("{orphans} overflow documents belong to no document");
-    context
-        .output
-        .notice(&format!("{found}, up to {SAMPLED_ORPHANS} of them were printed"));
-    let array = need(settings.array.as_ref(), PATTERN, "array")?;
-    if orphans == 0 || yes || catalog::has(context, PATTERN, lists.collection().name(), array).await? {
-        return Ok(());
-    }
-    let no_terminal =
-        format!("{found}, and the catalog has no settings that confirm --parent: check a sample, then pass --yes");
-    confirm(context.output, "delete them with their elements?", no_terminal).await
-}
-
-async fn repair(output: Output, lists: &Lists, options: Repair, delete_orphans: bool) -> Outcome {
-    let dry_run = options.dry_run.dry_run;
+async fn repair(output: Output, lists: &Lists, options: DryRun, delete_orphans: bool) -> Outcome {
+    let dry_run = options.dry_run;
     let progress = SharedProgress::new(output, "repair", "long lists", None);
     progress.show("the server finds long lists, and groups the overflow documents");
     let mut repair = lists.repair().on_progress(progress.callback());
     if dry_run {
         repair = repair.dry_run();
-    }
-    if options.force {
-        repair = repair.force();
     }
     if delete_orphans {
         repair = repair.delete_orphans();

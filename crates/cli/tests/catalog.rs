@@ -63,7 +63,7 @@ async fn settings_that_contradict_the_catalog_are_refused() {
         let before = contents(db).await;
         for verb in [
             ["verify", "--json"],
-            ["repair", "--force"],
+            ["repair", "--json"],
             ["repair", "--dry-run"],
             ["indexes", "--create"],
         ] {
@@ -84,10 +84,7 @@ async fn settings_that_contradict_the_catalog_are_refused() {
             ("--count", "count", "`count`"),
         ] {
             refused(&outlier(db, &["repair", option, value]), setting);
-            refused(
-                &outlier(db, &["repair", "--delete-orphans", "--yes", option, value]),
-                setting,
-            );
+            refused(&outlier(db, &["repair", "--delete-orphans", option, value]), setting);
         }
         assert_eq!(contents(db).await, before);
 
@@ -110,26 +107,38 @@ async fn settings_that_contradict_the_catalog_are_refused() {
 }
 
 #[tokio::test]
-async fn without_the_catalog_implausible_settings_need_force() {
+async fn what_rewrites_documents_needs_settings_in_the_catalog() {
     testkit::run(async |db| {
         fill(db, 60, 1200).await;
         assert_eq!(bucket(db, &["migrate", "--page-size", "5"]).code, Some(0));
         drugs(db).await;
         db.plain_collection::<Document>("mongo_patterns").drop().await.unwrap();
         let before = contents(db).await;
+        let no_entry = "has no entry in the catalog";
+        for settings in [["--page-size", "5"], ["--page-size", "100"]] {
+            let refusal = bucket(db, &[&["repair"], &settings[..]].concat());
+            refused(&refusal, no_entry);
+            assert!(refusal.err.contains("`indexes --create`"), "{refusal:?}");
+        }
+        refused(&outlier(db, &["repair", "--threshold", "1"]), no_entry);
+        refused(&outlier(db, &["repair", "--delete-orphans"]), no_entry);
+        refused(&outlier(db, &["migrate", "--flag", "has_extras"]), "`has_extras`");
         refused(
-            &bucket(db, &["repair", "--page-size", "5", "--key", "customerID"]),
+            &bucket(db, &["indexes", "--create", "--page-size", "5", "--key", "customerID"]),
             "`customerID`",
         );
         refused(
-            &bucket(db, &["repair", "--page-size", "100"]),
+            &bucket(db, &["indexes", "--create", "--page-size", "100"]),
             "customerId_1_count_lt_5",
         );
-        refused(&bucket(db, &["repair", "--page-size", "5", "--count", "n"]), "`n`");
-        refused(&outlier(db, &["repair", "--extras-collection", "nosuch"]), "nosuch");
-        refused(&outlier(db, &["repair", "--parent", "parent_id"]), "`parent_id`");
-        refused(&outlier(db, &["repair", "--threshold", "1"]), "more than a tenth");
-        refused(&outlier(db, &["migrate", "--flag", "has_extras"]), "`has_extras`");
+        refused(
+            &outlier(db, &["indexes", "--create", "--extras-collection", "nosuch"]),
+            "nosuch",
+        );
+        refused(
+            &outlier(db, &["indexes", "--create", "--parent", "parent_id"]),
+            "`parent_id`",
+        );
         let low = outlier(db, &["repair", "--threshold", "1", "--dry-run"]);
         assert_eq!(
             (low.code, &low.summary()["documents_to_repair"]),
@@ -137,40 +146,32 @@ async fn without_the_catalog_implausible_settings_need_force() {
             "{low:?}"
         );
         assert_eq!(contents(db).await, before);
-        let forced = outlier(db, &["repair", "--threshold", "1", "--force"]);
+        assert_eq!(outlier(db, &["indexes", "--create", "--threshold", "1"]).code, Some(0));
+        let repaired = outlier(db, &["repair", "--threshold", "1"]);
         assert_eq!(
-            (forced.code, &forced.summary()["documents"]),
+            (repaired.code, &repaired.summary()["documents"]),
             (Some(0), &60.into()),
-            "{forced:?}"
+            "{repaired:?}"
         );
     })
     .await;
 }
 
 #[tokio::test]
-async fn orphans_are_deleted_after_a_confirmation_or_with_the_catalog() {
+async fn orphans_are_deleted_with_the_catalog() {
     testkit::run(async |db| {
         drugs(db).await;
-        let orphans = |n: i32| (0..n).map(|n| doc! { "drug": format!("gone{n}"), "seq": 0, "n": 1, "further": [1] });
+        let orphans = (0..7).map(|n| doc! { "drug": format!("gone{n}"), "seq": 0, "n": 1, "further": [1] });
         let overflowing = db.plain_collection::<Document>("drug_more");
-        overflowing.insert_many(orphans(7)).await.unwrap();
-        let asked = outlier(db, &["repair", "--delete-orphans"]);
-        refused(&asked, "--yes");
-        assert!(
-            asked.err.contains("7 overflow documents belong to no document"),
-            "{asked:?}"
-        );
-        assert_eq!(
-            asked.json().iter().filter(|line| line["type"] == "finding").count(),
-            5,
-            "{asked:?}"
+        overflowing.insert_many(orphans).await.unwrap();
+        refused(
+            &outlier(db, &["repair", "--delete-orphans"]),
+            "has no entry in the catalog",
         );
         assert_eq!(all(db, "drug_more").await.len(), 17);
-        assert_eq!(outlier(db, &["repair", "--delete-orphans", "--yes"]).code, Some(0));
-        assert_eq!(all(db, "drug_more").await.len(), 10);
-
-        overflowing.insert_many(orphans(2)).await.unwrap();
         assert_eq!(outlier(db, &["indexes", "--create"]).code, Some(0));
+        assert_eq!(outlier(db, &["repair"]).code, Some(1));
+        assert_eq!(all(db, "drug_more").await.len(), 17);
         assert_eq!(outlier(db, &["repair", "--delete-orphans"]).code, Some(0));
         assert_eq!(all(db, "drug_more").await.len(), 10);
     })

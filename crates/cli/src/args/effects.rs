@@ -2,7 +2,7 @@
 
 use super::{
     Bucket, BucketVerb, Command, DryRun, Embedded, EmbeddedVerb, History, HistoryVerb, MigrationsVerb, Outlier,
-    OutlierVerb, Reference, ReferenceRepair, ReferenceVerb, Repair, Subset, SubsetVerb,
+    OutlierVerb, Reference, ReferenceRepair, ReferenceVerb, Subset, SubsetVerb,
 };
 
 impl Command {
@@ -22,20 +22,20 @@ impl Command {
         let is_live = |dry_run: &DryRun| !dry_run.dry_run;
         match self {
             Self::Bucket(Bucket { verb, .. }) => match verb {
-                BucketVerb::Migrate { dry_run, .. } | BucketVerb::Repair(Repair { dry_run, .. }) => is_live(dry_run),
+                BucketVerb::Migrate { dry_run, .. } | BucketVerb::Repair(dry_run) => is_live(dry_run),
                 BucketVerb::Indexes(create) => create.create,
                 BucketVerb::Shard(options) => !options.plan,
                 BucketVerb::Resize { .. } | BucketVerb::View { .. } | BucketVerb::Figures => true,
                 BucketVerb::Analyze(_) | BucketVerb::Plan(_) | BucketVerb::Verify => false,
             },
             Self::Outlier(Outlier { verb, .. }) => match verb {
-                OutlierVerb::Migrate { options, .. } | OutlierVerb::Repair { options, .. } => is_live(&options.dry_run),
+                OutlierVerb::Migrate { options, .. } | OutlierVerb::Repair { options, .. } => is_live(options),
                 OutlierVerb::Indexes(create) => create.create,
                 OutlierVerb::Shard(options) => !options.plan,
                 OutlierVerb::Analyze(_) | OutlierVerb::Plan | OutlierVerb::Verify => false,
             },
             Self::Subset(Subset { verb, .. }) => match verb {
-                SubsetVerb::Migrate { dry_run, .. } | SubsetVerb::Repair(Repair { dry_run, .. }) => is_live(dry_run),
+                SubsetVerb::Migrate { dry_run, .. } | SubsetVerb::Repair(dry_run) => is_live(dry_run),
                 SubsetVerb::Indexes(create) => create.create,
                 SubsetVerb::Shard(options) => !options.plan,
                 SubsetVerb::Analyze(_) | SubsetVerb::Plan(_) | SubsetVerb::Verify => false,
@@ -50,7 +50,7 @@ impl Command {
                 | EmbeddedVerb::Indexes(_) => false,
             },
             Self::History(History { verb, .. }) => match verb {
-                HistoryVerb::Migrate { dry_run, .. } | HistoryVerb::Repair(Repair { dry_run, .. }) => is_live(dry_run),
+                HistoryVerb::Migrate { dry_run, .. } | HistoryVerb::Repair(dry_run) => is_live(dry_run),
                 HistoryVerb::Indexes(create) => create.create,
                 HistoryVerb::Shard(options) => !options.plan,
                 HistoryVerb::Analyze
@@ -62,10 +62,7 @@ impl Command {
             },
             Self::Reference(Reference { verb, .. }) => match verb {
                 ReferenceVerb::Migrate { dry_run, .. }
-                | ReferenceVerb::Repair(ReferenceRepair {
-                    options: Repair { dry_run, .. },
-                    ..
-                }) => is_live(dry_run),
+                | ReferenceVerb::Repair(ReferenceRepair { options: dry_run, .. }) => is_live(dry_run),
                 ReferenceVerb::Sweep { .. } => true,
                 ReferenceVerb::Indexes(create) => create.create,
                 ReferenceVerb::Shard(options) => !options.plan,

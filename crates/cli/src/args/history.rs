@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{Create, DryRun, Repair};
+use super::{Create, DryRun};
 use crate::settings::HistorySettings;
 use crate::shard::ShardOptions;
 
@@ -30,7 +30,7 @@ pub(crate) enum HistoryVerb {
     /// Finds missing and different revisions
     Verify,
     /// Repairs the findings of verify
-    Repair(Repair),
+    Repair(DryRun),
     /// Shows the indexes that the pattern needs
     Indexes(Create),
     /// Shards both collections on a sharded cluster, and creates the indexes

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{Create, DryRun, Repair, Sample};
+use super::{Create, DryRun, Sample};
 use crate::selection::Selection;
 use crate::settings::ReferenceSettings;
 use crate::shard::ShardOptions;
@@ -86,14 +86,10 @@ pub(crate) struct ReferenceMigration {
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct ReferenceRepair {
     #[command(flatten)]
-    pub(crate) options: Repair,
-    /// Repairs references without a source. With clear, it prints their number and a sample first. Without settings in
-    /// the catalog, it asks for a confirmation. [default: they stay as they are]
+    pub(crate) options: DryRun,
+    /// Repairs references without a source. Read the output of --dry-run first. [default: they stay as they are]
     #[arg(long, value_enum, value_name = "RULE")]
     pub(crate) on_missing: Option<OnMissing>,
-    /// Confirms --on-missing clear.
-    #[arg(long, requires = "on_missing")]
-    pub(crate) yes: bool,
 }
 
 /// What happens to references without a source.

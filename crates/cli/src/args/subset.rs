@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{Create, DryRun, Repair, Sample};
+use super::{Create, DryRun, Sample};
 use crate::selection::Selection;
 use crate::settings::SubsetSettings;
 use crate::shard::ShardOptions;
@@ -31,7 +31,7 @@ pub(crate) enum SubsetVerb {
     /// Finds subsets that are not the first children, and children without a parent
     Verify,
     /// Repairs the findings of verify
-    Repair(Repair),
+    Repair(DryRun),
     /// Shows the indexes that the pattern needs
     Indexes(Create),
     /// Shards both collections on a sharded cluster, and creates the indexes

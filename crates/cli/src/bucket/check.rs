@@ -6,7 +6,7 @@ use mongo_patterns_core::Key;
 use serde_json::{Value, json};
 
 use super::Work;
-use crate::args::Repair;
+use crate::args::DryRun;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Record, Summary, counted, printable, to_json, variant};
 use crate::progress::SharedProgress;
@@ -29,15 +29,12 @@ impl<K: Key> Work<'_, K> {
         Ok(exit)
     }
 
-    pub(super) async fn repair(&self, options: Repair) -> Outcome {
-        let dry_run = options.dry_run.dry_run;
+    pub(super) async fn repair(&self, options: DryRun) -> Outcome {
+        let dry_run = options.dry_run;
         let progress = self.progress("repair").await?;
         let mut repair = self.buckets.repair().on_progress(|at| progress.at(at));
         if dry_run {
             repair = repair.dry_run();
-        }
-        if options.force {
-            repair = repair.force();
         }
         let (mut keys, mut left) = (0_u64, 0);
         let mut repaired = repair.stream();

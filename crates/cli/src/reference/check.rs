@@ -4,17 +4,13 @@ use futures::TryStreamExt;
 use mongo_patterns_reference::{Finding, OnReferences, Problem, Unrepaired};
 use serde_json::json;
 
-use super::{PATTERN, Work};
+use super::Work;
 use crate::args::{OnMissing, ReferenceRepair};
-use crate::confirm::confirm;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::output::{Record, Summary, counted, to_json, variant};
+use crate::failure::{Exit, Outcome};
+use crate::findings;
+use crate::output::{Record, Summary, to_json, variant};
 use crate::progress::SharedProgress;
 use crate::selection::id;
-use crate::{catalog, findings};
-
-/// How many references without a source are printed before they are removed.
-const SAMPLED: u64 = 5;
 
 impl Work<'_> {
     pub(super) async fn verify(&self) -> Outcome {
@@ -26,18 +22,12 @@ impl Work<'_> {
     }
 
     pub(super) async fn repair(&self, repair: ReferenceRepair) -> Outcome {
-        let dry_run = repair.options.dry_run.dry_run;
-        if repair.on_missing == Some(OnMissing::Clear) && !dry_run {
-            self.confirm_clear(repair.yes).await?;
-        }
+        let dry_run = repair.options.dry_run;
         let output = self.context.output;
         let progress = SharedProgress::new(output, "repair", "documents", None);
         let mut repairs = self.documents.repair().on_progress(progress.callback());
         if dry_run {
             repairs = repairs.dry_run();
-        }
-        if repair.options.force {
-            repairs = repairs.force();
         }
         repairs = match repair.on_missing {
             Some(OnMissing::Keep) => repairs.on_missing(OnReferences::KeepCopy),
@@ -80,47 +70,10 @@ impl Work<'_> {
         Ok(exit)
     }
 
-    /// Prints how many references have no source, and a sample of them, and asks before they are removed, unless the
-    /// settings are those of the catalog.
-    async fn confirm_clear(&self, yes: bool) -> Result<(), Failure> {
-        let output = self.context.output;
-        let mut findings = self.documents.verify().stream();
-        let mut missing = 0;
-        while let Some(finding) = findings.try_next().await? {
-            if finding.problem != Problem::SourceMissing {
-                continue;
-            }
-            missing += 1;
-            if missing <= SAMPLED {
-                self.print(&finding)?;
-            }
-        }
-        let found = format!("{} without a source", counted(missing, "reference"));
-        output.notice(&format!("{found}, up to {SAMPLED} of them were printed"));
-        if missing == 0 || yes || self.has_entry().await? {
-            return Ok(());
-        }
-        let no_terminal = format!(
-            "{found}, and the catalog has no settings that confirm --source-collection: check a sample, then pass --yes"
-        );
-        confirm(output, "remove them from their documents?", no_terminal).await
-    }
-
-    /// Returns whether the catalog has settings of the collection and its first reference.
-    async fn has_entry(&self) -> Result<bool, Failure> {
-        let (collection, field) = (self.documents.collection().name(), &self.references[0].field);
-        catalog::has(self.context, PATTERN, collection, field).await
-    }
-
     /// Updates outdated copies. Copies get a new version, so other copied fields than those of the service would hide
     /// old values.
     pub(super) async fn sweep(&self, source: Option<&str>) -> Outcome {
         let output = self.context.output;
-        if !self.has_entry().await? {
-            return Err(Failure::usage(
-                "the catalog has no settings of the collection that confirm --copy, nothing was changed: run `reference indexes --create`, which stores them",
-            ));
-        }
         let progress = SharedProgress::new(output, "sweep", "sources", None);
         let sweep = self.documents.sweep();
         let swept = match source {

@@ -5,7 +5,7 @@ use mongo_patterns_subset::{Finding, Problem, Unrepaired};
 use serde_json::json;
 
 use super::Work;
-use crate::args::Repair;
+use crate::args::DryRun;
 use crate::failure::{Exit, Outcome};
 use crate::findings;
 use crate::output::{Record, Summary, variant};
@@ -20,16 +20,13 @@ impl Work<'_> {
         findings::verify(output, verified, keys, &progress, found, |finding| self.print(finding)).await
     }
 
-    pub(super) async fn repair(&self, options: Repair) -> Outcome {
-        let dry_run = options.dry_run.dry_run;
+    pub(super) async fn repair(&self, options: DryRun) -> Outcome {
+        let dry_run = options.dry_run;
         let output = self.context.output;
         let progress = SharedProgress::new(output, "repair", "parents", None);
         let mut repair = self.parents.repair().on_progress(progress.callback());
         if dry_run {
             repair = repair.dry_run();
-        }
-        if options.force {
-            repair = repair.force();
         }
         let (mut seen, mut left) = (0, 0);
         let mut repaired = repair.stream();

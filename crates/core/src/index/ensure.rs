@@ -119,6 +119,16 @@ impl<'a> Ensure<'a> {
         self.write(state, &self.plan_in(state), steps).await
     }
 
+    /// Stores the settings in the catalog where there are none, if the documents fit. For a migration that comes before the
+    /// indexes. Up to four round trips.
+    ///
+    /// # Errors
+    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch), with nothing written, and those of [`Entry::store`].
+    pub async fn store_settings(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        self.check_documents(State::None, steps).await?;
+        self.entry.store(steps).await
+    }
+
     /// Checks that the stored documents fit settings that are not stored yet. At most one round trip, and those of a
     /// further check.
     pub(crate) async fn check_documents(&self, state: State, steps: &mut Steps<'_, '_>) -> Result<()> {

@@ -35,8 +35,8 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// # Errors
     /// [`SettingsMismatch`], with nothing changed, when settings other than the limits contradict the
-    /// [catalog](mongo_patterns_core::catalog), or when it has no entry of the collections, which
-    /// [`ensure_indexes`](Self::ensure_indexes) writes. [`Unsupported`] on a standalone, with nothing changed,
+    /// [catalog](mongo_patterns_core::catalog), or, without an entry there, when the stored documents do not
+    /// fit them: it stores the settings then, as [`ensure_indexes`](Self::ensure_indexes) does. [`Unsupported`] on a standalone, with nothing changed,
     /// [`Configuration`] when the two collections are in two databases, and [`Contention`]. After all other documents are rewritten, the error of
     /// [`rebalance`](Self::rebalance) for one that cannot be.
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {

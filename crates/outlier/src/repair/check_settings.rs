@@ -34,7 +34,7 @@ pub(crate) async fn check_migration(shared: &Shared, steps: &mut Steps<'_, '_>, 
     let entry = shared.entry();
     match entry.check_except(steps, &["threshold", "max_extras_elements"]).await? {
         Stored::Old if !dry_run => entry.replace(steps).await,
-        Stored::None if !dry_run => Err(entry.missing()),
+        Stored::None if !dry_run => shared.ensure().store_settings(steps).await,
         _ => Ok(()),
     }
 }
