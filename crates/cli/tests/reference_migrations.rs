@@ -19,28 +19,9 @@ async fn bare(db: &TestDatabase, orders: i32) {
     collection.insert_many((0..orders).map(order)).await.unwrap();
 }
 
-/// On an older server, the program must report the version and change nothing.
-async fn can_migrate(db: &TestDatabase) -> bool {
-    if at_least(db, 5) {
-        return true;
-    }
-    bare(db, 3).await;
-    let before = all(db, "orders").await;
-    let migrated = reference(db, &["migrate", FROM]);
-    assert!(
-        migrated.code == Some(3) && migrated.err.contains("MongoDB 5.0"),
-        "{migrated:?}"
-    );
-    assert_eq!(all(db, "orders").await, before);
-    false
-}
-
 #[tokio::test]
 async fn ids_get_copies_and_lose_them_again() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         bare(db, 10).await;
         let before = all(db, "orders").await;
         let dry = reference(db, &["migrate", FROM, "--dry-run", "--json"]).summary();
@@ -88,9 +69,6 @@ async fn ids_get_copies_and_lose_them_again() {
 #[tokio::test]
 async fn invalid_documents_are_refused_or_skipped() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         bare(db, 6).await;
         let orders = db.plain_collection::<Document>("orders");
         orders
@@ -131,9 +109,6 @@ async fn invalid_documents_are_refused_or_skipped() {
 #[tokio::test]
 async fn only_documents_of_the_filter_are_migrated() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         bare(db, 6).await;
         let filter = r#"{"_id": {"$lt": 2}}"#;
         let migrated = reference(db, &["migrate", FROM, "--where", filter, "--rate", "1000", "--json"]);
@@ -152,9 +127,6 @@ async fn only_documents_of_the_filter_are_migrated() {
 #[tokio::test]
 async fn what_nothing_else_stores_is_dropped_on_request() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         bare(db, 3).await;
         let snapshot = |arguments: &[&str]| reference(db, &[&["--snapshot"], arguments].concat());
         let migrated = snapshot(&["migrate", FROM]);
@@ -183,9 +155,6 @@ async fn what_nothing_else_stores_is_dropped_on_request() {
 #[tokio::test]
 async fn a_stopped_migration_resumes() {
     testkit::run(async |db| {
-        if !can_migrate(db).await {
-            return;
-        }
         bare(db, 20).await;
         let mut program = on(db);
         program
