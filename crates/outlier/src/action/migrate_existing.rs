@@ -146,9 +146,6 @@ impl<'a> MigrateExisting<'a> {
             filter: self.filter,
             skipped: self.skipped.as_ref(),
         };
-        if !options.dry_run {
-            self.shared.ensure().check_deployment(&mut Steps::run()).await?;
-        }
         check_options(self.shared, &options).await?;
         check_migration(self.shared, &mut Steps::run(), self.dry_run, self.force).await?;
         migrate::run(self.shared, &options, self.on_progress).await

@@ -50,6 +50,9 @@ pub(crate) async fn check_migration(
     force: bool,
 ) -> Result<()> {
     check_databases(shared)?;
+    if !dry_run {
+        shared.ensure().check_deployment(steps).await?;
+    }
     let entry = shared.entry();
     match entry.check_except(steps, &["threshold", "max_extras_elements"]).await? {
         Stored::Old if !dry_run => entry.replace(steps).await,
