@@ -157,6 +157,7 @@ async fn one_round_trip_checks_both_collections() {
         ensure(db, "sales").await.unwrap();
         ensure(db, "product").await.unwrap();
         let each = [
+            "hello",
             "find",
             "aggregate",
             "listCollections",

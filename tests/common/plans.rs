@@ -89,7 +89,7 @@ async fn a_plan_of_outliers_lists_every_transaction() {
             .unwrap();
         assert_eq!(
             (commands.len(), writes(&commands)),
-            (6, 0),
+            (7, 0),
             "without an entry, the settings are compared with documents"
         );
     })

@@ -261,7 +261,7 @@ async fn a_second_migration_writes_nothing() {
         db.recorder().clear();
         let migrated = orders.migrate_from_references().await.unwrap();
         assert_eq!((number_of(&migrated), migrated.created_indexes.len()), (0, 0));
-        assert_eq!(names(db), "find find aggregate listCollections listIndexes");
+        assert_eq!(names(db), "hello find find aggregate listCollections listIndexes");
         assert_same(&raw(db, "orders").await, &before);
         assert_same(&raw(db, "mongo_patterns").await, &record);
     })
@@ -283,6 +283,7 @@ async fn a_chunk_takes_three_round_trips() {
             assert_eq!(number_of(&migrated.unwrap()), orders as u64);
             let sent = names_without_more(db);
             let before = [
+                "hello",
                 "find",
                 "find",
                 "aggregate",

@@ -1,7 +1,6 @@
 //! The reads.
 
 pub(crate) mod elements;
-pub(crate) mod primary;
 
 use crate::form::document::is_true;
 use crate::repository::prelude::*;
@@ -36,4 +35,34 @@ pub(crate) async fn contains(
     let id_only = query::project(query::id_only());
     let found = send::find_one(session, &shared.overflow, filter, id_only).await?;
     Ok(found.is_some())
+}
+
+/// Returns whether a document of the primary matches, to decide about a write.
+pub(crate) async fn exists(
+    session: Option<&mut Session<'_>>,
+    collection: &Collection<RawDocumentBuf>,
+    filter: Document,
+) -> send::Result<bool> {
+    let options = FindOneOptions::builder()
+        .projection(query::id_only())
+        .selection_criteria(primary())
+        .read_concern(session.is_none().then(ReadConcern::local))
+        .build();
+    Ok(send::find_one(session, collection, filter, options).await?.is_some())
+}
+
+/// Returns the step that finds documents, to decide about a rewrite: as they are now, or as the transaction of the steps sees them.
+pub(crate) fn find(
+    steps: &Steps<'_, '_>,
+    purpose: &'static str,
+    collection: &Collection<RawDocumentBuf>,
+    filter: Document,
+    projection: Option<Document>,
+) -> Step {
+    let in_session = matches!(steps, Steps::Run(Some(_)));
+    let options = FindOptions::builder()
+        .projection(projection)
+        .read_concern((!in_session).then(ReadConcern::local))
+        .build();
+    Step::find(purpose, collection, filter, options)
 }

@@ -139,9 +139,6 @@ impl<'a> MigrateExisting<'a> {
             filter: self.filter,
             skipped: self.skipped.as_ref(),
         };
-        if !options.dry_run {
-            self.shared.ensure().check_deployment(&mut Steps::run()).await?;
-        }
         check_options(self.shared, &options).await?;
         check_migration(self.shared, &mut Steps::run(), self.dry_run).await?;
         migrate::run(self.shared, &options, self.on_progress).await

@@ -31,6 +31,9 @@ fn check_arguments(shared: &Shared, id: &Result<Option<DocumentId>>) -> Result<(
 /// Compares the settings with the catalog, where other limits are accepted, which a migration changes.
 pub(crate) async fn check_migration(shared: &Shared, steps: &mut Steps<'_, '_>, dry_run: bool) -> Result<()> {
     check_databases(shared)?;
+    if !dry_run {
+        shared.ensure().check_deployment(steps).await?;
+    }
     let entry = shared.entry();
     match entry.check_except(steps, &["threshold", "max_extras_elements"]).await? {
         Stored::Old if !dry_run => entry.replace(steps).await,

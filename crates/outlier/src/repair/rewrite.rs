@@ -33,7 +33,7 @@ use mongo_patterns_core::PlannedCommand;
 use mongo_patterns_core::transaction::{self, lock_documents};
 
 use crate::form::overflow::new_empty;
-use crate::read::primary::find;
+use crate::read::find;
 use crate::repair::check::check;
 use crate::repair::fix::{Fix, Stored, fix};
 use crate::repair::scan::summary_in;

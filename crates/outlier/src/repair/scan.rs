@@ -19,7 +19,7 @@ use futures::future::ready;
 use futures::stream::once;
 
 use crate::query::Names;
-use crate::read::primary::find;
+use crate::read::find;
 use crate::repair::check::{Summary, check, confirmed};
 use crate::repair::finding::Finding;
 use crate::repository::prelude::*;

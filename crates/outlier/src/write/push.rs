@@ -14,7 +14,7 @@ use crate::form::document::{integer, is_true};
 use crate::form::equality;
 use crate::form::overflow::next_position;
 use crate::query;
-use crate::read::primary::exists;
+use crate::read::exists;
 use crate::repository::Shared;
 use crate::results::{Pushed, PushedMany, not_found};
 use crate::settings::Settings;

@@ -19,7 +19,7 @@ use mongo_patterns_core::update::Operators;
 use mongodb::options::{Hint, UpdateOptions};
 
 use crate::form::document::{elements_of, is_flagged};
-use crate::read::primary::exists;
+use crate::read::exists;
 use crate::repository::prelude::*;
 use crate::results::not_found;
 

@@ -18,7 +18,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```
     ///
     /// # Cost
-    /// Three round trips, one of them to read the settings in the [catalog](mongo_patterns_core::catalog), and three more to
+    /// Four round trips, one of them to find out what the server is, one to read the settings in the [catalog](mongo_patterns_core::catalog), and three more to
     /// check that a sample of children fits the settings, to create indexes and to store the settings, for which the server reads the whole collection.
     ///
     /// # Sessions and transactions
@@ -29,6 +29,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// again.
     ///
     /// # Errors
+    /// [`Unsupported`], with nothing written, on a standalone, which has no transactions.
+    ///
     /// [`SettingsMismatch`], with nothing written, when the [catalog](mongo_patterns_core::catalog) has other settings, or has
     /// none and no document has one of the fields, unless you [replace](EnsureIndexes::replace_settings) them.
     /// With no index created: [`IndexMismatch`] when an index conflicts, [`UnsupportedCollation`] when the collation of
