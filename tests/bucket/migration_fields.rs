@@ -39,24 +39,6 @@ async fn fields_that_look_like_extended_json_are_migrated() {
     .await;
 }
 
-/// The document that an error names can have such an `_id`.
-#[tokio::test]
-async fn a_document_whose_id_looks_like_extended_json_is_named() {
-    testkit::run(async |db| {
-        flat(db).drop().await.unwrap();
-        plain(db).drop().await.unwrap();
-        // A server refuses a dollar at the start of the first level only.
-        let id = doc! { "a": { "$oid": 5 } };
-        let document = doc! { "_id": &id, "customerId": 7, "date": "none" };
-        flat(db).insert_one(document).await.unwrap();
-        let trades = histories::<u32>(db).build().unwrap();
-        let error = trades.migrate_from_flat(&flat(db)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidTime, "{error:?}");
-        assert_eq!(error.document_id(), Some(&id.into()));
-    })
-    .await;
-}
-
 /// A view has no indexes, so it is migrated in one chunk. No document can be written to a view.
 #[tokio::test]
 async fn a_view_is_a_source_and_is_refused_as_a_target() {
