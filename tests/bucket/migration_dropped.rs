@@ -7,9 +7,9 @@ use mongodb::bson::Document;
 use crate::bucket::migration::flat;
 use crate::bucket::migration_again::{Way, begin, trades};
 
-/// The chunks before the drop would be missing.
+/// The comparison at the end finds that the chunks before the drop are missing.
 #[tokio::test]
-async fn a_target_that_is_dropped_during_a_migration_is_found_at_the_next_chunk() {
+async fn a_target_that_is_dropped_during_a_migration_is_found_at_its_end() {
     testkit::run(async |db| {
         begin(db).await;
         let expected = Way::There.prepare(db).await;
@@ -33,8 +33,8 @@ async fn a_target_that_is_dropped_during_a_migration_is_found_at_the_next_chunk(
             std::thread::spawn(drop).join().unwrap();
         });
         let error = migration.await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::CollectionDropped, "{error}");
-        assert_eq!(chunks, 2);
+        assert_eq!(error.kind(), ErrorKind::CountMismatch, "{error}");
+        assert!(chunks > 2, "{chunks}");
         let migrated = Way::There.go(db).await.unwrap();
         Way::There.check(db, migrated, &expected).await;
     })

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::process::{cargo, output, run as run_process};
-use crate::{book, deny, examples, long, modules, msrv, package, tutorial, words};
+use crate::{book, deny, examples, llvm, long, modules, msrv, package, size, tutorial, words};
 
 /// The features of the facade.
 const FEATURES: [&str; 8] = [
@@ -66,6 +66,8 @@ enum Step {
     Words,
     /// Cycles of modules, and the length of files.
     Modules,
+    /// The sizes of the crates in ARCHITECTURE.md.
+    Size,
     /// Clippy without warnings. It knows the oldest Rust, and refuses what is newer.
     Clippy,
     /// Documentation without warnings.
@@ -84,6 +86,8 @@ enum Step {
     Tutorial,
     /// The benchmarks and the hazards of recipes, in a short form.
     Benchmarks,
+    /// How much code the compiler generates for each crate of the library.
+    Llvm,
     /// That the dependencies support the oldest Rust that we support.
     Msrv,
     /// That the crates can be published.
@@ -118,6 +122,7 @@ fn run_step(step: Step) -> Result<()> {
         Step::Format => run_process(&mut cargo(["fmt", "--all", "--check"])),
         Step::Words => words::check(),
         Step::Modules => modules::check(),
+        Step::Size => size::run(&size::Options::default()),
         Step::Clippy => {
             let all = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet"];
             run_process(cargo(all).args(["--", "-D", "warnings"]))
@@ -133,6 +138,7 @@ fn run_step(step: Step) -> Result<()> {
         Step::Examples => examples::run(),
         Step::Tutorial => tutorial::run(),
         Step::Benchmarks => run_benchmarks(),
+        Step::Llvm => llvm::check(),
         Step::Msrv => msrv::check_dependencies(),
         Step::Package => package::check(),
         Step::Deny => deny::check_offline(),

@@ -7,11 +7,13 @@ mod deny;
 mod docker;
 mod examples;
 mod links;
+mod llvm;
 mod long;
 mod modules;
 mod msrv;
 mod package;
 mod process;
+mod size;
 mod tutorial;
 mod words;
 
@@ -49,6 +51,10 @@ enum Command {
     Tutorial,
     /// Checks that no modules form a cycle, and that no file is too long.
     Modules,
+    /// Prints the size of each crate, and compares its copy in ARCHITECTURE.md.
+    Size(size::Options),
+    /// Checks how much code the compiler generates for each crate of the library.
+    Llvm,
     /// Checks that prose uses the words of MongoDB's manual and the driver.
     Words,
 }
@@ -76,6 +82,8 @@ fn run(command: Command) -> Result<()> {
         Command::Book(options) => book::check(&options),
         Command::Tutorial => tutorial::run(),
         Command::Modules => modules::check(),
+        Command::Size(options) => size::run(&options),
+        Command::Llvm => llvm::check(),
         Command::Words => words::check(),
     }
 }

@@ -52,7 +52,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Cost
     /// The server reads the flat collection three times: to check it, to migrate it, and to count at the end. A chunk
-    /// needs four round trips. Sorting and grouping use the server's disk beyond 100 MB a chunk.
+    /// needs three round trips. Sorting and grouping use the server's disk beyond 100 MB a chunk.
     ///
     /// # Cancel safety
     /// It stops between two commands, and the server may still execute the last one. No item is lost or duplicated.
@@ -77,7 +77,6 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// With these, the migration is unfinished, and can be run again:
     ///
-    /// - [`CollectionDropped`]: the target was dropped or renamed in between.
     /// - [`CountMismatch`]: at the end, a key does not have as many items in the buckets as in the flat collection, because
     ///   another program wrote to one of them. The next call migrates everything again, and inserts what is missing. It
     ///   removes and changes nothing. So if documents were added to keys that were migrated already, empty the target

@@ -159,7 +159,6 @@ impl Migration<'_> {
             }
         }
         let (total, skipped) = self.check_source(steps).await?;
-        self.check_pace(steps, total).await?;
         let empty = self.target_is_empty(steps).await?;
         let resumed = last.filter(|last| !last.finished && !empty);
         if resumed.is_none() && !empty {
@@ -192,18 +191,11 @@ impl Migration<'_> {
         reporter: &mut Reporter<'_>,
     ) -> Result<u64> {
         let Position { mut last, mut migrated } = position;
-        let (mut number, mut target, mut pace) = (0, None, Pace::new(self.options.rate));
+        let (mut number, mut pace) = (0, Pace::new(self.options.rate));
         loop {
             let range = chunks.next(steps, last).await?;
             self.transfer_range(steps, chunks, &range).await?;
             number += 1;
-            let id = steps
-                .collection_id("look whether the target was dropped", self.target)
-                .await?;
-            if *target.get_or_insert_with(|| id.clone()) != id {
-                record.rewind().await?;
-                return Err(dropped());
-            }
             let Some(through) = range.through.clone() else {
                 let items = total.saturating_sub(migrated);
                 steps.count_migrated(items);
@@ -218,17 +210,6 @@ impl Migration<'_> {
             last = range.through;
             pace.pause(steps, items).await;
         }
-    }
-
-    /// Refuses a rate for a migration of a single chunk, in which there is no pause.
-    async fn check_pace(&self, steps: &mut Steps<'_, '_>, total: u64) -> Result<()> {
-        if self.options.rate.is_none_or(|rate| rate >= total) || self.chunks(steps).await?.hint().is_some() {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::IndexMissing,
-            "the source has no index that starts with the key, so all items are one chunk, without the pauses of a rate, nothing was migrated: create the index, or set no rate",
-        ))
     }
 
     /// Migrates a range. Idempotent, also while an earlier run of it is still running on the server: existing documents
@@ -270,13 +251,6 @@ impl Migration<'_> {
         let step = Step::aggregate("count a chunk", self.source, stages).hint(chunks.hint());
         Ok(number(&steps.read(step).await.map_err(failed)?.first()?, "n"))
     }
-}
-
-fn dropped() -> Error {
-    Error::new(
-        ErrorKind::CollectionDropped,
-        "the target was dropped or renamed during the migration, and its earlier chunks are gone: migrate again, which starts from the beginning",
-    )
 }
 
 fn not_equal(compared: &Compared, total: u64) -> Error {

@@ -58,7 +58,7 @@ pub enum ErrorKind {
     AlreadyExists,
     /// The change stream cannot resume, because the oplog no longer has its position.
     HistoryLost,
-    /// A collection was dropped or renamed while it was followed, or while a migration wrote it.
+    /// A collection was dropped or renamed while it was followed.
     CollectionDropped,
     /// The call needs pre-images, which are disabled on the collection.
     PreImagesDisabled,

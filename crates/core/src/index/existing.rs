@@ -28,24 +28,6 @@ impl Steps<'_, '_> {
         decoded(self.read(step(purpose, on)).await)
     }
 
-    /// Returns the id that the server gave to a collection when it was created. `None` for one that does not exist, and in
-    /// a plan.
-    pub async fn collection_id(
-        &mut self,
-        purpose: &'static str,
-        on: &Collection<RawDocumentBuf>,
-    ) -> Result<Option<Bson>> {
-        let command = doc! { "listCollections": 1, "filter": { "name": on.name() } };
-        let Some(reply) = self.read_written(Step::list(purpose, on, command)).await? else {
-            return Ok(None);
-        };
-        Ok(reply
-            .first()?
-            .get_document("info")
-            .ok()
-            .and_then(|info| info.get("uuid").cloned()))
-    }
-
     /// Lists the indexes after earlier steps may have created some. `None` in a plan.
     pub(super) async fn list_written_indexes(
         &mut self,

@@ -1,0 +1,203 @@
+//! The size of each crate, counted by one set of rules, and its copy in `ARCHITECTURE.md`.
+//!
+//! - A line of code is neither blank nor a comment. Docs are the lines of `///` and `//!`.
+//! - Unit tests are the modules below `#[cfg(test)]`, and files named `tests.rs`. Their lines count nowhere else.
+//! - Public types and functions are what `pub` makes public. The lint `unreachable_pub` refuses others.
+//!
+//! `tests/` has integration tests only, so all of its code counts as code.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::process::tracked_files;
+
+const PAGE: &str = "ARCHITECTURE.md";
+const BEGIN: &str = "<!-- cargo xtask size -->\n";
+const END: &str = "<!-- end of cargo xtask size -->\n";
+/// The crates of the library, whose sum is a row.
+const LIBRARY: [&str; 7] = [
+    "crates/core",
+    "crates/bucket",
+    "crates/outlier",
+    "crates/subset",
+    "crates/embedded",
+    "crates/history",
+    "crates/reference",
+];
+const OTHERS: [&str; 9] = [
+    "crates/derive",
+    "crates/mongo-patterns",
+    "crates/cli",
+    "crates/testkit",
+    "crates/protocols",
+    "crates/bench",
+    "examples",
+    "tests",
+    "xtask",
+];
+/// What a public type begins with.
+const TYPES: [&str; 5] = ["pub struct ", "pub enum ", "pub trait ", "pub type ", "pub union "];
+const FUNCTIONS: [&str; 3] = ["pub fn ", "pub async fn ", "pub const fn "];
+
+/// What is done about an old copy.
+#[derive(Args, Debug, Default)]
+pub(crate) struct Options {
+    /// Updates the copy in `ARCHITECTURE.md`.
+    #[arg(long)]
+    write: bool,
+}
+
+/// What a crate has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Size {
+    code: usize,
+    docs: usize,
+    unit_tests: usize,
+    files: usize,
+    types: usize,
+    functions: usize,
+}
+
+/// Prints the sizes, and compares or updates their copy.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let table = table()?;
+    print!("{table}");
+    let page = fs::read_to_string(PAGE).with_context(|| format!("reading {PAGE}"))?;
+    let current = with_table(&page, &table)?;
+    if options.write {
+        return fs::write(PAGE, current).with_context(|| format!("writing {PAGE}"));
+    }
+    if current != page {
+        bail!("{PAGE} has other sizes: run `cargo xtask size --write`");
+    }
+    Ok(())
+}
+
+/// Returns the sizes as a table. Lines are rounded to hundreds, so that not every change changes it.
+fn table() -> Result<String> {
+    let files = tracked_files()?;
+    let mut table = String::from(
+        "| | code | docs | unit tests | files | public types | public functions |\n|---|---:|---:|---:|---:|---:|---:|\n",
+    );
+    let mut library = Size::default();
+    for folder in LIBRARY {
+        let size = size_of(folder, &files)?;
+        library.add(size);
+        table.push_str(&size.row(folder));
+    }
+    table.push_str(&library.row("core and the patterns"));
+    for folder in OTHERS {
+        table.push_str(&size_of(folder, &files)?.row(folder));
+    }
+    Ok(table)
+}
+
+fn size_of(folder: &str, files: &[String]) -> Result<Size> {
+    let mut size = Size::default();
+    for file in files.iter().filter(|file| file.ends_with(".rs")) {
+        if Path::new(file).starts_with(folder) {
+            let text = fs::read_to_string(file).with_context(|| format!("reading {file}"))?;
+            size.add(count(&text, file.ends_with("/tests.rs")));
+        }
+    }
+    Ok(size)
+}
+
+fn count(text: &str, is_test: bool) -> Size {
+    let mut size = Size {
+        files: 1,
+        ..Size::default()
+    };
+    // A module of unit tests ends at the first line that closes a block of its indentation, which is none.
+    let mut in_tests = is_test;
+    let mut after_attribute = false;
+    for line in text.lines() {
+        let trimmed = line.trim();
+        if after_attribute && trimmed.starts_with("mod ") && trimmed.ends_with('{') {
+            in_tests = true;
+            size.code = size.code.saturating_sub(1);
+            size.unit_tests += 1;
+        }
+        after_attribute = line == "#[cfg(test)]";
+        if trimmed.starts_with("///") || trimmed.starts_with("//!") {
+            size.docs += usize::from(!in_tests);
+        } else if trimmed.is_empty() || trimmed.starts_with("//") {
+            continue;
+        } else if in_tests {
+            size.unit_tests += 1;
+            in_tests = is_test || line != "}";
+        } else {
+            size.code += 1;
+            size.types += usize::from(TYPES.iter().any(|start| trimmed.starts_with(start)));
+            size.functions += usize::from(FUNCTIONS.iter().any(|start| trimmed.starts_with(start)));
+        }
+    }
+    size
+}
+
+impl Size {
+    fn add(&mut self, other: Self) {
+        self.code += other.code;
+        self.docs += other.docs;
+        self.unit_tests += other.unit_tests;
+        self.files += other.files;
+        self.types += other.types;
+        self.functions += other.functions;
+    }
+
+    fn row(self, name: &str) -> String {
+        let [code, docs, unit_tests] = [self.code, self.docs, self.unit_tests].map(|lines| lines.div_ceil(100) * 100);
+        let Self {
+            files,
+            types,
+            functions,
+            ..
+        } = self;
+        format!("| {name} | {code} | {docs} | {unit_tests} | {files} | {types} | {functions} |\n")
+    }
+}
+
+fn with_table(page: &str, table: &str) -> Result<String> {
+    let parts = page.split_once(BEGIN).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(END)?;
+        Some((before, after))
+    });
+    let Some((before, after)) = parts else {
+        bail!(
+            "{PAGE} has no place for the sizes, between `{}` and `{}`",
+            BEGIN.trim(),
+            END.trim()
+        );
+    };
+    Ok(format!("{before}{BEGIN}{table}{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_counts_once() {
+        let text = "//! Docs.\n\nuse a;\n\n/// Docs.\npub struct S {\n    // Why.\n    f: u8,\n}\n\n#[cfg(test)]\nmod tests {\n    /// No docs.\n    fn f() {\n    }\n}\n\npub(crate) fn g() {}\n";
+        let expected = Size {
+            code: 5,
+            docs: 2,
+            unit_tests: 5,
+            files: 1,
+            types: 1,
+            functions: 0,
+        };
+        assert_eq!(count(text, false), expected);
+        assert_eq!(count("pub fn f() {}\n", true).unit_tests, 1);
+    }
+
+    #[test]
+    fn the_table_has_its_place() {
+        let page = format!("a\n{BEGIN}old\n{END}b\n");
+        assert_eq!(with_table(&page, "new\n").unwrap(), format!("a\n{BEGIN}new\n{END}b\n"));
+        assert!(with_table("a\n", "new\n").is_err());
+    }
+}
