@@ -280,7 +280,7 @@ async fn followers_repositories_and_other_programs_run_concurrently() {
             tokio::spawn(async move {
                 let mut recorded = Vec::new();
                 for n in 0..30 {
-                    let id = (n + writer as i32) % 4 + 1;
+                    let id = (n + writer) % 4 + 1;
                     let item = format!("r{writer}-{n}");
                     recorded.push((id, policies.update(id, push(&item)).await.unwrap().revision, item));
                 }

@@ -1,19 +1,27 @@
 //! A user with the role `read` can run every command that only reads, and no such command sends a write.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
 use futures::TryStreamExt;
 use mongo_patterns_testkit::{Mongod, MongodOptions};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::ClientOptions;
 use mongodb::{Client, Database, IndexModel};
+use tempfile::TempDir;
 
 use crate::reference::ORDERS;
 use crate::support::*;
 
 /// A server with `root`, who has all privileges, and `reader`, who can read `shop`.
-async fn server() -> (Mongod, Database) {
-    let mongod = Mongod::start(MongodOptions::new().standalone().argument("--auth"))
-        .await
-        .unwrap();
+async fn server() -> (Mongod, TempDir, Database) {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    fs::write(&key, "bW9uZ28tcGF0dGVybnM=").unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o400)).unwrap();
+    // The members of a replica set with users authenticate by a key file.
+    let key = format!("--keyFile={}", key.display());
+    let mongod = Mongod::start(MongodOptions::new().argument(key)).await.unwrap();
     let admin = Client::with_uri_str(mongod.uri()).await.unwrap().database("admin");
     admin
         .run_command(doc! { "createUser": "root", "pwd": "r00t", "roles": ["root"] })
@@ -27,7 +35,7 @@ async fn server() -> (Mongod, Database) {
     let read = doc! { "role": "read", "db": "shop" };
     let reader = doc! { "createUser": "reader", "pwd": "s3cret", "roles": [read] };
     client.database("admin").run_command(reader).await.unwrap();
-    (mongod, client.database("shop"))
+    (mongod, folder, client.database("shop"))
 }
 
 async fn fill_shop(shop: &Database) {
@@ -86,7 +94,7 @@ async fn fill_shop(shop: &Database) {
 
 #[tokio::test]
 async fn read_only_commands_send_no_write() {
-    let (mongod, shop) = server().await;
+    let (mongod, _folder, shop) = server().await;
     fill_shop(&shop).await;
     let root = mongod.uri().replace("//", "//root:r00t@");
     let policies = [

@@ -38,6 +38,12 @@ pub(super) fn stored_fact(document: &Document) -> String {
     )
 }
 
+/// Returns whether the revision of a current document has a copy, whatever that contains.
+fn has_copy(revisions: &[Document], now: &Document) -> bool {
+    let of = |document: &Document| (document.get("policyId").cloned(), number(document, "revision"));
+    revisions.iter().any(|copy| of(copy) == of(now))
+}
+
 impl Model for Office {
     const PATTERN: &'static str = "history";
     const COLLECTIONS: &'static [&'static str] = &["currentPolicies", "policyRevisions"];
@@ -61,8 +67,9 @@ impl Model for Office {
     }
 
     async fn facts(&self) -> Vec<String> {
-        let [revisions] = documents([&self.revisions]).await;
-        let mut facts: Vec<String> = revisions.iter().map(stored_fact).collect();
+        let [current, revisions] = documents([&self.current, &self.revisions]).await;
+        let without_copy = current.iter().filter(|now| !has_copy(&revisions, now));
+        let mut facts: Vec<String> = revisions.iter().chain(without_copy).map(stored_fact).collect();
         for collection in [&self.current, &self.revisions] {
             facts.extend(indexes(collection).await);
         }
@@ -86,11 +93,9 @@ impl Model for Office {
         let copied: Vec<String> = revisions.iter().map(stored_fact).collect();
         let of = |now: &Document| {
             let (id, revision) = (now.get("policyId").unwrap(), number(now, "revision"));
-            let is_of_revision =
-                |copy: &Document| copy.get("policyId") == Some(id) && number(copy, "revision") == revision;
             let problem = match () {
                 () if copied.contains(&stored_fact(now)) => return None,
-                () if revisions.iter().any(is_of_revision) => "Different",
+                () if has_copy(&revisions, now) => "Different",
                 () => "Unrecorded",
             };
             Some(format!("{id} {problem} {{ revision: {revision} }}"))
