@@ -200,6 +200,8 @@ async fn an_impossible_migration_is_an_error_and_changes_nothing() {
         assert_eq!(db.recorder().round_trips(), 0);
 
         // An index of that name with another definition.
+        sized(db, 3).ensure_indexes().await.unwrap();
+        plain(db).drop_indexes().await.unwrap();
         let index = mongodb::IndexModel::builder()
             .keys(doc! { "customerId": 1 })
             .options(

@@ -82,6 +82,7 @@ async fn on_a_standalone_nothing_is_changed_and_a_dry_run_works() {
         .build()
         .unwrap();
     collection.insert_one(bucket("a", 0..7)).await.unwrap();
+    confirm_settings(named.ensure_indexes()).await;
     let before = all(&collection).await;
     let error = named.repair().stream().try_next().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
@@ -163,6 +164,7 @@ async fn hand_written_ids_are_encoded_and_keys_stay_separate() {
             bucket("a%", 5..6),
         ];
         plant(db, planted.clone()).await;
+        confirm_settings(named.ensure_indexes()).await;
         let only: Vec<_> = named.repair().key("a").stream().try_collect().await.unwrap();
         assert_eq!(only, []);
         let only: Vec<_> = named.repair().key("a_3").stream().try_collect().await.unwrap();
@@ -383,6 +385,7 @@ async fn both<K: mongo_patterns::Key>(repository: &BucketRepository<K, Trade>) -
         keys.sort_by_key(|repaired| (repaired.key.clone(), format!("{:?}", repaired.findings)));
         keys
     };
+    confirm_settings(repository.ensure_indexes()).await;
     let planned = repository.repair().dry_run().stream().try_collect().await.unwrap();
     let repaired = repository.repair().stream().try_collect().await.unwrap();
     [planned, repaired].map(in_order)

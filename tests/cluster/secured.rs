@@ -235,15 +235,8 @@ async fn without_privileges_on_the_catalog_calls_work_as_without_an_entry() {
             .unwrap()
             .is_empty()
     );
-    assert!(
-        shop.trades
-            .repair()
-            .stream()
-            .try_collect::<Vec<_>>()
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    let refused = shop.trades.repair().stream().try_next().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::SettingsMismatch, "{refused}");
     assert_eq!(catalog.count_documents(doc! {}).await.unwrap(), entries);
 
     // A reader cannot store the settings, and the indexes are there.

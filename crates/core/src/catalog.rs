@@ -32,7 +32,8 @@
 //!
 //! # Permissions
 //!
-//! A user who may only read needs `find` on the collection. A user without it works as if there were no entry.
+//! A user who may only read needs `find` on the collection. A user without it works as if there were no entry, and
+//! so cannot repair.
 //!
 //! # Design
 //!

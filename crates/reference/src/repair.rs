@@ -20,7 +20,7 @@ pub(crate) async fn check_settings(shared: &Shared) -> Result<()> {
 
 /// Does what [`check_settings`] does, for a repair, and checks the indexes.
 pub(crate) async fn check_repair(shared: &Shared, dry_run: bool) -> Result<()> {
-    shared.entry().check_repair(dry_run).await?;
+    shared.ensure().check_repair(dry_run).await?;
     shared.check_indexes().await
 }
 

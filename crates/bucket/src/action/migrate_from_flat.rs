@@ -129,7 +129,7 @@ impl<'a> MigrateFromFlat<'a> {
         /// keys: a key that has buckets already is refused. All calls of one migration need the same filter.
         filter(filter: Document) => options.filter = filter;
         /// Sets the most items per second, by pauses between chunks, which then have at most the items of one second.
-        /// It needs the index by which the migration runs in chunks.
+        /// Without the index by which the migration runs in chunks, there is one chunk, and no pause.
         rate(items: u64) => options.rate = Some(items);
     }
 

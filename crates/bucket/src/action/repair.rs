@@ -128,7 +128,7 @@ impl<'a, K: Key> Repair<'a, K> {
     pub fn stream(self) -> RepairedStream<'a> {
         let operation = self.shared.operation("repair");
         let keys = self.key.map(|key| {
-            let check = async move { self.shared.entry().check_repair(self.dry_run).await };
+            let check = async move { self.shared.ensure().check_repair(self.dry_run).await };
             let scan = Scan::new(self.shared, key, self.on_progress);
             after(check, repair::<K>(self.shared, scan, self.dry_run, self.concurrency))
         });

@@ -66,28 +66,6 @@ impl Entry {
         }
     }
 
-    /// Does what [`check`](Self::check) does, for a call that rewrites or deletes stored documents: it needs an entry.
-    ///
-    /// # Errors
-    /// Those of [`check`](Self::check), and [`missing`](Self::missing).
-    pub async fn require(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        match self.check(steps).await? {
-            true => Ok(()),
-            false => Err(self.missing()),
-        }
-    }
-
-    /// Does what [`require`](Self::require) does for a repair, and what [`check`](Self::check) does for its dry run.
-    ///
-    /// # Errors
-    /// Those of both.
-    pub async fn check_repair(&self, dry_run: bool) -> Result<()> {
-        match dry_run {
-            true => self.check(&mut Steps::run()).await.map(drop),
-            false => self.require(&mut Steps::run()).await,
-        }
-    }
-
     /// Returns the error of a missing entry: [`SettingsMismatch`](ErrorKind::SettingsMismatch).
     pub fn missing(&self) -> Error {
         Error::new(

@@ -11,7 +11,8 @@ use crate::migration::{Step, Steps, number};
 /// The number of documents in a sample.
 const SAMPLE: i32 = 1000;
 
-/// Checks that at least one document of a sample has each field, or that the collection is empty. A field can be a path
+/// Checks that at least one document of a sample has each field, or that the collection is empty. Returns whether it has
+/// documents. A field can be a path
 /// into an array. One round trip, in which the server reads up to 1000 documents, or a collection of less than 20,000.
 ///
 /// # Errors
@@ -21,7 +22,7 @@ pub async fn check_fields(
     steps: &mut Steps<'_, '_>,
     collection: &Collection<RawDocumentBuf>,
     fields: &[(&'static str, &str)],
-) -> Result<()> {
+) -> Result<bool> {
     let mut group = doc! { "_id": null, "documents": { "$sum": 1 } };
     for (setting, path) in fields {
         let value = format!("${path}");
@@ -35,7 +36,10 @@ pub async fn check_fields(
     let stages = [doc! { "$sample": { "size": SAMPLE } }, doc! { "$group": group }];
     let sample = Step::aggregate("look for the fields in a sample", collection, stages);
     let found = steps.read(sample).await?.first()?;
-    missing(&found, collection, fields).map_or(Ok(()), Err)
+    match missing(&found, collection, fields) {
+        Some(error) => Err(error),
+        None => Ok(number(&found, "documents") > 0),
+    }
 }
 
 fn missing(

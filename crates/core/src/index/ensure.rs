@@ -56,11 +56,11 @@ pub struct Ensure<'a> {
 /// Checks that stored documents fit settings that are not stored yet.
 #[doc(hidden)]
 pub trait Fits: Send + Sync {
-    /// Reads documents.
+    /// Reads documents. The collection that has the indexes has documents or not.
     ///
     /// # Errors
     /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
-    fn check_documents<'a>(&'a self, steps: &'a mut Steps<'_, '_>) -> BoxFuture<'a, Result<()>>;
+    fn check_documents<'a>(&'a self, has_documents: bool, steps: &'a mut Steps<'_, '_>) -> BoxFuture<'a, Result<()>>;
 }
 
 crate::redacted_debug!(Ensure<'_>, |ensure| "collection" = ensure.collection.namespace());
@@ -119,6 +119,30 @@ impl<'a> Ensure<'a> {
         self.write(state, &self.plan_in(state), steps).await
     }
 
+    /// Compares the settings with the catalog, for a call that rewrites or deletes stored documents: it needs an entry.
+    /// One round trip.
+    ///
+    /// # Errors
+    /// Those of [`Entry::check`], and [`Entry::missing`].
+    pub async fn require(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        if self.entry.check(steps).await? {
+            return Ok(());
+        }
+        self.check_deployment(steps).await?;
+        Err(self.entry.missing())
+    }
+
+    /// Does what [`require`](Self::require) does for a repair, and what [`Entry::check`] does for its dry run.
+    ///
+    /// # Errors
+    /// Those of both.
+    pub async fn check_repair(&self, dry_run: bool) -> Result<()> {
+        match dry_run {
+            true => self.entry.check(&mut Steps::run()).await.map(drop),
+            false => self.require(&mut Steps::run()).await,
+        }
+    }
+
     /// Stores the settings in the catalog where there are none, if the documents fit. For a migration that comes before the
     /// indexes. Up to four round trips.
     ///
@@ -135,11 +159,12 @@ impl<'a> Ensure<'a> {
         if state != State::None {
             return Ok(());
         }
-        if !self.fields.is_empty() {
-            check_fields(steps, self.collection, &self.fields).await?;
-        }
+        let has_documents = match self.fields.is_empty() {
+            true => false,
+            false => check_fields(steps, self.collection, &self.fields).await?,
+        };
         match &self.fits {
-            Some(fits) => fits.check_documents(steps).await,
+            Some(fits) => fits.check_documents(has_documents, steps).await,
             None => Ok(()),
         }
     }

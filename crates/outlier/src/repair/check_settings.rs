@@ -16,7 +16,7 @@ pub(crate) async fn check_settings(shared: &Shared, id: &Result<Option<DocumentI
 /// Does what [`check_settings`] does, for a repair.
 pub(crate) async fn check_repair(shared: &Shared, id: &Result<Option<DocumentId>>, dry_run: bool) -> Result<()> {
     check_arguments(shared, id)?;
-    shared.entry().check_repair(dry_run).await
+    shared.ensure().check_repair(dry_run).await
 }
 
 /// Checks what needs no server.
@@ -44,19 +44,22 @@ pub(crate) async fn check_migration(shared: &Shared, steps: &mut Steps<'_, '_>, 
 
 impl Fits for Shared {
     /// Checks that there is a flag where there are overflow documents, and none where there are none.
-    fn check_documents<'a>(&'a self, steps: &'a mut Steps<'_, '_>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(check_flag(self, steps))
+    fn check_documents<'a>(&'a self, has_overflow: bool, steps: &'a mut Steps<'_, '_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(check_flag(self, has_overflow, steps))
     }
 }
 
-async fn check_flag(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()> {
+async fn check_flag(shared: &Shared, has_overflow: bool, steps: &mut Steps<'_, '_>) -> Result<()> {
     let (main, overflow, settings) = shared.parts();
-    let has_overflow = has(steps, "look for overflow documents", overflow, doc! {}).await?;
     let filter = match has_overflow {
         true => query::with_flag(settings),
         false => query::flagged(settings),
     };
-    if has(steps, "look for the flag", main, filter).await? == has_overflow {
+    let options = FindOneOptions::builder().projection(doc! { "_id": 1 }).build();
+    let found = steps
+        .read(Step::find_one("look for the flag", main, filter, options))
+        .await?;
+    if found.documents.is_empty() != has_overflow {
         return Ok(());
     }
     let (main, flag, overflow) = (main.namespace(), &settings.flag, overflow.namespace());
@@ -64,15 +67,4 @@ async fn check_flag(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()> {
         true => format!("`{overflow}` has overflow documents, and no document of `{main}` has the flag `{flag}`"),
         false => format!("documents of `{main}` have the flag `{flag}`, and `{overflow}` has no overflow documents"),
     }))
-}
-
-async fn has(
-    steps: &mut Steps<'_, '_>,
-    purpose: &'static str,
-    collection: &Collection<RawDocumentBuf>,
-    filter: Document,
-) -> Result<bool> {
-    let options = FindOneOptions::builder().projection(doc! { "_id": 1 }).build();
-    let found = steps.read(Step::find_one(purpose, collection, filter, options)).await?;
-    Ok(!found.documents.is_empty())
 }

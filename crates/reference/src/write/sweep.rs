@@ -82,7 +82,7 @@ pub(crate) async fn update_copies(
 /// Checks the settings and the indexes before a sweep. With other copied fields, copies would get the new version and keep
 /// old values.
 async fn check(shared: &Shared) -> Result<()> {
-    shared.entry().require(&mut Steps::run()).await?;
+    shared.ensure().require(&mut Steps::run()).await?;
     shared.check_indexes().await
 }
 

@@ -65,7 +65,7 @@ impl RebuildAll<'_> {
     }
 
     async fn execute(self) -> Result<RebuiltAll> {
-        self.shared.entry().require(&mut Steps::run()).await?;
+        self.shared.ensure().require(&mut Steps::run()).await?;
         if self.discard_embedded {
             self.shared.check_indexes().await?;
             rebuild::discard_embedded(self.shared, &mut Steps::run()).await?;

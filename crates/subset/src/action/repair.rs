@@ -85,7 +85,7 @@ impl<'a> Repair<'a> {
             let repaired = repair::next(shared, &mut scan, dry_run).await?;
             Ok(repaired.map(|repaired| (repaired, scan)))
         });
-        let check = async move { shared.entry().check_repair(dry_run).await };
+        let check = async move { shared.ensure().check_repair(dry_run).await };
         Box::pin(after(check, repaired).map_err(move |error: Error| operation.name(error)))
     }
 }
