@@ -319,7 +319,6 @@ async fn what_rewrites_documents_needs_an_entry_that_fits_them() {
         const NO_ENTRY: &str = "has no entry in the catalog";
         let typo = builder(db).key_field("customerID").build().unwrap();
         refused(collected(typo.repair().stream()), NO_ENTRY).await;
-        refused(typo.rebuild_figures(), "figures").await;
         refused(typo.ensure_indexes(), "`customerID`").await;
         let larger = builder(db).page_size(100).build().unwrap();
         refused(collected(larger.repair().stream()), NO_ENTRY).await;

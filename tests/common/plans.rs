@@ -89,8 +89,8 @@ async fn a_plan_of_outliers_lists_every_transaction() {
             .unwrap();
         assert_eq!(
             (commands.len(), writes(&commands)),
-            (7, 0),
-            "without an entry, the settings are compared with documents"
+            (3, 0),
+            "the settings are those of the catalog"
         );
     })
     .await;

@@ -81,6 +81,7 @@ async fn a_repair_resumes_after_the_futures_of_its_items_are_dropped() {
         let keys = ["A", "B", "C"];
         plant(db, keys.map(|key| with(bucket(key, 0..3), "count", 7))).await;
         let named = named(db).build().unwrap();
+        confirm_settings(named.ensure_indexes()).await;
         let (repaired, dropped) = read_by_dropped_futures(named.repair().stream()).await;
         assert_eq!((repaired.len(), dropped > 0), (3, true));
         assert!(crate::bucket::damage::findings(&named).await.is_empty());

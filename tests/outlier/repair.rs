@@ -6,12 +6,11 @@ use mongo_patterns::outlier::{FoundIn, Problem, Repaired, Unrepaired};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document};
 
-use crate::common::support::{all, confirm_settings};
+use crate::common::support::all;
 use crate::outlier::damage::*;
 use crate::outlier::support::*;
 
 async fn repair(books: &Books) -> Vec<Repaired> {
-    confirm_settings(books.ensure_indexes()).await;
     books.repair().stream().try_collect().await.unwrap()
 }
 
@@ -20,7 +19,7 @@ const WRITES: [&str; 5] = ["insert", "delete", "update", "findAndModify", "commi
 #[tokio::test]
 async fn each_kind_of_damage_is_repaired_or_reported_as_left() {
     testkit::run(async |db| {
-        let books: Books = again(db, 5, 10);
+        let books: Books = managed(db, 5, 10).await;
         for damage in kinds() {
             plant(db, damage.main.clone(), damage.extras.clone()).await;
             db.recorder().clear();
@@ -59,7 +58,7 @@ async fn each_kind_of_damage_is_repaired_or_reported_as_left() {
 #[tokio::test]
 async fn orphans_are_left_until_they_are_to_go() {
     testkit::run(async |db| {
-        let books: Books = again(db, 5, 10);
+        let books: Books = managed(db, 5, 10).await;
         let orphans = vec![extra(2, 0, 0..10), extra(2, 1, 10..12), extra(14, 0, 5..8)];
         plant(db, vec![flagged(14, 0..5)], orphans.clone()).await;
         let repaired = repair(&books).await;
@@ -101,7 +100,7 @@ async fn orphans_are_left_until_they_are_to_go() {
 #[tokio::test]
 async fn fields_of_the_users_own_stay_or_stop_the_repair() {
     testkit::run(async |db| {
-        let books: Books = again(db, 5, 10);
+        let books: Books = managed(db, 5, 10).await;
         let noted = |document| with(document, "note", "mine");
         plant(db, vec![flagged(2, 0..5)], vec![noted(naive(2, "naive", 5..30))]).await;
         assert_eq!(repair(&books).await[0].unrepaired, None);
@@ -222,7 +221,7 @@ async fn three_hundred_books_with_random_damage_lose_no_element() {
             numbers.push(number);
         }
         plant(db, main, extras).await;
-        let books: Books = again(db, 5, 10);
+        let books: Books = managed(db, 5, 10).await;
         let found = findings(&books).await.len();
         db.recorder().clear();
         let repaired = repair(&books).await;
@@ -249,7 +248,7 @@ async fn three_hundred_books_with_random_damage_lose_no_element() {
 #[tokio::test]
 async fn what_cannot_be_is_an_error() {
     testkit::run(async |db| {
-        let books: Books = again(db, 5, 10);
+        let books: Books = managed(db, 5, 10).await;
         let error = books
             .repair()
             .document(Bson::Null)

@@ -148,7 +148,7 @@ async fn check_three(db: &TestDatabase, books: &Books, after: u32) {
 #[tokio::test]
 async fn a_repair_that_fails_at_any_command_is_finished_by_another() {
     testkit::run(async |db| {
-        let books: Books = again(db, 5, 10);
+        let books: Books = managed(db, 5, 10).await;
         let mut failures = 0;
         for skip in 0.. {
             plant_three(db).await;
@@ -175,7 +175,7 @@ async fn a_repair_that_is_dropped_at_any_command_is_finished_by_another() {
     testkit::run(async |db| {
         let mut dropped = 0;
         for skip in 0.. {
-            let books: Books = again(db, 5, 10);
+            let books: Books = managed(db, 5, 10).await;
             plant_three(db).await;
             db.recorder().clear();
             let fault = FailPoint::on(&COMMANDS)
@@ -208,7 +208,7 @@ async fn a_repair_that_is_dropped_at_any_command_is_finished_by_another() {
 #[tokio::test]
 async fn a_commit_of_unknown_outcome_is_done_once() {
     testkit::run(async |db| {
-        let books: Books = again(db, 5, 10);
+        let books: Books = managed(db, 5, 10).await;
         for fault in [
             FailPoint::on(&["commitTransaction"]).times(1).write_concern_error(91),
             FailPoint::on(&["commitTransaction"]).times(2).close_connection(),

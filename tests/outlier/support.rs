@@ -9,7 +9,7 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Collection, Database};
 use serde::{Deserialize, Serialize};
 
-use crate::common::support::{all, on_shards};
+use crate::common::support::{all, confirm_settings, on_shards};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Book {
@@ -53,6 +53,14 @@ pub fn again(db: &TestDatabase, threshold: u32, cap: u32) -> Books {
         .max_extras_elements(cap)
         .build()
         .unwrap()
+}
+
+/// Does what [`again`] does, and stores the settings, which a repair needs. Without the indexes, which refuse some damage.
+pub async fn managed(db: &TestDatabase, threshold: u32, cap: u32) -> Books {
+    let books = again(db, threshold, cap);
+    confirm_settings(books.ensure_indexes()).await;
+    extra_sales(db).drop_indexes().await.unwrap();
+    books
 }
 
 /// Another repository with a client of its own, as another process has one. With two repositories over one client, the

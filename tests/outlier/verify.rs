@@ -229,6 +229,8 @@ async fn unique_elements_that_are_there_twice_are_found_and_repaired() {
                 [&found]
             );
             let before = lists.elements(2).await.unwrap();
+            confirm_settings(lists.ensure_indexes()).await;
+            extra_sales(db).drop_indexes().await.unwrap();
             let repaired: Vec<_> = lists.repair().stream().try_collect().await.unwrap();
             assert!(repaired.len() == 1 && repaired[0].unrepaired.is_none(), "{repaired:?}");
             let mut once = Vec::new();

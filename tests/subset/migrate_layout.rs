@@ -393,6 +393,8 @@ async fn other_names_or_collections_are_refused() {
         }
         assert_eq!(db.recorder().round_trips(), 0);
         // An index with the old name and another definition.
+        old.ensure_indexes().await.unwrap();
+        reviews(db).drop_indexes().await.unwrap();
         let keys = doc! { "product_id": 1 };
         let options = mongodb::options::IndexOptions::builder()
             .name("product_id_1_published_date_-1_review_id_-1".to_owned())

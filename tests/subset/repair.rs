@@ -250,6 +250,9 @@ async fn verify_reports_no_running_transaction() {
 async fn missing_indexes_are_refused_before_any_read() {
     testkit::run(async |db| {
         let products = builder::<Product, Review>(db.database()).build().unwrap();
+        let other = builder::<Product, Review>(db.database()).build().unwrap();
+        other.ensure_indexes().await.unwrap();
+        reviews(db).drop_indexes().await.unwrap();
         add_product(db, 1).await;
         let error = products.verify().stream().try_next().await.unwrap_err();
         assert_eq!(

@@ -96,6 +96,7 @@ async fn damage_is_found_printed_and_repaired() {
             "{}",
             dry.out
         );
+        assert_eq!(bucket(db, &["indexes", "--create"]).code, Some(0));
         let repaired = bucket(db, &["repair", "--json"]);
         assert_eq!((repaired.code, &repaired.summary()["keys"]), (Some(0), &1.into()), "{repaired:?}");
         assert_eq!(bucket(db, &["verify"]).code, Some(0));

@@ -112,8 +112,11 @@ async fn each_plan_has_the_label_and_lists_the_store_of_the_settings() {
             planned(db, &reviews, &["plan", "--from", "collection"]),
             named(&collection)
         );
+        let old = run(db, &reviews, &["--size", "5", "indexes", "--create"]);
+        assert_eq!(old.code, Some(0), "{old:?}");
         let settings = ["plan", "--from", "settings", "--old-size", "5"];
-        assert_eq!(planned(db, &reviews, &settings), named(&collection));
+        let layout = [("update", catalog), ("aggregate", "product")];
+        assert_eq!(planned(db, &reviews, &settings), named(&layout));
     })
     .await;
 }

@@ -9,7 +9,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Atomic, Prefix, PrefixOnce, Reads, Steps};
 use super::operation::{Model, Of, Operation, indexes, retry_policy, text};
-use crate::common::support::{SECOND, Trade, Trades, all, at, spread};
+use crate::common::support::{SECOND, Trade, Trades, all, at, confirm_settings, spread};
 
 pub(super) const PAGE: usize = 3;
 
@@ -171,6 +171,7 @@ impl Model for Histories {
     }
 
     async fn repair(&self) {
+        confirm_settings(self.with_ids.ensure_indexes()).await;
         let repaired: Vec<_> = self.with_ids.repair().stream().try_collect().await.unwrap();
         assert!(
             repaired.iter().all(|repaired| repaired.unrepaired.is_none()),

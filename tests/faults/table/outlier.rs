@@ -11,6 +11,7 @@ use mongodb::bson::{Document, doc};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
 use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, text};
+use crate::common::support::confirm_settings;
 use crate::outlier::damage::{extra, flagged, main_of};
 use crate::outlier::support::{Books, book, users};
 
@@ -165,6 +166,7 @@ impl Model for Shop {
 
     /// Overflow documents without a book remain.
     async fn repair(&self) {
+        confirm_settings(self.books.ensure_indexes()).await;
         let _: Vec<_> = self.books.repair().stream().try_collect().await.unwrap();
     }
 

@@ -150,8 +150,8 @@ pub(super) const BROADCAST: [Broadcast; 39] = [
     of(
         "outlier",
         "ensure_indexes",
-        "reads a sample of a collection without an entry in the catalog",
-        &[("aggregate", "extra_sales", All)],
+        "reads a sample of collections without an entry in the catalog",
+        &[("aggregate", "extra_sales", All), ("find", "sales", All)],
     ),
     of("outlier", "migrate_existing", MIGRATED, &[("aggregate", "sales", All)]),
     of("outlier", "repair", WHOLE, &[("aggregate", "sales", All)]),
