@@ -85,6 +85,16 @@ impl Model for Office {
                 revisions => revisions.unwrap(),
             };
             read.extend(revisions.iter().map(|of| fact(&id, of.revision, of.document.as_ref())));
+            // A revision without a copy is only in the current document.
+            let now = match self.policies.get(id).await {
+                Err(error) if error.is_setup_error() => return None,
+                now => now.unwrap(),
+            };
+            let is_copied = |now: &Document| {
+                let revision = number(now, "revision");
+                revisions.iter().any(|of| i64::try_from(of.revision) == Ok(revision))
+            };
+            read.extend(now.filter(|now| !is_copied(now)).as_ref().map(stored_fact));
         }
         Some(read)
     }
