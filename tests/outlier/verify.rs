@@ -11,6 +11,7 @@ use mongo_patterns::outlier::{FoundIn, Problem};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, Document, doc};
 
+use crate::common::support::confirm_settings;
 use crate::outlier::damage::*;
 use crate::outlier::support::*;
 
