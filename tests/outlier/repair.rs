@@ -6,7 +6,7 @@ use mongo_patterns::outlier::{FoundIn, Problem, Repaired, Unrepaired};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document};
 
-use crate::common::support::all;
+use crate::common::support::{all, confirm_settings};
 use crate::outlier::damage::*;
 use crate::outlier::support::*;
 
@@ -136,6 +136,7 @@ async fn unique_elements_that_are_there_twice_are_there_once_then() {
         )
         .await;
         assert!(books.ensure_indexes().await.is_err());
+        confirm_settings(books.ensure_indexes()).await;
         assert_eq!(repair(&books).await[0].unrepaired, None);
         assert_eq!(
             stored(db, 2).await,
@@ -248,7 +249,7 @@ async fn three_hundred_books_with_random_damage_lose_no_element() {
 #[tokio::test]
 async fn what_cannot_be_is_an_error() {
     testkit::run(async |db| {
-        let books: Books = managed(db, 5, 10).await;
+        let books: Books = again(db, 5, 10);
         let error = books
             .repair()
             .document(Bson::Null)

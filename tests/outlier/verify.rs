@@ -232,7 +232,9 @@ async fn unique_elements_that_are_there_twice_are_found_and_repaired() {
             let before = lists.elements(2).await.unwrap();
             confirm_settings(lists.ensure_indexes()).await;
             extra_sales(db).drop_indexes().await.unwrap();
+            let entries = db.plain_collection::<Document>("mongo_patterns");
             let repaired: Vec<_> = lists.repair().stream().try_collect().await.unwrap();
+            entries.drop().await.unwrap();
             assert!(repaired.len() == 1 && repaired[0].unrepaired.is_none(), "{repaired:?}");
             let mut once = Vec::new();
             for element in before.iter().filter(|element| !matches!(element, Bson::Double(_))) {

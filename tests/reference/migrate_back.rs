@@ -14,9 +14,7 @@ async fn fill(db: &TestDatabase, new: impl IntoIterator<Item = Document>) -> Ord
     add_customers(db, 1..=2).await;
     let nested = doc! { "_id": { "_id": 1, "x": 1 }, "name": "x" };
     customers(db).insert_one(nested).await.unwrap();
-    let orders = several(builder(db.database())).build().unwrap();
-    orders.ensure_indexes().await.unwrap();
-    orders
+    several(builder(db.database())).build().unwrap()
 }
 
 #[tokio::test]

@@ -106,7 +106,10 @@ pub(super) async fn found(trades: &Trades) -> Vec<String> {
     let collection = trades.collection();
     let database = collection.client().database(&collection.namespace().db);
     let catalog = database.collection::<Document>("mongo_patterns");
-    catalog.delete_many(doc! { "_id.kind": "bucket" }).await.unwrap();
+    let entry = catalog
+        .find_one_and_delete(doc! { "_id.kind": "bucket" })
+        .await
+        .unwrap();
     let mut findings = trades.verify().stream();
     let mut found = Vec::new();
     while let Some(finding) = findings.try_next().await.unwrap() {
@@ -118,6 +121,9 @@ pub(super) async fn found(trades: &Trades) -> Vec<String> {
             NotFull { .. } => {}
             other => found.push(format!("{id} {other:?}")),
         }
+    }
+    if let Some(entry) = entry {
+        catalog.insert_one(entry).await.unwrap();
     }
     found
 }

@@ -93,8 +93,14 @@ pub(super) async fn found(products: &Products) -> Vec<String> {
     let collection = products.collection();
     let database = collection.client().database(&collection.namespace().db);
     let catalog = database.collection::<Document>("mongo_patterns");
-    catalog.delete_many(doc! { "_id.kind": "subset" }).await.unwrap();
+    let entry = catalog
+        .find_one_and_delete(doc! { "_id.kind": "subset" })
+        .await
+        .unwrap();
     let findings: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
+    if let Some(entry) = entry {
+        catalog.insert_one(entry).await.unwrap();
+    }
     let names = findings.into_iter().map(|finding| match finding.problem {
         Problem::Stale => format!("{} stale", finding.parent_id),
         Problem::Orphaned { .. } => format!("{} orphaned", finding.parent_id),
