@@ -4,7 +4,7 @@
 //! - Unit tests are the modules below `#[cfg(test)]`, and files named `tests.rs`. Their lines count nowhere else.
 //! - Public types and functions are what `pub` makes public. The lint `unreachable_pub` refuses others.
 //!
-//! `tests/` has integration tests only, so all of its code counts as code.
+//! Folders of tests have no unit tests: all of their code counts as code.
 
 use std::fs;
 use std::path::Path;
@@ -19,21 +19,23 @@ const BEGIN: &str = "<!-- cargo xtask size -->\n";
 const END: &str = "<!-- end of cargo xtask size -->\n";
 /// The crates of the library, whose sum is a row.
 const LIBRARY: [&str; 7] = [
-    "crates/core",
-    "crates/bucket",
-    "crates/outlier",
-    "crates/subset",
-    "crates/embedded",
-    "crates/history",
-    "crates/reference",
+    "crates/core/src",
+    "crates/bucket/src",
+    "crates/outlier/src",
+    "crates/subset/src",
+    "crates/embedded/src",
+    "crates/history/src",
+    "crates/reference/src",
 ];
-const OTHERS: [&str; 9] = [
-    "crates/derive",
-    "crates/mongo-patterns",
-    "crates/cli",
-    "crates/testkit",
-    "crates/protocols",
-    "crates/bench",
+const OTHERS: [&str; 11] = [
+    "crates/derive/src",
+    "crates/mongo-patterns/src",
+    "crates/mongo-patterns/examples",
+    "crates/cli/src",
+    "crates/cli/tests",
+    "crates/testkit/src",
+    "crates/protocols/src",
+    "crates/bench/src",
     "examples",
     "tests",
     "xtask",
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_its_place() {
+    fn the_table_is_between_its_marks() {
         let page = format!("a\n{BEGIN}old\n{END}b\n");
         assert_eq!(with_table(&page, "new\n").unwrap(), format!("a\n{BEGIN}new\n{END}b\n"));
         assert!(with_table("a\n", "new\n").is_err());

@@ -9,7 +9,6 @@ use mongodb::bson::{DateTime, Document, doc};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
 use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, text};
-use crate::common::support::confirm_settings;
 use crate::history::support::{Policies, builder, number, policy, push};
 
 /// The current policies and their revisions.
@@ -127,7 +126,6 @@ impl Model for Office {
     }
 
     async fn repair(&self) {
-        confirm_settings(self.policies.ensure_indexes()).await;
         let repaired: Vec<mongo_patterns::history::Repaired> = match self.policies.repair().stream().try_collect().await
         {
             Err(error) if error.is_setup_error() => return,

@@ -11,7 +11,6 @@ use mongodb::bson::{Document, doc};
 
 use super::operation::Promise::{Atomic, Reads, Steps};
 use super::operation::{Model, Of, Operation, UNREAD, documents, indexes, retry_policy, text};
-use crate::common::support::confirm_settings;
 use crate::reference::support::{Orders, builder, customer, number, order, rename};
 
 /// Orders 1 and 2 refer to source 1, order 2 also has the products 1 and 2, and order 3 refers to nothing. Source 4 is not
@@ -147,7 +146,6 @@ impl Model for Sales {
     }
 
     async fn repair(&self) {
-        confirm_settings(self.orders.ensure_indexes()).await;
         let repaired: Result<Vec<Repaired>, _> = self.orders.repair().stream().try_collect().await;
         match repaired {
             Err(error) => assert!(error.is_setup_error(), "{error:?}"),

@@ -10,7 +10,6 @@ use super::operation::Promise::{Atomic, Reads, Steps};
 use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, text};
 use super::subset_computed::{self, are_figures_correct, has_figures};
 use super::subset_several::{self, has_oldest, is_oldest_correct};
-use crate::common::support::confirm_settings;
 use crate::subset::support::{Products, Review, builder, day, review_of, truth};
 
 const SIZE: usize = 2;
@@ -176,8 +175,11 @@ impl Model for Shop {
 
     async fn repair(&self) {
         let repository = self.repository().await;
-        confirm_settings(repository.ensure_indexes()).await;
-        let repaired: Vec<_> = repository.repair().stream().try_collect().await.unwrap();
+        let repaired: Result<Vec<_>, _> = repository.repair().stream().try_collect().await;
+        let repaired = match repaired {
+            Err(error) if error.is_setup_error() => return,
+            repaired => repaired.unwrap(),
+        };
         let stale = repaired
             .iter()
             .filter(|repaired| repaired.finding.problem == Problem::Stale);
