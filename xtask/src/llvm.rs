@@ -14,13 +14,13 @@ use crate::process::{cargo, run};
 
 /// The most lines of LLVM's language in thousands, with some air. Core has the driver's generic code, once.
 const MOST_THOUSANDS: [(&str, usize); 7] = [
-    ("core", 1),
-    ("bucket", 1),
-    ("outlier", 1),
-    ("subset", 1),
-    ("embedded", 1),
-    ("history", 1),
-    ("reference", 1),
+    ("core", 1350),
+    ("bucket", 600),
+    ("outlier", 450),
+    ("subset", 550),
+    ("embedded", 200),
+    ("history", 300),
+    ("reference", 500),
 ];
 /// As a release build generates code, but without the passes and the machine code, which take most of its time. The
 /// dependencies stay those of the tests.
@@ -47,10 +47,10 @@ pub(crate) fn check() -> Result<()> {
     let mut problems = Vec::new();
     for (name, most) in MOST_THOUSANDS {
         let thousands = lines_of(name)?.div_ceil(1000);
-        println!("mongo-patterns-{name}: {thousands},000 lines of LLVM, at most {most},000");
+        println!("mongo-patterns-{name}: {thousands} thousand lines of LLVM, at most {most}");
         if thousands > most {
             problems.push(format!(
-                "mongo-patterns-{name} generates {thousands},000 lines of LLVM, more than {most},000: `cargo llvm-lines --release -p mongo-patterns-{name}` shows of what; if it polls a future or a cursor of the driver, use those of core"
+                "mongo-patterns-{name} generates {thousands} thousand lines of LLVM, more than {most}: `cargo llvm-lines --release -p mongo-patterns-{name}` shows of what; if it polls a future or a cursor of the driver, use those of core"
             ));
         }
     }

@@ -255,7 +255,11 @@ async fn read_only_commands_send_no_write() {
     }
     only_reads(&shop).await;
 
-    let arguments: Vec<&str> = ["subset"].into_iter().chain(REVIEWS).chain(["repair"]).collect();
+    let arguments: Vec<&str> = ["reference"]
+        .into_iter()
+        .chain(ORDERS)
+        .chain(["repair", "--on-missing", "keep"])
+        .collect();
     let refused = run(&arguments);
     assert_eq!(refused.code, Some(3), "{refused:?}");
     let refused = run(&[
