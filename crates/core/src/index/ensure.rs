@@ -284,7 +284,7 @@ impl<'a> EnsureIndexes<'a> {
     /// the indexes. Read the dry run of the repair first.
     ///
     /// # Errors
-    /// No [`SettingsMismatch`](crate::ErrorKind::SettingsMismatch).
+    /// No [`SettingsMismatch`](crate::ErrorKind::SettingsMismatch). The settings are stored also when the indexes are refused.
     pub fn replace_settings(mut self) -> Self {
         self.replaces_settings = true;
         self
