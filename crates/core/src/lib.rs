@@ -18,10 +18,10 @@
 pub mod action;
 #[doc(hidden)] // values that are encoded once, into arrays of documents
 pub mod array;
-#[doc(hidden)] // writes of many tasks, sent in batches
-pub mod batching;
 mod busy;
 pub mod catalog;
+#[doc(hidden)] // the one way to send a command
+pub mod conn;
 #[doc(hidden)] // an `_id` of any type that a document can have
 pub mod document_id;
 pub mod error;
@@ -37,8 +37,8 @@ pub mod hints;
 pub mod index;
 mod into_id;
 pub mod key;
-#[doc(hidden)] // per-key locks within one process
-pub mod key_locks;
+#[doc(hidden)] // a queue for each document, with one write in flight
+pub mod lanes;
 #[doc(hidden)] // what the calls count and measure
 pub mod measure;
 #[cfg(feature = "metrics")]
@@ -56,10 +56,8 @@ pub mod rewrite;
 #[doc(hidden)] // concurrent work that stops while the caller has an item
 pub mod rounds;
 mod same;
-#[doc(hidden)] // commands with or without a session
+#[doc(hidden)] // the commands of the driver
 pub mod send;
-#[doc(hidden)] // cancel-safe commands in a session
-pub mod session;
 mod setters;
 #[doc(hidden)] // checks of the settings of a builder
 pub mod settings;
@@ -75,6 +73,7 @@ pub mod transaction;
 #[doc(hidden)] // update operators of one element
 pub mod update;
 
+pub use conn::drain;
 #[doc(hidden)]
 pub use document_id::DocumentId;
 pub use error::{Error, ErrorKind, Result};

@@ -18,5 +18,6 @@ use disabled as measures;
 use enabled as measures;
 
 pub use measures::{
-    conflict, followed, follower_lag, inherit, migrated, operation, overflow_documents, refreshed, retry, spilled,
+    TakenOver, Waiting, conflict, followed, follower_lag, inherit, joined, migrated, operation, overflow_documents,
+    refreshed, retry, spilled,
 };

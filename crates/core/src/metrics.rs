@@ -21,8 +21,8 @@
 //!
 //! - An operation begins at the first poll of its future. A migration's `plan` is an operation, too. Calls that return a
 //!   stream are no operations: what happens while the caller reads the stream is not counted.
-//! - The calls of a batching writer are the operations `batched append` and `batched push`. The attempts of a batch after the
-//!   first one count for the call that began the batch.
+//! - Calls that wait for one document are sent together. The attempts of such a batch after the first one count for
+//!   the call that began the batch.
 //! - In a transaction of the caller, spilled elements and refreshes are counted when they are sent, also if the transaction
 //!   aborts later.
 //! - The unit of migrated documents is that of the migration's `rate`: items of a bucket migration, lists of an outlier
@@ -69,6 +69,8 @@ pub struct Metric {
 const OF_OPERATION: &[&str] = &["pattern", "operation", "collection"];
 const WITH_OUTCOME: &[&str] = &["pattern", "operation", "collection", "outcome"];
 const WITH_RESULT: &[&str] = &["pattern", "operation", "collection", "result"];
+const OF_COLLECTION: &[&str] = &["collection"];
+const OF_PROCESS: &[&str] = &[];
 const WITH_FOLLOWER: &[&str] = &["pattern", "operation", "collection", "follower"];
 
 /// Defines the metrics, and a constant for the name of each.
@@ -109,6 +111,14 @@ metrics! {
         "Changes that followers processed.";
     LAG = "mongo_patterns_follower_lag_seconds", Gauge, WITH_FOLLOWER,
         "Seconds between the cluster time up to which a follower processed all changes and now.";
+    WAITING = "mongo_patterns_lane_waiting_calls", Gauge, OF_COLLECTION,
+        "Calls that wait for another one of their document.";
+    JOINED = "mongo_patterns_joined_items_total", Counter, OF_COLLECTION,
+        "Items of calls that waited, and were sent in one command or transaction with others.";
+    TAKEN_OVER = "mongo_patterns_taken_over_commands", Gauge, OF_PROCESS,
+        "Commands of dropped calls that are in flight.";
+    TAKEN_OVER_DURATION = "mongo_patterns_taken_over_duration_seconds", Histogram, OF_PROCESS,
+        "How long commands of dropped calls were in flight after the drop.";
 }
 
 /// Registers the descriptions and units of all metrics with the recorder. Call it once, after the recorder is installed.

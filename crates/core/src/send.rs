@@ -1,6 +1,6 @@
-//! Commands of the driver, with or without a session.
+//! The commands of the driver.
 //!
-//! In a session they are [cancel-safe](crate::session).
+//! Each runs to its reply, also when its future is dropped; see [`conn`](crate::conn).
 //!
 //! # Design
 //!
@@ -11,8 +11,10 @@
 //! that sends has a generic front, which only converts its arguments, and a body that is not generic and returns a
 //! [`BoxFuture`]. No other crate polls a future or a cursor of the driver.
 
+use std::time::Duration;
+
+use futures::TryStreamExt;
 use futures::future::BoxFuture;
-use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::{
     AggregateOptions, CountOptions, DeleteOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions,
@@ -20,57 +22,86 @@ use mongodb::options::{
     ReplaceOptions, SelectionCriteria, UpdateModifications, UpdateOptions,
 };
 use mongodb::results::{DeleteResult, InsertManyResult, InsertOneResult, UpdateResult};
-use mongodb::{Collection, Cursor, Database, IndexModel};
+use mongodb::{Collection, Database, IndexModel};
 
+pub use self::rows::{Rows, next_rows};
+use crate::conn::{Conn, in_flight};
 use crate::error::CommandError;
 use crate::error::command::Command;
-use crate::session::Session;
+
+mod rows;
 
 /// The result of a command.
 pub type Result<T> = std::result::Result<T, CommandError>;
 
 type Raw = Collection<RawDocumentBuf>;
 
-/// The documents of a cursor.
-pub type Rows = BoxStream<'static, Result<RawDocumentBuf>>;
+/// Options of a command that may be a read.
+trait Options: Default {
+    /// Bounds the time of a read, unless it is bounded.
+    fn limit(&mut self, _time: Duration) {}
+}
 
-/// Runs the driver's action, or in a session the action with copies of what it borrows.
-macro_rules! send {
-    ($command:ident, $session:expr, [$($borrowed:ident),+], $action:expr) => {{
-        let done = match $session {
-            None => $action.await,
-            Some(session) => {
-                $(let owned = $borrowed.to_owned(); let $borrowed = owned;)+
-                session
-                    .send(move |session| {
-                        Box::pin(async move {
-                            $(let $borrowed = &$borrowed;)+
-                            $action.session(session).await
-                        })
-                    })
-                    .await
+macro_rules! options {
+    ($($read:ty),+; $($write:ty),+) => {
+        $(impl Options for $read {
+            fn limit(&mut self, time: Duration) {
+                self.max_time.get_or_insert(time);
             }
-        };
-        done.map_err(|error| CommandError::new(error, Command::$command))
+        })+
+        $(impl Options for $write {})+
+    };
+}
+
+options! {
+    FindOneOptions, FindOptions, CountOptions, AggregateOptions;
+    UpdateOptions, ReplaceOptions, InsertOneOptions, InsertManyOptions, DeleteOptions, FindOneAndUpdateOptions,
+    FindOneAndReplaceOptions, FindOneAndDeleteOptions
+}
+
+/// Bounds the time of a read by that of its call.
+fn limited<O: Options>(options: Option<O>, conn: &Conn<'_>) -> Option<O> {
+    match conn.max_time() {
+        None => options,
+        Some(time) => {
+            let mut options = options.unwrap_or_default();
+            options.limit(time);
+            Some(options)
+        }
+    }
+}
+
+/// Runs the driver's action, in the session if there is one. The action owns its input.
+macro_rules! send {
+    ($command:ident, $conn:expr, $action:expr) => {{
+        let done = $conn.send(move |session| {
+            Box::pin(async move {
+                let action = $action;
+                match session {
+                    Some(session) => action.session(session).await,
+                    None => action.await,
+                }
+            })
+        });
+        done.await.map_err(|error| CommandError::new(error, Command::$command))
     }};
 }
 
-/// Defines the commands on a collection. What one borrows is copied in a session, where the command owns its input.
+/// Defines the commands on a collection.
 macro_rules! commands {
     ($(
         $(#[$attribute:meta])*
-        $command:ident $name:ident($($owned:ident: $type:ty),* $(; $borrowed:ident: &$borrowed_type:ty)?), $options:ty => $output:ty;
+        $command:ident $name:ident($($input:ident: $type:ty),+ ), $options:ty => $output:ty;
     )+) => {
         $(
             $(#[$attribute])*
             pub fn $name<'a>(
-                session: Option<&'a mut Session<'_>>,
+                conn: &'a mut Conn<'_>,
                 collection: &'a Raw,
-                $($owned: impl Into<$type>,)*
-                $($borrowed: &'a $borrowed_type,)?
+                $($input: impl Into<$type>,)+
                 options: impl Into<Option<$options>>,
             ) -> BoxFuture<'a, Result<$output>> {
-                bodies::$name(session, collection, $($owned.into(),)* $($borrowed,)? options.into())
+                bodies::$name(conn, collection.clone(), $($input.into(),)+ options.into())
             }
         )+
 
@@ -80,19 +111,14 @@ macro_rules! commands {
 
             $(
                 pub(super) fn $name<'a>(
-                    session: Option<&'a mut Session<'_>>,
-                    collection: &'a Raw,
-                    $($owned: $type,)*
-                    $($borrowed: &'a $borrowed_type,)?
+                    conn: &'a mut Conn<'_>,
+                    collection: Raw,
+                    $($input: $type,)+
                     options: Option<$options>,
                 ) -> BoxFuture<'a, Result<$output>> {
                     Box::pin(async move {
-                        send!(
-                            $command,
-                            session,
-                            [collection $(, $borrowed)?],
-                            collection.$name($($owned,)* $($borrowed)?).with_options(options)
-                        )
+                        let options = limited(options, conn);
+                        send!($command, conn, collection.$name($($input),+).with_options(options))
                     })
                 }
             )+
@@ -106,11 +132,11 @@ commands! {
     /// Updates many documents.
     WriteMany update_many(filter: Document, update: UpdateModifications), UpdateOptions => UpdateResult;
     /// Replaces one document.
-    WriteOne replace_one(filter: Document; document: &RawDocumentBuf), ReplaceOptions => UpdateResult;
+    WriteOne replace_one(filter: Document, document: RawDocumentBuf), ReplaceOptions => UpdateResult;
     /// Inserts one document.
-    WriteOne insert_one(; document: &RawDocumentBuf), InsertOneOptions => InsertOneResult;
+    WriteOne insert_one(document: RawDocumentBuf), InsertOneOptions => InsertOneResult;
     /// Inserts many documents.
-    WriteMany insert_many(; documents: &[RawDocumentBuf]), InsertManyOptions => InsertManyResult;
+    WriteMany insert_many(documents: Vec<RawDocumentBuf>), InsertManyOptions => InsertManyResult;
     /// Deletes one document.
     WriteOne delete_one(filter: Document), DeleteOptions => DeleteResult;
     /// Deletes many documents.
@@ -121,7 +147,7 @@ commands! {
     WriteOne find_one_and_update(filter: Document, update: UpdateModifications), FindOneAndUpdateOptions
         => Option<RawDocumentBuf>;
     /// Finds one document and replaces it.
-    WriteOne find_one_and_replace(filter: Document; document: &RawDocumentBuf), FindOneAndReplaceOptions
+    WriteOne find_one_and_replace(filter: Document, document: RawDocumentBuf), FindOneAndReplaceOptions
         => Option<RawDocumentBuf>;
     /// Finds one document and deletes it.
     WriteOne find_one_and_delete(filter: Document), FindOneAndDeleteOptions => Option<RawDocumentBuf>;
@@ -136,16 +162,18 @@ pub fn primary() -> SelectionCriteria {
 
 /// Runs a command on a database.
 pub fn run_command<'a>(
-    session: Option<&'a mut Session<'_>>,
+    conn: &'a mut Conn<'_>,
     database: &'a Database,
     command: Document,
 ) -> BoxFuture<'a, Result<Document>> {
-    Box::pin(async move { send!(WriteMany, session, [database], database.run_command(command)) })
+    let database = database.clone();
+    Box::pin(async move { send!(WriteMany, conn, database.run_command(command)) })
 }
 
 /// Runs a command that only reads on a database.
 pub fn run_read(database: &Database, command: Document) -> BoxFuture<'_, Result<Document>> {
-    Box::pin(async move { database.run_command(command).await.map_err(CommandError::of_read) })
+    let database = database.clone();
+    Box::pin(async move { send!(Read, Conn::new(), database.run_command(command)) })
 }
 
 /// Returns the options of a collection or view. `None` if there is none of this name.
@@ -163,84 +191,82 @@ pub fn collection_options<'a>(database: &'a Database, name: &str) -> BoxFuture<'
 
 /// Estimates how many documents a collection has, from its metadata.
 pub fn estimated_count(collection: &Raw) -> BoxFuture<'_, Result<u64>> {
-    Box::pin(async move {
-        collection
-            .estimated_document_count()
-            .await
-            .map_err(CommandError::of_read)
-    })
+    let collection = collection.clone();
+    let count = async move { collection.estimated_document_count().await };
+    Box::pin(async move { in_flight(Box::pin(count)).await.map_err(CommandError::of_read) })
 }
 
 /// Creates indexes.
 pub fn create_indexes<'a>(
-    session: Option<&'a mut Session<'_>>,
+    conn: &'a mut Conn<'_>,
     collection: &'a Raw,
     models: Vec<IndexModel>,
 ) -> BoxFuture<'a, Result<()>> {
-    Box::pin(async move { send!(WriteMany, session, [collection], collection.create_indexes(models)).map(drop) })
+    let collection = collection.clone();
+    Box::pin(async move { send!(WriteMany, conn, collection.create_indexes(models)).map(drop) })
+}
+
+/// Drops an index.
+pub fn drop_index<'a>(conn: &'a mut Conn<'_>, collection: &'a Raw, name: String) -> BoxFuture<'a, Result<()>> {
+    let collection = collection.clone();
+    Box::pin(async move { send!(WriteMany, conn, collection.drop_index(name)) })
 }
 
 /// Runs the driver's action, and reads its cursor to the end.
 macro_rules! collect {
-    ($command:expr, $session:expr, $collection:ident, $action:expr) => {{
+    ($command:expr, $conn:expr, $action:expr) => {{
         let command = $command;
-        let done = match $session {
-            None => async { $action.await?.try_collect().await }.await,
-            Some(session) => {
-                let $collection = $collection.clone();
-                session
-                    .send(move |session| {
-                        Box::pin(async move {
-                            let mut cursor = $action.session(&mut *session).await?;
-                            cursor.stream(session).try_collect().await
-                        })
-                    })
-                    .await
-            }
-        };
-        done.map_err(|error| CommandError::new(error, command))
+        let done = $conn.send(move |session| {
+            Box::pin(async move {
+                let action = $action;
+                match session {
+                    None => action.await?.try_collect().await,
+                    Some(session) => {
+                        let mut cursor = action.session(&mut *session).await?;
+                        cursor.stream(session).try_collect().await
+                    }
+                }
+            })
+        });
+        done.await.map_err(|error| CommandError::new(error, command))
     }};
 }
 
 /// Finds all documents of a filter. Set a limit.
 pub fn find_all<'a>(
-    session: Option<&'a mut Session<'_>>,
+    conn: &'a mut Conn<'_>,
     collection: &'a Raw,
     filter: Document,
     options: impl Into<Option<FindOptions>>,
 ) -> BoxFuture<'a, Result<Vec<RawDocumentBuf>>> {
-    find_all_documents(session, collection, filter, options.into())
+    find_all_documents(conn, collection.clone(), filter, options.into())
 }
 
 fn find_all_documents<'a>(
-    session: Option<&'a mut Session<'_>>,
-    collection: &'a Raw,
+    conn: &'a mut Conn<'_>,
+    collection: Raw,
     filter: Document,
     options: Option<FindOptions>,
 ) -> BoxFuture<'a, Result<Vec<RawDocumentBuf>>> {
     Box::pin(async move {
-        collect!(
-            Command::Read,
-            session,
-            collection,
-            collection.find(filter).with_options(options)
-        )
+        let options = limited(options, conn);
+        collect!(Command::Read, conn, collection.find(filter).with_options(options))
     })
 }
 
 /// Returns all documents of an aggregation with a small result.
 pub fn aggregate_all<'a>(
-    session: Option<&'a mut Session<'_>>,
+    conn: &'a mut Conn<'_>,
     collection: &'a Raw,
     pipeline: impl Into<Vec<Document>>,
     options: impl Into<Option<AggregateOptions>>,
 ) -> BoxFuture<'a, Result<Vec<RawDocumentBuf>>> {
-    aggregate_all_documents(session, collection, pipeline.into(), options.into())
+    aggregate_all_documents(conn, collection.clone(), pipeline.into(), options.into())
 }
 
 fn aggregate_all_documents<'a>(
-    session: Option<&'a mut Session<'_>>,
-    collection: &'a Raw,
+    conn: &'a mut Conn<'_>,
+    collection: Raw,
     pipeline: Vec<Document>,
     options: Option<AggregateOptions>,
 ) -> BoxFuture<'a, Result<Vec<RawDocumentBuf>>> {
@@ -250,10 +276,10 @@ fn aggregate_all_documents<'a>(
         false => Command::Read,
     };
     Box::pin(async move {
+        let options = limited(options, conn);
         collect!(
             command,
-            session,
-            collection,
+            conn,
             collection
                 .aggregate(pipeline)
                 .with_options(options)
@@ -264,10 +290,9 @@ fn aggregate_all_documents<'a>(
 
 /// Finds documents, and reads them one after another.
 pub fn find_rows(collection: &Raw, filter: Document, options: FindOptions) -> BoxFuture<'_, Result<Rows>> {
-    Box::pin(async move {
-        let cursor = collection.find(filter).with_options(options).await;
-        rows(cursor)
-    })
+    let collection = collection.clone();
+    let find = async move { collection.find(filter).with_options(options).await };
+    Box::pin(async move { Rows::of(in_flight(Box::pin(find)).await) })
 }
 
 /// Aggregates, and reads the results one after another.
@@ -276,26 +301,17 @@ pub fn aggregate_rows(
     pipeline: impl Into<Vec<Document>>,
     options: impl Into<Option<AggregateOptions>>,
 ) -> BoxFuture<'_, Result<Rows>> {
-    rows_of_aggregate(collection, pipeline.into(), options.into())
+    rows_of_aggregate(collection.clone(), pipeline.into(), options.into())
 }
 
 fn rows_of_aggregate(
-    collection: &Raw,
+    collection: Raw,
     pipeline: Vec<Document>,
     options: Option<AggregateOptions>,
-) -> BoxFuture<'_, Result<Rows>> {
-    Box::pin(async move {
+) -> BoxFuture<'static, Result<Rows>> {
+    let aggregate = async move {
         let aggregate = collection.aggregate(pipeline).with_options(options);
-        rows(aggregate.with_type::<RawDocumentBuf>().await)
-    })
-}
-
-fn rows(cursor: mongodb::error::Result<Cursor<RawDocumentBuf>>) -> Result<Rows> {
-    let cursor = cursor.map_err(CommandError::of_read)?;
-    Ok(cursor.map_err(CommandError::of_read).boxed())
-}
-
-/// Reads the next rows. None at the end.
-pub fn next_rows(rows: &mut Rows, most: usize) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
-    Box::pin(rows.take(most).try_collect())
+        aggregate.with_type::<RawDocumentBuf>().await
+    };
+    Box::pin(async move { Rows::of(in_flight(Box::pin(aggregate)).await) })
 }

@@ -1,6 +1,7 @@
 //! Nothing is measured.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use crate::error::Result;
 
@@ -28,7 +29,32 @@ macro_rules! nothing {
     )+};
 }
 
+/// A call that waits for a lane.
+#[derive(Debug)]
+pub struct Waiting;
+
+impl Waiting {
+    /// Does nothing.
+    #[inline]
+    pub fn begin(_: &Arc<str>) -> Self {
+        Self
+    }
+}
+
+/// What a dropped call has sent.
+#[derive(Debug)]
+pub struct TakenOver;
+
+impl TakenOver {
+    /// Does nothing.
+    #[inline]
+    pub fn begin() -> Self {
+        Self
+    }
+}
+
 nothing! {
+    joined(&str, usize);
     conflict();
     retry();
     spilled(usize);

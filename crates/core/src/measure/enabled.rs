@@ -10,7 +10,8 @@ use futures::future::{Either, lazy};
 
 use crate::error::Result;
 use crate::metrics::{
-    ATTEMPTS, CHANGES, CONFLICTS, DURATION, LAG, MIGRATED, OPERATIONS, OVERFLOW, REFRESHES, RETRIES, SPILLED,
+    ATTEMPTS, CHANGES, CONFLICTS, DURATION, JOINED, LAG, MIGRATED, OPERATIONS, OVERFLOW, REFRESHES, RETRIES, SPILLED,
+    TAKEN_OVER, TAKEN_OVER_DURATION, WAITING,
 };
 
 tokio::task_local! {
@@ -165,4 +166,50 @@ pub fn follower_lag(follower: &str, up_to: u32) {
     let now = now.map_or(0.0, |now| now.as_secs_f64());
     let lag = (now - f64::from(up_to)).max(0.0);
     with_follower(follower, |labels| gauge!(LAG, labels).set(lag));
+}
+
+fn of_collection(collection: Arc<str>) -> Vec<Label> {
+    vec![Label::new("collection", collection)]
+}
+
+/// A call that waits for a lane.
+#[derive(Debug)]
+pub struct Waiting(Arc<str>);
+
+impl Waiting {
+    /// Counts it until it is dropped.
+    pub fn begin(collection: &Arc<str>) -> Self {
+        gauge!(WAITING, of_collection(Arc::clone(collection))).increment(1);
+        Self(Arc::clone(collection))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        gauge!(WAITING, of_collection(Arc::clone(&self.0))).decrement(1);
+    }
+}
+
+/// Counts the items of a command of several calls.
+pub fn joined(collection: &str, items: usize) {
+    counter!(JOINED, of_collection(collection.into())).increment(items as u64);
+}
+
+/// What a dropped call has sent, until the reply.
+#[derive(Debug)]
+pub struct TakenOver(Instant);
+
+impl TakenOver {
+    /// Counts it until it is dropped.
+    pub fn begin() -> Self {
+        gauge!(TAKEN_OVER).increment(1);
+        Self(Instant::now())
+    }
+}
+
+impl Drop for TakenOver {
+    fn drop(&mut self) {
+        gauge!(TAKEN_OVER).decrement(1);
+        histogram!(TAKEN_OVER_DURATION).record(self.0.elapsed());
+    }
 }

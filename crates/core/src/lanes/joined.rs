@@ -1,6 +1,10 @@
-//! Writes of many tasks, sent in batches: a queue for each key, and a task that sends while items wait in it.
+//! Calls for one document that wait for its lane join: one command stores the items of all.
 //!
 //! # Design
+//!
+//! ## What does a call send that meets no other?
+//!
+//! The manual's command, by itself, at once. It joins only what has to wait anyway.
 //!
 //! ## Why does a task of its own send the batches?
 //!
@@ -15,20 +19,22 @@
 //!
 //! One item can be the cause. With halves, a few commands find it among a thousand, and the others are stored.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use super::{Lane, Lanes};
 use crate::error::{Error, ErrorKind, Result};
-use crate::measure;
+use crate::{conn, measure};
 
 /// The most items of a batch, which bounds its memory and time.
 const ITEMS: usize = 1000;
 
-/// What the items of one queue are stored in.
+/// What the items of one document are stored in.
 pub trait Target: Send + Sync + 'static {
     /// An item, encoded.
     type Item: Send + Sync + 'static;
@@ -51,8 +57,8 @@ pub trait Target: Send + Sync + 'static {
         ) && !error.is_outcome_unknown()
     }
 
-    /// Stores a batch, in order.
-    fn store(&self, items: &[Self::Item]) -> impl Future<Output = Stored<Self::Output>> + Send;
+    /// Stores a batch, in order, in the lane of its document.
+    fn store(&self, items: &[Self::Item], lane: Lane) -> impl Future<Output = Stored<Self::Output>> + Send;
 }
 
 /// The outcome of a batch.
@@ -64,32 +70,67 @@ pub struct Stored<T> {
     pub error: Option<Error>,
 }
 
-/// The waiting items of each key. A key has an entry while a task writes for it.
-pub struct Queues<T: Target>(Mutex<HashMap<Vec<u8>, Vec<Waiting<T>>>>);
+/// How a call stores its item.
+pub enum Turn<T: Target> {
+    /// By itself: no other call had the lane.
+    Alone(Lane, T::Item),
+    /// It was stored together with the items of other calls.
+    Joined(Result<T::Output>),
+}
+
+/// Lanes in which the items of waiting calls join.
+pub struct Joined<T: Target> {
+    lanes: Lanes,
+    queues: Mutex<Queues<T>>,
+}
+
+/// The waiting items of each document. A document has an entry while a task writes for it.
+struct Queues<T: Target> {
+    of: HashMap<Vec<u8>, BTreeMap<u64, Waiting<T>>>,
+    /// The number of the next item.
+    next: u64,
+}
 
 struct Waiting<T: Target> {
     item: T::Item,
     caller: oneshot::Sender<Result<T::Output>>,
 }
 
-impl<T: Target> Default for Queues<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
 /// Prints no key and no item, which are user values.
-impl<T: Target> fmt::Debug for Queues<T> {
+impl<T: Target> fmt::Debug for Joined<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queues").finish_non_exhaustive()
+        f.debug_struct("Joined").finish_non_exhaustive()
     }
 }
 
-impl<T: Target> Queues<T> {
-    /// Stores an item in a batch with those of other tasks.
+/// A call whose item waits. Dropped, it takes the item out of the queue, unless a batch has it.
+struct Caller<'a, T: Target> {
+    joined: &'a Joined<T>,
+    queue: &'a [u8],
+    number: u64,
+}
+
+impl<T: Target> Drop for Caller<'_, T> {
+    fn drop(&mut self) {
+        if let Some(queue) = self.joined.lock().of.get_mut(self.queue) {
+            queue.remove(&self.number);
+        }
+    }
+}
+
+impl<T: Target> Joined<T> {
+    /// Lets calls join in the lanes of a repository.
+    pub fn new(lanes: Lanes) -> Self {
+        let (of, next) = (HashMap::new(), 0);
+        let queues = Mutex::new(Queues { of, next });
+        Self { lanes, queues }
+    }
+
+    /// Takes the lane of a document if it is free. Otherwise the item waits, and is stored in a batch with those of
+    /// other calls.
     ///
-    /// Items of one key are stored in the order in which they are queued, at the first poll. The key must not be shared
-    /// by two targets.
+    /// Items of one document are stored in the order in which they are queued, at the first poll. `queue` identifies the
+    /// document, and must not be shared by two targets; the text `key` may be.
     ///
     /// # Errors
     /// Those of the target.
@@ -98,78 +139,90 @@ impl<T: Target> Queues<T> {
     /// Outside of a tokio runtime.
     ///
     /// # Cancel safety
-    /// After the first poll, the item is stored also when the future is dropped.
-    pub async fn store(
+    /// An item that waits is not stored if the future is dropped. A batch is stored as long as one of its callers waits for
+    /// it.
+    pub async fn enter(
         self: &Arc<Self>,
-        key: &[u8],
+        key: &str,
+        queue: impl FnOnce() -> Vec<u8> + Send,
         item: T::Item,
         target: impl FnOnce() -> T + Send,
-    ) -> Result<T::Output> {
+    ) -> Turn<T> {
+        if let Some(lane) = self.lanes.try_enter(key) {
+            return Turn::Alone(lane, item);
+        }
+        let queue = queue();
         let (caller, result) = oneshot::channel();
-        if self.join(key, Waiting { item, caller }) {
+        let (number, is_first) = self.join(&queue, Waiting { item, caller });
+        if is_first {
             let writer = Writer {
-                queues: Arc::clone(self),
+                joined: Arc::clone(self),
                 key: key.to_owned(),
+                queue: queue.clone(),
                 target: target(),
                 finished: false,
             };
-            tokio::spawn(measure::inherit(writer.run()));
+            conn::spawn(&Handle::current(), measure::inherit(writer.run()));
         }
+        let _caller = Caller {
+            joined: self,
+            queue: &queue,
+            number,
+        };
+        let _waiting = measure::Waiting::begin(self.lanes.collection());
         let interrupted = |_| Err(Error::new(ErrorKind::Network, T::INTERRUPTED));
-        result.await.unwrap_or_else(interrupted)
+        Turn::Joined(result.await.unwrap_or_else(interrupted))
     }
 
-    /// Returns whether a task writes for a key. An item that is queued now joins its next batch.
-    pub fn has_writer(&self, key: &[u8]) -> bool {
-        self.lock().contains_key(key)
-    }
-
-    /// Queues an item. Returns whether no task writes for the key yet.
-    fn join(&self, key: &[u8], waiting: Waiting<T>) -> bool {
+    /// Queues an item. Returns its number, and whether no task writes for the document yet.
+    fn join(&self, queue: &[u8], waiting: Waiting<T>) -> (u64, bool) {
         let mut queues = self.lock();
-        if let Some(queue) = queues.get_mut(key) {
-            queue.push(waiting);
-            return false;
+        let number = queues.next;
+        queues.next += 1;
+        if let Some(queue) = queues.of.get_mut(queue) {
+            queue.insert(number, waiting);
+            return (number, false);
         }
-        queues.insert(key.to_owned(), vec![waiting]);
-        true
+        queues.of.insert(queue.to_owned(), BTreeMap::from([(number, waiting)]));
+        (number, true)
     }
 
     /// Returns the number of waiting items.
-    fn waiting(&self, key: &[u8]) -> usize {
-        self.lock().get(key).map_or(0, Vec::len)
+    fn waiting(&self, queue: &[u8]) -> usize {
+        self.lock().of.get(queue).map_or(0, BTreeMap::len)
     }
 
-    /// Takes the items of the next batch. If none waits, the key has no writer from then on.
-    fn next(&self, key: &[u8]) -> Vec<Waiting<T>> {
+    /// Takes the items of the next batch. If none waits, the document has no writer from then on.
+    fn next(&self, queue: &[u8]) -> Vec<Waiting<T>> {
         let mut queues = self.lock();
-        let Some(queue) = queues.get_mut(key) else {
+        let Some(waiting) = queues.of.get_mut(queue) else {
             return Vec::new();
         };
-        if queue.is_empty() {
-            queues.remove(key);
+        if waiting.is_empty() {
+            queues.of.remove(queue);
             return Vec::new();
         }
         let mut bytes = 0_usize;
-        let fitting = queue.iter().take(ITEMS).take_while(|waiting| {
+        let fitting = waiting.values().take(ITEMS).take_while(|waiting| {
             bytes = bytes.saturating_add(T::bytes(&waiting.item));
             bytes <= T::MAX_BYTES
         });
         let next = fitting.count().max(1);
-        queue.drain(..next).collect()
+        (0..next).filter_map(|_| waiting.pop_first()).map(|(_, next)| next).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Vec<Waiting<T>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Queues<T>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The task that writes for a key while items wait.
+/// The task that writes for a document while items wait.
 struct Writer<T: Target> {
-    queues: Arc<Queues<T>>,
-    key: Vec<u8>,
+    joined: Arc<Joined<T>>,
+    key: String,
+    queue: Vec<u8>,
     target: T,
-    /// Whether it has removed the entry of its key.
+    /// Whether it has removed the entry of its document.
     finished: bool,
 }
 
@@ -178,7 +231,7 @@ struct Writer<T: Target> {
 impl<T: Target> Drop for Writer<T> {
     fn drop(&mut self) {
         if !self.finished {
-            self.queues.lock().remove(&self.key);
+            self.joined.lock().of.remove(&self.queue);
         }
     }
 }
@@ -186,15 +239,22 @@ impl<T: Target> Drop for Writer<T> {
 impl<T: Target> Writer<T> {
     async fn run(mut self) {
         loop {
+            // Between two batches, the calls that cannot join have their turns.
+            let lane = self.joined.lanes.enter(&self.key).await;
             self.gather().await;
-            let waiting = self.queues.next(&self.key);
+            let waiting = self.joined.next(&self.queue);
             if waiting.is_empty() {
                 self.finished = true;
                 return;
             }
+            measure::joined(self.joined.lanes.collection(), waiting.len());
             let waiting = waiting.into_iter().map(|waiting| (waiting.item, waiting.caller));
-            let (items, callers): (Vec<T::Item>, Vec<_>) = waiting.unzip();
-            let results = self.store(&items).await;
+            let (items, mut callers): (Vec<T::Item>, Vec<_>) = waiting.unzip();
+            let results = tokio::select! {
+                results = self.store(&items, lane) => results,
+                // As the call of one item, a batch ends when nobody waits for it.
+                () = all_dropped(&mut callers) => continue,
+            };
             for (caller, result) in callers.into_iter().zip(results) {
                 // The caller may have been dropped.
                 let _ = caller.send(result);
@@ -204,10 +264,10 @@ impl<T: Target> Writer<T> {
 
     /// Yields to other tasks as long as they queue more items.
     async fn gather(&self) {
-        let mut before = self.queues.waiting(&self.key);
+        let mut before = self.joined.waiting(&self.queue);
         while before < ITEMS {
             tokio::task::yield_now().await;
-            let now = self.queues.waiting(&self.key);
+            let now = self.joined.waiting(&self.queue);
             if now == before {
                 return;
             }
@@ -216,13 +276,13 @@ impl<T: Target> Writer<T> {
     }
 
     /// Stores the items. Returns the result of each, in order.
-    async fn store(&self, items: &[T::Item]) -> Vec<Result<T::Output>> {
+    async fn store(&self, items: &[T::Item], lane: Lane) -> Vec<Result<T::Output>> {
         let mut results = Vec::with_capacity(items.len());
         let mut rest = items;
         let mut length = items.len();
         while !rest.is_empty() {
             let batch = &rest[..length.min(rest.len())];
-            let Stored { results: stored, error } = self.target.store(batch).await;
+            let Stored { results: stored, error } = self.target.store(batch, lane.clone()).await;
             let mut done = stored.len();
             results.extend(stored);
             length = length.saturating_mul(2);
@@ -240,6 +300,13 @@ impl<T: Target> Writer<T> {
             rest = &rest[done..];
         }
         results
+    }
+}
+
+/// Waits until all callers have been dropped.
+async fn all_dropped<T>(callers: &mut [oneshot::Sender<T>]) {
+    for caller in callers {
+        caller.closed().await;
     }
 }
 
@@ -268,7 +335,7 @@ mod tests {
             *item
         }
 
-        async fn store(&self, items: &[usize]) -> Stored<usize> {
+        async fn store(&self, items: &[usize], _: Lane) -> Stored<usize> {
             self.batches.lock().unwrap().push(items.to_vec());
             tokio::task::yield_now().await;
             if items.iter().any(|item| self.refused.contains(item)) {

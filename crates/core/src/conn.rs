@@ -1,0 +1,225 @@
+//! The one way to send a command: with or without a session, and polled to its reply.
+//!
+//! # Design
+//!
+//! ## Why is a command that was sent never dropped?
+//!
+//! The driver asks to poll every future to its end. A dropped one gives its session back while its command still runs
+//! on the server, so the next command of that session waits for it; and it closes its connection, so nothing bounds the
+//! commands that wait on the server. So each command owns its session and all its input. If the caller drops the future,
+//! a task takes the command over and polls it to its reply. Without a drop there is no task.
+//!
+//! ## What happens to a transaction when a future is dropped?
+//!
+//! The driver aborts the transaction of a dropped session only if the server has answered one of its commands. So the
+//! task that takes a command over aborts its transaction after the reply, and only then frees the [lanes](crate::lanes)
+//! of the call. A call that is dropped between two commands of its own transaction aborts it in a task, too.
+//!
+//! What a caller can rely on is documented at [`action`](crate::action#cancel-safety).
+//!
+//! A call in a transaction of the caller must not wait for anything else between two of its commands: dropped there, it
+//! would leave a part of itself in a transaction that the caller may commit. Checks of indexes come first.
+//!
+//! ## What does the caller of a dropped call keep as its session?
+//!
+//! The command on its way needs the caller's session, which the future only borrows. So a spare session replaces it until
+//! the reply, and for good if the future is dropped. An ordinary session would be a trap: it has no transaction, so the
+//! caller's further writes would take effect one by one. The spare is a snapshot session, in which the driver begins and
+//! commits no transaction, and the server refuses every write.
+
+mod flight;
+mod usage;
+
+use futures::future::BoxFuture;
+use mongodb::ClientSession;
+use mongodb::options::TransactionOptions;
+use tokio::runtime::Handle;
+
+pub use self::flight::drain;
+use self::flight::{InFlight, abort};
+pub(crate) use self::flight::{in_flight, spawn, take_over};
+use crate::error::Result;
+use crate::lanes::{Lane, Lanes};
+use usage::Use;
+
+type DriverResult<T> = mongodb::error::Result<T>;
+
+/// How a call sends its commands: the session, if it has one, and the lanes that it keeps until their replies.
+#[derive(Debug)]
+pub struct Conn<'a> {
+    kind: Kind<'a>,
+    used_for: Use,
+    lane: Lane,
+}
+
+#[derive(Debug)]
+enum Kind<'a> {
+    /// Each command has a session of its own, by the driver.
+    Single,
+    Callers {
+        session: &'a mut ClientSession,
+        spare: Option<ClientSession>,
+    },
+    /// The session of a transaction that the call runs itself. `None` while a command is in flight.
+    Own(Option<ClientSession>),
+}
+
+impl Default for Conn<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<'a> Conn<'a> {
+    /// Sends commands without a session.
+    pub fn new() -> Self {
+        Self::of(Kind::Single, Use::Commands, Lane::default())
+    }
+
+    fn of(kind: Kind<'a>, used_for: Use, lane: Lane) -> Self {
+        Self { kind, used_for, lane }
+    }
+
+    /// Sends commands in the session of a caller, if there is one. This itself sends nothing.
+    pub async fn of_caller(session: Option<&'a mut ClientSession>) -> Result<Self> {
+        let Some(session) = session else { return Ok(Self::new()) };
+        let used_for = usage::use_of(session).await?;
+        let kind = Kind::Callers { session, spare: None };
+        Ok(Self::of(kind, used_for, Lane::default()))
+    }
+
+    /// Sends commands in a transaction that the call runs itself.
+    pub(crate) fn own(session: ClientSession, lane: Lane) -> Conn<'static> {
+        Conn::of(Kind::Own(Some(session)), Use::Commands, lane)
+    }
+
+    /// Sends commands without a session, in a lane that the call has.
+    #[must_use]
+    pub fn in_lane(lane: Lane) -> Self {
+        Self::of(Kind::Single, Use::Commands, lane)
+    }
+
+    /// Waits for the lane of a document, and keeps it as long as this value, or a command of it that is in flight. In
+    /// a transaction of the caller it takes none: another task could have the lane while it waits for documents that
+    /// the transaction has locked.
+    pub async fn enter(&mut self, lanes: &Lanes, key: &str) {
+        if !self.is_in_transaction() {
+            self.lane = lanes.enter(key).await;
+        }
+    }
+
+    /// Does what [`enter`](Self::enter) does, for several documents.
+    pub async fn enter_all(&mut self, lanes: &Lanes, keys: impl IntoIterator<Item = String>) {
+        if !self.is_in_transaction() {
+            self.lane = lanes.enter_all(keys).await;
+        }
+    }
+
+    /// Returns the lanes.
+    pub fn lane(&self) -> Lane {
+        self.lane.clone()
+    }
+
+    /// Returns whether it has a session.
+    pub fn has_session(&self) -> bool {
+        !matches!(self.kind, Kind::Single)
+    }
+
+    /// Returns whether it has a started transaction.
+    pub fn is_in_transaction(&self) -> bool {
+        self.used_for == Use::Transaction
+    }
+
+    pub(crate) fn is_snapshot(&self) -> bool {
+        self.used_for == Use::Snapshot
+    }
+
+    /// Returns the driver's session, unless a command is in flight.
+    pub(crate) fn driver(&mut self) -> Option<&mut ClientSession> {
+        match &mut self.kind {
+            Kind::Single => None,
+            Kind::Callers { session, .. } => Some(session),
+            Kind::Own(session) => session.as_mut(),
+        }
+    }
+
+    /// Starts a transaction that the call runs itself.
+    pub(crate) async fn begin(&mut self, options: TransactionOptions) -> DriverResult<()> {
+        if let Some(session) = self.driver() {
+            session.start_transaction().with_options(options).await?;
+            self.used_for = Use::Transaction;
+        }
+        Ok(())
+    }
+
+    /// Ends the transaction that the call runs itself, by a commit or an abort.
+    pub(crate) async fn end<T, F>(&mut self, work: F) -> DriverResult<T>
+    where
+        F: for<'s> FnOnce(&'s mut ClientSession) -> BoxFuture<'s, DriverResult<T>> + Send + 'static,
+        T: Send + 'static,
+    {
+        let ended = self
+            .send(move |session| match session {
+                Some(session) => work(session),
+                None => Box::pin(async { Err(has_none()) }),
+            })
+            .await;
+        self.used_for = Use::Commands;
+        ended
+    }
+
+    /// Runs commands of the driver to their end.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    ///
+    /// # Cancel safety
+    /// A task runs them to their end, and aborts the transaction if there is one.
+    pub(crate) async fn send<T, F>(&mut self, commands: F) -> DriverResult<T>
+    where
+        F: for<'s> FnOnce(Option<&'s mut ClientSession>) -> BoxFuture<'s, DriverResult<T>> + Send + 'static,
+        T: Send + 'static,
+    {
+        let mut session = match &mut self.kind {
+            Kind::Single => return InFlight::single(commands(None), self.lane.clone()).await.1,
+            Kind::Callers { session, spare } => {
+                let spare = match spare.take() {
+                    Some(spare) => spare,
+                    None => session.client().start_session().snapshot(true).await?,
+                };
+                std::mem::replace(*session, spare)
+            }
+            Kind::Own(session) => session.take().ok_or_else(has_none)?,
+        };
+        let work = async move {
+            let done = commands(Some(&mut session)).await;
+            (session, done)
+        };
+        let (returned, done) = InFlight::in_session(Box::pin(work), self.lane.clone()).await;
+        if let Some(returned) = returned {
+            match &mut self.kind {
+                Kind::Single => {}
+                Kind::Callers { session, spare } => *spare = Some(std::mem::replace(*session, returned)),
+                Kind::Own(session) => *session = Some(returned),
+            }
+        }
+        done
+    }
+}
+
+fn has_none() -> mongodb::error::Error {
+    mongodb::error::Error::custom("a dropped command has the session")
+}
+
+impl Drop for Conn<'_> {
+    /// A call that is dropped between two commands of its own transaction.
+    fn drop(&mut self) {
+        if let Kind::Own(session) = &mut self.kind
+            && self.used_for == Use::Transaction
+            && let Some(session) = session.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            take_over(&runtime, abort(session, std::mem::take(&mut self.lane)));
+        }
+    }
+}
