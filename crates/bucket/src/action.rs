@@ -3,7 +3,6 @@
 mod append;
 mod append_many;
 mod append_stream;
-mod batched_append;
 mod counts;
 mod create_view;
 mod delete_key;
@@ -32,7 +31,6 @@ mod verify;
 pub use append::Append;
 pub use append_many::AppendMany;
 pub use append_stream::AppendStream;
-pub use batched_append::BatchedAppend;
 pub use counts::{CountItems, CountPages};
 pub use create_view::CreateView;
 pub use delete_key::DeleteKey;

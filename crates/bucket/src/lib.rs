@@ -286,4 +286,3 @@ pub use results::{
 };
 pub use settings::IdPolicy;
 pub use settings::window::Window;
-pub use write::batching::BatchingWriter;

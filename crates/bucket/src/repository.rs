@@ -9,15 +9,16 @@ use std::sync::atomic::AtomicBool;
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
-use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
+use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::migration::Steps;
-use tokio::sync::RwLockReadGuard;
+use mongodb::ClientSession;
 
 pub(crate) use self::suffixes::NextSuffixes;
 use crate::form::document::{Part, Reader};
 use crate::form::validator;
 use crate::prelude::*;
 use crate::settings::Settings;
+use crate::write::joined::History;
 
 /// A collection of buckets: the items of each key, one document a page.
 ///
@@ -28,8 +29,7 @@ use crate::settings::Settings;
 /// A clone is cheap, and shares the state of the original. The [crate](crate) documentation has the stored documents
 /// and the guarantees.
 ///
-/// Build one repository for a collection, and clone it. The clones share per-key locks, so that writes do not occupy
-/// the connections that a transaction of another clone needs.
+/// Build one repository for a collection, and clone it. The clones share the [lanes](crate#lanes) of the keys.
 pub struct BucketRepository<K, T> {
     shared: Arc<Shared>,
     types: PhantomData<fn() -> (K, T)>,
@@ -40,7 +40,9 @@ pub(crate) struct Shared {
     pub(crate) collection: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
     pub(crate) suffixes: NextSuffixes,
-    pub(crate) locks: KeyLocks,
+    pub(crate) lanes: Lanes,
+    /// The items of calls that wait for the lane of their key.
+    pub(crate) appends: Arc<Joined<History>>,
     /// Set when the index of the item ids was seen.
     pub(crate) has_item_index: AtomicBool,
 }
@@ -97,53 +99,38 @@ impl Shared {
         (&self.collection, &self.settings)
     }
 
+    /// Sends the commands of a write in the lane of its key, and in the session of the caller if there is one.
+    pub(crate) async fn enter<'s>(&self, key: &EncodedKey, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
+        let mut conn = Conn::of_caller(session).await?;
+        conn.enter(&self.lanes, key.text()).await;
+        Ok(conn)
+    }
+
     /// Returns a reader of the buckets of a key.
     pub(crate) fn reader<'a>(&'a self, key: &'a EncodedKey, part: Part) -> Reader<'a> {
         let settings = &self.settings;
         Reader { settings, key, part }
     }
-
-    /// Locks a key for a single command, unless that runs in a session.
-    pub(crate) async fn lock_shared(
-        &self,
-        key: &EncodedKey,
-        session: Option<&Session<'_>>,
-    ) -> Option<RwLockReadGuard<'_, ()>> {
-        match session {
-            None => Some(self.locks.shared(key.text()).await),
-            Some(_) => None,
-        }
-    }
-
-    /// Locks a key for a transaction, unless that is the caller's.
-    pub(crate) async fn lock_for_transaction(&self, key: &EncodedKey, session: Option<&Session<'_>>) -> LockedKeys {
-        match Session::locks_keys(session) {
-            true => self.locks.exclusive(key.text()).await,
-            false => LockedKeys::default(),
-        }
-    }
 }
 
 impl<K: Key, T> BucketRepository<K, T> {
     pub(crate) fn new(collection: Collection<RawDocumentBuf>, settings: Settings) -> Self {
+        let lanes = Lanes::new(&collection);
         Self {
             shared: Arc::new(Shared {
                 collection,
                 settings,
                 suffixes: NextSuffixes::default(),
-                locks: KeyLocks::default(),
+                appends: Arc::new(Joined::new(lanes.clone())),
+                lanes,
                 has_item_index: AtomicBool::new(false),
             }),
             types: PhantomData,
         }
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
-    }
-
-    pub(crate) fn share(&self) -> Arc<Shared> {
-        Arc::clone(&self.shared)
     }
 
     /// Returns the collection, for operations that this crate does not have.

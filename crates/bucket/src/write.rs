@@ -1,10 +1,10 @@
 //! The protocols of writes.
 
 pub(crate) mod batch;
-pub(crate) mod batching;
 pub(crate) mod delete;
 pub(crate) mod figures;
 pub(crate) mod groups;
+pub(crate) mod joined;
 pub(crate) mod key_write;
 pub(crate) mod old_items;
 pub(crate) mod one_item;

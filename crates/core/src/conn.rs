@@ -30,9 +30,11 @@
 mod flight;
 mod usage;
 
+use std::time::Duration;
+
 use futures::future::BoxFuture;
 use mongodb::ClientSession;
-use mongodb::options::TransactionOptions;
+use mongodb::options::{ReadConcern, TransactionOptions};
 use tokio::runtime::Handle;
 
 pub use self::flight::drain;
@@ -50,6 +52,7 @@ pub struct Conn<'a> {
     kind: Kind<'a>,
     used_for: Use,
     lane: Lane,
+    max_time: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -77,7 +80,12 @@ impl<'a> Conn<'a> {
     }
 
     fn of(kind: Kind<'a>, used_for: Use, lane: Lane) -> Self {
-        Self { kind, used_for, lane }
+        Self {
+            kind,
+            used_for,
+            lane,
+            max_time: None,
+        }
     }
 
     /// Sends commands in the session of a caller, if there is one. This itself sends nothing.
@@ -113,6 +121,23 @@ impl<'a> Conn<'a> {
         if !self.is_in_transaction() {
             self.lane = lanes.enter_all(keys).await;
         }
+    }
+
+    /// Bounds the time of each read on the server.
+    #[must_use]
+    pub fn with_max_time(mut self, time: Option<Duration>) -> Self {
+        self.max_time = time;
+        self
+    }
+
+    pub(crate) fn max_time(&self) -> Option<Duration> {
+        self.max_time
+    }
+
+    /// Returns the read concern of a read that decides about a write, and must not see less than the primary has. A
+    /// transaction has its own.
+    pub fn local_unless_in_transaction(&self) -> Option<ReadConcern> {
+        (!self.is_in_transaction()).then(ReadConcern::local)
     }
 
     /// Returns the lanes.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use mongodb::bson::Bson;
+use mongodb::bson::{self, Bson, doc};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::into_id::IntoId;
@@ -51,6 +51,12 @@ impl DocumentId {
 /// Returns a text of an id, to hash it. Ids that are equal to the server can have different texts, such as 1 and 1.0.
 pub fn text(id: &Bson) -> String {
     id.to_string()
+}
+
+/// Returns the bytes of an id with its type, which no other id has.
+pub fn bytes(id: &Bson) -> Vec<u8> {
+    // An id that a document can have is valid BSON.
+    bson::serialize_to_vec(&doc! { "": id }).unwrap_or_default()
 }
 
 /// Hashes its [`text`].

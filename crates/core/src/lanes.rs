@@ -54,7 +54,16 @@ impl fmt::Debug for Lanes {
 
 /// The lanes of a call, which are free again when the last clone is dropped.
 #[derive(Clone, Debug, Default)]
-pub struct Lane(Option<Arc<Vec<Held>>>);
+pub struct Lane {
+    _held: Option<Arc<Vec<Held>>>,
+}
+
+impl Lane {
+    fn of(held: Vec<Held>) -> Self {
+        let _held = Some(Arc::new(held));
+        Self { _held }
+    }
+}
 
 /// The lane of one document. The fields are dropped in this order.
 struct Held {
@@ -125,13 +134,13 @@ impl Lanes {
     /// Waits for the lane of a document, in the order of the calls.
     pub async fn enter(&self, key: &str) -> Lane {
         let held = self.hold(key).await;
-        Lane(Some(Arc::new(vec![held])))
+        Lane::of(vec![held])
     }
 
     /// Takes the lane of a document if no other call has it or waits for it.
     pub fn try_enter(&self, key: &str) -> Option<Lane> {
         let held = self.place(key).take()?;
-        Some(Lane(Some(Arc::new(vec![held]))))
+        Some(Lane::of(vec![held]))
     }
 
     /// Waits for the lanes of several documents. Every task takes them in the same order, so that none waits in a circle.
@@ -141,7 +150,7 @@ impl Lanes {
         for key in keys {
             held.push(self.hold(&key).await);
         }
-        Lane(Some(Arc::new(held)))
+        Lane::of(held)
     }
 
     async fn hold(&self, key: &str) -> Held {
@@ -203,7 +212,10 @@ mod tests {
         drop(lane);
         assert!(lanes.enter("a").now_or_never().is_none());
         assert!(lanes.try_enter("a").is_none());
-        assert!(lanes.enter("b").now_or_never().is_some(), "another document has its own lane");
+        assert!(
+            lanes.enter("b").now_or_never().is_some(),
+            "another document has its own lane"
+        );
         drop(clone);
         assert!(lanes.enter("a").now_or_never().is_some());
         assert!(lanes.lock().is_empty(), "a free document has no entry");

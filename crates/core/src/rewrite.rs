@@ -3,9 +3,9 @@
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
+use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::migration::{Step, Steps};
-use crate::session::Session;
 
 /// The most documents that one command deletes: their ids must fit into it.
 const DELETED_AT_ONCE: usize = 1000;
@@ -32,8 +32,8 @@ impl Changes {
     ///
     /// # Errors
     /// Those of [`apply_in`](Self::apply_in).
-    pub async fn apply(&self, collection: &Collection<RawDocumentBuf>, session: &mut Session<'_>) -> Result<()> {
-        self.apply_in(&mut Steps::Run(Some(session)), collection).await
+    pub async fn apply(&self, collection: &Collection<RawDocumentBuf>, conn: &mut Conn<'_>) -> Result<()> {
+        self.apply_in(&mut Steps::Run(Some(conn)), collection).await
     }
 
     /// Applies the changes as steps of a transaction or of its plan. It deletes first, so that no statement violates a

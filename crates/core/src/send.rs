@@ -173,7 +173,10 @@ pub fn run_command<'a>(
 /// Runs a command that only reads on a database.
 pub fn run_read(database: &Database, command: Document) -> BoxFuture<'_, Result<Document>> {
     let database = database.clone();
-    Box::pin(async move { send!(Read, Conn::new(), database.run_command(command)) })
+    Box::pin(async move {
+        let mut conn = Conn::new();
+        send!(Read, conn, database.run_command(command))
+    })
 }
 
 /// Returns the options of a collection or view. `None` if there is none of this name.

@@ -14,13 +14,12 @@ use mongodb::error::{
 use mongodb::options::{ReadConcern, TransactionOptions};
 use mongodb::{ClientSession, Collection};
 
+use crate::conn::Conn;
 use crate::error::{self, Error, ErrorKind, Result};
-use crate::key_locks::LockedKeys;
 use crate::measure;
 use crate::migration::{Step, Steps};
 use crate::retry::{Attempts, RetryPolicy};
 use crate::send::primary;
-use crate::session::Session;
 use crate::topology::STANDALONE;
 
 const MAX_TIME_EXPIRED: i32 = 50;
@@ -29,12 +28,12 @@ const MAX_TIME_EXPIRED: i32 = 50;
 const LOST: [i32; 11] = [24, 112, 239, 246, 249, 251, 267, 272, 304, 343, 13388];
 
 /// The body of a transaction. It can run several times. The context has what it borrows besides the session.
-pub type Body<C, T> = for<'b, 's> fn(&'b mut Session<'s>, &'b mut C) -> BoxFuture<'b, Result<T>>;
+pub type Body<C, T> = for<'b, 's> fn(&'b mut Conn<'s>, &'b mut C) -> BoxFuture<'b, Result<T>>;
 
 /// Runs a body in a transaction with the collection's write concern and a snapshot of the primary. Retries it after a
 /// conflict with another writer or a network error.
 ///
-/// In a transaction of the caller, the body runs once in that transaction. A caller's session without a transaction only
+/// The call [enters](Conn::enter) its lanes before. In a transaction of the caller, the body runs once in that transaction. A caller's session without a transaction only
 /// passes on its causal consistency: the transaction has a session of its own.
 ///
 /// # Errors
@@ -44,47 +43,43 @@ pub type Body<C, T> = for<'b, 's> fn(&'b mut Session<'s>, &'b mut C) -> BoxFutur
 /// [outcome is unknown](Error::is_outcome_unknown).
 ///
 /// # Cancel safety
-/// The transaction is aborted, or committed if its commit was sent. The keys stay locked until then. See
-/// [`session`](crate::session).
+/// The transaction is aborted, or committed if its commit was sent. The call keeps its lanes until then. See
+/// [`conn`](crate::conn).
 pub async fn run<C: Send, T: Send>(
     collection: &Collection<RawDocumentBuf>,
     retry: &RetryPolicy,
-    mut session: Option<&mut Session<'_>>,
-    locked: LockedKeys,
+    conn: &mut Conn<'_>,
     mut context: C,
     body: Body<C, T>,
 ) -> Result<T> {
-    if let Some(session) = session.as_deref_mut()
-        && session.is_in_transaction()
-    {
-        return body(session, &mut context).await;
+    if conn.is_in_transaction() {
+        return body(conn, &mut context).await;
     }
-    let mut own = start(collection, session.as_deref_mut(), locked).await?;
+    let mut own = start(collection, conn).await?;
     let done = run_own(collection, retry, &mut own, context, body).await;
-    if let (Some(callers), Some(own)) = (session.and_then(Session::driver), own.driver()) {
+    if let (Some(callers), Some(own)) = (conn.driver(), own.driver()) {
         advance(callers, own);
     }
     done
 }
 
-/// Starts the session of a transaction.
+/// Starts the session of a transaction, in the lanes of the call.
 fn start<'a>(
     collection: &'a Collection<RawDocumentBuf>,
-    callers: Option<&'a mut Session<'_>>,
-    locked: LockedKeys,
-) -> BoxFuture<'a, Result<Session<'static>>> {
+    callers: &'a mut Conn<'_>,
+) -> BoxFuture<'a, Result<Conn<'static>>> {
     Box::pin(async move {
-        if callers.as_deref().is_some_and(Session::is_snapshot) {
+        if callers.is_snapshot() {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
-                "the session is a snapshot session, which cannot write, or a call in its transaction was dropped; nothing was changed: start another session",
+                "the session is a snapshot session, which cannot write, or a call in it was dropped; nothing was changed: start another session",
             ));
         }
         let mut own = collection.client().start_session().await?;
-        if let Some(callers) = callers.and_then(Session::driver) {
+        if let Some(callers) = callers.driver() {
             advance(&mut own, callers);
         }
-        Ok(Session::own(own, locked))
+        Ok(Conn::own(own, callers.lane()))
     })
 }
 
@@ -102,20 +97,20 @@ fn advance(session: &mut ClientSession, other: &ClientSession) {
 async fn run_own<C: Send, T: Send>(
     collection: &Collection<RawDocumentBuf>,
     retry: &RetryPolicy,
-    session: &mut Session<'_>,
+    conn: &mut Conn<'_>,
     mut context: C,
     body: Body<C, T>,
 ) -> Result<T> {
     let mut attempts = retry.start();
     loop {
-        begin(collection, session).await?;
-        let error = match body(session, &mut context).await {
-            Ok(value) => match end(session, &mut attempts).await? {
+        begin(collection, conn).await?;
+        let error = match body(conn, &mut context).await {
+            Ok(value) => match end(conn, &mut attempts).await? {
                 None => return Ok(value),
                 Some(error) => error,
             },
             Err(error) => {
-                abort(session).await?;
+                abort(conn).await;
                 error
             }
         };
@@ -123,31 +118,32 @@ async fn run_own<C: Send, T: Send>(
     }
 }
 
-fn begin<'a>(collection: &'a Collection<RawDocumentBuf>, session: &'a mut Session<'_>) -> BoxFuture<'a, Result<()>> {
+fn begin<'a>(collection: &'a Collection<RawDocumentBuf>, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Result<()>> {
     let options = TransactionOptions::builder()
         .read_concern(ReadConcern::snapshot())
         .selection_criteria(primary())
         .write_concern(collection.write_concern().cloned())
         .build();
-    Box::pin(async move { session.begin(options).await.map_err(failed) })
+    Box::pin(async move { conn.begin(options).await.map_err(failed) })
 }
 
 /// Commits. Returns the error of the commit, if it has one.
-fn end<'a>(session: &'a mut Session<'_>, attempts: &'a mut Attempts) -> BoxFuture<'a, Result<Option<Error>>> {
+fn end<'a>(conn: &'a mut Conn<'_>, attempts: &'a mut Attempts) -> BoxFuture<'a, Result<Option<Error>>> {
     Box::pin(async move {
         let of_commit = attempts.clone();
-        let (returned, committed) = session.end(|session| Box::pin(commit(session, of_commit))).await?;
+        let commit = conn.end(move |session| Box::pin(async move { Ok(commit(session, of_commit).await) }));
+        let (returned, committed) = commit.await?;
         *attempts = returned;
         Ok(committed.err())
     })
 }
 
-fn abort<'a>(session: &'a mut Session<'_>) -> BoxFuture<'a, Result<()>> {
+fn abort<'a>(conn: &'a mut Conn<'_>) -> BoxFuture<'a, ()> {
     Box::pin(async move {
         // The driver ignores an error of the abort, because the server ends the transaction anyway.
-        let abort = session.end(|session| Box::pin(async { session.abort_transaction().await }));
-        let _ = abort.await?;
-        Ok(())
+        let _ = conn
+            .end(|session| Box::pin(session.abort_transaction().into_future()))
+            .await;
     })
 }
 
@@ -257,8 +253,8 @@ pub async fn lock_documents(
 
 /// Sets in an error how many items of a batch are stored: in a transaction of the caller none, whatever earlier commands
 /// did.
-pub fn with_stored(error: Error, items: usize, session: Option<&Session<'_>>) -> Error {
-    match session.is_some_and(Session::is_in_transaction) {
+pub fn with_stored(error: Error, items: usize, conn: &Conn<'_>) -> Error {
+    match conn.is_in_transaction() {
         true => error,
         false => error.with_stored(items as u64),
     }

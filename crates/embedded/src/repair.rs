@@ -23,7 +23,9 @@ pub(crate) fn findings<'a>(
     shared: &'a Shared,
     reporter: Reporter<'a>,
 ) -> impl Stream<Item = Result<Finding>> + Send + 'a {
-    let Shared { collection, settings } = shared;
+    let Shared {
+        collection, settings, ..
+    } = shared;
     let state: (Option<Rows>, VecDeque<Finding>) = (None, VecDeque::new());
     try_unfold(
         (state, reporter),

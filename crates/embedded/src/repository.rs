@@ -3,7 +3,10 @@ use std::sync::Arc;
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
+use mongo_patterns_core::document_id;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
+use mongo_patterns_core::lanes::Lanes;
+use mongodb::ClientSession;
 
 use crate::prelude::*;
 use crate::query::validator::validator;
@@ -21,6 +24,7 @@ pub struct EmbeddedRepository<P, C> {
 pub(crate) struct Shared {
     pub(crate) collection: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
+    lanes: Lanes,
 }
 
 mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.collection.namespace());
@@ -32,6 +36,13 @@ impl Shared {
             operation,
             collection: &self.collection,
         }
+    }
+
+    /// Sends the commands of a write in the lane of its parent, and in the session of the caller if there is one.
+    pub(crate) async fn enter<'s>(&self, parent: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
+        let mut conn = Conn::of_caller(session).await?;
+        conn.enter(&self.lanes, &document_id::text(parent)).await;
+        Ok(conn)
     }
 
     /// Returns the entry in the catalog.
@@ -71,7 +82,11 @@ impl Shared {
 impl<P, C> EmbeddedRepository<P, C> {
     pub(crate) fn new(collection: Collection<RawDocumentBuf>, settings: Settings) -> Self {
         Self {
-            shared: Arc::new(Shared { collection, settings }),
+            shared: Arc::new(Shared {
+                lanes: Lanes::new(&collection),
+                collection,
+                settings,
+            }),
             types: PhantomData,
         }
     }

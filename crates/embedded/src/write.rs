@@ -57,24 +57,26 @@ impl<'a> Write<'a> {
         session: Option<&mut ClientSession>,
         span: &Span,
     ) -> Result<bool> {
-        let Shared { collection, settings } = self.shared;
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
         let (filter, update) = (self.needs.filter(settings, self.parent), update.into());
-        let mut session = Session::of_caller(session).await?;
+        let mut conn = self.shared.enter(self.parent.value(), session).await?;
         let mut attempts = settings.retry.start();
         loop {
             record_attempts(span, attempts.made());
             let options = UpdateOptions::builder().collation(self.needs.collation()).build();
             let (filter, update) = (filter.clone(), update.clone());
-            let updated = send::update_one(session.as_mut(), collection, filter, update, options).await;
+            let updated = send::update_one(&mut conn, collection, filter, update, options).await;
             let updated = updated.map_err(refused)?;
             if updated.matched_count > 0 {
                 return Ok(updated.modified_count > 0);
             }
-            if let Some(error) = self.reason(session.as_mut()).await? {
+            if let Some(error) = self.reason(&mut conn).await? {
                 return Err(error);
             }
             // Another writer has removed the reason in between.
-            if session.is_some() {
+            if conn.has_session() {
                 return Err(Error::new(
                     ErrorKind::Contention,
                     "another writer changed the parent at the same moment, nothing was changed: run the transaction again",
@@ -87,8 +89,10 @@ impl<'a> Write<'a> {
     }
 
     /// Reads, on the primary, why the write was refused. `None` when it would not be any more.
-    async fn reason(&self, session: Option<&mut Session<'_>>) -> Result<Option<Error>> {
-        let Shared { collection, settings } = self.shared;
+    async fn reason(&self, conn: &mut Conn<'_>) -> Result<Option<Error>> {
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
         let (child, listed) = match self.needs {
             Needs::Room(child) | Needs::Child(child) => (Some(child), None),
             Needs::Exactly(listed) => (None, Some(listed)),
@@ -96,10 +100,10 @@ impl<'a> Write<'a> {
         let options = FindOneOptions::builder()
             .projection(query::summary(settings, child, listed))
             .selection_criteria(primary())
-            .read_concern(session.is_none().then(ReadConcern::local))
+            .read_concern(conn.local_unless_in_transaction())
             .collation(self.needs.collation())
             .build();
-        let found = send::find_one(session, collection, query::parent(self.parent), options).await?;
+        let found = send::find_one(conn, collection, query::parent(self.parent), options).await?;
         Ok(match found {
             Some(found) => self.reason_in(&found),
             None => Some(Error::new(

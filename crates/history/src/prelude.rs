@@ -4,13 +4,13 @@ pub(crate) use std::marker::PhantomData;
 pub(crate) use std::pin::Pin;
 
 pub(crate) use futures::{Stream, TryStreamExt};
+pub(crate) use mongo_patterns_core::conn::Conn;
 pub(crate) use mongo_patterns_core::error::{CommandError, duplicate_key, is_bad_hint};
 pub(crate) use mongo_patterns_core::index::index_missing;
 pub(crate) use mongo_patterns_core::key::stored_integer;
 pub(crate) use mongo_patterns_core::migration::Steps;
 pub(crate) use mongo_patterns_core::progress::{OnProgress, Reporter};
 pub(crate) use mongo_patterns_core::send::primary;
-pub(crate) use mongo_patterns_core::session::Session;
 pub(crate) use mongo_patterns_core::{
     DocumentId, Error, ErrorKind, FieldName, IntoId, Progress, Result, RetryPolicy, action, document_id, send,
     transaction,

@@ -25,11 +25,11 @@ pub(crate) async fn find_current(
     shared: &Shared,
     id: &Bson,
     reader: Reader,
-    session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
     let (filter, options) = (query::of_id(settings, id), options::find_current(settings, reader));
-    let found = send::find_one(session, &shared.current, filter, options).await;
+    let found = send::find_one(conn, &shared.current, filter, options).await;
     found.map_err(|error| hinted(error, &settings.current_index))
 }
 
@@ -37,13 +37,13 @@ async fn find_in_revisions(
     shared: &Shared,
     filter: Document,
     options: FindOneOptions,
-    session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<Option<RawDocumentBuf>> {
     let index = match &options.hint {
         Some(Hint::Name(name)) => name.clone(),
         _ => String::new(),
     };
-    let found = send::find_one(session, &shared.revisions, filter, options).await;
+    let found = send::find_one(conn, &shared.revisions, filter, options).await;
     found.map_err(|error| hinted(error, &index))
 }
 
@@ -53,22 +53,18 @@ pub(crate) async fn find_revision(
     id: &Bson,
     revision: u64,
     reader: Reader,
-    session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
     let filter = query::revision(settings, id, revision);
-    find_in_revisions(shared, filter, options::find_revision(settings, reader), session).await
+    find_in_revisions(shared, filter, options::find_revision(settings, reader), conn).await
 }
 
 /// Reads what names the newest revision.
-pub(crate) async fn find_newest(
-    shared: &Shared,
-    id: &Bson,
-    session: Option<&mut Session<'_>>,
-) -> Result<Option<RawDocumentBuf>> {
+pub(crate) async fn find_newest(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
-    let options = options::find_newest(settings, Reader::of_write(session.as_deref()));
-    find_in_revisions(shared, query::of_id(settings, id), options, session).await
+    let options = options::find_newest(settings, Reader::of_write(conn));
+    find_in_revisions(shared, query::of_id(settings, id), options, conn).await
 }
 
 /// Reads the revision that a document had at a time.
@@ -77,11 +73,11 @@ pub(crate) async fn find_as_of(
     id: &Bson,
     time: DateTime,
     reader: Reader,
-    session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
     let options = options::find_as_of(settings, reader);
-    find_in_revisions(shared, query::until(settings, id, time), options, session).await
+    find_in_revisions(shared, query::until(settings, id, time), options, conn).await
 }
 
 /// A page to read.
@@ -97,7 +93,7 @@ pub(crate) async fn page<D: DeserializeOwned>(
     shared: &Shared,
     id: &Bson,
     page: Page,
-    session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<RevisionPage<D>> {
     if page.limit == 0 {
         return Err(invalid_argument("the limit is 0: read at least one revision"));
@@ -107,7 +103,7 @@ pub(crate) async fn page<D: DeserializeOwned>(
     let filter = query::beyond(settings, id, after, page.newest_first);
     // One more, to know whether there are more.
     let options = options::find_page(settings, page.limit.saturating_add(1), page.newest_first);
-    let found = send::find_all(session, &shared.revisions, filter, options).await;
+    let found = send::find_all(conn, &shared.revisions, filter, options).await;
     let mut rows = found.map_err(|error| hinted(error, &settings.revision_index))?;
     let has_more = rows.len() as u64 > u64::from(page.limit);
     rows.truncate(page.limit as usize);

@@ -46,8 +46,8 @@ pub(crate) async fn next(shared: &Shared, scan: &mut Scan<'_>, dry_run: bool) ->
 /// Stores the copy of a current document.
 async fn record(shared: &Shared, finding: &Finding, revision: u64) -> Result<Option<Unrepaired>> {
     let id = &finding.document_id;
-    let _locked = shared.lock(id).await;
-    let Some(document) = find_current(shared, id, Reader::Primary, None).await? else {
+    let mut conn = shared.enter(id, None).await?;
+    let Some(document) = find_current(shared, id, Reader::Primary, &mut conn).await? else {
         return Ok(None);
     };
     let Some(head) = Head::of(&shared.settings, &document) else {
@@ -56,7 +56,7 @@ async fn record(shared: &Shared, finding: &Finding, revision: u64) -> Result<Opt
     if head.revision != revision {
         return Ok(None);
     }
-    let stored = insert_copy(shared, &document, None).await;
+    let stored = insert_copy(shared, &document, &mut conn).await;
     stored
         .map(|()| None)
         .or_else(|error| match Duplicate::of(&shared.settings, &error) {
@@ -76,7 +76,8 @@ async fn record_as_next(shared: &Shared, finding: &Finding, revision: u64) -> Re
         expected: Some(revision),
         with: Document::new(),
     };
-    match run_in(&write, None).await {
+    let mut conn = shared.enter(&write.id, None).await?;
+    match run_in(&write, &mut conn).await {
         // Another client has stored it as a revision, or deleted the document.
         Err(error) if matches!(error.kind(), ErrorKind::RevisionMismatch | ErrorKind::NotFound) => Ok(None),
         Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Some(Unrepaired::Ahead)),

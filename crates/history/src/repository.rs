@@ -6,8 +6,9 @@ use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
-use mongo_patterns_core::key_locks::{KeyLocks, LockedKeys};
+use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::topology::Topology;
+use mongodb::ClientSession;
 use tokio::sync::OnceCell;
 
 use crate::prelude::*;
@@ -16,8 +17,8 @@ use crate::prelude::*;
 ///
 /// `D` is the type of a document. See the [crate](crate) for the stored documents and the guarantees.
 ///
-/// A clone is cheap. Build one repository for the two collections and clone it: the clones share per-key locks, so that
-/// the writes of one process to one document do not conflict.
+/// A clone is cheap. Build one repository for the two collections and clone it: the clones share the
+/// [lanes](crate#lanes) of the documents.
 pub struct HistoryRepository<D> {
     shared: Arc<Shared>,
     types: PhantomData<fn() -> D>,
@@ -28,7 +29,7 @@ pub(crate) struct Shared {
     pub(crate) current: Collection<RawDocumentBuf>,
     pub(crate) revisions: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
-    locks: Arc<KeyLocks>,
+    lanes: Lanes,
     topology: OnceCell<Topology>,
     indexes: OnceCell<()>,
 }
@@ -109,24 +110,17 @@ impl Shared {
             current: with_majority(&self.current),
             revisions: with_majority(&self.revisions),
             settings: self.settings.clone(),
-            locks: Arc::clone(&self.locks),
+            lanes: self.lanes.clone(),
             topology: self.topology.clone(),
             indexes: self.indexes.clone(),
         }
     }
 
-    /// Locks a document within this process for a transaction of the call. In a transaction of the caller, locks nothing:
-    /// another task may hold the lock and wait on the server for what the transaction has locked.
-    pub(crate) async fn lock_for_transaction(&self, id: &Bson, session: Option<&Session<'_>>) -> LockedKeys {
-        match Session::locks_keys(session) {
-            true => self.lock(id).await,
-            false => LockedKeys::default(),
-        }
-    }
-
-    /// Locks a document within this process.
-    pub(crate) async fn lock(&self, id: &Bson) -> LockedKeys {
-        self.locks.exclusive(&document_id::text(id)).await
+    /// Sends the commands of a write in the lane of its document, and in the session of the caller if there is one.
+    pub(crate) async fn enter<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
+        let mut conn = Conn::of_caller(session).await?;
+        conn.enter(&self.lanes, &document_id::text(id)).await;
+        Ok(conn)
     }
 }
 
@@ -138,10 +132,10 @@ impl<D> HistoryRepository<D> {
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
+                lanes: Lanes::new(&current),
                 current,
                 revisions,
                 settings,
-                locks: Arc::default(),
                 topology: OnceCell::new(),
                 indexes: OnceCell::new(),
             }),

@@ -1,6 +1,5 @@
 //! The calls as structs: each has setters for its options, and runs when it is awaited.
 
-mod batched_push;
 mod contains;
 mod count;
 mod delete;
@@ -20,7 +19,6 @@ mod sharding;
 mod update_element;
 mod verify;
 
-pub use batched_push::BatchedPush;
 pub use contains::Contains;
 pub use count::Count;
 pub use delete::Delete;

@@ -224,4 +224,3 @@ pub use repository::OutlierRepository;
 pub use results::{
     Counts, Deleted, Inserted, InvalidLists, MigratedExisting, Pushed, PushedMany, Rebalanced, StoredDocument,
 };
-pub use write::batching::BatchingWriter;

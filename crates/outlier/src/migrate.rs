@@ -133,7 +133,10 @@ async fn migrate(shared: &Shared, summary: Summary, options: &Options<'_>) -> Re
     let fix = match options.dry_run {
         _ if !is_selected(shared, &summary.id, &options.filter).await? => Fix::default(),
         true => dry_run(shared, &summary.id, false).await?,
-        false => rewrite(shared, &summary.id, false, None).await?,
+        false => {
+            let mut conn = shared.enter(&summary.id, None).await?;
+            rewrite(shared, &summary.id, false, &mut conn).await?
+        }
     };
     Ok((summary.id, fix))
 }
@@ -148,7 +151,9 @@ async fn is_selected(shared: &Shared, id: &Bson, filter: &Document) -> Result<bo
         .read_concern(ReadConcern::local())
         .build();
     let selected = both(query::by_id(id), filter.clone());
-    Ok(send::find_one(None, &shared.main, selected, options).await?.is_some())
+    Ok(send::find_one(&mut Conn::new(), &shared.main, selected, options)
+        .await?
+        .is_some())
 }
 
 /// Lists the commands of a run, one list after another.

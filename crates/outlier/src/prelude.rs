@@ -6,14 +6,13 @@ pub(crate) use std::pin::Pin;
 
 pub(crate) use futures::{Stream, StreamExt, TryStreamExt};
 pub(crate) use mongo_patterns_core::array::Encoded;
+pub(crate) use mongo_patterns_core::conn::Conn;
 pub(crate) use mongo_patterns_core::error::CommandError;
 pub(crate) use mongo_patterns_core::error::duplicate_key;
 pub(crate) use mongo_patterns_core::key::stored_integer;
-pub(crate) use mongo_patterns_core::key_locks::LockedKeys;
 pub(crate) use mongo_patterns_core::migration::{Step, Steps};
 pub(crate) use mongo_patterns_core::progress::{OnProgress, Reporter};
 pub(crate) use mongo_patterns_core::send::primary;
-pub(crate) use mongo_patterns_core::session::Session;
 pub(crate) use mongo_patterns_core::settings::configuration;
 pub(crate) use mongo_patterns_core::stored::id_of;
 pub(crate) use mongo_patterns_core::{

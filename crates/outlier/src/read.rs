@@ -18,37 +18,32 @@ pub(crate) fn check_compared(element: &Bson) -> Result<()> {
 }
 
 /// Returns whether a list has an element: first by its main document, then by its overflow documents.
-pub(crate) async fn contains(
-    shared: &Shared,
-    id: &Bson,
-    element: &Bson,
-    mut session: Option<&mut Session<'_>>,
-) -> Result<bool> {
+pub(crate) async fn contains(shared: &Shared, id: &Bson, element: &Bson, conn: &mut Conn<'_>) -> Result<bool> {
     let settings = &shared.settings;
     let has = query::project(query::has_element(settings, element));
-    let found = send::find_one(session.as_deref_mut(), &shared.main, query::by_id(id), has).await?;
+    let found = send::find_one(conn, &shared.main, query::by_id(id), has).await?;
     let found = found.ok_or_else(not_found)?;
     if is_true(&found, "has") || !is_true(&found, "flagged") {
         return Ok(is_true(&found, "has"));
     }
     let filter = query::overflow_with(settings, id, element);
     let id_only = query::project(query::id_only());
-    let found = send::find_one(session, &shared.overflow, filter, id_only).await?;
+    let found = send::find_one(conn, &shared.overflow, filter, id_only).await?;
     Ok(found.is_some())
 }
 
 /// Returns whether a document of the primary matches, to decide about a write.
 pub(crate) async fn exists(
-    session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
     collection: &Collection<RawDocumentBuf>,
     filter: Document,
 ) -> send::Result<bool> {
     let options = FindOneOptions::builder()
         .projection(query::id_only())
         .selection_criteria(primary())
-        .read_concern(session.is_none().then(ReadConcern::local))
+        .read_concern(conn.local_unless_in_transaction())
         .build();
-    Ok(send::find_one(session, collection, filter, options).await?.is_some())
+    Ok(send::find_one(conn, collection, filter, options).await?.is_some())
 }
 
 /// Returns the step that finds documents, to decide about a rewrite: as they are now, or as the transaction of the steps sees them.

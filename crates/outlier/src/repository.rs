@@ -7,20 +7,20 @@ use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::hints::HintCache;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
-use mongo_patterns_core::key_locks::KeyLocks;
+use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::topology::Topology;
-use tokio::sync::RwLockReadGuard;
+use mongodb::ClientSession;
 
 use crate::form::validator;
 use crate::prelude::*;
+use crate::write::joined::List;
 
 /// A collection of documents with an array each, and a second collection for the elements beyond a threshold.
 ///
 /// `D` is the type of a whole main document, its array included, and `E` that of an element. A clone is cheap. See
 /// the [crate](crate) for the stored documents and the guarantees.
 ///
-/// Create one for a collection and clone it. Clones share per-key locks: a write waits in the process for a transaction
-/// of another clone. Otherwise it would wait on the server, with a connection that the transaction may need.
+/// Build one for a collection and clone it. Clones share the [lanes](crate#lanes) of the lists.
 pub struct OutlierRepository<D, E> {
     shared: Arc<Shared>,
     types: PhantomData<fn() -> (D, E)>,
@@ -31,12 +31,9 @@ pub(crate) struct Shared {
     pub(crate) main: Collection<RawDocumentBuf>,
     pub(crate) overflow: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
-    pub(crate) locks: KeyLocks,
-    /// Locked by each push from its first command to its last, also while it has unlocked the document to open overflow
-    /// documents. A task that takes both takes this one before [`locks`](Self::locks).
-    pub(crate) pushes: KeyLocks,
-    /// Locked by the one task that opens overflow documents of a list.
-    pub(crate) openers: KeyLocks,
+    pub(crate) lanes: Lanes,
+    /// The elements of calls that wait for the lane of their list.
+    pub(crate) pushes: Arc<Joined<List>>,
     /// Whether the indexes are known to exist.
     pub(crate) has_indexes: AtomicBool,
     /// The `_id` of the newest overflow document of the outliers that this process knows.
@@ -109,29 +106,11 @@ impl Shared {
         self.outliers.forget(id)
     }
 
-    /// Locks a document for single commands.
-    pub(crate) async fn lock(&self, id: &Bson) -> RwLockReadGuard<'_, ()> {
-        self.locks.shared(&document_id::text(id)).await
-    }
-
-    /// Locks a document exclusively.
-    pub(crate) async fn lock_exclusively(&self, id: &Bson) -> LockedKeys {
-        self.locks.exclusive(&document_id::text(id)).await
-    }
-
-    /// Locks a document for a transaction of the call. In a transaction of the caller, locks nothing.
-    pub(crate) async fn lock_for_transaction(&self, id: &Bson, session: Option<&Session<'_>>) -> LockedKeys {
-        match Session::locks_keys(session) {
-            true => self.lock_exclusively(id).await,
-            false => LockedKeys::default(),
-        }
-    }
-
-    /// Waits for all pushes of this process to the document, then locks it exclusively.
-    pub(crate) async fn lock_after_pushes(&self, id: &Bson) -> LockedKeys {
-        let id = document_id::text(id);
-        let pushes = self.pushes.exclusive(&id).await;
-        pushes.and(self.locks.exclusive(&id).await)
+    /// Sends the commands of a write in the lane of its list, and in the session of the caller if there is one.
+    pub(crate) async fn enter<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
+        let mut conn = Conn::of_caller(session).await?;
+        conn.enter(&self.lanes, &document_id::text(id)).await;
+        Ok(conn)
     }
 
     pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
@@ -149,14 +128,14 @@ impl<D, E> OutlierRepository<D, E> {
         overflow: Collection<RawDocumentBuf>,
         settings: Settings,
     ) -> Self {
+        let lanes = Lanes::new(&main);
         Self {
             shared: Arc::new(Shared {
                 main,
                 overflow,
                 settings,
-                locks: KeyLocks::default(),
-                pushes: KeyLocks::default(),
-                openers: KeyLocks::default(),
+                pushes: Arc::new(Joined::new(lanes.clone())),
+                lanes,
                 has_indexes: AtomicBool::new(false),
                 outliers: HintCache::default(),
             }),
@@ -164,12 +143,8 @@ impl<D, E> OutlierRepository<D, E> {
         }
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
-    }
-
-    pub(crate) fn share(&self) -> Arc<Shared> {
-        Arc::clone(&self.shared)
     }
 
     /// Returns the collection of the main documents, for operations that the repository does not have.

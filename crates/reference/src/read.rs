@@ -63,19 +63,15 @@ pub(crate) fn projection(shared: &Shared) -> Document {
 }
 
 /// Reads a source.
-pub(crate) async fn find_source(
-    shared: &Shared,
-    id: &Bson,
-    session: Option<&mut Session<'_>>,
-) -> Result<Option<Source>> {
-    let options = options::find_document(projection(shared), session.as_deref());
-    let found = send::find_one(session, &shared.sources, query::by_id(id), options).await?;
+pub(crate) async fn find_source(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<Source>> {
+    let options = options::find_document(projection(shared), conn);
+    let found = send::find_one(conn, &shared.sources, query::by_id(id), options).await?;
     found.map(|found| Source::of(&shared.settings, &found)).transpose()
 }
 
 /// Reads the sources of [distinct](crate::form::id::distinct) ids. One round trip for each 1000.
-pub(crate) async fn find_sources(shared: &Shared, ids: &[Bson], session: Option<&mut Session<'_>>) -> Result<Sources> {
-    find_sources_or(shared, ids, Invalid::Fail, session).await
+pub(crate) async fn find_sources(shared: &Shared, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Sources> {
+    find_sources_or(shared, ids, Invalid::Fail, conn).await
 }
 
 /// Does what [`find_sources`] does, with this treatment of sources whose version is invalid.
@@ -83,13 +79,13 @@ pub(crate) async fn find_sources_or(
     shared: &Shared,
     ids: &[Bson],
     invalid: Invalid,
-    mut session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<Sources> {
     let mut sources = Sources::default();
     for ids in ids.chunks(SOURCES) {
-        let options = options::find_sources(projection(shared), session.as_deref());
+        let options = options::find_sources(projection(shared), conn);
         let filter = query::by_ids(ids);
-        let found = send::find_all(session.as_deref_mut(), &shared.sources, filter, options).await?;
+        let found = send::find_all(conn, &shared.sources, filter, options).await?;
         for found in &found {
             sources.add(&id_of(found), Source::of(&shared.settings, found), invalid)?;
         }
@@ -99,7 +95,7 @@ pub(crate) async fn find_sources_or(
             continue;
         }
         for id in missing {
-            if let Some(source) = find_source(shared, id, session.as_deref_mut()).await.transpose() {
+            if let Some(source) = find_source(shared, id, conn).await.transpose() {
                 sources.add(id, source, invalid)?;
             }
         }
@@ -108,14 +104,10 @@ pub(crate) async fn find_sources_or(
 }
 
 /// Reads the references of a document of the repository. `None` if it does not exist.
-pub(crate) async fn find_references(
-    shared: &Shared,
-    document: &Bson,
-    session: Option<&mut Session<'_>>,
-) -> Result<Option<Document>> {
+pub(crate) async fn find_references(shared: &Shared, document: &Bson, conn: &mut Conn<'_>) -> Result<Option<Document>> {
     let projection = query::scan::references(shared.settings.own());
-    let options = options::find_document(projection, session.as_deref());
-    let found = send::find_one(session, shared.documents(), query::by_id(document), options).await?;
+    let options = options::find_document(projection, conn);
+    let found = send::find_one(conn, shared.documents(), query::by_id(document), options).await?;
     let found = found.map(|found| Document::try_from(found).map_err(CommandError::from));
     Ok(found.transpose()?)
 }
@@ -126,14 +118,14 @@ pub(crate) async fn refresh(
     shared: &Shared,
     document: RawDocumentBuf,
     max_staleness: u32,
-    session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<RawDocumentBuf> {
     let settings = &shared.settings;
     let fields = || settings.own().filter(|field| !field.is_snapshot);
     let mut document = Document::try_from(document).map_err(CommandError::from)?;
     let copies = fields().flat_map(|field| stored_copies(field, &document).0);
     let ids = distinct(copies.filter_map(|copy| copy.get("_id")));
-    let sources = find_sources(shared, &ids, session).await?;
+    let sources = find_sources(shared, &ids, conn).await?;
     for field in fields() {
         for copy in copies_mut(field, &mut document) {
             let Some(source) = copy.get("_id").and_then(|id| sources.get(id)) else {

@@ -65,13 +65,13 @@ async fn copy_again(shared: &Shared, found: &Found<'_>, raise: Option<Document>)
         return Ok(Some(Unrepaired::NotAReference));
     };
     let source = match raise {
-        Some(raise) => change(shared, id, raise, None).await?,
-        None => find_source(shared, id, None).await?,
+        Some(raise) => change(shared, id, raise, &mut Conn::new()).await?,
+        None => find_source(shared, id, &mut Conn::new()).await?,
     };
     let Some(source) = source else {
         return Ok(Some(Unrepaired::SourceMissing));
     };
-    sweep(shared, &source, None).await?;
+    sweep(shared, &source, &mut Conn::new()).await?;
     if found.is_deleted {
         // In all documents: the next finding of this source is no longer one by its version.
         unmark_deleted(shared, id).await?;
@@ -83,7 +83,7 @@ async fn copy_again(shared: &Shared, found: &Found<'_>, raise: Option<Document>)
 pub(crate) async fn unmark_deleted(shared: &Shared, id: &Bson) -> Result<u64> {
     let mut copies = 0;
     for field in shared.settings.followed() {
-        copies += update_copies(shared, field, &CopyUpdate::unmark_deleted(field, id), None).await?;
+        copies += update_copies(shared, field, &CopyUpdate::unmark_deleted(field, id), &mut Conn::new()).await?;
     }
     Ok(copies)
 }
@@ -110,6 +110,6 @@ async fn update_one(shared: &Shared, found: &Found<'_>, update: CopyUpdate) -> R
     let update = update.of_document(&found.finding.document_id);
     let options = options::update_copy(&update);
     let collection = shared.collection_of(found.field);
-    let updated = send::update_one(None, collection, update.filter, update.update, options).await?;
+    let updated = send::update_one(&mut Conn::new(), collection, update.filter, update.update, options).await?;
     Ok(updated.modified_count > 0)
 }

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
+use mongo_patterns_core::document_id;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
+use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::topology::Topology;
+use mongodb::ClientSession;
 use tokio::sync::OnceCell;
 
 use crate::prelude::*;
@@ -29,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) referring: Vec<Collection<RawDocumentBuf>>,
     pub(crate) sources: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
+    lanes: Lanes,
     indexes: OnceCell<()>,
 }
 
@@ -102,8 +106,25 @@ impl Shared {
             referring: self.referring.iter().map(with_majority).collect(),
             sources: with_majority(&self.sources),
             settings: self.settings.clone(),
+            lanes: self.lanes.clone(),
             indexes: self.indexes.clone(),
         }
+    }
+
+    /// Sends the commands of a write in the lane of its document, and in the session of the caller if there is one.
+    pub(crate) async fn enter<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
+        let mut conn = Conn::of_caller(session).await?;
+        conn.enter(&self.lanes, &format!("document {}", document_id::text(id)))
+            .await;
+        Ok(conn)
+    }
+
+    /// Sends the commands of a write in the lane of its source.
+    pub(crate) async fn enter_source<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
+        let mut conn = Conn::of_caller(session).await?;
+        conn.enter(&self.lanes, &format!("source {}", document_id::text(id)))
+            .await;
+        Ok(conn)
     }
 
     /// Checks that the indexes exist: one round trip for each referring collection, once. An update of a source must not
@@ -127,6 +148,7 @@ impl<D, S> ReferenceRepository<D, S> {
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
+                lanes: Lanes::new(&sources),
                 referring,
                 sources,
                 settings,

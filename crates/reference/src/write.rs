@@ -44,6 +44,6 @@ pub(crate) mod sweep;
 use crate::prelude::*;
 
 /// Returns whether a call runs in a transaction of the caller. Such a call has one attempt.
-pub(crate) fn is_in_transaction(session: Option<&Session<'_>>) -> bool {
-    session.is_some_and(Session::is_in_transaction)
+pub(crate) fn is_in_transaction(conn: &Conn<'_>) -> bool {
+    conn.is_in_transaction()
 }

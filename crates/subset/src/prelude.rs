@@ -5,15 +5,14 @@ pub(crate) use std::pin::Pin;
 pub(crate) use std::time::Duration;
 
 pub(crate) use futures::{Stream, StreamExt, TryStreamExt};
+pub(crate) use mongo_patterns_core::conn::Conn;
 pub(crate) use mongo_patterns_core::error::CommandError;
 pub(crate) use mongo_patterns_core::error::is_bad_hint;
 pub(crate) use mongo_patterns_core::index::index_missing;
 pub(crate) use mongo_patterns_core::key::stored_integer;
-pub(crate) use mongo_patterns_core::key_locks::LockedKeys;
 pub(crate) use mongo_patterns_core::migration::{Step, Steps, Walk};
 pub(crate) use mongo_patterns_core::progress::{OnProgress, Reporter};
 pub(crate) use mongo_patterns_core::send::primary;
-pub(crate) use mongo_patterns_core::session::Session;
 pub(crate) use mongo_patterns_core::stored::{id_of, value};
 pub(crate) use mongo_patterns_core::{
     DocumentId, Error, ErrorKind, FieldName, IntoId, Progress, Result, RetryPolicy, action, document_id, error,

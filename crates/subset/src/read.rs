@@ -10,19 +10,15 @@ use crate::query::first_children::{CHILD, SUBSET};
 use crate::repository::prelude::*;
 
 /// Reads the state of a parent: from the primary, or from the snapshot of a transaction.
-pub(crate) async fn find_state(
-    shared: &Shared,
-    parent: &Bson,
-    session: Option<&mut Session<'_>>,
-) -> Result<Option<ParentState>> {
+pub(crate) async fn find_state(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Option<ParentState>> {
     let settings = &shared.settings;
-    let options = options::find_state(settings, is_in_transaction(session.as_deref()));
-    let found = send::find_one(session, &shared.parents, query::by_id(parent), options).await?;
+    let options = options::find_state(settings, is_in_transaction(conn));
+    let found = send::find_one(conn, &shared.parents, query::by_id(parent), options).await?;
     Ok(found.map(|document| ParentState::of(settings, document)))
 }
 
-pub(crate) fn is_in_transaction(session: Option<&Session<'_>>) -> bool {
-    session.is_some_and(Session::is_in_transaction)
+pub(crate) fn is_in_transaction(conn: &Conn<'_>) -> bool {
+    conn.is_in_transaction()
 }
 
 /// Names a missing index in the error of a read for the caller.
@@ -43,23 +39,19 @@ pub(crate) fn hinted_in_write(error: CommandError, index: &str) -> Error {
 }
 
 /// Reads the first children for each subset, as they are embedded.
-pub(crate) async fn first_children(
-    shared: &Shared,
-    parent: &Bson,
-    session: Option<&mut Session<'_>>,
-) -> Result<Embedded> {
+pub(crate) async fn first_children(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Embedded> {
     let Shared { children, settings, .. } = shared;
-    let in_transaction = is_in_transaction(session.as_deref());
+    let in_transaction = is_in_transaction(conn);
     let failed = |error| hinted_in_write(error, &settings.order_index);
     if settings.further.is_empty() && !settings.is_covered() {
         let options = options::find_first_children(settings, in_transaction);
         let filter = query::children_of(settings, parent);
-        let found = send::find_all(session, children, filter, options).await;
+        let found = send::find_all(conn, children, filter, options).await;
         return found.map(Embedded::only).map_err(failed);
     }
     let stages = query::first_children::of_all_subsets(settings, children.name(), parent);
     let options = options::first_children_of_all(settings, in_transaction);
-    let rows = send::aggregate_all(session, children, stages, options).await;
+    let rows = send::aggregate_all(conn, children, stages, options).await;
     let mut embedded = Embedded::none(settings);
     for row in rows.map_err(failed)? {
         add_child(&mut embedded, &row);
@@ -78,13 +70,13 @@ pub(crate) fn add_child(embedded: &mut Embedded, row: &RawDocument) -> bool {
 }
 
 /// Computes what the parent stores of all its children.
-pub(crate) async fn figures(shared: &Shared, parent: &Bson, mut session: Option<&mut Session<'_>>) -> Result<Figures> {
+pub(crate) async fn figures(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Figures> {
     let settings = &shared.settings;
     if settings.computed.is_empty() {
-        let (total, computed) = (total(shared, parent, session).await?, Document::new());
+        let (total, computed) = (total(shared, parent, conn).await?, Document::new());
         return Ok(Figures { total, computed });
     }
-    let in_transaction = is_in_transaction(session.as_deref());
+    let in_transaction = is_in_transaction(conn);
     let mut pipelines = query::computed::of_parent(settings, parent);
     if !in_transaction {
         pipelines = vec![query::computed::union(shared.children.name(), pipelines)];
@@ -93,7 +85,7 @@ pub(crate) async fn figures(shared: &Shared, parent: &Bson, mut session: Option<
     for (of, stages) in settings.sources().into_iter().zip(pipelines) {
         let index = settings.values_index(of);
         let options = options::compute(settings, &index, in_transaction);
-        let read = send::aggregate_all(session.as_deref_mut(), &shared.children, stages, options).await;
+        let read = send::aggregate_all(conn, &shared.children, stages, options).await;
         rows.extend(read.map_err(|error| hinted_in_write(error, &index))?);
     }
     let counted = rows.iter().find_map(|row| row.get_i64(query::computed::TOTAL).ok());
@@ -104,14 +96,14 @@ pub(crate) async fn figures(shared: &Shared, parent: &Bson, mut session: Option<
 }
 
 /// Counts the children, if the parent stores their number.
-async fn total(shared: &Shared, parent: &Bson, session: Option<&mut Session<'_>>) -> Result<Option<i64>> {
+async fn total(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Option<i64>> {
     let settings = &shared.settings;
     if settings.total.is_none() {
         return Ok(None);
     }
-    let options = options::count_children(settings, is_in_transaction(session.as_deref()));
+    let options = options::count_children(settings, is_in_transaction(conn));
     let filter = query::children_of(settings, parent);
-    let counted = send::count_documents(session, &shared.children, filter, options).await;
+    let counted = send::count_documents(conn, &shared.children, filter, options).await;
     let counted = counted.map_err(|error| hinted_in_write(error, &settings.child_index))?;
     Ok(i64::try_from(counted).ok())
 }

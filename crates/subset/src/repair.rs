@@ -34,7 +34,7 @@ pub(crate) async fn next(shared: &Shared, scan: &mut Scan<'_>, dry_run: bool) ->
 /// Refreshes a subset. Returns whether the parent exists.
 async fn fix(shared: &Shared, parent: &Bson, dry_run: bool) -> Result<bool> {
     if dry_run {
-        return Ok(unmanaged::deletable(shared, parent, None).await?.is_some());
+        return Ok(unmanaged::deletable(shared, parent, &mut Conn::new()).await?.is_some());
     }
     Ok(refresh_parent(shared, parent).await?.is_some())
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
-use mongo_patterns_core::batching::Queues;
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::hints::HintCache;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
-use mongo_patterns_core::key_locks::KeyLocks;
+use mongo_patterns_core::lanes::{Joined, Lanes};
+use mongodb::ClientSession;
 use tokio::sync::OnceCell;
 
 use crate::prelude::*;
@@ -18,8 +18,8 @@ use crate::prelude::*;
 /// `P` is the type of a parent with its subset, and `C` the type of a child as its collection stores it. See the
 /// [crate](crate) for the documents and the guarantees.
 ///
-/// A clone is cheap. Build one repository for the two collections and clone it: the clones share the transactions of
-/// their inserts, and the per-key locks, which keep their transactions from conflicting on one parent.
+/// A clone is cheap. Build one repository for the two collections and clone it: the clones share the [lanes](crate#lanes)
+/// of the parents.
 pub struct SubsetRepository<P, C> {
     shared: Arc<Shared>,
     types: PhantomData<fn() -> (P, C)>,
@@ -33,8 +33,8 @@ pub(crate) struct Shared {
     /// The parents that this process wrote at the first attempt. They had a version then.
     pub(crate) managed: HintCache<()>,
     /// The children whose calls wait for another one that writes their parent.
-    pub(crate) inserts: Arc<Queues<WaitingInserts>>,
-    locks: Arc<KeyLocks>,
+    pub(crate) inserts: Arc<Joined<WaitingInserts>>,
+    lanes: Lanes,
     indexes: OnceCell<()>,
 }
 
@@ -108,27 +108,23 @@ impl Shared {
         self.indexes.get_or_try_init(check).await.copied()
     }
 
-    /// Locks a parent within this process, if it is free.
-    pub(crate) fn try_lock(&self, parent: &Bson) -> Option<LockedKeys> {
-        self.locks.try_exclusive(&document_id::text(parent))
-    }
-
-    /// Locks parents within this process, because concurrent writes of a parent would only conflict. A write that waits on
-    /// the server for another transaction also keeps a connection that the transaction may need.
-    pub(crate) async fn lock(&self, parents: &[Bson]) -> LockedKeys {
-        self.locks.exclusive_all(parents.iter().map(document_id::text)).await
+    /// Sends the commands of a write in the lanes of its parents, and in the session of the caller if there is one.
+    pub(crate) async fn enter<'s>(&self, parents: &[Bson], session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
+        let mut conn = Conn::of_caller(session).await?;
+        conn.enter_all(&self.lanes, parents.iter().map(document_id::text)).await;
+        Ok(conn)
     }
 
     /// Returns the same repository with the write concern `majority` for the parents, so that no failover rolls back
-    /// their writes. The locks are shared.
+    /// their writes. The lanes are shared.
     pub(crate) fn with_majority(&self) -> Self {
         Self {
             parents: with_majority(&self.parents),
             children: self.children.clone(),
             settings: self.settings.clone(),
             managed: HintCache::default(),
-            inserts: Arc::default(),
-            locks: Arc::clone(&self.locks),
+            inserts: Arc::new(Joined::new(self.lanes.clone())),
+            lanes: self.lanes.clone(),
             indexes: self.indexes.clone(),
         }
     }
@@ -140,26 +136,22 @@ impl<P, C> SubsetRepository<P, C> {
         children: Collection<RawDocumentBuf>,
         settings: Settings,
     ) -> Self {
+        let lanes = Lanes::new(&parents);
         Self {
             shared: Arc::new(Shared {
                 parents,
                 children,
                 settings,
                 managed: HintCache::default(),
-                inserts: Arc::default(),
-                locks: Arc::default(),
+                inserts: Arc::new(Joined::new(lanes.clone())),
+                lanes,
                 indexes: OnceCell::new(),
             }),
             types: PhantomData,
         }
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
-    }
-
-    /// The same, for a call whose work can be done by a task.
-    pub(crate) fn shared_arc(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 

@@ -63,15 +63,11 @@ pub(crate) async fn insert(
 
 pub(crate) async fn run(write: Write<'_>, session: Option<&mut ClientSession>) -> Result<Written> {
     let shared = write.shared;
-    let mut session = Session::of_caller(session).await?;
     shared.check_indexes().await?;
-    // It takes no per-key locks: another task may hold them and wait on the server for what the transaction has locked.
-    let written = match session.as_mut().filter(|session| session.is_in_transaction()) {
-        Some(session) => transactional::write(&write, session).await?,
-        None => {
-            let locked = shared.lock(&write.parents).await;
-            transactional::run(&write, session.as_mut(), locked).await?
-        }
+    let mut conn = shared.enter(&write.parents, session).await?;
+    let written = match conn.is_in_transaction() {
+        true => transactional::write(&write, &mut conn).await?,
+        false => transactional::run(&write, &mut conn).await?,
     };
     Ok(written.counted())
 }
@@ -84,24 +80,23 @@ pub(crate) async fn rebuild(
     discards_embedded: bool,
     session: Option<&mut ClientSession>,
 ) -> Result<u64> {
-    let mut session = Session::of_caller(session).await?;
     shared.check_indexes().await?;
+    let mut conn = shared.enter(slice::from_ref(&parent), session).await?;
     if discards_embedded {
-        discard_embedded(shared, &parent, session.as_mut()).await?;
+        discard_embedded(shared, &parent, &mut conn).await?;
     }
-    if let Some(session) = session.as_mut().filter(|session| session.is_in_transaction()) {
+    if conn.is_in_transaction() {
         let write = Write::of_parents(shared, vec![parent], Change::Nothing);
-        return Ok(transactional::write(&write, session).await?.counted().embedded);
+        return Ok(transactional::write(&write, &mut conn).await?.counted().embedded);
     }
-    let _locked = shared.lock(slice::from_ref(&parent)).await;
-    refresh(shared, &parent, session.as_mut()).await?.ok_or_else(no_parent)
+    refresh(shared, &parent, &mut conn).await?.ok_or_else(no_parent)
 }
 
 /// Gives an unmanaged parent a version, which discards the children that only it has.
-async fn discard_embedded(shared: &Shared, parent: &Bson, session: Option<&mut Session<'_>>) -> Result<()> {
+async fn discard_embedded(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<()> {
     let settings = &shared.settings;
     let unmanaged = query::unmanaged(settings, Some(parent));
     let increment = query::increment_version(settings);
-    send::update_many(session, &shared.parents, unmanaged, increment, None).await?;
+    send::update_many(conn, &shared.parents, unmanaged, increment, None).await?;
     Ok(())
 }

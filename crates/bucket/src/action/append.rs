@@ -1,8 +1,9 @@
+use std::sync::Arc;
+
 use crate::action::prelude::*;
 use crate::form::item::Item;
 use crate::results::Appended;
-use crate::write::key_write::KeyWrite;
-use crate::write::store::{Store, Stored};
+use crate::write::joined::{append, append_alone};
 
 impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// Appends an item to the history of a key: to its open bucket, or to a new one.
@@ -68,7 +69,7 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
 mongo_patterns_core::action! {
     /// Appends one item; returned by [`BucketRepository::append`].
     pub struct Append<'a> {
-        shared: &'a Shared,
+        shared: &'a Arc<Shared>,
         key: Result<EncodedKey>,
         item: Result<Encoded>,
         time: Option<DateTime>,
@@ -88,23 +89,13 @@ impl Append<'_> {
         let (shared, key) = (self.shared, self.key?);
         let item = self.item.and_then(|item| Item::new(&shared.settings, item, self.time));
         let item = item.map_err(|error| error.with_key(key.text()))?;
-        let store = Store {
-            write: KeyWrite { shared, key: &key },
-            span: &span,
-            items: &[&item],
+        let appended = match self.session {
+            None => append(shared, &key, item, span).await,
+            session => {
+                let mut conn = shared.enter(&key, session).await?;
+                append_alone(shared, &key, &item, &span, &mut conn).await
+            }
         };
-        let mut session = Session::of_caller(self.session).await?;
-        let _locked = shared.lock_shared(&key, session.as_ref()).await;
-        match store.run(session.as_mut()).await {
-            Ok(Stored::New { opened, .. }) => Ok(Appended {
-                opened,
-                already_there: false,
-            }),
-            Ok(Stored::Repeated) => Ok(Appended {
-                opened: None,
-                already_there: true,
-            }),
-            Err(error) => Err(error.with_key(key.text())),
-        }
+        appended.map_err(|error| error.with_key(key.text()))
     }
 }

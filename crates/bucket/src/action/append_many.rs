@@ -102,14 +102,14 @@ impl AppendMany<'_> {
         let checked = items.and_then(|items| check_sizes(settings, &items).map(|()| items));
         let items = checked.map_err(|error| error.with_key(key.text()))?;
         let mut store = StoreBatch::new(KeyWrite { shared, key: &key }, &span, &items);
-        let mut session = Session::of_caller(self.session).await?;
-        match store.run(session.as_mut()).await {
+        let mut conn = shared.enter(&key, self.session).await?;
+        match store.run(&mut conn).await {
             Ok(()) => Ok(AppendedMany {
                 items: (items.len() - store.repeated.len()) as u64,
                 already_there: store.repeated.len() as u64,
                 opened: store.opened,
             }),
-            Err(error) => Err(with_stored(error, store.stored(), session.as_ref()).with_key(key.text())),
+            Err(error) => Err(with_stored(error, store.stored(), &conn).with_key(key.text())),
         }
     }
 }

@@ -78,9 +78,9 @@ mongo_patterns_core::action! {
 impl CountItems<'_> {
     async fn execute(self) -> Result<Counts> {
         let key = self.key?;
-        let mut session = Session::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session).await?;
         let pipeline = counts(&self.shared.settings, &key);
-        let found = send::aggregate_all(session.as_mut(), &self.shared.collection, pipeline, None).await?;
+        let found = send::aggregate_all(&mut conn, &self.shared.collection, pipeline, None).await?;
         let found = found.first();
         let number = |field: &str| {
             let value = found.and_then(|found| found.get(field).ok().flatten());
@@ -107,7 +107,7 @@ mongo_patterns_core::action! {
 impl CountPages<'_> {
     async fn execute(self) -> Result<u64> {
         let key = self.key?;
-        let mut session = Session::of_caller(self.session).await?;
-        Ok(send::count_documents(session.as_mut(), &self.shared.collection, buckets(&key), None).await?)
+        let mut conn = Conn::of_caller(self.session).await?;
+        Ok(send::count_documents(&mut conn, &self.shared.collection, buckets(&key), None).await?)
     }
 }

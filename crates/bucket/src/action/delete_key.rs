@@ -68,8 +68,8 @@ mongo_patterns_core::action! {
 impl DeleteKey<'_> {
     async fn execute(self) -> Result<DeletedKey> {
         let key = self.key?;
-        let mut session = Session::of_caller(self.session).await?;
-        let deleted = delete(self.shared, &key, session.as_mut()).await;
+        let mut conn = self.shared.enter(&key, self.session).await?;
+        let deleted = delete(self.shared, &key, &mut conn).await;
         deleted.map_err(|error| error.with_key(key.text()))
     }
 }

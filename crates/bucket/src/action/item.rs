@@ -60,8 +60,8 @@ impl<T: DeserializeOwned> FindItem<'_, T> {
             .projection(only_item(settings, &item.field, &item.id))
             .hint(item.hint())
             .build();
-        let mut session = Session::of_caller(self.session).await?;
-        let found = send::find_one(session.as_mut(), collection, item.filter(settings), options).await;
+        let mut conn = Conn::of_caller(self.session).await?;
+        let found = send::find_one(&mut conn, collection, item.filter(settings), options).await;
         let found = found.map_err(|error| item.failed(self.shared, error).with_key(item.key.text()))?;
         found.map_or(Ok(None), |bucket| {
             read_item(settings, &bucket).map_err(|error| error.with_key(item.key.text()))

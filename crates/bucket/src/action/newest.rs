@@ -63,7 +63,7 @@ impl<K: Key, T: DeserializeOwned> Newest<'_, K, T> {
             return Err(Error::new(InvalidArgument, message));
         }
         let (collection, settings) = self.shared.parts();
-        let mut session = Session::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session).await?;
         let wanted = self.count as usize;
         let mut items = Vec::new();
         let mut position: Option<PageToken> = None;
@@ -83,7 +83,7 @@ impl<K: Key, T: DeserializeOwned> Newest<'_, K, T> {
             };
             let slice = i32::try_from(missing).ok().filter(|_| missing < settings.page_size);
             let options = first_by_id(true, buckets, slice.map(|slice| last_items(settings, slice)));
-            let found = find_all(session.as_mut(), collection, filter, options).await?;
+            let found = find_all(&mut conn, collection, filter, options).await?;
             let part = slice.map_or(Part::Whole, |slice| Part::Newest(slice as usize));
             let reader = self.shared.reader(&key, part);
             for document in &found {

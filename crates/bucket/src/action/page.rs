@@ -102,8 +102,8 @@ impl<K: Key, T: DeserializeOwned> GetPage<'_, K, T> {
             .sort(by_id(newest_first))
             .skip(Some(skip).filter(|skip| *skip > 0))
             .build();
-        let mut session = Session::of_caller(self.session).await?;
-        let found = send::find_one(session.as_mut(), &self.shared.collection, buckets(&key), options).await?;
+        let mut conn = Conn::of_caller(self.session).await?;
+        let found = send::find_one(&mut conn, &self.shared.collection, buckets(&key), options).await?;
         let Some(found) = found else { return Ok(None) };
         let page = self.shared.reader(&key, Part::Whole).read(&found);
         page.map(Some).map_err(|error| error.with_key(key.text()))

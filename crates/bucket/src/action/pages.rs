@@ -91,8 +91,8 @@ impl<K: Key, T: DeserializeOwned> Pages<'_, K, T> {
             From::After(token) | From::Before(token) => buckets_beyond(settings, &key, operator, token),
         };
         let options = first_by_id(descending, self.limit, None);
-        let mut session = Session::of_caller(self.session).await?;
-        let found = find_all(session.as_mut(), collection, filter, options).await?;
+        let mut conn = Conn::of_caller(self.session).await?;
+        let found = find_all(&mut conn, collection, filter, options).await?;
         let reader = self.shared.reader(&key, Part::Whole);
         let pages: Result<Vec<Bucket<K, T>>> = found.iter().map(|document| reader.read(document)).collect();
         let mut pages = pages.map_err(|error| error.with_key(key.text()))?;

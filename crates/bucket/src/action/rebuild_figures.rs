@@ -64,7 +64,7 @@ impl RebuildFigures<'_> {
             Stored::Old => entry.replace(&mut Steps::run()).await?,
             Stored::None => return Err(entry.missing()),
         }
-        let updated = send::update_many(None, collection, with_items(settings), vec![stage], None).await?;
+        let updated = send::update_many(&mut Conn::new(), collection, with_items(settings), vec![stage], None).await?;
         Ok(RebuiltFigures {
             buckets: updated.modified_count,
         })

@@ -116,12 +116,11 @@ impl RemoveBefore<'_> {
             key: &key,
             time: self.time,
         };
-        let mut session = Session::of_caller(self.session).await?;
+        let mut conn = self.shared.enter(&key, self.session).await?;
         let removed = if self.exact {
-            old.remove(session.as_mut()).await
+            old.remove(&mut conn).await
         } else {
-            let _locked = self.shared.lock_shared(&key, session.as_ref()).await;
-            let buckets = old.remove_buckets(session.as_mut()).await;
+            let buckets = old.remove_buckets(&mut conn).await;
             buckets.map(|buckets| RemovedBuckets { buckets, items: 0 })
         };
         removed.map_err(|error| error.with_key(key.text()))
@@ -158,7 +157,7 @@ impl<'a> RemoveAllBefore<'a> {
             options.selection_criteria = Some(primary());
             options.read_concern = Some(ReadConcern::local());
             let filter = all_before(settings, after.as_deref(), self.time);
-            let found = find_all(None, collection, filter, options).await?;
+            let found = find_all(&mut Conn::new(), collection, filter, options).await?;
             let ids: Vec<String> = found
                 .iter()
                 .flat_map(|found| found.get_str("_id"))
@@ -167,7 +166,9 @@ impl<'a> RemoveAllBefore<'a> {
             let Some(last) = ids.last() else { return Ok(removed) };
             after = Some(last.clone());
             let filter = these_before(settings, &ids, self.time);
-            removed.buckets += send::delete_many(None, collection, filter, None).await?.deleted_count;
+            removed.buckets += send::delete_many(&mut Conn::new(), collection, filter, None)
+                .await?
+                .deleted_count;
             if let Some(call) = &mut self.on_progress {
                 call(removed);
             }

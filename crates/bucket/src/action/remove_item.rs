@@ -69,8 +69,8 @@ impl RemoveItem<'_> {
             shared: self.shared,
             item: &item,
         };
-        let mut session = Session::of_caller(self.session).await?;
-        let found = removal.run(session.as_mut()).await;
+        let mut conn = self.shared.enter(&item.key, self.session).await?;
+        let found = removal.run(&mut conn).await;
         found.map(Removed::new).map_err(|error| error.with_key(item.key.text()))
     }
 }

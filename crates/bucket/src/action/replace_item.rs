@@ -66,8 +66,8 @@ impl ReplaceItem<'_> {
         let mut stored = OneItem::of_key(settings, key, item.id.clone().ok_or_else(no_item_id_field))?;
         stored.stays_in = item.window.map(|window| ("$eq", start(window)));
         let update = replace(settings, &stored.field, &stored.id, item.to_bson()?);
-        let mut session = Session::of_caller(self.session).await?;
-        let replaced = stored.update(shared, update, session.as_mut()).await;
+        let mut conn = shared.enter(&stored.key, self.session).await?;
+        let replaced = stored.update(shared, update, &mut conn).await;
         replaced.map_err(|error| error.with_key(stored.key.text()))
     }
 }

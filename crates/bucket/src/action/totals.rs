@@ -100,13 +100,13 @@ impl ReadTotals<'_> {
             bounds = Some((self.from, self.until));
         }
         let pipeline = totals(settings, figures, &key, bounds);
-        let mut session = Session::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session).await?;
         // The range of `_id` is that of the windows.
         let hint = bounds
             .filter(|_| settings.windows.is_some())
             .map(|_| Hint::Keys(by_id(false)));
         let options = AggregateOptions::builder().hint(hint).build();
-        let found = send::aggregate_all(session.as_mut(), collection, pipeline, options).await?;
+        let found = send::aggregate_all(&mut conn, collection, pipeline, options).await?;
         let found = found.first().map(|found| Document::try_from(found.as_ref()));
         let found = found.transpose().map_err(CommandError::from)?;
         Ok(Totals::of(figures, &found.unwrap_or_default()))

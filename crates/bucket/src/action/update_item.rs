@@ -91,8 +91,8 @@ impl UpdateItem<'_> {
         let operators = Operators::of_element(self.update, &[(item.field.as_str(), fixed)]).map_err(with_key)?;
         item.stays_in = check_time(settings, &operators).map_err(with_key)?;
         let change = operators.under(&format!("{}.$.", settings.items));
-        let mut session = Session::of_caller(self.session).await?;
-        let updated = item.update(self.shared, change, session.as_mut()).await;
+        let mut conn = self.shared.enter(&key, self.session).await?;
+        let updated = item.update(self.shared, change, &mut conn).await;
         updated.map_err(|error| with_key(update::failed(error)))
     }
 }

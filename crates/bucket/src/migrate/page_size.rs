@@ -3,7 +3,6 @@
 use futures::TryStreamExt;
 use mongo_patterns_core::catalog::Stored;
 use mongo_patterns_core::index::drop_old_index;
-use mongo_patterns_core::key_locks::LockedKeys;
 use mongo_patterns_core::migration::Steps;
 use mongo_patterns_core::transaction;
 
@@ -94,17 +93,15 @@ impl PageSizeMigration<'_> {
 /// Checks that the server has transactions, before anything is changed.
 async fn check_transactions(shared: &Shared) -> Result<()> {
     let (collection, settings) = shared.parts();
-    let locked = LockedKeys::default();
     transaction::run(
         collection,
         &settings.retry,
-        None,
-        locked,
+        &mut Conn::new(),
         collection,
-        |session, collection| {
+        |conn, collection| {
             Box::pin(async move {
                 let options = FindOneOptions::builder().projection(only_id()).build();
-                send::find_one(Some(session), collection, doc! {}, options).await?;
+                send::find_one(conn, collection, doc! {}, options).await?;
                 Ok(())
             })
         },

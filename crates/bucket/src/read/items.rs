@@ -304,8 +304,8 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         loop {
             let filter = buckets_within(settings, &self.key, all.clone(), ("$lt", below.clone()));
             let options = first_by_id(true, limit, Some(first_times(settings)));
-            let mut session = Session::of_caller(self.session.as_deref_mut()).await?;
-            let found = find_all(session.as_mut(), &self.shared.collection, filter, options).await?;
+            let mut conn = Conn::of_caller(self.session.as_deref_mut()).await?;
+            let found = find_all(&mut conn, &self.shared.collection, filter, options).await?;
             for document in &found {
                 let id = document.get_str("_id").unwrap_or_default();
                 let time = document.get(settings.items.as_str()).ok().flatten();
@@ -333,8 +333,8 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         let (collection, settings) = self.shared.parts();
         let filter = buckets_within(settings, &self.key, self.lower.clone(), self.upper.clone());
         let options = first_by_id(self.wanted.newest_first, limit, projection);
-        let mut session = Session::of_caller(self.session.as_deref_mut()).await?;
-        Ok(find_all(session.as_mut(), collection, filter, options).await?)
+        let mut conn = Conn::of_caller(self.session.as_deref_mut()).await?;
+        Ok(find_all(&mut conn, collection, filter, options).await?)
     }
 
     /// Moves the bounds past pages that were found with a limit.

@@ -69,9 +69,9 @@ impl<'a, K: Key> LooseScan<'a, K> {
             .limit(i64::from(self.entries))
             .batch_size(self.entries)
             .build();
-        let mut session = Session::of_caller(self.session.as_deref_mut()).await?;
-        let read = find_all(session.as_mut(), &self.shared.collection, doc! {}, options).await?;
-        drop(session);
+        let mut conn = Conn::of_caller(self.session.as_deref_mut()).await?;
+        let read = find_all(&mut conn, &self.shared.collection, doc! {}, options).await?;
+        drop(conn);
         let mut key_end: Option<String> = None;
         for bucket in &read {
             let Some(id) = bucket.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok()) else {

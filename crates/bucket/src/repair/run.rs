@@ -80,9 +80,9 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
         repair.plan::<K>(findings).await
     } else {
         let (collection, settings) = shared.parts();
-        let locked = shared.locks.exclusive(key.text()).await;
-        transaction::run(collection, &settings.retry, None, locked, repair, |session, repair| {
-            Box::pin(repair.run::<K>(session))
+        let mut conn = shared.enter(&key, None).await?;
+        transaction::run(collection, &settings.retry, &mut conn, repair, |conn, repair| {
+            Box::pin(repair.run::<K>(conn))
         })
         .await
     };
@@ -116,53 +116,50 @@ struct KeyRepair<'a> {
 
 impl KeyRepair<'_> {
     /// Reads the buckets, and plans the fix.
-    async fn read<K: Key>(&self, session: Option<&mut Session<'_>>) -> Result<Fix> {
+    async fn read<K: Key>(&self, conn: &mut Conn<'_>) -> Result<Fix> {
         let (collection, settings) = self.shared.parts();
         let filter = buckets_of_any_key_field(settings, self.key, &self.found.ids);
-        let options = match session {
-            None => FindOptions::builder()
-                .selection_criteria(primary())
-                .read_concern(ReadConcern::local())
-                .build(),
-            Some(_) => FindOptions::default(),
-        };
-        let found = find_all(session, collection, filter, options).await?;
+        let options = FindOptions::builder()
+            .selection_criteria(primary())
+            .read_concern(conn.local_unless_in_transaction())
+            .build();
+        let found = find_all(conn, collection, filter, options).await?;
         fix::<K>(settings, self.key, found)
     }
 
     /// Plans the repair of findings of two reads.
     async fn plan<K: Key>(&self, mut findings: Vec<Finding>) -> Result<Fix> {
-        let mut fix = self.read::<K>(None).await?;
+        let mut fix = self.read::<K>(&mut Conn::new()).await?;
         if confirmed(&findings, fix.findings.clone()).len() < fix.findings.len() {
             // The scan returns some buckets of a key apart from the others, and others may write concurrently.
             findings.append(&mut fix.findings);
-            fix = self.read::<K>(None).await?;
+            fix = self.read::<K>(&mut Conn::new()).await?;
         }
         fix.findings = confirmed(&findings, fix.findings);
         Ok(fix)
     }
 
     /// Repairs the key in a transaction, whose snapshot needs no second read.
-    async fn run<K: Key>(&mut self, session: &mut Session<'_>) -> Result<Fix> {
+    async fn run<K: Key>(&mut self, conn: &mut Conn<'_>) -> Result<Fix> {
         let (collection, settings) = self.shared.parts();
         if self.is_again {
             let filter = open_bucket_of_any_id(settings, self.key, None);
-            lock_documents(&mut Steps::Run(Some(&mut *session)), collection, &filter).await?;
+            lock_documents(&mut Steps::Run(Some(conn)), collection, &filter).await?;
         }
         self.is_again = true;
-        let fix = self.read::<K>(Some(&mut *session)).await?;
+        let fix = self.read::<K>(conn).await?;
         if fix.changes.is_empty() {
             return Ok(fix);
         }
-        fix.changes.apply(collection, session).await?;
-        self.check_again::<K>(&fix, session).await?;
+        fix.changes.apply(collection, conn).await?;
+        self.check_again::<K>(&fix, conn).await?;
         Ok(fix)
     }
 
     /// Checks the result before the transaction commits.
-    async fn check_again<K: Key>(&self, fix: &Fix, session: &mut Session<'_>) -> Result<()> {
+    async fn check_again<K: Key>(&self, fix: &Fix, conn: &mut Conn<'_>) -> Result<()> {
         let filter = buckets_of_any_key_field(&self.shared.settings, self.key, &self.found.ids);
-        let summaries = summaries_of::<K>(self.shared, Some(self.key), filter, Some(session)).await?;
+        let summaries = summaries_of::<K>(self.shared, Some(self.key), filter, conn).await?;
         let items: u64 = summaries.iter().filter_map(|summary| summary.items).sum();
         let mut findings = check(&self.shared.settings, &summaries);
         findings.retain(|finding| !finding.problem.is_of_items());

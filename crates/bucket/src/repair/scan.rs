@@ -131,7 +131,7 @@ impl Suspect {
             Some(key) => buckets_of_any_form(&shared.settings, key, &self.found),
             None => doc! { "_id": { "$in": &self.found.ids } },
         };
-        let again = summaries_of::<K>(shared, self.key.as_ref(), filter, None).await?;
+        let again = summaries_of::<K>(shared, self.key.as_ref(), filter, &mut Conn::new()).await?;
         Ok(confirmed(&self.findings, check(&shared.settings, &again)))
     }
 }
@@ -197,15 +197,15 @@ pub(crate) async fn summaries_of<K: Key>(
     shared: &Shared,
     key: Option<&EncodedKey>,
     filter: Document,
-    session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<Vec<Summary>> {
     let (collection, settings) = shared.parts();
     let mut options = AggregateOptions::builder().allow_disk_use(true).build();
-    if session.is_none() {
+    if !conn.has_session() {
         options.selection_criteria = Some(primary());
         options.read_concern = Some(ReadConcern::local());
     }
-    let rows = send::aggregate_all(session, collection, summaries(settings, filter), options).await?;
+    let rows = send::aggregate_all(conn, collection, summaries(settings, filter), options).await?;
     let mut summaries: Vec<Summary> = rows.iter().map(|row| Summary::of_row::<K>(row)).collect();
     summaries.retain(|summary| summary.key_text() == key.map(EncodedKey::text));
     summaries.sort_by_cached_key(Summary::position);

@@ -1,6 +1,6 @@
 //! Stores a batch of items of one key: in its open bucket, then in whole buckets.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use mongo_patterns_core::error::refused_document;
 
@@ -40,6 +40,8 @@ pub(crate) struct StoreBatch<'a> {
     pub(crate) repeated: HashSet<usize>,
     /// The number of opened buckets.
     pub(crate) opened: u64,
+    /// The `_id`s of the opened buckets, by the positions of their first items, if the callers of the items learn them.
+    pub(crate) opened_by: Option<HashMap<usize, String>>,
 }
 
 impl<'a> StoreBatch<'a> {
@@ -59,6 +61,7 @@ impl<'a> StoreBatch<'a> {
             may_have_open: true,
             repeated: twice.into_iter().collect(),
             opened: 0,
+            opened_by: None,
         }
     }
 
@@ -67,37 +70,30 @@ impl<'a> StoreBatch<'a> {
         self.rest.get(self.done).copied().unwrap_or(self.items.len())
     }
 
-    pub(crate) async fn run(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
-        let KeyWrite { shared, key } = self.write;
+    pub(crate) async fn run(&mut self, conn: &mut Conn<'_>) -> Result<()> {
+        let shared = self.write.shared;
         self.write.check_item_index().await?;
-        let _locked = shared.lock_shared(key, session.as_deref()).await;
         let mut attempts = shared.settings.retry.start();
-        if session.is_some() {
-            self.drop_repeated(session.as_deref_mut()).await?;
+        if conn.has_session() {
+            self.drop_repeated(conn).await?;
         }
         // Whether pages of several windows are worth an insert. Not while each window has an open bucket.
         let mut inserts = true;
         while self.has_more() {
             let (before, opened, window) = (self.done, self.opened, self.window());
             let is_large = self.rest.len() - self.done >= READ_FROM * shared.settings.page_size as usize;
-            let fills = !is_large
-                || self.may_have_open
-                    && self
-                        .write
-                        .open_bucket(self.window(), session.as_deref_mut())
-                        .await?
-                        .is_some();
-            if fills && !self.fill(session.as_deref_mut()).await? {
+            let fills = !is_large || self.may_have_open && self.write.open_bucket(self.window(), conn).await?.is_some();
+            if fills && !self.fill(conn).await? {
                 continue;
             }
             inserts |= self.opened > opened;
             let is_next = self.window() != window;
-            if fills && (!inserts || is_next && self.reads_first(session.as_deref())) {
+            if fills && (!inserts || is_next && self.reads_first(conn)) {
                 continue;
             }
             let filled = self.done;
             // It ends early when another writer opens a bucket, or stores one of the items.
-            if let Some(error) = self.insert(session.as_deref_mut()).await? {
+            if let Some(error) = self.insert(conn).await? {
                 self.may_have_open = true;
                 if shared.settings.windows.is_some() && self.done > before {
                     // A later window had an open bucket, which is no conflict: it is filled next.
@@ -113,8 +109,8 @@ impl<'a> StoreBatch<'a> {
 
     /// Returns whether the ids are read before an insert, which is then of one window: a session must not meet the open
     /// bucket of another one, and monotonic ids follow the newest bucket of their window.
-    fn reads_first(&self, session: Option<&Session<'_>>) -> bool {
-        session.is_some() || self.write.shared.settings.id_policy == IdPolicy::Monotonic
+    fn reads_first(&self, conn: &Conn<'_>) -> bool {
+        conn.has_session() || self.write.shared.settings.id_policy == IdPolicy::Monotonic
     }
 
     fn has_more(&self) -> bool {
@@ -157,7 +153,7 @@ impl<'a> StoreBatch<'a> {
 
     /// Stores up to a page of items in the open bucket, or in one that they open. Returns `false` when some of the
     /// items are stored already, which are skipped from then on.
-    async fn fill(&mut self, session: Option<&mut Session<'_>>) -> Result<bool> {
+    async fn fill(&mut self, conn: &mut Conn<'_>) -> Result<bool> {
         let items = self.items;
         let page = self.pages().next().unwrap_or_default().iter();
         let page: Vec<&Item> = page.map(|&position| &items[position]).collect();
@@ -166,14 +162,14 @@ impl<'a> StoreBatch<'a> {
             span: self.span,
             items: &page,
         };
-        match store.run(session).await? {
+        match store.run(conn).await? {
             Stored::New { items, opened } => {
+                self.count_opened(opened);
                 self.done += items;
-                self.opened += u64::from(opened.is_some());
                 self.may_have_open = true;
                 Ok(true)
             }
-            Stored::Repeated if self.drop_repeated(None).await? == 0 => Err(Error::new(
+            Stored::Repeated if self.drop_repeated(conn).await? == 0 => Err(Error::new(
                 ErrorKind::Contention,
                 "another writer appended and removed an item of the batch concurrently: try again",
             )),
@@ -182,9 +178,9 @@ impl<'a> StoreBatch<'a> {
     }
 
     /// Reads which of the items are stored already, and skips them from then on. Returns their number.
-    async fn drop_repeated(&mut self, session: Option<&mut Session<'_>>) -> Result<usize> {
+    async fn drop_repeated(&mut self, conn: &mut Conn<'_>) -> Result<usize> {
         let ids: Vec<&ItemId> = self.rest().filter_map(|item| item.id.as_ref()).collect();
-        let stored = self.write.stored_ids(&ids, session).await?;
+        let stored = self.write.stored_ids(&ids, conn).await?;
         let (items, repeated) = (self.items, &mut self.repeated);
         let rest = self.rest.split_off(self.done);
         let before = repeated.len();
@@ -201,35 +197,35 @@ impl<'a> StoreBatch<'a> {
     /// Inserts the rest in whole buckets, and the last items in one that stays open. Returns the error when another
     /// writer opened a bucket, so that the last items are left, or stored one of the items. With windows, the last items
     /// of each are in one that stays open.
-    async fn insert(&mut self, mut session: Option<&mut Session<'_>>) -> Result<Option<CommandError>> {
+    async fn insert(&mut self, conn: &mut Conn<'_>) -> Result<Option<CommandError>> {
         let shared = self.write.shared;
         let settings = &shared.settings;
         let mut attempts = settings.retry.start();
         let mut ids = NewIds::default();
         let mut has_read = false;
-        let reads_first = self.reads_first(session.as_deref());
+        let reads_first = self.reads_first(conn);
         let window = self.window();
         while self.has_more() && (!reads_first || self.window() == window) {
             if !has_read && reads_first {
-                self.read_taken(&mut ids, false, session.as_deref_mut()).await?;
+                self.read_taken(&mut ids, false, conn).await?;
                 has_read = true;
             }
             let documents = self.buckets(&mut ids, reads_first)?;
-            let inserted = send::insert_many(session.as_deref_mut(), &shared.collection, &documents, None).await;
+            let inserted = send::insert_many(conn, &shared.collection, documents.as_slice(), None).await;
             let Err(error) = inserted else {
-                self.done_pages(documents.len());
+                self.done_pages(&documents);
                 continue;
             };
-            self.done_pages(refused_document(&error).unwrap_or(0));
+            self.done_pages(&documents[..refused_document(&error).unwrap_or(0)]);
             match self.write.collision(&error) {
-                _ if session.is_some() => return Err(self.write.failed(error)),
+                _ if conn.has_session() => return Err(self.write.failed(error)),
                 Some(Collision::Open) => return Ok(Some(error)),
                 Some(Collision::Item) => {
-                    self.drop_repeated(None).await?;
+                    self.drop_repeated(conn).await?;
                     return Ok(Some(error));
                 }
                 Some(Collision::Id) => {
-                    self.read_taken(&mut ids, has_read, None).await?;
+                    self.read_taken(&mut ids, has_read, conn).await?;
                     has_read = true;
                     attempts.next(error).await?;
                 }
@@ -261,23 +257,18 @@ impl<'a> StoreBatch<'a> {
 
     /// Reads which of the ids that the items would open are taken: by buckets of the key, or also by documents with
     /// another key field.
-    async fn read_taken(
-        &self,
-        ids: &mut NewIds,
-        of_any_key: bool,
-        mut session: Option<&mut Session<'_>>,
-    ) -> Result<()> {
+    async fn read_taken(&self, ids: &mut NewIds, of_any_key: bool, conn: &mut Conn<'_>) -> Result<()> {
         let KeyWrite { shared, key } = self.write;
         *ids = NewIds::default();
         if shared.settings.id_policy == IdPolicy::Monotonic {
             let of_window = self.write.of_window(self.window());
-            if let Some(newest) = self.write.newest_tail(of_window, session.as_deref_mut()).await? {
+            if let Some(newest) = self.write.newest_tail(of_window, conn).await? {
                 self.write.parse(&newest)?;
                 ids.taken(&newest);
             }
             return Ok(());
         }
-        let pages = self.pages_to_insert(session.is_some());
+        let pages = self.pages_to_insert(conn.has_session());
         let heads: Vec<String> = pages.map(|page| self.items[page[0]].second()).collect();
         let (Some(first), Some(last)) = (heads.iter().min(), heads.iter().max()) else {
             return Ok(());
@@ -291,9 +282,9 @@ impl<'a> StoreBatch<'a> {
             .projection(only_id())
             .hint(Hint::Keys(by_id(false)))
             .selection_criteria(primary())
-            .read_concern(session.is_none().then(ReadConcern::local))
+            .read_concern(conn.local_unless_in_transaction())
             .build();
-        for found in find_all(session, &shared.collection, filter, options).await? {
+        for found in find_all(conn, &shared.collection, filter, options).await? {
             if let Some(tail) = found.get_str("_id").ok().and_then(|id| key.tail(id)) {
                 ids.taken(tail);
             }
@@ -301,16 +292,27 @@ impl<'a> StoreBatch<'a> {
         Ok(())
     }
 
-    fn done_pages(&mut self, pages: usize) {
-        let lengths: Vec<usize> = self.pages().take(pages).map(<[usize]>::len).collect();
+    /// Counts the bucket that the next item opened, if it opened one.
+    fn count_opened(&mut self, id: Option<String>) {
+        self.opened += u64::from(id.is_some());
+        if let Some(opened_by) = &mut self.opened_by {
+            opened_by.extend(self.rest.get(self.done).copied().zip(id));
+        }
+    }
+
+    fn done_pages(&mut self, documents: &[RawDocumentBuf]) {
+        let lengths: Vec<usize> = self.pages().take(documents.len()).map(<[usize]>::len).collect();
         let is_full = |length: &usize| *length == self.write.shared.settings.page_size as usize;
         let ends_with_full_page = lengths.last().is_none_or(is_full);
-        self.done += lengths.iter().sum::<usize>();
+        for (document, length) in documents.iter().zip(&lengths) {
+            let id = document.get_str("_id").ok().map(str::to_owned);
+            self.count_opened(id);
+            self.done += length;
+        }
         let last = self
             .done
             .checked_sub(1)
             .and_then(|last| self.items[self.rest[last]].window);
         self.may_have_open = !ends_with_full_page || last.is_some() && last != self.window();
-        self.opened += pages as u64;
     }
 }

@@ -8,35 +8,24 @@
 //! and inserted it again with the same `_id`. So a `deleteMany` that matched nothing does not prove that no bucket is
 //! left.
 
-use mongo_patterns_core::key_locks::LockedKeys;
-
 use crate::prelude::*;
 use crate::query::buckets::{buckets_to_delete, only_id};
 use crate::repository::Shared;
 use crate::results::DeletedKey;
 
 /// Deletes the buckets of a key, until it has none.
-pub(crate) async fn delete(
-    shared: &Shared,
-    key: &EncodedKey,
-    mut session: Option<&mut Session<'_>>,
-) -> Result<DeletedKey> {
-    let in_transaction = session.as_deref().is_some_and(Session::is_in_transaction);
-    // Not between two commands of a batch of this process.
-    let _locked = match in_transaction {
-        true => LockedKeys::default(),
-        false => shared.locks.exclusive(key.text()).await,
-    };
+pub(crate) async fn delete(shared: &Shared, key: &EncodedKey, conn: &mut Conn<'_>) -> Result<DeletedKey> {
+    let in_transaction = conn.is_in_transaction();
     let mut attempts = shared.settings.retry.start();
     let mut deleted = DeletedKey::default();
     let mut passes = 0_u32;
     loop {
         let filter = buckets_to_delete(&shared.settings, key);
-        let deletion = send::delete_many(session.as_deref_mut(), &shared.collection, filter, None).await?;
+        let deletion = send::delete_many(conn, &shared.collection, filter, None).await?;
         passes += 1;
         deleted.buckets += deletion.deleted_count;
         deleted.found |= deletion.deleted_count > 0;
-        if in_transaction || !has_buckets(shared, key, session.as_deref_mut()).await? {
+        if in_transaction || !has_buckets(shared, key, conn).await? {
             return Ok(deleted);
         }
         // The second pass is no retry, so that a policy of one attempt allows it.
@@ -49,13 +38,13 @@ pub(crate) async fn delete(
     }
 }
 
-async fn has_buckets(shared: &Shared, key: &EncodedKey, session: Option<&mut Session<'_>>) -> Result<bool> {
+async fn has_buckets(shared: &Shared, key: &EncodedKey, conn: &mut Conn<'_>) -> Result<bool> {
     let options = FindOneOptions::builder()
         .projection(only_id())
         .selection_criteria(primary())
-        .read_concern(session.is_none().then(ReadConcern::local))
+        .read_concern(conn.local_unless_in_transaction())
         .build();
     let filter = buckets_to_delete(&shared.settings, key);
-    let bucket = send::find_one(session, &shared.collection, filter, options).await?;
+    let bucket = send::find_one(conn, &shared.collection, filter, options).await?;
     Ok(bucket.is_some())
 }

@@ -66,11 +66,7 @@ impl KeyWrite<'_> {
     }
 
     /// Returns those of the ids that stored items of the key have.
-    pub(crate) async fn stored_ids(
-        &self,
-        ids: &[&ItemId],
-        mut session: Option<&mut Session<'_>>,
-    ) -> Result<HashSet<ItemId>> {
+    pub(crate) async fn stored_ids(&self, ids: &[&ItemId], conn: &mut Conn<'_>) -> Result<HashSet<ItemId>> {
         let (collection, settings) = self.shared.parts();
         let mut stored = HashSet::new();
         if ids.is_empty() {
@@ -87,10 +83,10 @@ impl KeyWrite<'_> {
                 .projection(only_item_ids(&path))
                 .hint(Hint::Name(index.clone()))
                 .selection_criteria(primary())
-                .read_concern(session.is_none().then(ReadConcern::local))
+                .read_concern(conn.local_unless_in_transaction())
                 .build();
             let offered: HashSet<&ItemId> = ids.iter().copied().collect();
-            for bucket in find_all(session.as_deref_mut(), collection, filter, options).await? {
+            for bucket in find_all(conn, collection, filter, options).await? {
                 let Ok(items) = bucket.get_array(settings.items.as_str()) else {
                     continue;
                 };
@@ -103,8 +99,8 @@ impl KeyWrite<'_> {
     }
 
     /// Returns the suffix after the last one of a second.
-    pub(crate) async fn free_suffix(&self, second: &str) -> Result<u32> {
-        match self.newest_tail(self.of_second(second), None).await? {
+    pub(crate) async fn free_suffix(&self, second: &str, conn: &mut Conn<'_>) -> Result<u32> {
+        match self.newest_tail(self.of_second(second), conn).await? {
             Some(tail) => Ok(self.parse(&tail)?.suffix + 1),
             None => Ok(0),
         }
@@ -112,17 +108,12 @@ impl KeyWrite<'_> {
 
     /// Returns the tail of a bucket that does not exist: the second, with a suffix where the second is taken, or where
     /// the key has a later bucket in the window and the policy is [`IdPolicy::Monotonic`].
-    pub(crate) async fn free_tail(
-        &self,
-        second: &str,
-        window: Option<i64>,
-        session: Option<&mut Session<'_>>,
-    ) -> Result<String> {
+    pub(crate) async fn free_tail(&self, second: &str, window: Option<i64>, conn: &mut Conn<'_>) -> Result<String> {
         let within = match self.shared.settings.id_policy {
             IdPolicy::ItemTime => self.of_second(second),
             IdPolicy::Monotonic => self.of_window(window),
         };
-        match self.newest_tail(within, session).await? {
+        match self.newest_tail(within, conn).await? {
             Some(newest) if newest.as_str() >= second => self.parse(&newest)?.successor(),
             _ => Ok(second.to_owned()),
         }
@@ -138,12 +129,8 @@ impl KeyWrite<'_> {
     }
 
     /// Returns the tail of the newest bucket of a filter.
-    pub(crate) async fn newest_tail(
-        &self,
-        filter: Document,
-        session: Option<&mut Session<'_>>,
-    ) -> Result<Option<String>> {
-        let found = self.find_last(filter, None, session).await?;
+    pub(crate) async fn newest_tail(&self, filter: Document, conn: &mut Conn<'_>) -> Result<Option<String>> {
+        let found = self.find_last(filter, None, conn).await?;
         let id = found.as_ref().and_then(|found| found.get_str("_id").ok());
         Ok(id.and_then(|id| self.key.tail(id)).map(str::to_owned))
     }
@@ -153,29 +140,25 @@ impl KeyWrite<'_> {
         &self,
         filter: Document,
         hint: Option<Hint>,
-        session: Option<&mut Session<'_>>,
+        conn: &mut Conn<'_>,
     ) -> Result<Option<RawDocumentBuf>> {
         let options = FindOneOptions::builder()
             .sort(by_id(true))
             .projection(only_id())
             .selection_criteria(primary())
-            .read_concern(session.is_none().then(ReadConcern::local))
+            .read_concern(conn.local_unless_in_transaction())
             .hint(hint)
             .build();
-        let found = send::find_one(session, &self.shared.collection, filter, options).await;
+        let found = send::find_one(conn, &self.shared.collection, filter, options).await;
         found.map_err(|error| self.failed(error))
     }
 
     /// Returns the open bucket of a window, or of the key without windows, with any `_id`.
-    pub(crate) async fn open_bucket(
-        &self,
-        window: Option<i64>,
-        session: Option<&mut Session<'_>>,
-    ) -> Result<Option<RawDocumentBuf>> {
+    pub(crate) async fn open_bucket(&self, window: Option<i64>, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
         let settings = &self.shared.settings;
         let hint = Hint::Name(settings.open_index.clone());
         let filter = open_bucket_of_any_id(settings, self.key, window);
-        self.find_last(filter, Some(hint), session).await
+        self.find_last(filter, Some(hint), conn).await
     }
 
     pub(crate) fn parse<'t>(&self, tail: &'t str) -> Result<Tail<'t>> {
@@ -184,13 +167,18 @@ impl KeyWrite<'_> {
 
     /// Checks the `_id` of the open bucket from time to time while other writers open the key's bucket. An open bucket
     /// whose `_id` is not of this key and window would prevent every open, and no append would find it.
-    pub(crate) async fn check_open_bucket(&self, window: Option<i64>, opens_by_others: u32) -> Result<()> {
+    pub(crate) async fn check_open_bucket(
+        &self,
+        window: Option<i64>,
+        opens_by_others: u32,
+        conn: &mut Conn<'_>,
+    ) -> Result<()> {
         if !opens_by_others.is_multiple_of(OPENS_BY_OTHERS) {
             return Ok(());
         }
         let windows = self.shared.settings.windows.as_ref();
         let of_window = |tail: &str| windows.is_none_or(|windows| windows.of_tail(tail) == window);
-        let open = self.open_bucket(window, None).await?;
+        let open = self.open_bucket(window, conn).await?;
         match open.map(|open| id_of(&open)) {
             Some(id) if !id.as_str().and_then(|id| self.key.tail(id)).is_some_and(of_window) => Err(foreign_id(id)),
             _ => Ok(()),

@@ -19,36 +19,32 @@ pub(crate) struct OldItems<'a> {
 
 impl OldItems<'_> {
     /// Removes the buckets whose items are all old.
-    pub(crate) async fn remove_buckets(self, session: Option<&mut Session<'_>>) -> Result<u64> {
+    pub(crate) async fn remove_buckets(self, conn: &mut Conn<'_>) -> Result<u64> {
         let (collection, settings) = self.shared.parts();
         let filter = buckets_before(settings, self.key, self.time);
-        Ok(send::delete_many(session, collection, filter, None)
-            .await?
-            .deleted_count)
+        Ok(send::delete_many(conn, collection, filter, None).await?.deleted_count)
     }
 
     /// Removes all old items, in one transaction.
-    pub(crate) async fn remove(self, session: Option<&mut Session<'_>>) -> Result<RemovedBuckets> {
+    pub(crate) async fn remove(self, conn: &mut Conn<'_>) -> Result<RemovedBuckets> {
         let (collection, settings) = self.shared.parts();
-        let locked = self.shared.lock_for_transaction(self.key, session.as_deref()).await;
         let windows = settings.windows.as_ref();
         let window = windows.map(|windows| windows.of_time(self.time));
         let context = (self, window, false);
         transaction::run(
             collection,
             &settings.retry,
-            session,
-            locked,
+            conn,
             context,
-            |session, (old, window, is_again)| {
+            |conn, (old, window, is_again)| {
                 Box::pin(async move {
                     if std::mem::replace(is_again, true) {
-                        lock_open_bucket(old.shared, old.key, *window, session).await?;
+                        lock_open_bucket(old.shared, old.key, *window, conn).await?;
                     }
-                    let buckets = old.remove_buckets(Some(&mut *session)).await?;
+                    let buckets = old.remove_buckets(conn).await?;
                     let mut items = 0;
                     loop {
-                        let removed = old.move_up(session).await?;
+                        let removed = old.move_up(conn).await?;
                         items += removed;
                         // Without windows the first pass removes all.
                         if removed == 0 || window.is_none() {
@@ -64,21 +60,15 @@ impl OldItems<'_> {
 
     /// In a transaction: removes the old items of the first bucket that has some and of those after it, to the end of its
     /// window, and moves the items after them up. Returns their number.
-    async fn move_up(self, session: &mut Session<'_>) -> Result<u64> {
+    async fn move_up(self, conn: &mut Conn<'_>) -> Result<u64> {
         let (collection, settings) = self.shared.parts();
         let filter = bucket_with_older(settings, self.key, self.time);
-        let found = find_all(
-            Some(&mut *session),
-            collection,
-            filter,
-            first_by_id(false, 1, Some(only_id())),
-        )
-        .await?;
+        let found = find_all(conn, collection, filter, first_by_id(false, 1, Some(only_id()))).await?;
         let tail = found.first().and_then(|found| found.get_str("_id").ok());
         let Some(tail) = tail.and_then(|id| self.key.tail(id)) else {
             return Ok(0);
         };
-        let chain = load(self.shared, self.key, tail, session).await?;
+        let chain = load(self.shared, self.key, tail, conn).await?;
         let mut items = chain.items()?;
         let before = items.len();
         let field = settings.time.as_ref().map_or("", |time| time.as_str());
@@ -86,7 +76,7 @@ impl OldItems<'_> {
             let date = item.value.as_document().and_then(|item| item.get_datetime(field).ok());
             date.is_none_or(|date| date >= self.time)
         });
-        chain.plan(&items)?.apply(collection, session).await?;
+        chain.plan(&items)?.apply(collection, conn).await?;
         Ok((before - items.len()) as u64)
     }
 }

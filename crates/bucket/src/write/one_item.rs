@@ -92,21 +92,15 @@ impl OneItem {
     }
 
     /// Returns the bucket that has the item, without its items, read from the primary.
-    pub(crate) async fn find(
-        &self,
-        shared: &Shared,
-        session: Option<&mut Session<'_>>,
-    ) -> Result<Option<RawDocumentBuf>> {
+    pub(crate) async fn find(&self, shared: &Shared, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
         let (collection, settings) = shared.parts();
         let mut options = FindOneOptions::builder()
             .projection(without_items(settings))
             .hint(self.hint())
             .build();
-        if session.is_none() {
-            options.selection_criteria = Some(primary());
-            options.read_concern = Some(ReadConcern::local());
-        }
-        let found = send::find_one(session, collection, self.filter(settings), options).await;
+        options.selection_criteria = Some(primary());
+        options.read_concern = conn.local_unless_in_transaction();
+        let found = send::find_one(conn, collection, self.filter(settings), options).await;
         found.map_err(|error| self.failed(shared, error))
     }
 
@@ -115,12 +109,11 @@ impl OneItem {
         &self,
         shared: &Shared,
         update: impl Into<UpdateModifications>,
-        mut session: Option<&mut Session<'_>>,
+        conn: &mut Conn<'_>,
     ) -> Result<Updated> {
         let (collection, settings) = shared.parts();
         let update = update.into();
         let of_figures = FigureUpdate::of(settings, &update)?;
-        let _locked = shared.lock_shared(&self.key, session.as_deref()).await;
         let mut attempts = settings.retry.start();
         loop {
             if let Some(update) = &of_figures {
@@ -130,20 +123,20 @@ impl OneItem {
                     .hint(self.hint())
                     .build();
                 let filter = self.filter_of_change(settings);
-                let updated = update.run(collection, filter, options, session.as_deref_mut());
+                let updated = update.run(collection, filter, options, conn);
                 if let Some(updated) = updated.await.map_err(|error| self.failed(shared, error))? {
                     return Ok(updated);
                 }
             } else {
                 let filter = self.filter_of_change(settings);
                 let options = UpdateOptions::builder().hint(self.hint()).build();
-                let updated = send::update_one(session.as_deref_mut(), collection, filter, update.clone(), options);
+                let updated = send::update_one(conn, collection, filter, update.clone(), options);
                 let updated = updated.await.map_err(|error| self.failed(shared, error))?;
                 if updated.matched_count > 0 {
                     return Ok(Updated::new(updated.modified_count > 0));
                 }
             }
-            let Some(bucket) = self.find(shared, session.as_deref_mut()).await? else {
+            let Some(bucket) = self.find(shared, conn).await? else {
                 return Err(Error::new(
                     ErrorKind::NotFound,
                     "the key has no item with this id, nothing was changed: append it",
@@ -155,7 +148,7 @@ impl OneItem {
                     "the new time of the item is not in the window of its bucket, nothing was changed: remove the item, and append it with the new time",
                 ));
             }
-            if session.is_some() {
+            if conn.has_session() {
                 return Err(Error::new(
                     ErrorKind::Contention,
                     "another writer moved the item concurrently, nothing was changed: run the operation again",

@@ -36,45 +36,40 @@ pub(crate) struct Removal<'a> {
 
 impl Removal<'_> {
     /// Removes the item. Returns whether the key had it.
-    pub(crate) async fn run(self, mut session: Option<&mut Session<'_>>) -> Result<bool> {
+    pub(crate) async fn run(self, conn: &mut Conn<'_>) -> Result<bool> {
         let (collection, settings) = self.shared.parts();
         let page_size = i64::from(settings.page_size);
-        let Some(found) = self.find(session.as_deref_mut()).await? else {
+        let Some(found) = self.find(conn).await? else {
             return Ok(false);
         };
         if found.count.is_some_and(|count| count < page_size || page_size == 1)
-            && self.remove_from_open(&found, session.as_deref_mut()).await?
+            && self.remove_from_open(&found, conn).await?
         {
             return Ok(true);
         }
-        let locked = self
-            .shared
-            .lock_for_transaction(&self.item.key, session.as_deref())
-            .await;
         let tail = found.bucket.as_str().and_then(|id| self.item.key.tail(id));
         let window = tail.and_then(|tail| settings.window_of(tail));
         let context = (self, window, false);
         transaction::run(
             collection,
             &settings.retry,
-            session,
-            locked,
+            conn,
             context,
-            |session, (removal, window, is_again)| {
+            |conn, (removal, window, is_again)| {
                 Box::pin(async move {
                     if std::mem::replace(is_again, true) {
-                        lock_open_bucket(removal.shared, &removal.item.key, *window, session).await?;
+                        lock_open_bucket(removal.shared, &removal.item.key, *window, conn).await?;
                     }
-                    removal.move_up(session).await
+                    removal.move_up(conn).await
                 })
             },
         )
         .await
     }
 
-    async fn find(self, session: Option<&mut Session<'_>>) -> Result<Option<Found>> {
+    async fn find(self, conn: &mut Conn<'_>) -> Result<Option<Found>> {
         let settings = &self.shared.settings;
-        let bucket = self.item.find(self.shared, session).await?;
+        let bucket = self.item.find(self.shared, conn).await?;
         let found = |bucket: RawDocumentBuf| -> Option<Found> {
             let count = bucket.get(settings.count.as_str()).ok().flatten();
             Some(Found {
@@ -87,26 +82,25 @@ impl Removal<'_> {
 
     /// Removes the item from a bucket that is open and stays open, or deletes the bucket of a single item. Returns
     /// whether the bucket was still so.
-    async fn remove_from_open(self, found: &Found, session: Option<&mut Session<'_>>) -> Result<bool> {
+    async fn remove_from_open(self, found: &Found, conn: &mut Conn<'_>) -> Result<bool> {
         let (collection, settings) = self.shared.parts();
         let item = self.item;
         let failed = |error| item.failed(self.shared, error);
-        let _locked = self.shared.lock_shared(&item.key, session.as_deref()).await;
         if found.count == Some(1) {
             let filter = in_bucket(settings, item.filter(settings), &found.bucket, is_single());
-            let deleted = send::delete_one(session, collection, filter, None).await;
+            let deleted = send::delete_one(conn, collection, filter, None).await;
             return Ok(deleted.map_err(failed)?.deleted_count > 0);
         }
         let condition = is_open_with_others(settings);
         let filter = in_bucket(settings, item.filter(settings), &found.bucket, condition);
         let update = pull(settings, &item.field, &item.id);
-        let pulled = send::update_one(session, collection, filter, update, None).await;
+        let pulled = send::update_one(conn, collection, filter, update, None).await;
         Ok(pulled.map_err(failed)?.matched_count > 0)
     }
 
     /// In a transaction: removes the item, and moves the items after it up.
-    async fn move_up(self, session: &mut Session<'_>) -> Result<bool> {
-        let Some(found) = self.find(Some(&mut *session)).await? else {
+    async fn move_up(self, conn: &mut Conn<'_>) -> Result<bool> {
+        let Some(found) = self.find(conn).await? else {
             return Ok(false);
         };
         let key = &self.item.key;
@@ -117,7 +111,7 @@ impl Removal<'_> {
                 "the `_id` of the item's bucket is not of its key, nothing was changed: repair the bucket",
             ));
         };
-        let chain = load(self.shared, key, tail, session).await?;
+        let chain = load(self.shared, key, tail, conn).await?;
         let mut items = chain.items()?;
         let is_item = |value: RawBsonRef<'_>| {
             let id = value
@@ -133,7 +127,7 @@ impl Removal<'_> {
             .at(found.bucket, self.item.path.as_str()));
         };
         items.remove(position);
-        chain.plan(&items)?.apply(&self.shared.collection, session).await?;
+        chain.plan(&items)?.apply(&self.shared.collection, conn).await?;
         Ok(true)
     }
 }
@@ -144,10 +138,10 @@ pub(super) async fn lock_open_bucket(
     shared: &Shared,
     key: &EncodedKey,
     window: Option<i64>,
-    session: &mut Session<'_>,
+    conn: &mut Conn<'_>,
 ) -> Result<()> {
     let filter = open_bucket(&shared.settings, key, window);
-    lock_documents(&mut Steps::Run(Some(session)), &shared.collection, &filter).await
+    lock_documents(&mut Steps::Run(Some(conn)), &shared.collection, &filter).await
 }
 
 /// Reads the buckets from the one with this tail on, to the end of its window, or from the open bucket on if that is
@@ -159,10 +153,10 @@ pub(super) async fn load<'a>(
     shared: &'a Shared,
     key: &'a EncodedKey,
     tail: &str,
-    session: &mut Session<'_>,
+    conn: &mut Conn<'_>,
 ) -> Result<Chain<'a>> {
     let settings = &shared.settings;
-    let chain = load_from(shared, key, tail, session).await?;
+    let chain = load_from(shared, key, tail, conn).await?;
     if chain.has_open_bucket() {
         return Ok(chain);
     }
@@ -171,24 +165,19 @@ pub(super) async fn load<'a>(
         .projection(only_id())
         .build();
     let filter = open_bucket(settings, key, settings.window_of(tail));
-    let open = send::find_one(Some(&mut *session), &shared.collection, filter, first).await?;
+    let open = send::find_one(conn, &shared.collection, filter, first).await?;
     let open = open.as_ref().and_then(|open| open.get_str("_id").ok());
     match open.and_then(|id| key.tail(id)) {
-        Some(open) => load_from(shared, key, open, session).await,
+        Some(open) => load_from(shared, key, open, conn).await,
         None => Ok(chain),
     }
 }
 
-async fn load_from<'a>(
-    shared: &'a Shared,
-    key: &'a EncodedKey,
-    tail: &str,
-    session: &mut Session<'_>,
-) -> Result<Chain<'a>> {
+async fn load_from<'a>(shared: &'a Shared, key: &'a EncodedKey, tail: &str, conn: &mut Conn<'_>) -> Result<Chain<'a>> {
     let filter = buckets_from(&shared.settings, key, tail, shared.settings.window_of(tail));
     let ascending = FindOptions::builder().sort(by_id(false)).build();
     let mut chain = Chain::new(&shared.settings, key);
-    for document in find_all(Some(session), &shared.collection, filter, ascending).await? {
+    for document in find_all(conn, &shared.collection, filter, ascending).await? {
         chain.push(document)?;
     }
     Ok(chain)

@@ -45,7 +45,11 @@ async fn write(shared: &Shared, span: &Span, group: Group) -> Written {
     store.whole_pages = group.whole_pages;
     store.may_have_open = !group.after_full_page || shared.settings.windows.is_some();
     let outcome = match check_sizes(&shared.settings, &group.items) {
-        Ok(()) => store.run(None).await,
+        Ok(()) => {
+            store
+                .run(&mut Conn::in_lane(shared.lanes.enter(key.text()).await))
+                .await
+        }
         Err(error) => Err(error),
     };
     let (stored, opened, ended_with_full_page) = (store.stored(), store.opened, !store.may_have_open);

@@ -19,6 +19,7 @@ use crate::form::item_id::ItemId;
 use crate::prelude::*;
 use crate::query::append::{fill, on_insert, open_bucket_without, push};
 use crate::query::item::only_count;
+use crate::results::Appended;
 use crate::settings::IdPolicy;
 use crate::settings::figures::Figures;
 use crate::write::key_write::{Collision, KeyWrite};
@@ -34,6 +35,17 @@ pub(crate) enum Stored {
     Repeated,
 }
 
+impl From<Stored> for Appended {
+    fn from(stored: Stored) -> Self {
+        let already_there = matches!(stored, Stored::Repeated);
+        let opened = match stored {
+            Stored::New { opened, .. } => opened,
+            Stored::Repeated => None,
+        };
+        Self { opened, already_there }
+    }
+}
+
 pub(crate) struct Store<'a> {
     pub(crate) write: KeyWrite<'a>,
     pub(crate) span: &'a Span,
@@ -44,34 +56,34 @@ pub(crate) struct Store<'a> {
 impl Store<'_> {
     /// Stores the items. Rare cases are boxed: the future of a plain append stays small, which saves a tenth of its
     /// cost in the client.
-    pub(crate) async fn run(&self, session: Option<&mut Session<'_>>) -> Result<Stored> {
+    pub(crate) async fn run(&self, conn: &mut Conn<'_>) -> Result<Stored> {
         let settings = &self.write.shared.settings;
         if settings.item_id.is_some() {
             Box::pin(self.write.check_item_index()).await?;
         }
-        if session.is_some() || settings.id_policy == IdPolicy::Monotonic {
-            return Box::pin(self.read_then_write(session)).await;
+        if conn.has_session() || settings.id_policy == IdPolicy::Monotonic {
+            return Box::pin(self.read_then_write(conn)).await;
         }
         let base = self.write.key.id(&self.items[0].second());
-        let (suffix, attempted) = self.upsert(&base).await?;
+        let (suffix, attempted) = self.upsert(&base, conn).await?;
         match attempted {
             Ok(stored) => {
                 record_attempts(self.span, 1);
                 Ok(stored)
             }
-            Err(error) => Box::pin(self.retry_upsert(&base, suffix, error)).await,
+            Err(error) => Box::pin(self.retry_upsert(&base, suffix, error, conn)).await,
         }
     }
 
     /// Sends one upsert, as in the manual, with the suffix that should be free.
-    async fn upsert(&self, base: &str) -> Result<(u32, send::Result<Stored>)> {
+    async fn upsert(&self, base: &str, conn: &mut Conn<'_>) -> Result<(u32, send::Result<Stored>)> {
         let suffixes = &self.write.shared.suffixes;
         let suffix = suffixes.next(base);
         let id = match suffix {
             0 => Cow::Borrowed(base),
             suffix => Cow::Owned(id::with_suffix(base, suffix)?),
         };
-        let attempted = self.attempt(Some(&id), None).await;
+        let attempted = self.attempt(Some(&id), conn).await;
         if suffix > 0 && matches!(attempted, Ok(Stored::New { opened: Some(_), .. })) {
             suffixes.raise(base, suffix + 1);
         }
@@ -79,39 +91,44 @@ impl Store<'_> {
     }
 
     /// Retries after a collision, each time with another `_id`. A bucket is opened only if there is still no open one.
-    async fn retry_upsert(&self, base: &str, mut suffix: u32, mut error: CommandError) -> Result<Stored> {
+    async fn retry_upsert(
+        &self,
+        base: &str,
+        mut suffix: u32,
+        mut error: CommandError,
+        conn: &mut Conn<'_>,
+    ) -> Result<Stored> {
         let KeyWrite { shared, .. } = self.write;
         let suffixes = &shared.suffixes;
         let mut attempts = shared.settings.retry.start();
-        let mut turn = None;
         let mut opens_by_others = 0_u32;
         loop {
             let Some(collision) = self.write.collision(&error) else {
                 return Err(self.write.failed(error));
             };
-            if self.is_repeated(&collision).await? {
+            if self.is_repeated(&collision, conn).await? {
                 record_attempts(self.span, attempts.made());
                 return Ok(Stored::Repeated);
             }
             match collision {
                 Collision::Id => {
                     let next = suffixes.raise(base, suffix + 1);
-                    if turn.is_none() {
-                        turn = Some(suffixes.take_turns(base).await);
-                    } else if next == suffix + 1 {
+                    if attempts.made() > 1 && next == suffix + 1 {
                         // Another process took it, and it can have taken any number of them.
-                        suffixes.raise(base, self.write.free_suffix(&self.items[0].second()).await?);
+                        suffixes.raise(base, self.write.free_suffix(&self.items[0].second(), conn).await?);
                     }
                 }
                 Collision::Open => {
                     opens_by_others += 1;
-                    self.write.check_open_bucket(self.window(), opens_by_others).await?;
+                    self.write
+                        .check_open_bucket(self.window(), opens_by_others, conn)
+                        .await?;
                 }
                 Collision::Item => {}
             }
             attempts.next(error).await?;
             let attempted;
-            (suffix, attempted) = self.upsert(base).await?;
+            (suffix, attempted) = self.upsert(base, conn).await?;
             match attempted {
                 Ok(stored) => {
                     record_attempts(self.span, attempts.made());
@@ -125,25 +142,22 @@ impl Store<'_> {
     /// Updates the open bucket. If there is none, reads the newest bucket and then upserts. For writes that must not
     /// collide, because that would abort the caller's transaction, and for those whose `_id` depends on the newest
     /// bucket.
-    async fn read_then_write(&self, mut session: Option<&mut Session<'_>>) -> Result<Stored> {
-        if session.is_some() && self.is_stored(session.as_deref_mut()).await? {
+    async fn read_then_write(&self, conn: &mut Conn<'_>) -> Result<Stored> {
+        if conn.has_session() && self.is_stored(conn).await? {
             return Ok(Stored::Repeated);
         }
         let mut attempts = self.write.shared.settings.retry.start();
         let mut opens_by_others = 0_u32;
         loop {
-            let attempted = match self.attempt(None, session.as_deref_mut()).await {
+            let attempted = match self.attempt(None, conn).await {
                 Ok(Stored::New { items: 0, .. }) => {
-                    if session.is_none() && self.is_stored(None).await? {
+                    if !conn.has_session() && self.is_stored(conn).await? {
                         return Ok(Stored::Repeated);
                     }
                     let second = &self.items[0].second();
-                    let tail = self
-                        .write
-                        .free_tail(second, self.window(), session.as_deref_mut())
-                        .await?;
+                    let tail = self.write.free_tail(second, self.window(), conn).await?;
                     let id = self.write.key.id(&tail);
-                    self.attempt(Some(&id), session.as_deref_mut()).await
+                    self.attempt(Some(&id), conn).await
                 }
                 other => other,
             };
@@ -155,30 +169,32 @@ impl Store<'_> {
                 Err(error) => error,
             };
             match self.write.collision(&error) {
-                Some(collision) if session.is_none() => {
-                    if self.is_repeated(&collision).await? {
+                Some(collision) if !conn.has_session() => {
+                    if self.is_repeated(&collision, conn).await? {
                         return Ok(Stored::Repeated);
                     }
                 }
                 _ => return Err(self.write.failed(error)),
             }
             opens_by_others += 1;
-            self.write.check_open_bucket(self.window(), opens_by_others).await?;
+            self.write
+                .check_open_bucket(self.window(), opens_by_others, conn)
+                .await?;
             attempts.next(error).await?;
         }
     }
 
     /// Returns whether the collision is that of an item that is stored already. The filter does not match an open
     /// bucket that has the item, so the upsert fails as one that met another writer at a full bucket.
-    async fn is_repeated(&self, collision: &Collision) -> Result<bool> {
+    async fn is_repeated(&self, collision: &Collision, conn: &mut Conn<'_>) -> Result<bool> {
         match (collision, self.items) {
             (Collision::Item, [_]) => Ok(true),
-            _ => self.is_stored(None).await,
+            _ => self.is_stored(conn).await,
         }
     }
 
-    async fn is_stored(&self, session: Option<&mut Session<'_>>) -> Result<bool> {
-        Ok(!self.write.stored_ids(&self.ids(), session).await?.is_empty())
+    async fn is_stored(&self, conn: &mut Conn<'_>) -> Result<bool> {
+        Ok(!self.write.stored_ids(&self.ids(), conn).await?.is_empty())
     }
 
     /// Returns the window of the items, if there are windows.
@@ -193,7 +209,7 @@ impl Store<'_> {
 
     /// Sends one command to the open bucket, or, with an `_id`, to a new one. The hint makes the server refuse it when
     /// the unique index is missing.
-    async fn attempt(&self, id: Option<&str>, session: Option<&mut Session<'_>>) -> send::Result<Stored> {
+    async fn attempt(&self, id: Option<&str>, conn: &mut Conn<'_>) -> send::Result<Stored> {
         let KeyWrite { shared, key } = self.write;
         let settings = &shared.settings;
         let filter = open_bucket_without(settings, key, self.window(), &self.ids());
@@ -207,22 +223,16 @@ impl Store<'_> {
                 update.insert("$setOnInsert", on_insert(settings, key, id));
             }
             let options = UpdateOptions::builder().hint(hint).upsert(id.map(|_| true)).build();
-            let result = send::update_one(session, &shared.collection, filter, update, options).await?;
+            let result = send::update_one(conn, &shared.collection, filter, update, options).await?;
             let opened = result.upserted_id.and(id).map(str::to_owned);
             let items = usize::from(result.matched_count > 0 || opened.is_some());
             return Ok(Stored::New { items, opened });
         }
-        Box::pin(self.fill(filter, hint, id, session)).await
+        Box::pin(self.fill(filter, hint, id, conn)).await
     }
 
     /// Stores as many of several items as there is room for.
-    async fn fill(
-        &self,
-        filter: Document,
-        hint: Hint,
-        id: Option<&str>,
-        session: Option<&mut Session<'_>>,
-    ) -> send::Result<Stored> {
+    async fn fill(&self, filter: Document, hint: Hint, id: Option<&str>, conn: &mut Conn<'_>) -> send::Result<Stored> {
         let KeyWrite { shared, key } = self.write;
         let (collection, settings) = shared.parts();
         let items: mongodb::error::Result<Vec<Bson>> = self.items.iter().map(|item| item.to_bson()).collect();
@@ -233,7 +243,7 @@ impl Store<'_> {
             .upsert(id.map(|_| true))
             .build();
         let offered = self.items.len();
-        let before = send::find_one_and_update(session, collection, filter, pipeline, options).await?;
+        let before = send::find_one_and_update(conn, collection, filter, pipeline, options).await?;
         let Some(before) = before else {
             return Ok(Stored::New {
                 items: if id.is_some() { offered } else { 0 },

@@ -6,8 +6,10 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::FindOneOptions;
 
 use super::catalog_of;
+use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::migration::{Step, Steps, number};
+use crate::send;
 
 /// The record of the last migration into a collection. It stays after the migration has finished, so that a call that
 /// was killed at the very end is recognized.
@@ -108,7 +110,7 @@ impl Record {
     pub async fn forget(&self) -> Result<()> {
         let mut unused = self.ours();
         unused.insert("moved", 0_i64);
-        self.collection.delete_one(unused).await?;
+        send::delete_one(&mut Conn::new(), &self.collection, unused, None).await?;
         Ok(())
     }
 

@@ -66,8 +66,8 @@ impl Drop for Task {
 pub(crate) fn spawn(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) {
     let task = Task::begin();
     runtime.spawn(async move {
+        let _task = task;
         work.await;
-        drop(task);
     });
 }
 
@@ -75,8 +75,8 @@ pub(crate) fn spawn(runtime: &Handle, work: impl Future<Output = ()> + Send + 's
 pub(crate) fn take_over(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) {
     let taken_over = measure::TakenOver::begin();
     spawn(runtime, async move {
+        let _taken_over = taken_over;
         work.await;
-        drop(taken_over);
     });
 }
 

@@ -8,9 +8,10 @@ pub(super) fn any_document(collection: &str) -> Document {
 }
 
 /// Matches the changes of some collections in the stream of their database, also a rename of another one to their name.
-pub(super) fn changes_of(collections: &[&str]) -> Document {
+pub(super) fn changes_of(collections: &[impl Into<Bson> + Clone]) -> Document {
+    let collections: Vec<Bson> = collections.iter().cloned().map(Into::into).collect();
     doc! { "$match": { "$or": [
-        { "ns.coll": { "$in": collections } },
+        { "ns.coll": { "$in": &collections } },
         { "to.coll": { "$in": collections } },
         { "operationType": { "$in": ["dropDatabase", "invalidate"] } },
     ] } }

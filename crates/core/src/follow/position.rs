@@ -4,7 +4,8 @@ use mongodb::bson::{self, Bson, Timestamp};
 use mongodb::change_stream::event::ResumeToken;
 
 use super::{Target, commands};
-use crate::error::{CommandError, Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::send;
 
 /// Returns the cluster time of a token. `None` for a token of another form, from another server.
 ///
@@ -42,8 +43,7 @@ pub(super) async fn last_write(target: &dyn Target) -> Result<Timestamp> {
     let database = watched.client().database(&watched.namespace().db);
     let mut last = None;
     for collection in [watched.name()].into_iter().chain(target.further()) {
-        let reply = database.run_command(commands::any_document(collection)).await;
-        let reply = reply.map_err(CommandError::of_read)?;
+        let reply = send::run_read(&database, commands::any_document(collection)).await?;
         if let Some(Bson::Timestamp(time)) = reply.get("operationTime") {
             last = last.max(Some(*time));
         }

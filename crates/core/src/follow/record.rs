@@ -1,16 +1,18 @@
 //! The stored position of followers: one small document for each name, in the catalog of the database.
 
 use mongodb::Collection;
-use mongodb::bson::{self, Bson, Document};
+use mongodb::bson::{self, Bson, Document, RawDocumentBuf};
 use mongodb::change_stream::event::ResumeToken;
-use mongodb::options::WriteConcern;
+use mongodb::options::{UpdateOptions, WriteConcern};
 
 use super::{Target, commands};
 use crate::catalog::catalog_of;
+use crate::conn::Conn;
 use crate::error::{self, CommandError, Error, ErrorKind, Result};
+use crate::send;
 
 pub(super) struct Record {
-    collection: Collection<Document>,
+    collection: Collection<RawDocumentBuf>,
     name: String,
     settings: Document,
     other_settings: &'static str,
@@ -19,7 +21,7 @@ pub(super) struct Record {
 impl Record {
     pub(super) fn of(target: &impl Target, name: String) -> Self {
         Self {
-            collection: catalog_of(target.watched(), Some(WriteConcern::majority())).clone_with_type(),
+            collection: catalog_of(target.watched(), Some(WriteConcern::majority())),
             name,
             settings: target.record_settings(),
             other_settings: target.texts().other_settings,
@@ -35,10 +37,11 @@ impl Record {
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the record has other settings.
     pub(super) async fn read(&self) -> Result<Option<ResumeToken>> {
-        let found = self.collection.find_one(commands::record(&self.name)).await;
-        let Some(mut found) = found.map_err(CommandError::of_read)? else {
+        let record = commands::record(&self.name);
+        let Some(found) = send::find_one(&mut Conn::new(), &self.collection, record, None).await? else {
             return Ok(None);
         };
+        let mut found = Document::try_from(&found).map_err(CommandError::from)?;
         if found.get_document("settings").ok() != Some(&self.settings) {
             return Err(Error::new(ErrorKind::InvalidArgument, self.other_settings));
         }
@@ -55,7 +58,9 @@ impl Record {
         let token = bson::serialize_to_bson(token).map_err(mongodb::error::Error::from)?;
         let update = commands::store_position(token);
         loop {
-            let updated = self.collection.update_one(self.own(), update.clone()).upsert(true);
+            let options = UpdateOptions::builder().upsert(true).build();
+            let conn = &mut Conn::new();
+            let updated = send::update_one(conn, &self.collection, self.own(), update.clone(), options);
             let Err(error) = updated.await else {
                 return Ok(());
             };
@@ -69,7 +74,7 @@ impl Record {
 
     /// Deletes the record, so that the next follower of the name starts from the beginning.
     pub(super) async fn delete(&self) -> Result<()> {
-        self.collection.delete_one(self.own()).await?;
+        send::delete_one(&mut Conn::new(), &self.collection, self.own(), None).await?;
         Ok(())
     }
 

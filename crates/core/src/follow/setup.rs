@@ -1,6 +1,7 @@
 //! The pre-images that a follower requires.
 
 use super::{Target, commands};
+use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::send;
 
@@ -24,8 +25,6 @@ pub(super) async fn check_pre_images(target: &dyn Target, enable: bool) -> Resul
     if !enable {
         return Err(Error::new(ErrorKind::PreImagesDisabled, disabled));
     }
-    database
-        .run_command(commands::enable_pre_images(watched.name()))
-        .await?;
+    send::run_command(&mut Conn::new(), &database, commands::enable_pre_images(watched.name())).await?;
     Ok(())
 }

@@ -8,7 +8,10 @@ use mongodb::change_stream::ChangeStream;
 use mongodb::change_stream::event::ResumeToken;
 use mongodb::options::{FullDocumentBeforeChangeType, FullDocumentType, ReadConcern};
 
+use tokio::runtime::Handle;
+
 use super::{Target, Texts, commands};
+use crate::conn::{in_flight, take_over};
 use crate::error::{self, CommandError, Error, ErrorKind, Result};
 use crate::send::primary;
 
@@ -19,12 +22,13 @@ const BATCH: u32 = 10_000;
 /// to another server.
 const HISTORY_LOST: [i32; 4] = [136, 260, 280, 286];
 
-pub(super) async fn watch(
-    target: &dyn Target,
-    after: ResumeToken,
-    max_await_time: Duration,
-) -> Result<ChangeStream<RawDocumentBuf>> {
-    open(target, Some(after), BATCH, max_await_time).await
+pub(super) async fn watch(target: &dyn Target, after: ResumeToken, max_await_time: Duration) -> Result<Changes> {
+    let stream = open(target, Some(after), BATCH, max_await_time).await?;
+    Ok(Changes {
+        stream: Some(stream),
+        waits: false,
+        runtime: Handle::current(),
+    })
 }
 
 /// Returns the position after all changes so far.
@@ -45,31 +49,84 @@ async fn open(
     max_await_time: Duration,
 ) -> Result<ChangeStream<RawDocumentBuf>> {
     let watched: Collection<Document> = target.watched().clone_with_type();
-    let database = watched.client().database(&watched.namespace().db);
-    let further = target.further();
-    let (watch, mut pipeline) = match further.is_empty() {
-        true => (watched.watch(), Vec::new()),
-        false => {
-            let names: Vec<&str> = [watched.name()].into_iter().chain(further).collect();
-            (database.watch(), vec![commands::changes_of(&names)])
-        }
+    let names: Vec<String> = [watched.name()]
+        .into_iter()
+        .chain(target.further())
+        .map(str::to_owned)
+        .collect();
+    let mut pipeline = match names.as_slice() {
+        [_] => Vec::new(),
+        names => vec![commands::changes_of(names)],
     };
     pipeline.extend(target.pipeline());
-    let mut watch = watch
-        .pipeline(pipeline)
-        .resume_after(after)
-        .batch_size(batch_size)
-        .max_await_time(max_await_time)
-        // A change stream accepts no other read concern.
-        .read_concern(ReadConcern::majority())
-        .selection_criteria(primary());
-    if target.texts().pre_images_disabled.is_some() {
+    let with_images = target.texts().pre_images_disabled.is_some();
+    let opened = in_flight(Box::pin(async move {
+        let database = watched.client().database(&watched.namespace().db);
+        let mut watch = match names.len() {
+            1 => watched.watch(),
+            _ => database.watch(),
+        };
         watch = watch
-            .full_document(FullDocumentType::WhenAvailable)
-            .full_document_before_change(FullDocumentBeforeChangeType::WhenAvailable);
+            .pipeline(pipeline)
+            .resume_after(after)
+            .batch_size(batch_size)
+            .max_await_time(max_await_time)
+            // A change stream accepts no other read concern.
+            .read_concern(ReadConcern::majority())
+            .selection_criteria(primary());
+        if with_images {
+            watch = watch
+                .full_document(FullDocumentType::WhenAvailable)
+                .full_document_before_change(FullDocumentBeforeChangeType::WhenAvailable);
+        }
+        watch.await
+    }));
+    let opened = opened
+        .await
+        .map_err(|error| failed(CommandError::of_read(error), target.texts()));
+    Ok(opened?.with_type())
+}
+
+/// A change stream. If it is dropped while it waits for the next batch, a task waits for the reply and then closes it.
+pub(super) struct Changes {
+    /// `None` after the drop.
+    stream: Option<ChangeStream<RawDocumentBuf>>,
+    /// Whether a command is in flight.
+    waits: bool,
+    runtime: Handle,
+}
+
+impl Changes {
+    /// Returns the next change. `None` if there is none in the batch of the server's next reply.
+    pub(super) async fn next_if_any(&mut self) -> mongodb::error::Result<Option<RawDocumentBuf>> {
+        let Some(stream) = &mut self.stream else {
+            return Ok(None);
+        };
+        self.waits = true;
+        let next = stream.next_if_any().await;
+        self.waits = false;
+        next
     }
-    let opened = watch.await.map_err(CommandError::of_read);
-    Ok(opened.map_err(|error| failed(error, target.texts()))?.with_type())
+
+    pub(super) fn resume_token(&self) -> Option<ResumeToken> {
+        self.stream.as_ref()?.resume_token()
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        self.stream.as_ref().is_some_and(ChangeStream::is_alive)
+    }
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        if self.waits
+            && let Some(mut stream) = self.stream.take()
+        {
+            take_over(&self.runtime, async move {
+                let _ = stream.next_if_any().await;
+            });
+        }
+    }
 }
 
 pub(super) fn failed(error: CommandError, texts: &Texts) -> Error {

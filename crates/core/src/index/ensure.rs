@@ -9,9 +9,9 @@ use mongodb::bson::RawDocumentBuf;
 use super::{EnsuredIndexes, IndexPlan, collection};
 use crate::action::Call;
 use crate::catalog::{Entry, check_fields};
+use crate::conn::Conn;
 use crate::error::{ErrorKind, Result};
 use crate::migration::{PlannedCommand, Steps};
-use crate::session::Session;
 use crate::topology::Topology;
 
 crate::action! {
@@ -307,8 +307,8 @@ impl<'a> EnsureIndexes<'a> {
     }
 
     async fn execute(self) -> Result<EnsuredIndexes> {
-        let mut session = Session::of_caller(self.session).await?;
-        let steps = &mut Steps::Run(session.as_mut());
+        let mut conn = Conn::of_caller(self.session).await?;
+        let steps = &mut Steps::Run(Some(&mut conn));
         self.shared.check_deployment(steps).await?;
         if !self.replaces_settings {
             return self.shared.run(steps).await;

@@ -78,6 +78,13 @@ pub enum Turn<T: Target> {
     Joined(Result<T::Output>),
 }
 
+/// Prints no item, which is a user value.
+impl<T: Target> fmt::Debug for Turn<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turn").finish_non_exhaustive()
+    }
+}
+
 /// Lanes in which the items of waiting calls join.
 pub struct Joined<T: Target> {
     lanes: Lanes,
@@ -208,7 +215,10 @@ impl<T: Target> Joined<T> {
             bytes <= T::MAX_BYTES
         });
         let next = fitting.count().max(1);
-        (0..next).filter_map(|_| waiting.pop_first()).map(|(_, next)| next).collect()
+        (0..next)
+            .filter_map(|_| waiting.pop_first())
+            .map(|(_, next)| next)
+            .collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Queues<T>> {

@@ -8,9 +8,9 @@ use mongodb::options::{
 use mongodb::{Collection, IndexModel};
 
 use super::PlannedCommand;
+use crate::conn::Conn;
 use crate::error::{CommandError, Error, ErrorKind, Result as CoreResult};
 use crate::send::{self, Rows, primary};
-use crate::session::Session;
 
 type Result<T> = send::Result<T>;
 type Raw = Collection<RawDocumentBuf>;
@@ -293,60 +293,60 @@ impl Step {
     }
 
     /// Sends the command.
-    pub(super) async fn execute(self, session: Option<&mut Session<'_>>) -> Result<Reply> {
+    pub(super) async fn execute(self, conn: &mut Conn<'_>) -> Result<Reply> {
         let on = &self.collection;
         let mut reply = Reply::default();
         match self.action {
             Action::FindOne(filter, options) => {
-                reply.documents = Vec::from_iter(send::find_one(session, on, filter, options).await?);
+                reply.documents = Vec::from_iter(send::find_one(conn, on, filter, options).await?);
             }
-            Action::Find(filter, options) => reply.documents = send::find_all(session, on, filter, options).await?,
+            Action::Find(filter, options) => reply.documents = send::find_all(conn, on, filter, options).await?,
             Action::Aggregate(pipeline, options) => {
-                reply.documents = send::aggregate_all(session, on, pipeline, options).await?;
+                reply.documents = send::aggregate_all(conn, on, pipeline, options).await?;
             }
             Action::EstimatedCount => {
                 reply.count = send::estimated_count(on).await?;
             }
             Action::UpdateOne(filter, update) => {
-                let updated = send::update_one(session, on, filter, update, None).await?;
+                let updated = send::update_one(conn, on, filter, update, None).await?;
                 (reply.matched, reply.modified) = (updated.matched_count, updated.modified_count);
             }
             Action::UpsertOne(filter, update) => {
                 let options = UpdateOptions::builder().upsert(true).build();
-                let updated = send::update_one(session, on, filter, update, options).await?;
+                let updated = send::update_one(conn, on, filter, update, options).await?;
                 (reply.matched, reply.modified) = (updated.matched_count, updated.modified_count);
             }
             Action::UpdateMany(filter, update) => {
-                let updated = send::update_many(session, on, filter, update, None).await?;
+                let updated = send::update_many(conn, on, filter, update, None).await?;
                 (reply.matched, reply.modified) = (updated.matched_count, updated.modified_count);
             }
             Action::ReplaceOne(filter, document) => {
                 let options = mongodb::options::ReplaceOptions::builder().upsert(true).build();
-                let replaced = send::replace_one(session, on, filter, &document, options).await?;
+                let replaced = send::replace_one(conn, on, filter, document, options).await?;
                 (reply.matched, reply.modified) = (replaced.matched_count, replaced.modified_count);
             }
             Action::InsertMany(documents) => {
-                send::insert_many(session, on, &documents, None).await?;
+                send::insert_many(conn, on, documents, None).await?;
             }
             Action::DeleteOne(filter) => {
-                reply.deleted = send::delete_one(session, on, filter, None).await?.deleted_count;
+                reply.deleted = send::delete_one(conn, on, filter, None).await?.deleted_count;
             }
             Action::DeleteMany(filter) => {
-                reply.deleted = send::delete_many(session, on, filter, None).await?.deleted_count;
+                reply.deleted = send::delete_many(conn, on, filter, None).await?.deleted_count;
             }
-            Action::CreateIndexes(models) => send::create_indexes(session, on, models).await?,
-            Action::DropIndex(index) => on.drop_index(index).await?,
+            Action::CreateIndexes(models) => send::create_indexes(conn, on, models).await?,
+            Action::DropIndex(index) => send::drop_index(conn, on, index).await?,
             Action::List(command) => {
                 let database = on.client().database(&on.namespace().db);
-                reply.documents = first_batch(&send::run_command(session, &database, command).await?)?;
+                reply.documents = first_batch(&send::run_command(conn, &database, command).await?)?;
             }
             Action::ListOnAdmin(command) => {
                 let admin = on.client().database("admin");
-                reply.documents = first_batch(&send::run_command(session, &admin, command).await?)?;
+                reply.documents = first_batch(&send::run_command(conn, &admin, command).await?)?;
             }
             Action::Admin(command) => {
                 let admin = on.client().database("admin");
-                let document = send::run_command(session, &admin, command).await?;
+                let document = send::run_command(conn, &admin, command).await?;
                 reply.documents = vec![RawDocumentBuf::try_from(&document)?];
             }
         }

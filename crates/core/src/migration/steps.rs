@@ -5,8 +5,8 @@ use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 
 use super::{Chunks, PlannedCommand, Reply, Step, Walk};
+use crate::conn::Conn;
 use crate::send::Rows;
-use crate::session::Session;
 use crate::{error, measure, send};
 
 type Result<T> = send::Result<T>;
@@ -15,7 +15,7 @@ type Result<T> = send::Result<T>;
 #[derive(Debug)]
 pub enum Steps<'s, 'c> {
     /// Executes every step.
-    Run(Option<&'s mut Session<'c>>),
+    Run(Option<&'s mut Conn<'c>>),
     /// Executes what only reads, and lists every step.
     Plan(Vec<PlannedCommand>),
 }
@@ -38,7 +38,7 @@ impl Steps<'_, '_> {
 
     /// Returns whether a failed step ends a transaction.
     pub(crate) fn is_in_transaction(&self) -> bool {
-        matches!(self, Self::Run(Some(session)) if session.is_in_transaction())
+        matches!(self, Self::Run(Some(conn)) if conn.is_in_transaction())
     }
 
     /// Returns the commands that a plan listed.
@@ -60,10 +60,11 @@ impl Steps<'_, '_> {
     pub fn read(&mut self, step: Step) -> BoxFuture<'_, Result<Reply>> {
         Box::pin(async move {
             match self {
-                Self::Run(session) => step.execute(session.as_deref_mut()).await,
+                Self::Run(Some(conn)) => step.execute(conn).await,
+                Self::Run(None) => step.execute(&mut Conn::new()).await,
                 Self::Plan(commands) => {
                     commands.push(step.planned(false)?);
-                    step.execute(None).await
+                    step.execute(&mut Conn::new()).await
                 }
             }
         })
@@ -81,7 +82,8 @@ impl Steps<'_, '_> {
 
     async fn run_or_list(&mut self, step: Step, writes: bool) -> Result<Option<Reply>> {
         match self {
-            Self::Run(session) => step.execute(session.as_deref_mut()).await.map(Some),
+            Self::Run(Some(conn)) => step.execute(conn).await.map(Some),
+            Self::Run(None) => step.execute(&mut Conn::new()).await.map(Some),
             Self::Plan(commands) => {
                 commands.push(step.planned(writes)?);
                 Ok(None)

@@ -46,14 +46,16 @@ action! {
 
 impl<C: DeserializeOwned> FindChild<'_, C> {
     async fn execute(self) -> Result<Option<C>> {
-        let Shared { collection, settings } = self.shared;
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
         let (parent, child) = (self.parent?, self.child?);
         let filter = query::parent_with(settings, &parent, &child);
         let only = FindOneOptions::builder()
             .projection(query::only(settings, &child))
             .build();
-        let mut session = Session::of_caller(self.session).await?;
-        let found = send::find_one(session.as_mut(), collection, filter, only).await?;
+        let mut conn = Conn::of_caller(self.session).await?;
+        let found = send::find_one(&mut conn, collection, filter, only).await?;
         found.map_or(Ok(None), |found| decode_child(settings, &found))
     }
 }

@@ -43,10 +43,12 @@ action! {
 
 impl<P: DeserializeOwned> Get<'_, P> {
     async fn execute(self) -> Result<Option<P>> {
-        let Shared { collection, settings } = self.shared;
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
         let filter = query::parent(&self.parent?);
-        let mut session = Session::of_caller(self.session).await?;
-        let found = send::find_one(session.as_mut(), collection, filter, None).await?;
+        let mut conn = Conn::of_caller(self.session).await?;
+        let found = send::find_one(&mut conn, collection, filter, None).await?;
         found.map(|found| decode_parent(settings, &found)).transpose()
     }
 }

@@ -60,8 +60,8 @@ impl Insert<'_> {
             Error::from_driver(ErrorKind::Encode, message, error)
         })?;
         size::check(&parent)?;
-        let mut session = Session::of_caller(self.session).await?;
-        match send::insert_one(session.as_mut(), &self.shared.collection, &parent, None).await {
+        let mut conn = Conn::of_caller(self.session).await?;
+        match send::insert_one(&mut conn, &self.shared.collection, parent, None).await {
             Ok(inserted) => Ok(Inserted {
                 id: inserted.inserted_id,
             }),

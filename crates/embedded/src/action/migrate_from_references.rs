@@ -157,7 +157,9 @@ impl<'a> MigrateFromReferences<'a> {
     }
 
     async fn migrate(self, steps: &mut Steps<'_, '_>) -> Result<Migrated> {
-        let Shared { collection, settings } = self.shared;
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
         let reference = check_settings(collection, &self.source, collection, self.reference, &settings.child_id)?;
         let sort = self.sort.map(FieldName::of_element).transpose()?;
         let migration = Migration {

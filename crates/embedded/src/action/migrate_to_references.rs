@@ -127,7 +127,9 @@ impl<'a> MigrateToReferences<'a> {
     }
 
     async fn migrate(self, steps: &mut Steps<'_, '_>) -> Result<Migrated> {
-        let Shared { collection, settings } = self.shared;
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
         let target = &self.target;
         let reference = check_settings(collection, target, target, self.reference, &settings.child_id)?;
         let migration = Migration {

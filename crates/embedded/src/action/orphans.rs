@@ -72,7 +72,9 @@ impl<'a> Orphans<'a> {
     /// # Cancel safety
     /// Cancel-safe: after the future of an item was dropped, the stream can be polled again and loses no item.
     pub fn stream(self) -> OrphanStream<'a> {
-        let Shared { collection, settings } = self.shared;
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
         let operation = self.shared.operation("orphans");
         let orphans = async move {
             let child_id = &settings.child_id;

@@ -46,7 +46,7 @@ impl Migration<'_> {
         let most = chunk_of_rate(self.chunk_parents, self.rate);
         if reporter.is_asked() {
             let open = query.walk(most).filter;
-            reporter.begin(send::count_documents(None, parents, open, None).await?);
+            reporter.begin(send::count_documents(&mut Conn::new(), parents, open, None).await?);
         }
         let walk = query.walk(most);
         let (mut chunks, mut pace) = (

@@ -50,8 +50,8 @@ action! {
 impl<D: DeserializeOwned> AsOf<'_, D> {
     async fn execute(self) -> Result<Option<Revision<D>>> {
         let (shared, id) = (self.shared, self.id?.into_bson());
-        let mut session = Session::of_caller(self.session).await?;
-        let found = find_as_of(shared, &id, self.time, Reader::Configured, session.as_mut()).await?;
+        let mut conn = Conn::of_caller(self.session).await?;
+        let found = find_as_of(shared, &id, self.time, Reader::Configured, &mut conn).await?;
         found.map(|found| decode_revision(&shared.settings, &found)).transpose()
     }
 }

@@ -46,8 +46,8 @@ action! {
 impl<D: DeserializeOwned> At<'_, D> {
     async fn execute(self) -> Result<Option<Revision<D>>> {
         let (shared, id) = (self.shared, self.id?.into_bson());
-        let mut session = Session::of_caller(self.session).await?;
-        let found = find_revision(shared, &id, self.revision, Reader::Configured, session.as_mut()).await?;
+        let mut conn = Conn::of_caller(self.session).await?;
+        let found = find_revision(shared, &id, self.revision, Reader::Configured, &mut conn).await?;
         found.map(|found| decode_revision(&shared.settings, &found)).transpose()
     }
 }

@@ -46,9 +46,9 @@ action! {
 impl FindDiff<'_> {
     async fn execute(self) -> Result<Diff> {
         let (shared, id, [from, to]) = (self.shared, self.id?.into_bson(), self.revisions);
-        let mut session = Session::of_caller(self.session).await?;
-        let before = find_revision(shared, &id, from, Reader::Configured, session.as_mut()).await?;
-        let after = find_revision(shared, &id, to, Reader::Configured, session.as_mut()).await?;
+        let mut conn = Conn::of_caller(self.session).await?;
+        let before = find_revision(shared, &id, from, Reader::Configured, &mut conn).await?;
+        let after = find_revision(shared, &id, to, Reader::Configured, &mut conn).await?;
         match (before, after) {
             (Some(before), Some(after)) => diff(&shared.settings, &before, &after),
             _ => Err(no_revision()),

@@ -46,8 +46,8 @@ action! {
 impl<D: DeserializeOwned> Get<'_, D> {
     async fn execute(self) -> Result<Option<D>> {
         let id = self.id?.into_bson();
-        let mut session = Session::of_caller(self.session).await?;
-        let found = find_current(self.shared, &id, Reader::Configured, session.as_mut()).await?;
+        let mut conn = Conn::of_caller(self.session).await?;
+        let found = find_current(self.shared, &id, Reader::Configured, &mut conn).await?;
         found.map(|document| decode(&document)).transpose()
     }
 }

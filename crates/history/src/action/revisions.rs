@@ -92,8 +92,8 @@ impl<'a, D: DeserializeOwned + Send + 'a> Revisions<'a, D> {
         let call = self.shared.operation("revisions");
         action::run(call, move |_| async move {
             let id = self.id?.into_bson();
-            let mut session = Session::of_caller(self.session).await?;
-            page(self.shared, &id, self.page, session.as_mut()).await
+            let mut conn = Conn::of_caller(self.session).await?;
+            page(self.shared, &id, self.page, &mut conn).await
         })
     }
 
@@ -118,7 +118,7 @@ impl<'a, D: DeserializeOwned + Send + 'a> Revisions<'a, D> {
         let pages = try_unfold(Some((id, start)), move |position| async move {
             let Some((id, at)) = position else { return Ok(None) };
             let id = id?;
-            let read = page::<D>(shared, id.value(), at, None).await?;
+            let read = page::<D>(shared, id.value(), at, &mut Conn::new()).await?;
             let next = read.next.map(|token| {
                 let after = Some(token);
                 (Ok(id), Page { after, ..at })

@@ -63,7 +63,7 @@ async fn is_insert_of_repository(shared: &Shared, id: &Bson, writes: &[Foreign])
     let Some(number) = number_in(&shared.settings, inserted) else {
         return Ok(false);
     };
-    match find_revision(shared, id, number, Reader::Primary, None).await? {
+    match find_revision(shared, id, number, Reader::Primary, &mut Conn::new()).await? {
         Some(copy) => is_copy(inserted, &copy),
         None => Ok(false),
     }
@@ -80,20 +80,20 @@ impl Recording<'_> {
     /// Returns what it has stored, and whether this includes the last write.
     async fn run(&self) -> Result<(Done, bool)> {
         let shared = self.shared;
-        let locked = shared.lock(self.id).await;
+        let mut conn = shared.enter(self.id, None).await?;
         let (current, retry) = (&shared.current, &shared.settings.retry);
-        let done = transaction::run(current, retry, None, locked, self, |session, recording| {
-            Box::pin(recording.attempt(session))
+        let done = transaction::run(current, retry, &mut conn, self, |conn, recording| {
+            Box::pin(recording.attempt(conn))
         });
         done.await
     }
 
-    async fn attempt(&self, session: &mut Session<'_>) -> Result<(Done, bool)> {
+    async fn attempt(&self, conn: &mut Conn<'_>) -> Result<(Done, bool)> {
         let (shared, settings) = (self.shared, &self.shared.settings);
-        let newest = find_newest(shared, self.id, Some(&mut *session)).await?;
+        let newest = find_newest(shared, self.id, conn).await?;
         let newest = newest.map(|newest| with_head(settings, newest)).transpose()?;
         let newest = newest.map(|newest| newest.head);
-        let current = find_current(shared, self.id, Reader::Configured, Some(&mut *session)).await?;
+        let current = find_current(shared, self.id, Reader::Configured, conn).await?;
         let States {
             states,
             recorded,
@@ -102,11 +102,11 @@ impl Recording<'_> {
         let Some(last) = states.last() else {
             let revisions = match is_last && !self.writes.is_empty() {
                 true => 0,
-                false => self.compare(newest, current, session).await?,
+                false => self.compare(newest, current, conn).await?,
             };
             return Ok((Done { revisions, recorded }, true));
         };
-        self.store(&states, last, newest, current, session).await?;
+        self.store(&states, last, newest, current, conn).await?;
         let revisions = states.len() as u64;
         Ok((Done { revisions, recorded }, is_last))
     }
@@ -118,7 +118,7 @@ impl Recording<'_> {
         last: &State<'_>,
         newest: Option<Head>,
         current: Option<RawDocumentBuf>,
-        session: &mut Session<'_>,
+        conn: &mut Conn<'_>,
     ) -> Result<()> {
         let (shared, settings) = (self.shared, &self.shared.settings);
         for state in states {
@@ -126,7 +126,7 @@ impl Recording<'_> {
                 Some(document) => revised(settings, document, state.head)?,
                 None => self.tombstone(state.head)?,
             };
-            insert_new(shared, &copy, session).await?;
+            insert_new(shared, &copy, conn).await?;
         }
         let Some(document) = last.document else {
             return Ok(());
@@ -135,18 +135,13 @@ impl Recording<'_> {
         let is_at = |of: Option<u64>| number.is_some_and(|number| number == of);
         // Otherwise it was deleted or written again, and its change is still to come.
         if is_at(number_in(settings, document)) || newest.is_some_and(|newest| is_at(Some(newest.revision))) {
-            self.number(commands::set_head(settings, last.head), session).await?;
+            self.number(commands::set_head(settings, last.head), conn).await?;
         }
         Ok(())
     }
 
     /// Stores the current document as the next revision, if it is not the newest one. Returns how many it has stored.
-    async fn compare(
-        &self,
-        newest: Option<Head>,
-        current: Option<RawDocumentBuf>,
-        session: &mut Session<'_>,
-    ) -> Result<u64> {
+    async fn compare(&self, newest: Option<Head>, current: Option<RawDocumentBuf>, conn: &mut Conn<'_>) -> Result<u64> {
         let (shared, settings) = (self.shared, &self.shared.settings);
         let Some(current) = current else {
             let Some(newest) = newest.filter(|newest| !newest.is_deleted) else {
@@ -154,20 +149,13 @@ impl Recording<'_> {
             };
             let last = self.writes.last().filter(|last| last.after.is_none());
             let time = last.map_or_else(DateTime::now, |last| last.time);
-            insert_new(shared, &self.tombstone(after(Some(newest), time, true))?, session).await?;
+            insert_new(shared, &self.tombstone(after(Some(newest), time, true))?, conn).await?;
             return Ok(1);
         };
         if let Some(newest) = newest
             && number_in(settings, &current) == Some(newest.revision)
         {
-            let copy = find_revision(
-                shared,
-                self.id,
-                newest.revision,
-                Reader::Configured,
-                Some(&mut *session),
-            )
-            .await?;
+            let copy = find_revision(shared, self.id, newest.revision, Reader::Configured, conn).await?;
             if let Some(copy) = copy
                 && is_copy(&current, &copy)?
             {
@@ -175,11 +163,11 @@ impl Recording<'_> {
             }
         }
         let update = query::change::number_after(settings, newest);
-        let Some(numbered) = self.number(update, session).await? else {
+        let Some(numbered) = self.number(update, conn).await? else {
             return Ok(0);
         };
         let copy = copy(&numbered, ObjectId::new())?;
-        insert_new(shared, &copy, session).await?;
+        insert_new(shared, &copy, conn).await?;
         Ok(1)
     }
 
@@ -190,10 +178,10 @@ impl Recording<'_> {
     }
 
     /// Changes the number and the time of the current document, and returns it.
-    async fn number(&self, update: Vec<Document>, session: &mut Session<'_>) -> Result<Option<RawDocumentBuf>> {
+    async fn number(&self, update: Vec<Document>, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
         let (shared, settings) = (self.shared, &self.shared.settings);
         let (filter, options) = (query::of_id(settings, self.id), options::change(settings, false));
-        let numbered = send::find_one_and_update(Some(session), &shared.current, filter, update, options).await;
+        let numbered = send::find_one_and_update(conn, &shared.current, filter, update, options).await;
         numbered.map_err(|error| hinted(error, &settings.current_index))
     }
 }

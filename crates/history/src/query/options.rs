@@ -20,8 +20,8 @@ pub(crate) enum Reader {
 
 impl Reader {
     /// Returns the reader of a write's reads.
-    pub(crate) fn of_write(session: Option<&Session<'_>>) -> Self {
-        match session.is_some_and(Session::is_in_transaction) {
+    pub(crate) fn of_write(conn: &Conn<'_>) -> Self {
+        match conn.is_in_transaction() {
             true => Self::Configured,
             false => Self::Primary,
         }

@@ -15,7 +15,7 @@ const COMMIT_VISIBLE: Duration = Duration::from_millis(50);
 /// Returns the problems of one document. Writers of this process wait. A problem is read twice, because a
 /// writer of another process can commit between the reads.
 pub(crate) async fn examine(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
-    let _locked = shared.lock(id).await;
+    let _lane = shared.enter(id, None).await?;
     let problems = read(shared, id).await?;
     if problems.is_empty() {
         return Ok(problems);
@@ -30,7 +30,7 @@ pub(crate) async fn examine(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> 
 async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
     let settings = &shared.settings;
     let mut problems = Vec::new();
-    let current = find_current(shared, id, Reader::Primary, None).await?;
+    let current = find_current(shared, id, Reader::Primary, &mut Conn::new()).await?;
     let newest = chain(shared, id, &mut problems).await?;
     match current.as_ref().map(|current| (current, Head::of(settings, current))) {
         Some((_, None)) => problems.push(Problem::Invalid),
@@ -42,7 +42,7 @@ async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
                 let (from, to) = (newest.revision + 1, revision - 1);
                 problems.push(Problem::Gap { from, to });
             }
-            match find_revision(shared, id, revision, Reader::Primary, None).await? {
+            match find_revision(shared, id, revision, Reader::Primary, &mut Conn::new()).await? {
                 Some(copy) if !is_copy(current, &copy)? => problems.push(Problem::Different { revision }),
                 Some(_) => {}
                 None => problems.push(Problem::Unrecorded { revision }),
@@ -54,12 +54,12 @@ async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
         return Ok(problems);
     };
     let revision = newest.revision;
-    let after = find_current(shared, id, Reader::Primary, None).await?;
+    let after = find_current(shared, id, Reader::Primary, &mut Conn::new()).await?;
     match after.as_ref().map(|after| Head::of(settings, after)) {
         Some(Some(head)) if head.revision < revision => problems.push(Problem::Ahead { revision }),
         None if current.is_none() && !newest.is_deleted => {
             // The document can have been inserted and deleted since the first read.
-            let still = find_newest(shared, id, None)
+            let still = find_newest(shared, id, &mut Conn::new())
                 .await?
                 .and_then(|newest| Head::of(settings, &newest));
             if still.is_some_and(|still| still.revision == revision) {

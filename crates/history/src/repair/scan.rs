@@ -202,5 +202,5 @@ impl<'a> Scan<'a> {
 }
 
 async fn find(collection: &Collection<RawDocumentBuf>, filter: Document) -> Result<Vec<RawDocumentBuf>> {
-    Ok(send::find_all(None, collection, filter, options::find_some()).await?)
+    Ok(send::find_all(&mut Conn::new(), collection, filter, options::find_some()).await?)
 }

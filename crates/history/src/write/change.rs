@@ -34,22 +34,21 @@ impl From<Head> for Recorded {
 
 /// Changes a document, and stores its revision.
 pub(crate) async fn run(write: &Write<'_>, session: Option<&mut ClientSession>) -> Result<Recorded> {
-    let mut session = Session::of_caller(session).await?;
     write.shared.check_write().await?;
-    run_in(write, session.as_mut()).await
+    let mut conn = write.shared.enter(&write.id, session).await?;
+    run_in(write, &mut conn).await
 }
 
-/// Does what [`run`] does, after the check of the indexes.
-pub(crate) async fn run_in(write: &Write<'_>, session: Option<&mut Session<'_>>) -> Result<Recorded> {
+/// Does what [`run`] does, in the lane of the document.
+pub(crate) async fn run_in(write: &Write<'_>, conn: &mut Conn<'_>) -> Result<Recorded> {
     let shared = write.shared;
     let is_by_operators = write.change.is_by_operators();
     // `$$NOW` is the time of the router, and `$currentDate` sets that of the shard.
     let has_two_clocks = is_by_operators && shared.topology().await? == Topology::Router;
     let attempt = Attempt { write, has_two_clocks };
-    let locked = shared.lock_for_transaction(&write.id, session.as_deref()).await;
     let (current, retry) = (&shared.current, &shared.settings.retry);
-    let done = transaction::run(current, retry, session, locked, &attempt, |session, attempt| {
-        Box::pin(attempt.run(session))
+    let done = transaction::run(current, retry, conn, &attempt, |conn, attempt| {
+        Box::pin(attempt.run(conn))
     });
     done.await
 }
@@ -64,18 +63,18 @@ struct Attempt<'w, 'a> {
 }
 
 impl Attempt<'_, '_> {
-    async fn run(&self, session: &mut Session<'_>) -> Result<Recorded> {
+    async fn run(&self, conn: &mut Conn<'_>) -> Result<Recorded> {
         let mut head = match self.has_two_clocks {
-            true => Some(self.read(session).await?),
+            true => Some(self.read(conn).await?),
             false => None,
         };
         for misses in 0..MAX_SENT {
             let clock = self.clock(head, misses);
-            if let Some(changed) = self.change(clock, session).await? {
-                finish(self.write.shared, &changed, session).await?;
+            if let Some(changed) = self.change(clock, conn).await? {
+                finish(self.write.shared, &changed, conn).await?;
                 return Ok(changed.head.into());
             }
-            head = Some(self.read(session).await?);
+            head = Some(self.read(conn).await?);
         }
         Err(no_match())
     }
@@ -91,7 +90,7 @@ impl Attempt<'_, '_> {
     }
 
     /// Changes the current document. `None` if none matched.
-    async fn change(&self, clock: Clock, session: &mut Session<'_>) -> Result<Option<Changed>> {
+    async fn change(&self, clock: Clock, conn: &mut Conn<'_>) -> Result<Option<Changed>> {
         let Write {
             shared,
             id,
@@ -102,13 +101,8 @@ impl Attempt<'_, '_> {
         let settings = &shared.settings;
         let filter = changeable(settings, id, *expected, change, clock);
         let update = change.update(settings, clock, with);
-        let changed = send::find_one_and_update(
-            Some(session),
-            &shared.current,
-            filter,
-            update,
-            options::change(settings, false),
-        );
+        let changed =
+            send::find_one_and_update(conn, &shared.current, filter, update, options::change(settings, false));
         let changed = changed.await.map_err(|error| match duplicate_key(&error) {
             Some(_) => refused(),
             None => hinted(error, &settings.current_index),
@@ -117,11 +111,11 @@ impl Attempt<'_, '_> {
     }
 
     /// Reads the revision of the document, or why no document matches.
-    async fn read(&self, session: &mut Session<'_>) -> Result<Head> {
+    async fn read(&self, conn: &mut Conn<'_>) -> Result<Head> {
         let Write {
             shared, id, expected, ..
         } = self.write;
-        let Some(document) = find_current(shared, id, Reader::Configured, Some(session)).await? else {
+        let Some(document) = find_current(shared, id, Reader::Configured, conn).await? else {
             return Err(not_found());
         };
         if document.get(shared.settings.revision.as_str()).ok().flatten().is_none() {

@@ -13,23 +13,22 @@ use crate::write::record::{Changed, insert_new};
 
 /// Inserts a document.
 pub(crate) async fn run(shared: &Shared, encoded: &Encoded, session: Option<&mut ClientSession>) -> Result<Recorded> {
-    let mut session = Session::of_caller(session).await?;
     shared.check_write().await?;
-    run_in(shared, encoded, session.as_mut()).await
+    let mut conn = shared.enter(&encoded.id, session).await?;
+    run_in(shared, encoded, &mut conn).await
 }
 
-/// Does what [`run`] does, after the check of the indexes.
-pub(crate) async fn run_in(shared: &Shared, encoded: &Encoded, session: Option<&mut Session<'_>>) -> Result<Recorded> {
+/// Does what [`run`] does, in the lane of the document.
+pub(crate) async fn run_in(shared: &Shared, encoded: &Encoded, conn: &mut Conn<'_>) -> Result<Recorded> {
     let mut insert = Insert {
         shared,
         encoded,
         // A duplicate would abort the transaction of the caller.
-        reads_current: session.as_deref().is_some_and(Session::is_in_transaction),
+        reads_current: conn.is_in_transaction(),
     };
-    let locked = shared.lock_for_transaction(&encoded.id, session.as_deref()).await;
     let (current, retry) = (&shared.current, &shared.settings.retry);
-    let done = transaction::run(current, retry, session, locked, &mut insert, |session, insert| {
-        Box::pin(insert.run(session))
+    let done = transaction::run(current, retry, conn, &mut insert, |conn, insert| {
+        Box::pin(insert.run(conn))
     });
     done.await
 }
@@ -42,38 +41,38 @@ struct Insert<'a> {
 }
 
 impl Insert<'_> {
-    async fn run(&mut self, session: &mut Session<'_>) -> Result<Recorded> {
-        let newest = self.newest(session).await?;
+    async fn run(&mut self, conn: &mut Conn<'_>) -> Result<Recorded> {
+        let newest = self.newest(conn).await?;
         // Every further attempt follows a conflict.
         let reads_current = std::mem::replace(&mut self.reads_current, true);
         if reads_current || newest.is_some_and(|newest| !newest.is_deleted) {
             let (shared, id) = (self.shared, &self.encoded.id);
-            let current = find_current(shared, id, Reader::Configured, Some(&mut *session)).await?;
+            let current = find_current(shared, id, Reader::Configured, conn).await?;
             if current.is_some() {
                 return Err(already_exists());
             }
         }
-        let Changed { document, head } = self.insert(newest, session).await?;
-        insert_new(self.shared, &copy(&document, ObjectId::new())?, session).await?;
+        let Changed { document, head } = self.insert(newest, conn).await?;
+        insert_new(self.shared, &copy(&document, ObjectId::new())?, conn).await?;
         Ok(head.into())
     }
 
     /// Reads the revision that the insert continues.
-    async fn newest(&self, session: &mut Session<'_>) -> Result<Option<Head>> {
-        let newest = find_newest(self.shared, &self.encoded.id, Some(session)).await?;
+    async fn newest(&self, conn: &mut Conn<'_>) -> Result<Option<Head>> {
+        let newest = find_newest(self.shared, &self.encoded.id, conn).await?;
         newest
             .map(|newest| Ok(with_head(&self.shared.settings, newest)?.head))
             .transpose()
     }
 
-    async fn insert(&self, newest: Option<Head>, session: &mut Session<'_>) -> Result<Changed> {
+    async fn insert(&self, newest: Option<Head>, conn: &mut Conn<'_>) -> Result<Changed> {
         let (settings, encoded) = (&self.shared.settings, self.encoded);
         let update = query::change::insert(settings, encoded, newest);
         let (filter, options) = (
             query::change::absent(settings, &encoded.id),
             options::change(settings, true),
         );
-        let inserted = send::find_one_and_update(Some(session), &self.shared.current, filter, update, options).await;
+        let inserted = send::find_one_and_update(conn, &self.shared.current, filter, update, options).await;
         match inserted {
             Ok(Some(document)) => with_head(settings, document),
             Ok(None) => Err(Error::new(

@@ -27,7 +27,7 @@ pub(crate) enum Keep {
 
 /// Deletes the oldest revisions of a document.
 pub(crate) async fn run(shared: &Shared, id: &Bson, keep: Keep, session: Option<&mut ClientSession>) -> Result<Pruned> {
-    let mut session = Session::of_caller(session).await?;
+    let mut conn = Conn::of_caller(session).await?;
     shared.check_indexes().await?;
     let settings = &shared.settings;
     let head = |found: Option<RawDocumentBuf>| found.and_then(|found| Head::of(settings, &found));
@@ -43,12 +43,12 @@ pub(crate) async fn run(shared: &Shared, id: &Bson, keep: Keep, session: Option<
             ));
         }
         Keep::Last(number) => {
-            let newest = head(find_newest(shared, id, session.as_mut()).await?);
+            let newest = head(find_newest(shared, id, &mut conn).await?);
             newest.map(|newest| newest.revision.saturating_sub(number - 1))
         }
         Keep::Since(time) => {
-            let reader = Reader::of_write(session.as_ref());
-            head(find_as_of(shared, id, time, reader, session.as_mut()).await?).map(|head| head.revision)
+            let reader = Reader::of_write(&conn);
+            head(find_as_of(shared, id, time, reader, &mut conn).await?).map(|head| head.revision)
         }
     };
     let Some(first) = first.filter(|first| *first > 1) else {
@@ -58,7 +58,7 @@ pub(crate) async fn run(shared: &Shared, id: &Bson, keep: Keep, session: Option<
         query::beyond(settings, id, Some(first), true),
         options::delete_revisions(settings),
     );
-    let deleted = send::delete_many(session.as_mut(), &shared.revisions, filter, options).await;
+    let deleted = send::delete_many(&mut conn, &shared.revisions, filter, options).await;
     let deleted = deleted.map_err(|error| hinted(error, &settings.revision_index))?;
     Ok(Pruned {
         revisions: deleted.deleted_count,

@@ -17,9 +17,9 @@ pub(crate) struct Changed {
 ///
 /// # Errors
 /// Those of the driver, and [`Corrupt`](ErrorKind::Corrupt) when the revision is stored already.
-pub(crate) async fn finish(shared: &Shared, changed: &Changed, session: &mut Session<'_>) -> Result<()> {
+pub(crate) async fn finish(shared: &Shared, changed: &Changed, conn: &mut Conn<'_>) -> Result<()> {
     let Changed { document, head } = changed;
-    insert_copy(shared, document, Some(&mut *session))
+    insert_copy(shared, document, conn)
         .await
         .map_err(|error| match Duplicate::of(&shared.settings, &error) {
             // Without the driver's error, by which the transaction would be run again.
@@ -32,13 +32,7 @@ pub(crate) async fn finish(shared: &Shared, changed: &Changed, session: &mut Ses
     }
     let settings = &shared.settings;
     let filter = query::at(settings, &id_in(settings, document), *head);
-    let deleted = send::delete_one(
-        Some(session),
-        &shared.current,
-        filter,
-        options::delete_current(settings),
-    )
-    .await;
+    let deleted = send::delete_one(conn, &shared.current, filter, options::delete_current(settings)).await;
     deleted
         .map_err(|error| hinted(error, &settings.current_index))
         .map(drop)
@@ -46,8 +40,8 @@ pub(crate) async fn finish(shared: &Shared, changed: &Changed, session: &mut Ses
 
 /// Stores a revision that another client can have stored in between: then the error is that of the driver, by which the
 /// transaction is run again.
-pub(crate) async fn insert_new(shared: &Shared, copy: &RawDocumentBuf, session: &mut Session<'_>) -> Result<()> {
-    let inserted = send::insert_one(Some(session), &shared.revisions, copy, None).await;
+pub(crate) async fn insert_new(shared: &Shared, copy: &RawDocumentBuf, conn: &mut Conn<'_>) -> Result<()> {
+    let inserted = send::insert_one(conn, &shared.revisions, copy.clone(), None).await;
     inserted
         .map(drop)
         .map_err(|error| match Duplicate::of(&shared.settings, &error) {
@@ -60,12 +54,10 @@ pub(crate) async fn insert_new(shared: &Shared, copy: &RawDocumentBuf, session: 
 pub(crate) async fn insert_copy(
     shared: &Shared,
     document: &RawDocument,
-    session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> std::result::Result<(), CommandError> {
     let copy = copy(document, ObjectId::new())?;
-    send::insert_one(session, &shared.revisions, &copy, None)
-        .await
-        .map(drop)
+    send::insert_one(conn, &shared.revisions, copy, None).await.map(drop)
 }
 
 /// The unique index that refused a copy.

@@ -21,10 +21,10 @@ pub(crate) async fn run(
     with: Document,
     session: Option<&mut ClientSession>,
 ) -> Result<Recorded> {
-    let mut session = Session::of_caller(session).await?;
     shared.check_write().await?;
-    let reader = Reader::of_write(session.as_ref());
-    let Some(stored) = find_revision(shared, &id, revision, reader, session.as_mut()).await? else {
+    let mut conn = shared.enter(&id, session).await?;
+    let reader = Reader::of_write(&conn);
+    let Some(stored) = find_revision(shared, &id, revision, reader, &mut conn).await? else {
         return Err(no_revision());
     };
     if Head::of(&shared.settings, &stored).is_some_and(|head| head.is_deleted) {
@@ -42,7 +42,7 @@ pub(crate) async fn run(
     };
     let mut attempts = shared.settings.retry.start();
     loop {
-        match change::run_in(&write, session.as_mut()).await {
+        match change::run_in(&write, &mut conn).await {
             // A document that is expected at a revision must exist.
             Err(error) if error.kind() == ErrorKind::NotFound && expected.is_none() => {}
             done => return done,
@@ -57,7 +57,7 @@ pub(crate) async fn run(
             document,
             with: write.with.clone(),
         };
-        match insert::run_in(shared, &encoded, session.as_mut()).await {
+        match insert::run_in(shared, &encoded, &mut conn).await {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             done => return done,
         }

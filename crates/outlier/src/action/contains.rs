@@ -48,7 +48,7 @@ impl Contains<'_> {
     async fn execute(self) -> Result<bool> {
         let element = self.element?.to_bson()?;
         check_compared(&element)?;
-        let mut session = Session::of_caller(self.session).await?;
-        contains(self.shared, &self.id?.into_bson(), &element, session.as_mut()).await
+        let mut conn = Conn::of_caller(self.session).await?;
+        contains(self.shared, &self.id?.into_bson(), &element, &mut conn).await
     }
 }

@@ -40,10 +40,10 @@ action! {
 impl Count<'_> {
     async fn execute(self) -> Result<Counts> {
         let (main, overflow, settings) = self.shared.parts();
-        let mut session = Session::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session).await?;
         let id = self.id?.into_bson();
         let size = query::project(query::main_size(settings));
-        let found = send::find_one(session.as_mut(), main, query::by_id(&id), size).await?;
+        let found = send::find_one(&mut conn, main, query::by_id(&id), size).await?;
         let found = found.ok_or_else(not_found)?;
         let mut counts = Counts {
             inline: number(&found, "size") as u64,
@@ -51,7 +51,7 @@ impl Count<'_> {
         };
         if is_true(&found, "flagged") {
             let pipeline = query::overflow_total(settings, &id);
-            let total = send::aggregate_all(session.as_mut(), overflow, pipeline, None).await?;
+            let total = send::aggregate_all(&mut conn, overflow, pipeline, None).await?;
             counts.overflow = total.first().map_or(0, |total| number(total, "size")) as u64;
         }
         Ok(counts)

@@ -49,8 +49,8 @@ action! {
 
 impl Delete<'_> {
     async fn execute(self) -> Result<Deleted> {
-        let mut session = Session::of_caller(self.session).await?;
         let id = self.id?.into_bson();
-        delete(self.shared, &id, session.as_mut()).await
+        let mut conn = self.shared.enter(&id, self.session).await?;
+        delete(self.shared, &id, &mut conn).await
     }
 }

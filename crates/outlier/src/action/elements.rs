@@ -87,7 +87,7 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
         let operation = self.shared.operation("elements");
         let (shared, range) = (self.shared, self.range);
         let start = async move {
-            let Start { elements, overflow } = start(shared, &self.id?.into_bson(), range, None).await?;
+            let Start { elements, overflow } = start(shared, &self.id?.into_bson(), range, &mut Conn::new()).await?;
             let inline = iter(elements.into_iter().map(Ok));
             let Some(overflow) = overflow else {
                 return Ok::<_, Error>(inline.left_stream());
@@ -108,12 +108,12 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
 
     async fn execute(self) -> Result<Vec<E>> {
         let Self { shared, range, .. } = self;
-        let mut session = Session::of_caller(self.session).await?;
-        let started = start(shared, &self.id?.into_bson(), range, session.as_mut()).await?;
+        let mut conn = Conn::of_caller(self.session).await?;
+        let started = start(shared, &self.id?.into_bson(), range, &mut conn).await?;
         let Start { mut elements, overflow } = started;
         if let Some(mut overflow) = overflow {
             let (filter, options) = overflow.query(&shared.settings);
-            for document in find_all(session.as_mut(), &shared.overflow, filter, options).await? {
+            for document in find_all(&mut conn, &shared.overflow, filter, options).await? {
                 let skip = std::mem::take(&mut overflow.skip);
                 elements.extend(decode_elements::<E>(&document, shared.settings.extras.as_str(), skip)?);
             }

@@ -42,9 +42,9 @@ action! {
 impl<D: DeserializeOwned> Get<'_, D> {
     async fn execute(self) -> Result<Option<StoredDocument<D>>> {
         let settings = &self.shared.settings;
-        let mut session = Session::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session).await?;
         let filter = query::by_id(&self.id?.into_bson());
-        let main = send::find_one(session.as_mut(), &self.shared.main, filter, None).await?;
+        let main = send::find_one(&mut conn, &self.shared.main, filter, None).await?;
         let stored = main.map(|main| {
             Ok(StoredDocument {
                 has_extras: is_flagged(settings, &main),

@@ -50,8 +50,8 @@ impl<D: DeserializeOwned> GetFull<'_, D> {
     async fn execute(self) -> Result<Option<D>> {
         let (main, overflow, settings) = self.shared.parts();
         let id = self.id?.into_bson();
-        let mut session = Session::of_caller(self.session).await?;
-        let Some(main) = send::find_one(session.as_mut(), main, query::by_id(&id), None).await? else {
+        let mut conn = Conn::of_caller(self.session).await?;
+        let Some(main) = send::find_one(&mut conn, main, query::by_id(&id), None).await? else {
             return Ok(None);
         };
         if !is_flagged(settings, &main) {
@@ -60,7 +60,7 @@ impl<D: DeserializeOwned> GetFull<'_, D> {
         }
         let in_order = FindOptions::builder().sort(query::by_position(settings)).build();
         let filter = query::overflow_of(settings, &id);
-        let overflow = send::find_all(session.as_mut(), overflow, filter, in_order).await?;
+        let overflow = send::find_all(&mut conn, overflow, filter, in_order).await?;
         decode_main(settings, &whole(settings, &main, &overflow)?).map(Some)
     }
 }

@@ -58,8 +58,8 @@ action! {
 impl Insert<'_> {
     async fn execute(self) -> Result<Inserted> {
         let split = self.split?;
-        let mut session = Session::of_caller(self.session).await?;
-        insert(self.shared, &split, session.as_mut()).await?;
+        let mut conn = self.shared.enter(&split.id, self.session).await?;
+        insert(self.shared, &split, &mut conn).await?;
         Ok(Inserted {
             id: split.id,
             inline: split.inline as u64,

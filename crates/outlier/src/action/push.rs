@@ -1,4 +1,7 @@
+use std::sync::Arc;
+
 use super::prelude::*;
+use crate::write::joined::push;
 use crate::write::push::{push_one, refuse_unique};
 
 impl<D, E> OutlierRepository<D, E> {
@@ -58,7 +61,7 @@ impl<D, E> OutlierRepository<D, E> {
 action! {
     /// Pushes an element; returned by [`OutlierRepository::push`].
     pub struct Push<'a> {
-        shared: &'a Shared,
+        shared: &'a Arc<Shared>,
         id: Result<DocumentId>,
         element: Result<Encoded>,
     }
@@ -69,8 +72,13 @@ action! {
 impl Push<'_> {
     async fn execute(self) -> Result<Pushed> {
         refuse_unique(&self.shared.settings)?;
-        let mut session = Session::of_caller(self.session).await?;
-        let id = self.id?.into_bson();
-        push_one(self.shared, &id, &self.element?, false, session.as_mut()).await
+        let (id, element) = (self.id?.into_bson(), self.element?);
+        match self.session {
+            None => push(self.shared, &id, element).await,
+            session => {
+                let mut conn = self.shared.enter(&id, session).await?;
+                push_one(self.shared, &id, &element, false, &mut conn).await
+            }
+        }
     }
 }

@@ -51,7 +51,7 @@ impl PushMany<'_> {
         if elements.is_empty() {
             return Ok(PushedMany::default());
         }
-        let mut session = Session::of_caller(self.session).await?;
-        push_many(self.shared, &id, &elements, session.as_mut()).await
+        let mut conn = self.shared.enter(&id, self.session).await?;
+        push_many(self.shared, &id, &elements, &mut conn).await
     }
 }

@@ -65,7 +65,7 @@ impl PushUnique<'_> {
             ));
         }
         let (id, element) = (self.id?.into_bson(), self.element?);
-        let mut session = Session::of_caller(self.session).await?;
-        push_one(self.shared, &id, &element, true, session.as_mut()).await
+        let mut conn = self.shared.enter(&id, self.session).await?;
+        push_one(self.shared, &id, &element, true, &mut conn).await
     }
 }

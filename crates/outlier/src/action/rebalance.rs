@@ -55,8 +55,8 @@ action! {
 impl Rebalance<'_> {
     async fn execute(self) -> Result<Rebalanced> {
         let id = self.id?.into_bson();
-        let mut session = Session::of_caller(self.session).await?;
-        let fix = rewrite(self.shared, &id, false, session.as_mut()).await?;
+        let mut conn = self.shared.enter(&id, self.session).await?;
+        let fix = rewrite(self.shared, &id, false, &mut conn).await?;
         if !fix.found {
             return Err(not_found());
         }

@@ -56,12 +56,8 @@ impl Remove<'_> {
     async fn execute(self) -> Result<Removed> {
         let (id, element) = (self.id?.into_bson(), self.element?.to_bson()?);
         check_compared(&element)?;
-        let mut session = Session::of_caller(self.session).await?;
-        let _locked = match session {
-            None => Some(self.shared.lock(&id).await),
-            Some(_) => None,
-        };
-        let found = remove(self.shared, &id, &element, session.as_mut()).await?;
+        let mut conn = self.shared.enter(&id, self.session).await?;
+        let found = remove(self.shared, &id, &element, &mut conn).await?;
         Ok(Removed::new(found))
     }
 }

@@ -136,7 +136,8 @@ impl Options {
             fix.findings = confirmed(&findings, fix.findings);
             return Ok(repaired(summary.id, fix));
         }
-        let fix = rewrite(shared, &summary.id, self.delete_orphans, None).await?;
+        let mut conn = shared.enter(&summary.id, None).await?;
+        let fix = rewrite(shared, &summary.id, self.delete_orphans, &mut conn).await?;
         Ok(repaired(summary.id, fix))
     }
 }

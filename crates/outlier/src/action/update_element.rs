@@ -88,18 +88,14 @@ impl UpdateElement<'_> {
         }
         check_fields(&fields)?;
         let operators = Operators::of_element(self.update, &[])?;
-        let mut session = Session::of_caller(self.session).await?;
-        let _locked = match session {
-            None => Some(shared.lock(&id).await),
-            Some(_) => None,
-        };
+        let mut conn = shared.enter(&id, self.session).await?;
         let update = Update {
             shared,
             id: &id,
             fields: &fields,
             operators: &operators,
         };
-        let modified = update.run(session.as_mut()).await;
+        let modified = update.run(&mut conn).await;
         Ok(Updated::new(modified.map_err(failed)?))
     }
 }

@@ -33,11 +33,11 @@ pub(crate) async fn start<E: DeserializeOwned>(
     shared: &Shared,
     id: &Bson,
     range: Range,
-    mut session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<Start<E>> {
     let settings = &shared.settings;
     let parts = query::project(query::array_and_flag(settings));
-    let main = send::find_one(session.as_deref_mut(), &shared.main, query::by_id(id), parts).await?;
+    let main = send::find_one(conn, &shared.main, query::by_id(id), parts).await?;
     let main = main.ok_or_else(not_found)?;
     let array = settings.array.as_str();
     let inline = elements_of(&main, array)?.count();
@@ -58,7 +58,7 @@ pub(crate) async fn start<E: DeserializeOwned>(
         skip,
     };
     if skip > 0 || left.is_some() {
-        let sizes = sizes(shared, overflow.filter.clone(), session).await?;
+        let sizes = sizes(shared, overflow.filter.clone(), conn).await?;
         overflow.narrow(&sizes, left);
     }
     let overflow = (overflow.documents != Some(0)).then_some(overflow);
@@ -99,11 +99,11 @@ impl OverflowRange {
 }
 
 /// Returns the number of elements in each overflow document, in order.
-async fn sizes(shared: &Shared, filter: Document, session: Option<&mut Session<'_>>) -> Result<Vec<usize>> {
+async fn sizes(shared: &Shared, filter: Document, conn: &mut Conn<'_>) -> Result<Vec<usize>> {
     let options = FindOptions::builder()
         .sort(query::by_position(&shared.settings))
         .projection(query::overflow_size(&shared.settings))
         .build();
-    let rows = send::find_all(session, &shared.overflow, filter, options).await?;
+    let rows = send::find_all(conn, &shared.overflow, filter, options).await?;
     Ok(rows.iter().map(|row| number(row, "size")).collect())
 }

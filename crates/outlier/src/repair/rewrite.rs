@@ -52,21 +52,14 @@ struct Rewrite<'a> {
 ///
 /// # Errors
 /// [`Unsupported`](ErrorKind::Unsupported) on a standalone.
-pub(crate) async fn rewrite(
-    shared: &Shared,
-    id: &Bson,
-    delete_orphans: bool,
-    session: Option<&mut Session<'_>>,
-) -> Result<Fix> {
-    let has_own_transaction = Session::locks_keys(session.as_deref());
-    let locked = shared.lock_for_transaction(id, session.as_deref()).await;
+pub(crate) async fn rewrite(shared: &Shared, id: &Bson, delete_orphans: bool, conn: &mut Conn<'_>) -> Result<Fix> {
+    let has_own_transaction = !conn.is_in_transaction();
     let fix = transaction::run(
         &shared.main,
         &shared.settings.retry,
-        session,
-        locked.clone(),
+        conn,
         Rewrite::new(shared, id, delete_orphans),
-        |session, rewrite| Box::pin(rewrite.attempt(session)),
+        |conn, rewrite| Box::pin(rewrite.attempt(conn)),
     )
     .await?;
     if has_own_transaction && fix.clears_flag {
@@ -146,14 +139,14 @@ impl<'a> Rewrite<'a> {
     }
 
     /// Runs in a transaction.
-    async fn attempt(&mut self, session: &mut Session<'_>) -> Result<Fix> {
+    async fn attempt(&mut self, conn: &mut Conn<'_>) -> Result<Fix> {
         if self.is_retry {
-            self.lock_newest(&mut *session).await?;
-            let steps = &mut Steps::Run(Some(&mut *session));
+            self.lock_newest(conn).await?;
+            let steps = &mut Steps::Run(Some(conn));
             lock_documents(steps, &self.shared.main, &query::by_id(self.id)).await?;
         }
         self.is_retry = true;
-        self.write(&mut Steps::Run(Some(session))).await
+        self.write(&mut Steps::Run(Some(conn))).await
     }
 
     /// Reads the list, and returns what must be changed.
@@ -194,7 +187,7 @@ impl<'a> Rewrite<'a> {
     }
 
     /// Locks the newest overflow document, so that pushes wait for the transaction.
-    async fn lock_newest(&self, session: &mut Session<'_>) -> Result<()> {
+    async fn lock_newest(&self, conn: &mut Conn<'_>) -> Result<()> {
         let Shared { overflow, settings, .. } = self.shared;
         let [lock, unlock] = query::lock_and_unlock();
         let options = FindOneAndUpdateOptions::builder()
@@ -202,10 +195,10 @@ impl<'a> Rewrite<'a> {
             .projection(query::id_only())
             .build();
         let filter = query::overflow_of(settings, self.id);
-        let newest = send::find_one_and_update(Some(&mut *session), overflow, filter, lock, options).await?;
+        let newest = send::find_one_and_update(conn, overflow, filter, lock, options).await?;
         if let Some(newest) = newest {
             let filter = query::overflow_one(settings, self.id, &id_of(&newest));
-            send::update_one(Some(session), overflow, filter, unlock, None).await?;
+            send::update_one(conn, overflow, filter, unlock, None).await?;
         }
         Ok(())
     }

@@ -51,7 +51,7 @@ pub(crate) fn summaries_with_progress<'a>(shared: &'a Shared, on_progress: Optio
     let start = async move {
         check_databases(shared)?;
         let filter = query::may_need_repair(&shared.settings);
-        reporter.begin(send::count_documents(None, &shared.main, filter, None).await?);
+        reporter.begin(send::count_documents(&mut Conn::new(), &shared.main, filter, None).await?);
         Ok::<_, Error>(summaries(shared).inspect_ok(move |_| reporter.advance(1)))
     };
     Box::pin(once(start).try_flatten())
@@ -77,7 +77,7 @@ pub(crate) async fn summary_with_duplicates(shared: &Shared, id: &Bson) -> Resul
         .selection_criteria(primary())
         .read_concern(ReadConcern::local())
         .build();
-    let rows = send::aggregate_all(None, &shared.main, pipeline, options).await?;
+    let rows = send::aggregate_all(&mut Conn::new(), &shared.main, pipeline, options).await?;
     Ok(Summary {
         id: id.clone(),
         ..rows.first().map_or_else(|| empty(id), |row| Summary::of_row(row))
@@ -126,7 +126,7 @@ pub(crate) async fn confirm(shared: &Shared, summary: &Summary) -> Result<Vec<Fi
             break;
         }
         tokio::time::sleep(wait).await;
-        let _locked = shared.lock_after_pushes(&summary.id).await;
+        let _lane = shared.lanes.enter(&document_id::text(&summary.id)).await;
         let again = summary_with_duplicates(shared, &summary.id).await?;
         let found = check(&shared.settings, &again);
         // The aggregation does not distinguish a main document without a flag from a missing one.

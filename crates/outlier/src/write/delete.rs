@@ -19,14 +19,12 @@ use crate::repository::prelude::*;
 use crate::results::Deleted;
 
 /// Deletes the main document and its overflow documents.
-pub(crate) async fn delete(shared: &Shared, id: &Bson, mut session: Option<&mut Session<'_>>) -> Result<Deleted> {
-    if !Session::locks_keys(session.as_deref()) {
-        return delete_in_callers_transaction(shared, id, session).await;
+pub(crate) async fn delete(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Deleted> {
+    if conn.is_in_transaction() {
+        return delete_in_callers_transaction(shared, id, conn).await;
     }
-    // A push of this process may be between its two commands.
-    let locked = shared.lock_exclusively(id).await;
     let is_known = shared.forget_outlier(id);
-    if !is_known && delete_typical(shared, id, session.as_deref_mut()).await? {
+    if !is_known && delete_typical(shared, id, conn).await? {
         return Ok(Deleted {
             found: true,
             overflow_documents: 0,
@@ -35,28 +33,27 @@ pub(crate) async fn delete(shared: &Shared, id: &Bson, mut session: Option<&mut 
     let deleted = transaction::run(
         &shared.main,
         &shared.settings.retry,
-        session,
-        locked,
+        conn,
         (shared, id),
-        |session, (shared, id)| Box::pin(delete_in_transaction(shared, id, session)),
+        |conn, (shared, id)| Box::pin(delete_in_transaction(shared, id, conn)),
     );
     deleted.await
 }
 
 /// Deletes the main document if it has no flag, and thus no overflow documents. Returns whether it did.
-async fn delete_typical(shared: &Shared, id: &Bson, session: Option<&mut Session<'_>>) -> Result<bool> {
+async fn delete_typical(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<bool> {
     let Shared { main, settings, .. } = shared;
     let options = FindOneAndDeleteOptions::builder().projection(query::id_only()).build();
     let typical = query::without_flag(settings, id);
-    let deleted = send::find_one_and_delete(session, main, typical, options).await?;
+    let deleted = send::find_one_and_delete(conn, main, typical, options).await?;
     Ok(deleted.is_some())
 }
 
-async fn delete_in_transaction(shared: &Shared, id: &Bson, session: &mut Session<'_>) -> Result<Deleted> {
+async fn delete_in_transaction(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Deleted> {
     let (main, overflow, settings) = shared.parts();
     let overflow_of = query::overflow_of(settings, id);
-    let of_overflow = send::delete_many(Some(&mut *session), overflow, overflow_of, None).await?;
-    let of_main = send::delete_one(Some(session), main, query::by_id(id), None).await?;
+    let of_overflow = send::delete_many(conn, overflow, overflow_of, None).await?;
+    let of_main = send::delete_one(conn, main, query::by_id(id), None).await?;
     Ok(Deleted {
         found: of_main.deleted_count > 0,
         overflow_documents: of_overflow.deleted_count,
@@ -64,22 +61,18 @@ async fn delete_in_transaction(shared: &Shared, id: &Bson, session: &mut Session
 }
 
 /// Deletes the main document first, whose flag shows whether there are overflow documents.
-async fn delete_in_callers_transaction(
-    shared: &Shared,
-    id: &Bson,
-    mut session: Option<&mut Session<'_>>,
-) -> Result<Deleted> {
+async fn delete_in_callers_transaction(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Deleted> {
     let (main, overflow, settings) = shared.parts();
     let options = FindOneAndDeleteOptions::builder()
         .projection(query::flag(settings))
         .build();
-    let main = send::find_one_and_delete(session.as_deref_mut(), main, query::by_id(id), options).await?;
+    let main = send::find_one_and_delete(conn, main, query::by_id(id), options).await?;
     let mut deleted = Deleted {
         found: main.is_some(),
         overflow_documents: 0,
     };
     if main.is_none_or(|main| is_flagged(settings, &main)) {
-        let result = send::delete_many(session, overflow, query::overflow_of(settings, id), None).await?;
+        let result = send::delete_many(conn, overflow, query::overflow_of(settings, id), None).await?;
         deleted.overflow_documents = result.deleted_count;
     }
     Ok(deleted)

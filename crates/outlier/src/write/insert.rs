@@ -4,23 +4,21 @@ use crate::form::overflow::new_documents;
 use crate::form::split::Split;
 use crate::repository::prelude::*;
 
-pub(crate) async fn insert(shared: &Shared, split: &Split, session: Option<&mut Session<'_>>) -> Result<()> {
+pub(crate) async fn insert(shared: &Shared, split: &Split, conn: &mut Conn<'_>) -> Result<()> {
     if split.rest.is_empty() {
-        return insert_main(shared, split, session).await;
+        return insert_main(shared, split, conn).await;
     }
     shared.check_indexes().await?;
-    let has_own_transaction = Session::locks_keys(session.as_deref());
-    let locked = shared.lock_for_transaction(&split.id, session.as_deref()).await;
+    let has_own_transaction = !conn.is_in_transaction();
     let in_transaction = transaction::run(
         &shared.main,
         &shared.settings.retry,
-        session,
-        locked,
+        conn,
         (shared, split),
-        |session, (shared, split)| {
+        |conn, (shared, split)| {
             Box::pin(async move {
-                insert_main(shared, split, Some(&mut *session)).await?;
-                insert_overflow(shared, split, session).await
+                insert_main(shared, split, conn).await?;
+                insert_overflow(shared, split, conn).await
             })
         },
     );
@@ -33,8 +31,8 @@ pub(crate) async fn insert(shared: &Shared, split: &Split, session: Option<&mut 
     Ok(())
 }
 
-async fn insert_main(shared: &Shared, split: &Split, session: Option<&mut Session<'_>>) -> Result<()> {
-    let inserted = send::insert_one(session, &shared.main, &split.main, None).await;
+async fn insert_main(shared: &Shared, split: &Split, conn: &mut Conn<'_>) -> Result<()> {
+    let inserted = send::insert_one(conn, &shared.main, split.main.clone(), None).await;
     let Err(error) = inserted else { return Ok(()) };
     // Without the driver's error, which would run a transaction again.
     Err(match duplicate_key(&error) {
@@ -51,12 +49,12 @@ async fn insert_main(shared: &Shared, split: &Split, session: Option<&mut Sessio
 }
 
 /// Inserts the overflow documents. Returns the `_id` of the last one, and their number.
-async fn insert_overflow(shared: &Shared, split: &Split, session: &mut Session<'_>) -> Result<(Bson, usize)> {
+async fn insert_overflow(shared: &Shared, split: &Split, conn: &mut Conn<'_>) -> Result<(Bson, usize)> {
     let (mut rest, mut seq, mut last) = (split.rest.as_slice(), 0, Bson::Null);
     let mut opened = 0;
     while !rest.is_empty() {
         let (documents, counts) = new_documents(&shared.settings, &split.id, seq, rest)?;
-        let inserted = send::insert_many(Some(&mut *session), &shared.overflow, &documents, None).await;
+        let inserted = send::insert_many(conn, &shared.overflow, documents.as_slice(), None).await;
         if let Err(error) = inserted {
             return Err(match duplicate_key(&error) {
                 Some(_) => orphans(),

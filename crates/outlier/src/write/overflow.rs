@@ -9,14 +9,13 @@
 //! round trips for each overflow document, and nothing for other pushes.
 
 use mongo_patterns_core::array::Encoded;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint};
 use mongo_patterns_core::index::index_missing;
 use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::key_locks::LockedKeys;
 use mongo_patterns_core::send::primary;
-use mongo_patterns_core::session::Session;
-use mongo_patterns_core::{Error, ErrorKind, Result, document_id, measure, send, transaction};
+use mongo_patterns_core::{Error, ErrorKind, Result, measure, send, transaction};
 use mongodb::bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf};
 use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions, Hint, ReadConcern};
 
@@ -55,8 +54,6 @@ pub(crate) enum Filled {
 pub(crate) enum Opened {
     /// This many elements are stored. The newest overflow document has this `_id`.
     Stored { elements: usize, newest: Bson },
-    /// Nothing is stored. Another task of this process opened overflow documents concurrently.
-    Waited,
     /// Nothing is stored. Another writer was faster.
     Taken,
     /// Nothing is stored. Elements are unique, and another overflow document has the element.
@@ -73,13 +70,13 @@ impl Rest<'_> {
     }
 
     /// Adds up to a document of elements to the newest overflow document.
-    pub(crate) async fn fill(&self, mut session: Option<&mut Session<'_>>) -> Result<Filled> {
+    pub(crate) async fn fill(&self, conn: &mut Conn<'_>) -> Result<Filled> {
         let Shared { overflow, settings, .. } = self.shared;
         let offered = self.elements.iter().take(settings.max_extras_elements as usize);
         let offered = within(offered, DOCUMENT_BYTES);
         let offered: Vec<Bson> = offered.map(Encoded::to_bson).collect::<mongodb::error::Result<_>>()?;
         let number = offered.len();
-        let in_transaction = session.as_deref().is_some_and(Session::is_in_transaction);
+        let in_transaction = conn.is_in_transaction();
         let projection = query::overflow_before(settings, self.once()?.as_ref());
         let filter = query::overflow_of(settings, self.id);
         let update = query::fill(settings, offered, self.once).to_vec();
@@ -88,13 +85,13 @@ impl Rest<'_> {
             .projection(projection.clone())
             .hint(self.seq_index())
             .build();
-        let reply = send::find_one_and_update(session.as_deref_mut(), overflow, filter, update, options).await;
+        let reply = send::find_one_and_update(conn, overflow, filter, update, options).await;
         let reply = match reply {
             Ok(Some(reply)) => reply,
             Ok(None) => return Ok(Filled::None),
             Err(error) if self.is_element(&error) && !in_transaction => return Ok(Filled::Present),
-            Err(error) if session.is_none() && Error::from(error.clone()).kind() == ErrorKind::TooLarge => {
-                return self.newest().await;
+            Err(error) if !conn.has_session() && Error::from(error.clone()).kind() == ErrorKind::TooLarge => {
+                return self.newest(conn).await;
             }
             Err(error) if code(&error) == Some(ARRAY_EXPECTED) => {
                 return Err(Error::corrupt(
@@ -122,7 +119,7 @@ impl Rest<'_> {
     }
 
     /// Reads the newest overflow document, which has too many bytes for another element.
-    async fn newest(&self) -> Result<Filled> {
+    async fn newest(&self, conn: &mut Conn<'_>) -> Result<Filled> {
         let Shared { overflow, settings, .. } = self.shared;
         let options = FindOneOptions::builder()
             .sort(query::newest_first(settings))
@@ -131,7 +128,7 @@ impl Rest<'_> {
             .read_concern(ReadConcern::local())
             .build();
         let newest = query::overflow_of(settings, self.id);
-        let Some(newest) = send::find_one(None, overflow, newest, options).await? else {
+        let Some(newest) = send::find_one(conn, overflow, newest, options).await? else {
             return Ok(Filled::None);
         };
         let (id, seq) = (id_of(&newest), self.position(&newest)?);
@@ -153,41 +150,14 @@ impl Rest<'_> {
         }
     }
 
-    /// Opens overflow documents from a position on, in a transaction with the flag. If the call had locked the
-    /// document, and has unlocked it, this locks it exclusively: other pushes of this process would wait for the
-    /// transaction on the server, and keep the connections that it needs.
-    pub(crate) async fn open_in_transaction(
-        &self,
-        seq: i32,
-        had_locked: bool,
-        session: Option<&mut Session<'_>>,
-    ) -> Result<Opened> {
-        let Shared {
-            main,
-            settings,
-            openers,
-            ..
-        } = self.shared;
-        // Many tasks find the newest overflow document full at the same moment. One opens the next. A caller that has
-        // locked the document exclusively must not wait for an opener, which waits for that lock.
-        let locked = if had_locked {
-            let Some(opener) = openers.exclusive_or_wait(&document_id::text(self.id)).await else {
-                return Ok(Opened::Waited);
-            };
-            opener.and(self.shared.lock_exclusively(self.id).await)
-        } else {
-            LockedKeys::default()
-        };
+    /// Opens overflow documents from a position on, in a transaction with the flag.
+    pub(crate) async fn open_in_transaction(&self, seq: i32, conn: &mut Conn<'_>) -> Result<Opened> {
+        let Shared { main, settings, .. } = self.shared;
         let (documents, counts) = new_documents(settings, self.id, seq, self.elements)?;
         let context = (self, documents.as_slice());
-        let opened = transaction::run(
-            main,
-            &settings.retry,
-            session,
-            locked,
-            context,
-            |session, (rest, documents)| Box::pin(rest.open_in(documents, session)),
-        );
+        let opened = transaction::run(main, &settings.retry, conn, context, |conn, (rest, documents)| {
+            Box::pin(rest.open_in(documents, conn))
+        });
         match opened.await {
             Ok(()) => {
                 measure::overflow_documents(documents.len());
@@ -206,11 +176,11 @@ impl Rest<'_> {
         }
     }
 
-    async fn open_in(&self, documents: &[RawDocumentBuf], session: &mut Session<'_>) -> Result<()> {
-        if !set_flag_and_conflict(self.shared, self.id, &mut *session).await? {
+    async fn open_in(&self, documents: &[RawDocumentBuf], conn: &mut Conn<'_>) -> Result<()> {
+        if !set_flag_and_conflict(self.shared, self.id, conn).await? {
             return Err(not_found());
         }
-        let inserted = send::insert_many(Some(session), &self.shared.overflow, documents, None).await;
+        let inserted = send::insert_many(conn, &self.shared.overflow, documents, None).await;
         let Err(error) = inserted else { return Ok(()) };
         // Without the driver's error, which would run the transaction again.
         Err(if self.is_element(&error) {
@@ -254,9 +224,9 @@ impl Rest<'_> {
 
 /// Sets the flag in a transaction, which then conflicts with other writes to the main document. Returns whether the
 /// document exists.
-async fn set_flag_and_conflict(shared: &Shared, id: &Bson, session: &mut Session<'_>) -> Result<bool> {
+async fn set_flag_and_conflict(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<bool> {
     let [set, unset] = query::set_flag_and_conflict(&shared.settings);
-    let updated = send::update_one(Some(&mut *session), &shared.main, query::by_id(id), set, None).await?;
-    send::update_one(Some(session), &shared.main, query::by_id(id), unset, None).await?;
+    let updated = send::update_one(conn, &shared.main, query::by_id(id), set, None).await?;
+    send::update_one(conn, &shared.main, query::by_id(id), unset, None).await?;
     Ok(updated.matched_count > 0)
 }

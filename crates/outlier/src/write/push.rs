@@ -1,14 +1,13 @@
 //! Stores elements in a list: in the main document while it has room, then in overflow documents.
 
 use mongo_patterns_core::array::{self, Encoded};
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
-use mongo_patterns_core::session::Session;
 use mongo_patterns_core::settings::configuration;
 use mongo_patterns_core::transaction::with_stored;
-use mongo_patterns_core::{Error, ErrorKind, Result, document_id, measure, send};
+use mongo_patterns_core::{Error, ErrorKind, Result, measure, send};
 use mongodb::bson::Bson;
 use mongodb::options::FindOneAndUpdateOptions;
-use tokio::sync::RwLockReadGuard;
 
 use crate::form::document::{integer, is_true};
 use crate::form::equality;
@@ -40,10 +39,6 @@ pub(crate) struct PushWrite<'a> {
     known: Option<Bson>,
     /// The overflow document that took the last element.
     newest: Option<Bson>,
-    /// The lock of the document, except while a transaction of this call is under way.
-    locked: Option<RwLockReadGuard<'a, ()>>,
-    /// The lock of a push, until it is done.
-    push: Option<RwLockReadGuard<'a, ()>>,
 }
 
 impl<'a> PushWrite<'a> {
@@ -58,8 +53,6 @@ impl<'a> PushWrite<'a> {
             is_present: false,
             known: None,
             newest: None,
-            locked: None,
-            push: None,
         }
     }
 
@@ -68,18 +61,13 @@ impl<'a> PushWrite<'a> {
         self.inline + self.overflow
     }
 
-    /// Stores the elements, with the document locked. In a session of the caller, locks nothing.
-    pub(crate) async fn run_locked(&mut self, session: Option<&mut Session<'_>>) -> Result<()> {
-        if session.is_none() {
-            let pushes = &self.shared.pushes;
-            self.push = Some(pushes.shared(&document_id::text(self.id)).await);
-            self.locked = Some(self.shared.lock(self.id).await);
-        }
-        let outcome = if session.is_some() {
-            self.push_from_main(session).await
+    /// Stores the elements.
+    pub(crate) async fn run(&mut self, conn: &mut Conn<'_>) -> Result<()> {
+        let outcome = if conn.has_session() {
+            self.push_from_main(conn).await
         } else {
-            let outcome = match self.push_to_known().await {
-                Ok(false) => self.push_from_main(None).await,
+            let outcome = match self.push_to_known(conn).await {
+                Ok(false) => self.push_from_main(conn).await,
                 outcome => outcome.map(drop),
             };
             self.remember(outcome.is_ok());
@@ -90,16 +78,16 @@ impl<'a> PushWrite<'a> {
     }
 
     /// Stores the elements, in the main document first.
-    async fn push_from_main(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
+    async fn push_from_main(&mut self, conn: &mut Conn<'_>) -> Result<()> {
         // A future that is dropped between two commands would leave the first one in the caller's transaction.
-        if session.as_deref().is_some_and(Session::is_in_transaction) {
+        if conn.is_in_transaction() {
             self.shared.check_indexes().await?;
         }
-        self.push_to_main(session.as_deref_mut()).await?;
+        self.push_to_main(conn).await?;
         if self.is_present || self.rest().elements.is_empty() {
             return Ok(());
         }
-        self.push_to_overflow(session).await
+        self.push_to_overflow(conn).await
     }
 
     fn rest(&self) -> Rest<'a> {
@@ -111,7 +99,7 @@ impl<'a> PushWrite<'a> {
         }
     }
 
-    async fn push_to_main(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
+    async fn push_to_main(&mut self, conn: &mut Conn<'_>) -> Result<()> {
         let Shared { main, settings, .. } = self.shared;
         let offered = self.elements.iter().take(settings.threshold as usize);
         let offered: Vec<Bson> = offered.map(Encoded::to_bson).collect::<mongodb::error::Result<_>>()?;
@@ -121,9 +109,9 @@ impl<'a> PushWrite<'a> {
         let options = FindOneAndUpdateOptions::builder()
             .projection(projection.clone())
             .build();
-        let reply = send::find_one_and_update(session.as_deref_mut(), main, filter, update, options).await?;
+        let reply = send::find_one_and_update(conn, main, filter, update, options).await?;
         let Some(reply) = reply else {
-            return Err(self.not_pushable(session).await?);
+            return Err(self.not_pushable(conn).await?);
         };
         let before = projected(main, query::by_id(self.id), projection, "_id", reply).await;
         let before = before.map_err(unknown_outcome)?.ok_or_else(not_found)?;
@@ -137,11 +125,11 @@ impl<'a> PushWrite<'a> {
     }
 
     /// Returns why no document matched.
-    async fn not_pushable(&self, session: Option<&mut Session<'_>>) -> Result<Error> {
+    async fn not_pushable(&self, conn: &mut Conn<'_>) -> Result<Error> {
         let Shared { main, settings, .. } = self.shared;
         // Where there is no such document, one may have been inserted just now.
         Ok(
-            match exists(session, main, query::without_array(settings, self.id)).await? {
+            match exists(conn, main, query::without_array(settings, self.id)).await? {
                 false => not_found(),
                 true => Error::corrupt(
                     self.id.clone(),
@@ -153,22 +141,22 @@ impl<'a> PushWrite<'a> {
     }
 
     /// Retries after conflicts with other writers.
-    async fn push_to_overflow(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
+    async fn push_to_overflow(&mut self, conn: &mut Conn<'_>) -> Result<()> {
         let mut attempts = self.shared.settings.retry.start();
-        let in_transaction = session.as_deref().is_some_and(Session::is_in_transaction);
+        let in_transaction = conn.is_in_transaction();
         if self.once {
             self.shared.check_indexes().await?;
         }
         // A duplicate key in the unique index would end the caller's transaction.
         if in_transaction && let Some(element) = self.rest().once()? {
             let filter = query::overflow_with(&self.shared.settings, self.id, &element);
-            if exists(session.as_deref_mut(), &self.shared.overflow, filter).await? {
+            if exists(conn, &self.shared.overflow, filter).await? {
                 self.is_present = true;
                 return Ok(());
             }
         }
         while !self.rest().elements.is_empty() {
-            let filled = self.rest().fill(session.as_deref_mut()).await?;
+            let filled = self.rest().fill(conn).await?;
             self.is_present |= matches!(filled, Filled::Present);
             if self.is_present {
                 break;
@@ -186,12 +174,11 @@ impl<'a> PushWrite<'a> {
                 break;
             }
             self.shared.check_indexes().await?;
-            match self.open_in_transaction(next, session.as_deref_mut()).await? {
+            match self.rest().open_in_transaction(next, conn).await? {
                 Opened::Stored { elements, newest } => {
                     self.overflow += elements;
                     self.newest = Some(newest);
                 }
-                Opened::Waited => {}
                 Opened::Taken | Opened::Present if in_transaction => return Err(conflicting()),
                 Opened::Taken => {
                     let cause = CommandError::custom("another writer opened the overflow document");
@@ -205,34 +192,24 @@ impl<'a> PushWrite<'a> {
         }
         // A transaction reads one snapshot, in which the array did not have the element.
         if self.once && !self.is_present && !in_transaction && !self.is_unmoved() {
-            self.remove_if_present(session).await?;
+            self.remove_if_present(conn).await?;
         }
         Ok(())
     }
 
-    /// Opens overflow documents in a transaction, with the document unlocked.
-    async fn open_in_transaction(&mut self, seq: i32, session: Option<&mut Session<'_>>) -> Result<Opened> {
-        let had_locked = self.locked.take().is_some();
-        let opened = self.rest().open_in_transaction(seq, had_locked, session).await?;
-        if had_locked {
-            self.locked = Some(self.shared.lock(self.id).await);
-        }
-        Ok(opened)
-    }
-
     /// Removes a unique element from the overflow documents again if the main document has it: a rebalance may have
     /// moved an equal one there after the push had read the main document.
-    async fn remove_if_present(&mut self, mut session: Option<&mut Session<'_>>) -> Result<()> {
+    async fn remove_if_present(&mut self, conn: &mut Conn<'_>) -> Result<()> {
         let Shared { main, settings, .. } = self.shared;
         let [element] = self.elements else { return Ok(()) };
         let element = element.to_bson()?;
         let filter = query::with_element(settings, self.id, &element);
-        if !exists(session.as_deref_mut(), main, filter).await? {
+        if !exists(conn, main, filter).await? {
             return Ok(());
         }
         let filter = query::overflow_with(settings, self.id, &element);
         let update = query::remove_from_overflow(settings, &element).to_vec();
-        send::update_many(session, &self.shared.overflow, filter, update, None).await?;
+        send::update_many(conn, &self.shared.overflow, filter, update, None).await?;
         self.is_present = true;
         self.overflow = 0;
         Ok(())
@@ -253,14 +230,14 @@ pub(crate) async fn push_one(
     id: &Bson,
     element: &Encoded,
     once: bool,
-    mut session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<Pushed> {
     check_elements(shared, std::slice::from_ref(element))?;
     let mut push = PushWrite::new(shared, id, std::slice::from_ref(element), once);
-    if let Err(error) = push.run_locked(session.as_deref_mut()).await {
+    if let Err(error) = push.run(conn).await {
         return Err(match (error.kind(), push.stored()) {
             (ErrorKind::NotFound, _) | (_, 0) => error,
-            (_, stored) => with_stored(error, stored, session.as_deref()),
+            (_, stored) => with_stored(error, stored, conn),
         });
     }
     Ok(match (push.is_present, push.inline) {
@@ -275,16 +252,16 @@ pub(crate) async fn push_many(
     shared: &Shared,
     id: &Bson,
     elements: &[Encoded],
-    mut session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<PushedMany> {
     let mut push = PushWrite::new(shared, id, elements, false);
-    if let Err(error) = push.run_locked(session.as_deref_mut()).await {
+    if let Err(error) = push.run(conn).await {
         let stored = match error.kind() {
             // The document was deleted concurrently, with the elements that were stored.
             ErrorKind::NotFound => 0,
             _ => push.stored(),
         };
-        return Err(with_stored(error, stored, session.as_deref()));
+        return Err(with_stored(error, stored, conn));
     }
     Ok(PushedMany {
         inline: push.inline as u64,

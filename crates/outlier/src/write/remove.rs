@@ -7,27 +7,22 @@ use crate::results::not_found;
 use crate::write::retried::{projected, unknown_outcome};
 
 /// Removes the element from the main document and the overflow documents. Returns whether the list had it.
-pub(crate) async fn remove(
-    shared: &Shared,
-    id: &Bson,
-    element: &Bson,
-    mut session: Option<&mut Session<'_>>,
-) -> Result<bool> {
+pub(crate) async fn remove(shared: &Shared, id: &Bson, element: &Bson, conn: &mut Conn<'_>) -> Result<bool> {
     let Shared { overflow, settings, .. } = shared;
     let mut attempts = settings.retry.start();
     loop {
-        let main = remove_from_main(shared, id, element, session.as_deref_mut()).await?;
+        let main = remove_from_main(shared, id, element, conn).await?;
         if !main.is_flagged {
             return Ok(main.removed);
         }
         let filter = query::overflow_with(settings, id, element);
         let update = query::remove_from_overflow(settings, element).to_vec();
-        let updated = send::update_many(session.as_deref_mut(), overflow, filter, update, None).await?;
+        let updated = send::update_many(conn, overflow, filter, update, None).await?;
         let modified = updated.modified_count > 0;
         if main.removed || modified {
             return Ok(true);
         }
-        if session.is_some() || !is_in_snapshot(shared, id, element).await? {
+        if conn.has_session() || !is_in_snapshot(shared, id, element, conn).await? {
             return Ok(false);
         }
         let cause = CommandError::custom("a rebalance moved the element each time");
@@ -37,14 +32,13 @@ pub(crate) async fn remove(
 
 /// Returns whether a snapshot has the element. A rebalance may have moved it to the main document after the call had
 /// read that, or between overflow documents.
-async fn is_in_snapshot(shared: &Shared, id: &Bson, element: &Bson) -> Result<bool> {
+async fn is_in_snapshot(shared: &Shared, id: &Bson, element: &Bson, conn: &mut Conn<'_>) -> Result<bool> {
     let is_present = transaction::run(
         &shared.main,
         &shared.settings.retry,
-        None,
-        LockedKeys::default(),
+        conn,
         (shared, id, element),
-        |session, (shared, id, element)| Box::pin(contains(shared, id, element, Some(session))),
+        |conn, (shared, id, element)| Box::pin(contains(shared, id, element, conn)),
     );
     is_present.await
 }
@@ -55,19 +49,14 @@ struct Before {
     removed: bool,
 }
 
-async fn remove_from_main(
-    shared: &Shared,
-    id: &Bson,
-    element: &Bson,
-    session: Option<&mut Session<'_>>,
-) -> Result<Before> {
+async fn remove_from_main(shared: &Shared, id: &Bson, element: &Bson, conn: &mut Conn<'_>) -> Result<Before> {
     let Shared { main, settings, .. } = shared;
     let projection = query::has_element(settings, element);
     let (filter, update) = (query::by_id(id), query::remove(settings, element).to_vec());
     let options = FindOneAndUpdateOptions::builder()
         .projection(projection.clone())
         .build();
-    let reply = send::find_one_and_update(session, main, filter, update, options).await?;
+    let reply = send::find_one_and_update(conn, main, filter, update, options).await?;
     let reply = reply.ok_or_else(not_found)?;
     let before = projected(main, query::by_id(id), projection, "_id", reply).await;
     let before = before.map_err(unknown_outcome)?.ok_or_else(not_found)?;

@@ -34,7 +34,7 @@ pub(crate) async fn projected(
         .read_concern(ReadConcern::local())
         .build();
     let evaluate = query::evaluate(filter, before, projection);
-    let evaluated = send::aggregate_all(None, collection, evaluate, options).await?;
+    let evaluated = send::aggregate_all(&mut Conn::new(), collection, evaluate, options).await?;
     Ok(evaluated.into_iter().next())
 }
 

@@ -43,18 +43,18 @@ enum Main {
 
 impl Update<'_> {
     /// Updates the element. Returns whether that changed it.
-    pub(crate) async fn run(self, mut session: Option<&mut Session<'_>>) -> Result<bool> {
+    pub(crate) async fn run(self, conn: &mut Conn<'_>) -> Result<bool> {
         let mut attempts = self.shared.settings.retry.start();
         loop {
-            if let Some(modified) = self.in_main(session.as_deref_mut()).await? {
+            if let Some(modified) = self.in_main(conn).await? {
                 return Ok(modified);
             }
-            let is_stored = match self.read_main(session.as_deref_mut()).await? {
+            let is_stored = match self.read_main(conn).await? {
                 Main::Element => true,
                 Main::Neither => false,
-                Main::Flag => match self.in_overflow(session.as_deref_mut()).await? {
+                Main::Flag => match self.in_overflow(conn).await? {
                     Some(modified) => return Ok(modified),
-                    None => session.is_none() && self.is_in_snapshot().await?,
+                    None => !conn.has_session() && self.is_in_snapshot(conn).await?,
                 },
             };
             if !is_stored {
@@ -63,7 +63,7 @@ impl Update<'_> {
                     "the list has no element with these fields, nothing was changed: push it",
                 ));
             }
-            if session.is_some() {
+            if conn.has_session() {
                 return Err(Error::new(
                     ErrorKind::Contention,
                     "another writer moved the element concurrently, nothing was changed: run the operation again",
@@ -75,23 +75,23 @@ impl Update<'_> {
     }
 
     /// Updates the element in the main document. Returns whether that changed it; `None` if it is not there.
-    async fn in_main(self, session: Option<&mut Session<'_>>) -> Result<Option<bool>> {
+    async fn in_main(self, conn: &mut Conn<'_>) -> Result<Option<bool>> {
         let Shared { main, settings, .. } = self.shared;
         let filter = query::main_with(settings, self.id, self.fields);
         let update = query::update_in(&settings.array, self.operators.clone());
-        let updated = send::update_one(session, main, filter, update, None).await?;
+        let updated = send::update_one(conn, main, filter, update, None).await?;
         Ok((updated.matched_count > 0).then_some(updated.modified_count > 0))
     }
 
     /// Updates the element in the first overflow document that has it.
-    async fn in_overflow(self, session: Option<&mut Session<'_>>) -> Result<Option<bool>> {
+    async fn in_overflow(self, conn: &mut Conn<'_>) -> Result<Option<bool>> {
         let Shared { overflow, settings, .. } = self.shared;
         let filter = query::overflow_with_fields(settings, self.id, self.fields);
         let update = query::update_in(&settings.extras, self.operators.clone());
         // The index of the positions returns the documents in their order.
         let by_position = Hint::Name(settings.seq_index.clone());
         let options = UpdateOptions::builder().hint(by_position).build();
-        let updated = send::update_one(session, overflow, filter, update, options).await;
+        let updated = send::update_one(conn, overflow, filter, update, options).await;
         let updated = updated.map_err(|error| match is_bad_hint(&error) {
             true => index_missing(&settings.seq_index).caused_by(error),
             false => error.into(),
@@ -99,14 +99,14 @@ impl Update<'_> {
         Ok((updated.matched_count > 0).then_some(updated.modified_count > 0))
     }
 
-    async fn read_main(self, session: Option<&mut Session<'_>>) -> Result<Main> {
+    async fn read_main(self, conn: &mut Conn<'_>) -> Result<Main> {
         let Shared { main, settings, .. } = self.shared;
         let options = FindOneOptions::builder()
             .projection(query::flag_and_element(settings, self.fields))
             .selection_criteria(primary())
-            .read_concern(session.is_none().then(ReadConcern::local))
+            .read_concern(conn.local_unless_in_transaction())
             .build();
-        let found = send::find_one(session, main, query::by_id(self.id), options).await?;
+        let found = send::find_one(conn, main, query::by_id(self.id), options).await?;
         let found = found.ok_or_else(not_found)?;
         Ok(if elements_of(&found, settings.array.as_str())?.next().is_some() {
             Main::Element
@@ -119,19 +119,18 @@ impl Update<'_> {
 
     /// Returns whether a snapshot has the element. A rebalance may have moved it to the main document after the call had
     /// read that, or between overflow documents.
-    async fn is_in_snapshot(self) -> Result<bool> {
+    async fn is_in_snapshot(self, conn: &mut Conn<'_>) -> Result<bool> {
         let is_stored = transaction::run(
             &self.shared.main,
             &self.shared.settings.retry,
-            None,
-            LockedKeys::default(),
+            conn,
             self,
-            |session, update| Box::pin(update.is_stored(session)),
+            |conn, update| Box::pin(update.is_stored(conn)),
         );
         is_stored.await
     }
 
-    async fn is_stored(self, session: &mut Session<'_>) -> Result<bool> {
+    async fn is_stored(self, conn: &mut Conn<'_>) -> Result<bool> {
         let Shared {
             main,
             overflow,
@@ -140,6 +139,6 @@ impl Update<'_> {
         } = self.shared;
         let in_main = query::main_with(settings, self.id, self.fields);
         let in_overflow = query::overflow_with_fields(settings, self.id, self.fields);
-        Ok(exists(Some(&mut *session), main, in_main).await? || exists(Some(session), overflow, in_overflow).await?)
+        Ok(exists(conn, main, in_main).await? || exists(conn, overflow, in_overflow).await?)
     }
 }

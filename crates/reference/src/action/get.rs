@@ -54,12 +54,12 @@ mongo_patterns_core::setters! {
 impl<D: DeserializeOwned> Get<'_, D> {
     async fn execute(self) -> Result<Option<D>> {
         let (shared, id) = (self.shared, self.id?.into_bson());
-        let mut session = Session::of_caller(self.session).await?;
-        let found = send::find_one(session.as_mut(), shared.documents(), query::by_id(&id), None).await?;
+        let mut conn = Conn::of_caller(self.session).await?;
+        let found = send::find_one(&mut conn, shared.documents(), query::by_id(&id), None).await?;
         let Some(found) = found else { return Ok(None) };
         let found = match self.max_staleness {
             None => found,
-            Some(versions) => refresh(shared, found, versions, session.as_mut()).await?,
+            Some(versions) => refresh(shared, found, versions, &mut conn).await?,
         };
         decode(&found).map(Some)
     }

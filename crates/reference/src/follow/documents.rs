@@ -64,7 +64,7 @@ async fn copy_again(shared: &Shared, findings: Vec<Found<'_>>) -> Result<u64> {
         of_source.add(found);
     }
     let ids: Vec<Bson> = of_sources.values().map(|of_source| of_source.id.clone()).collect();
-    let sources = &find_sources_or(shared, &ids, Invalid::Skip, None).await?;
+    let sources = &find_sources_or(shared, &ids, Invalid::Skip, &mut Conn::new()).await?;
     let copied = of_sources.into_values().map(|differing| async move {
         match sources.get(&differing.id) {
             Some(source) => of_source(differing.copy_again(shared, source).await, &source.id),
@@ -105,15 +105,15 @@ impl<'a> OfSource<'a> {
         match self.above {
             None => {
                 for field in self.fields {
-                    copies += sweep_field(shared, field, source, None).await?;
+                    copies += sweep_field(shared, field, source, &mut Conn::new()).await?;
                 }
             }
             Some(above) => {
                 let raise = query::raise_version(&shared.settings, Some(above));
-                let Some(raised) = change(shared, &self.id, raise, None).await? else {
+                let Some(raised) = change(shared, &self.id, raise, &mut Conn::new()).await? else {
                     return Ok(0); // it was deleted, which is a change too
                 };
-                copies += sweep(shared, &raised, None).await?;
+                copies += sweep(shared, &raised, &mut Conn::new()).await?;
             }
         }
         if self.is_deleted {

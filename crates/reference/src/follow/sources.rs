@@ -28,7 +28,7 @@ const READS: u32 = 3;
 pub(super) async fn correct(shared: &Shared, changed: Vec<(Bson, Check)>, rule: OnReferences) -> Result<u64> {
     let changed = without_unreferenced(shared, changed).await?;
     let ids: Vec<Bson> = changed.iter().map(|(id, _)| id.clone()).collect();
-    let sources = &find_sources_or(shared, &ids, Invalid::Skip, None).await?;
+    let sources = &find_sources_or(shared, &ids, Invalid::Skip, &mut Conn::new()).await?;
     let corrected = stream::iter(changed)
         .map(|(id, check)| async move { of_source(correct_one(shared, sources, &id, check, rule).await, &id) });
     let corrected = corrected.buffer_unordered(CONCURRENCY);
@@ -49,7 +49,8 @@ async fn without_unreferenced(shared: &Shared, changed: Vec<(Bson, Check)>) -> R
         for field in &shared.settings.references {
             let options = options::scan_index(&field.index);
             let collection = shared.collection_of(field);
-            let rows = send::aggregate_all(None, collection, commands::referenced(field, &ids), options).await;
+            let rows =
+                send::aggregate_all(&mut Conn::new(), collection, commands::referenced(field, &ids), options).await;
             let rows = rows.map_err(|error| hinted(error, &field.index))?;
             found.extend(rows.iter().map(|row| canonical(&id_of(row))));
         }
@@ -73,7 +74,7 @@ async fn correct_one(shared: &Shared, sources: &Sources, id: &Bson, check: Check
     let Some(source) = above_its_copies(shared, source.clone(), check).await? else {
         return Ok(0);
     };
-    let mut copies = sweep(shared, &source, None).await?;
+    let mut copies = sweep(shared, &source, &mut Conn::new()).await?;
     if check == Check::Existence {
         copies += unmark_deleted(shared, id).await?;
     }
@@ -84,7 +85,7 @@ async fn correct_one(shared: &Shared, sources: &Sources, id: &Bson, check: Check
 async fn release(shared: &Shared, id: &Bson, rule: OnReferences) -> Result<u64> {
     let mut copies = 0;
     for field in &shared.settings.references {
-        copies += update_copies(shared, field, &update_of(field, id, rule), None).await?;
+        copies += update_copies(shared, field, &update_of(field, id, rule), &mut Conn::new()).await?;
     }
     Ok(copies)
 }
@@ -96,7 +97,7 @@ async fn above_its_copies(shared: &Shared, mut source: Source, check: Check) -> 
         let Some(above) = conflicting(shared, &source, check).await? else {
             break;
         };
-        let Some(now) = find_source(shared, &source.id, None).await? else {
+        let Some(now) = find_source(shared, &source.id, &mut Conn::new()).await? else {
             return Ok(None);
         };
         // An update of the source since its read explains a newer copy.
@@ -105,7 +106,7 @@ async fn above_its_copies(shared: &Shared, mut source: Source, check: Check) -> 
             continue;
         }
         let raise = query::raise_version(&shared.settings, Some(above));
-        return change(shared, &source.id, raise, None).await;
+        return change(shared, &source.id, raise, &mut Conn::new()).await;
     }
     Ok(Some(source))
 }
@@ -132,7 +133,7 @@ async fn conflicting(shared: &Shared, source: &Source, check: Check) -> Result<O
 async fn newest_of(shared: &Shared, field: &ReferenceField, source: &Source) -> Result<Option<u64>> {
     let options = options::scan_index(&field.index);
     let pipeline = commands::newest(&shared.settings, field, source);
-    let rows = send::aggregate_all(None, shared.collection_of(field), pipeline, options).await;
+    let rows = send::aggregate_all(&mut Conn::new(), shared.collection_of(field), pipeline, options).await;
     let rows = rows.map_err(|error| hinted(error, &field.index))?;
     let version = |row: &RawDocumentBuf| match value(row, "v")? {
         Bson::Int32(version) => u64::try_from(version).ok(),

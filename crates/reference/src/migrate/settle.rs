@@ -15,14 +15,14 @@ use crate::write::sweep::{sweep, update_copies};
 pub(super) async fn settle(shared: &Shared, chunk: &[Bson], ids: &[Bson]) -> Result<()> {
     let mut attempts = shared.settings.retry.start();
     loop {
-        let sources = find_sources(shared, ids, None).await?;
+        let sources = find_sources(shared, ids, &mut Conn::new()).await?;
         let mut is_done = true;
         for source in sources.iter() {
-            is_done &= unmark(shared, source, None).await?;
+            is_done &= unmark(shared, source, &mut Conn::new()).await?;
         }
         for id in ids {
             match sources.get(id) {
-                Some(source) => drop(sweep(shared, source, None).await?),
+                Some(source) => drop(sweep(shared, source, &mut Conn::new()).await?),
                 // It can have lost its mark to a new deletion, which is awaited.
                 None if is_done => mark_deleted(shared, chunk, id).await?,
                 None => {}
@@ -38,7 +38,7 @@ pub(super) async fn settle(shared: &Shared, chunk: &[Bson], ids: &[Bson]) -> Res
 async fn mark_deleted(shared: &Shared, chunk: &[Bson], source: &Bson) -> Result<()> {
     for field in shared.settings.own() {
         let update = CopyUpdate::mark_deleted(field, source).of_documents(chunk);
-        update_copies(shared, field, &update, None).await?;
+        update_copies(shared, field, &update, &mut Conn::new()).await?;
     }
     Ok(())
 }

@@ -13,8 +13,8 @@ pub(crate) const BATCH: usize = 500;
 
 /// Returns the selection criteria and the read concern of a read that decides about a write, or that checks stored
 /// data: the latest data of the primary. In a transaction those of the transaction.
-fn latest(session: Option<&Session<'_>>) -> (Option<SelectionCriteria>, Option<ReadConcern>) {
-    match session.is_some_and(Session::is_in_transaction) {
+fn latest(conn: &Conn<'_>) -> (Option<SelectionCriteria>, Option<ReadConcern>) {
+    match conn.is_in_transaction() {
         true => (None, None),
         false => (Some(primary()), Some(ReadConcern::local())),
     }
@@ -25,8 +25,8 @@ fn hint(index: &str) -> Hint {
 }
 
 /// A read of sources.
-pub(crate) fn find_sources(projection: Document, session: Option<&Session<'_>>) -> FindOptions {
-    let (criteria, concern) = latest(session);
+pub(crate) fn find_sources(projection: Document, conn: &Conn<'_>) -> FindOptions {
+    let (criteria, concern) = latest(conn);
     FindOptions::builder()
         .projection(projection)
         .selection_criteria(criteria)
@@ -35,8 +35,8 @@ pub(crate) fn find_sources(projection: Document, session: Option<&Session<'_>>) 
 }
 
 /// A read of the fields with references of one document.
-pub(crate) fn find_document(projection: Document, session: Option<&Session<'_>>) -> FindOneOptions {
-    let (criteria, concern) = latest(session);
+pub(crate) fn find_document(projection: Document, conn: &Conn<'_>) -> FindOneOptions {
+    let (criteria, concern) = latest(conn);
     FindOneOptions::builder()
         .projection(projection)
         .selection_criteria(criteria)
@@ -45,8 +45,8 @@ pub(crate) fn find_document(projection: Document, session: Option<&Session<'_>>)
 }
 
 /// A read of any reference to a source.
-pub(crate) fn find_reference(field: &ReferenceField, session: Option<&Session<'_>>) -> FindOneOptions {
-    let mut options = find_document(doc! { "_id": 1 }, session);
+pub(crate) fn find_reference(field: &ReferenceField, conn: &Conn<'_>) -> FindOneOptions {
+    let mut options = find_document(doc! { "_id": 1 }, conn);
     options.hint = Some(hint(&field.index));
     options
 }
@@ -76,14 +76,14 @@ pub(crate) fn update_copy(update: &CopyUpdate) -> UpdateOptions {
 
 /// A scan of all referring documents, or a read of some.
 pub(crate) fn scan(projection: Document) -> FindOptions {
-    let mut options = find_sources(projection, None);
+    let mut options = find_sources(projection, &Conn::new());
     options.batch_size = u32::try_from(BATCH).ok();
     options
 }
 
 /// A scan of the copies in the order of their index.
 pub(crate) fn scan_index(index: &str) -> AggregateOptions {
-    let (criteria, concern) = latest(None);
+    let (criteria, concern) = latest(&Conn::new());
     AggregateOptions::builder()
         .hint(hint(index))
         .allow_disk_use(true)

@@ -159,7 +159,7 @@ pub(crate) async fn examine_ids<'a>(
 ) -> Result<Vec<Found<'a>>> {
     let projection = scan::references(shared.settings.of_collection(collection));
     let (filter, options) = (query::by_ids(ids), options::scan(projection));
-    let documents = send::find_all(None, &shared.referring[collection], filter, options).await?;
+    let documents = send::find_all(&mut Conn::new(), &shared.referring[collection], filter, options).await?;
     examine(shared, collection, &documents, invalid).await
 }
 
@@ -179,7 +179,7 @@ async fn examine<'a>(
         .iter()
         .flat_map(|document| fields().flat_map(move |field| stored_copies(field, document).0));
     let ids = distinct(copies.filter_map(|copy| copy.get("_id")));
-    let sources = find_sources_or(shared, &ids, invalid, None).await?;
+    let sources = find_sources_or(shared, &ids, invalid, &mut Conn::new()).await?;
     let mut found = Vec::new();
     for document in &documents {
         let document_id = document.get("_id").unwrap_or(&Bson::Null);

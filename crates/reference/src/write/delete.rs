@@ -17,33 +17,31 @@ pub(crate) async fn run(
     rule: OnReferences,
     session: Option<&mut ClientSession>,
 ) -> Result<SourceDeleted> {
-    let mut session = Session::of_caller(session).await?;
     shared.check_indexes().await?;
+    let mut conn = shared.enter_source(id, session).await?;
     match rule {
-        OnReferences::Restrict if is_in_transaction(session.as_ref()) => {
-            restrict_in_transaction(shared, id, session.as_mut()).await
-        }
-        OnReferences::Restrict => restrict(shared, id, session.as_mut()).await,
-        OnReferences::KeepCopy | OnReferences::Clear => delete(shared, id, rule, session.as_mut()).await,
+        OnReferences::Restrict if is_in_transaction(&conn) => restrict_in_transaction(shared, id, &mut conn).await,
+        OnReferences::Restrict => restrict(shared, id, &mut conn).await,
+        OnReferences::KeepCopy | OnReferences::Clear => delete(shared, id, rule, &mut conn).await,
     }
 }
 
 /// Deletes the source if no document refers to it.
-async fn restrict(shared: &Shared, id: &Bson, mut session: Option<&mut Session<'_>>) -> Result<SourceDeleted> {
+async fn restrict(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<SourceDeleted> {
     let mut attempts = shared.settings.retry.start();
     loop {
         let mark = ObjectId::new();
         let filter = query::by_id(id);
-        let marked = send::update_one(session.as_deref_mut(), &shared.sources, filter, query::mark(mark), None).await?;
+        let marked = send::update_one(conn, &shared.sources, filter, query::mark(mark), None).await?;
         if marked.matched_count == 0 {
             return Ok(SourceDeleted::default());
         }
         let own = query::marked(id, mark);
-        if is_referenced(shared, id, session.as_deref_mut()).await? {
-            send::update_one(session, &shared.sources, own, query::unmark(), None).await?;
+        if is_referenced(shared, id, conn).await? {
+            send::update_one(conn, &shared.sources, own, query::unmark(), None).await?;
             return Err(referenced());
         }
-        if delete_source(shared, own, session.as_deref_mut()).await? {
+        if delete_source(shared, own, conn).await? {
             return Ok(SourceDeleted { found: true, copies: 0 });
         }
         // A new reference has removed the mark, or another deletion has replaced it.
@@ -57,35 +55,26 @@ async fn restrict(shared: &Shared, id: &Bson, mut session: Option<&mut Session<'
 
 /// Does what [`restrict`] does. A new reference of another transaction writes the source, so that one of the two
 /// conflicts.
-async fn restrict_in_transaction(
-    shared: &Shared,
-    id: &Bson,
-    mut session: Option<&mut Session<'_>>,
-) -> Result<SourceDeleted> {
-    if find_source(shared, id, session.as_deref_mut()).await?.is_none() {
+async fn restrict_in_transaction(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<SourceDeleted> {
+    if find_source(shared, id, conn).await?.is_none() {
         return Ok(SourceDeleted::default());
     }
-    if is_referenced(shared, id, session.as_deref_mut()).await? {
+    if is_referenced(shared, id, conn).await? {
         return Err(referenced());
     }
-    let found = delete_source(shared, query::by_id(id), session).await?;
+    let found = delete_source(shared, query::by_id(id), conn).await?;
     Ok(SourceDeleted { found, copies: 0 })
 }
 
 /// Deletes the source, and then marks its copies or removes the references. A call after an interrupted one finds no
 /// source, and completes the rest.
-async fn delete(
-    shared: &Shared,
-    id: &Bson,
-    rule: OnReferences,
-    mut session: Option<&mut Session<'_>>,
-) -> Result<SourceDeleted> {
-    let found = delete_source(shared, query::by_id(id), session.as_deref_mut()).await?;
-    let is_stored = found && !is_in_transaction(session.as_deref());
+async fn delete(shared: &Shared, id: &Bson, rule: OnReferences, conn: &mut Conn<'_>) -> Result<SourceDeleted> {
+    let found = delete_source(shared, query::by_id(id), conn).await?;
+    let is_stored = found && !is_in_transaction(conn);
     let mut copies = 0;
     for field in &shared.settings.references {
         let update = update_of(field, id, rule);
-        let updated = update_copies(shared, field, &update, session.as_deref_mut()).await;
+        let updated = update_copies(shared, field, &update, conn).await;
         copies += updated.map_err(|error| match is_stored {
             true => deleted(error),
             false => error,
@@ -102,18 +91,18 @@ pub(crate) fn update_of(field: &ReferenceField, source: &Bson, rule: OnReference
     }
 }
 
-async fn delete_source(shared: &Shared, filter: Document, session: Option<&mut Session<'_>>) -> Result<bool> {
-    let deleted = send::delete_one(session, &shared.sources, filter, None).await?;
+async fn delete_source(shared: &Shared, filter: Document, conn: &mut Conn<'_>) -> Result<bool> {
+    let deleted = send::delete_one(conn, &shared.sources, filter, None).await?;
     Ok(deleted.deleted_count > 0)
 }
 
 /// Returns whether any document refers to the source.
-async fn is_referenced(shared: &Shared, id: &Bson, mut session: Option<&mut Session<'_>>) -> Result<bool> {
+async fn is_referenced(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<bool> {
     for field in &shared.settings.references {
-        let options = options::find_reference(field, session.as_deref());
+        let options = options::find_reference(field, conn);
         let filter = query::referring(field, id);
         let collection = shared.collection_of(field);
-        let found = send::find_one(session.as_deref_mut(), collection, filter, options).await;
+        let found = send::find_one(conn, collection, filter, options).await;
         if found.map_err(|error| hinted(error, &field.index))?.is_some() {
             return Ok(true);
         }

@@ -11,16 +11,16 @@ use crate::write::settle::{Placed, read_sources, settle, stored};
 
 /// Inserts a document.
 pub(crate) async fn run(shared: &Shared, encoded: &Encoded, session: Option<&mut ClientSession>) -> Result<Inserted> {
-    let mut session = Session::of_caller(session).await?;
+    let mut conn = shared.enter(&encoded.id, session).await?;
     let settings = &shared.settings;
     let fields = || settings.own().map(move |field| (field, encoded.sources(field)));
     let ids = distinct(fields().flat_map(|(_, ids)| ids));
-    let sources = read_sources(shared, &ids, session.as_mut()).await?;
+    let sources = read_sources(shared, &ids, &mut conn).await?;
     let document = encoded.with_copies(settings, |id| sources.get(id))?;
-    let inserted = send::insert_one(session.as_mut(), shared.documents(), &document, None).await;
+    let inserted = send::insert_one(&mut conn, shared.documents(), document, None).await;
     inserted.map_err(refused)?;
     let id = encoded.id.clone();
-    if is_in_transaction(session.as_ref()) {
+    if is_in_transaction(&conn) {
         return Ok(Inserted { id });
     }
     let placed = |(field, ids): (_, Vec<&Bson>)| {
@@ -33,10 +33,10 @@ pub(crate) async fn run(shared: &Shared, encoded: &Encoded, session: Option<&mut
         placed.collect::<Vec<_>>()
     };
     let placed = fields().flat_map(placed).collect();
-    let without_source = settle(shared, &id, placed, session.as_mut()).await.map_err(stored)?;
+    let without_source = settle(shared, &id, placed, &mut conn).await.map_err(stored)?;
     for copy in without_source {
         let filter = query::one_referring_to_existing(copy.field, &id, &copy.source);
-        let deleted = send::delete_one(session.as_mut(), shared.documents(), filter, None).await;
+        let deleted = send::delete_one(&mut conn, shared.documents(), filter, None).await;
         let deleted = deleted.map_err(|error| stored(error.into()))?;
         // Otherwise the deletion of the source has found the document, or another client has changed it.
         if deleted.deleted_count > 0 {

@@ -61,21 +61,21 @@ enum Attempt {
 impl Change<'_> {
     /// Sets the reference, or adds it to the array.
     pub(crate) async fn run(&self, session: Option<&mut ClientSession>) -> Result<Updated> {
-        let mut session = Session::of_caller(session).await?;
         let shared = self.shared;
+        let mut conn = shared.enter(&self.document, session).await?;
         let mut attempts = shared.settings.retry.start();
         loop {
-            let sources = read_sources(shared, std::slice::from_ref(&self.source), session.as_mut()).await?;
+            let sources = read_sources(shared, std::slice::from_ref(&self.source), &mut conn).await?;
             let source = sources.get(&self.source).ok_or_else(no_source)?;
             let attempt = match self.field.is_array {
-                true => self.add(source, session.as_mut()).await?,
-                false => self.set(source, session.as_mut()).await?,
+                true => self.add(source, &mut conn).await?,
+                false => self.set(source, &mut conn).await?,
             };
             if let Attempt::Done(updated) = attempt {
                 return Ok(updated);
             }
             let changed = CommandError::custom("the document was changed concurrently");
-            if is_in_transaction(session.as_ref()) {
+            if is_in_transaction(&conn) {
                 return Err(Error::from_driver(
                     ErrorKind::Contention,
                     "another writer changed the document at the same moment, nothing was changed: run the transaction again",
@@ -86,35 +86,35 @@ impl Change<'_> {
         }
     }
 
-    async fn set(&self, source: &Source, mut session: Option<&mut Session<'_>>) -> Result<Attempt> {
+    async fn set(&self, source: &Source, conn: &mut Conn<'_>) -> Result<Attempt> {
         let Self { shared, field, .. } = self;
         let filter = query::settable(&shared.settings, field, &self.document, source);
         let update = query::set(field, new_copy(shared, field, source));
-        if let Some(updated) = self.update(filter, update, session.as_deref_mut()).await? {
-            return self.settle(source, updated, session).await;
+        if let Some(updated) = self.update(filter, update, conn).await? {
+            return self.settle(source, updated, conn).await;
         }
-        match find_references(shared, &self.document, session).await? {
+        match find_references(shared, &self.document, conn).await? {
             None => Err(no_document()),
             Some(_) => Ok(Attempt::Again),
         }
     }
 
-    async fn add(&self, source: &Source, mut session: Option<&mut Session<'_>>) -> Result<Attempt> {
+    async fn add(&self, source: &Source, conn: &mut Conn<'_>) -> Result<Attempt> {
         let Self { shared, field, .. } = self;
         let copy = new_copy(shared, field, source);
         let filter = query::addable(field, &self.document, &source.id);
         let update = query::add(field, copy.clone());
-        if let Some(updated) = self.update(filter, update, session.as_deref_mut()).await? {
-            return self.settle(source, updated, session).await;
+        if let Some(updated) = self.update(filter, update, conn).await? {
+            return self.settle(source, updated, conn).await;
         }
-        let Some(found) = find_references(shared, &self.document, session.as_deref_mut()).await? else {
+        let Some(found) = find_references(shared, &self.document, conn).await? else {
             return Err(no_document());
         };
         if matches!(found.get(field.name.as_str()), Some(Bson::Null)) {
             let filter = query::null_array(field, &self.document);
             let first = query::set_array(field, copy);
-            return match self.update(filter, first, session.as_deref_mut()).await? {
-                Some(updated) => self.settle(source, updated, session).await,
+            return match self.update(filter, first, conn).await? {
+                Some(updated) => self.settle(source, updated, conn).await,
                 None => Ok(Attempt::Again),
             };
         }
@@ -135,29 +135,24 @@ impl Change<'_> {
         &self,
         filter: Document,
         update: impl Into<UpdateModifications>,
-        session: Option<&mut Session<'_>>,
+        conn: &mut Conn<'_>,
     ) -> Result<Option<Updated>> {
-        update_document(self.shared, filter, update, session).await
+        update_document(self.shared, filter, update, conn).await
     }
 
     /// Makes the stored copy current. If its source was deleted, removes the reference.
-    async fn settle(
-        &self,
-        source: &Source,
-        updated: Updated,
-        mut session: Option<&mut Session<'_>>,
-    ) -> Result<Attempt> {
+    async fn settle(&self, source: &Source, updated: Updated, conn: &mut Conn<'_>) -> Result<Attempt> {
         let Self { shared, field, .. } = self;
         let placed = Placed {
             field,
             source: source.id.clone(),
             version: source.version,
         };
-        let settled = settle(shared, &self.document, vec![placed], session.as_deref_mut()).await;
+        let settled = settle(shared, &self.document, vec![placed], conn).await;
         for copy in settled.map_err(stored)? {
             let filter = query::one_referring_to_existing(field, &self.document, &copy.source);
             let removal = query::removal(field, &copy.source);
-            let removed = send::update_one(session.as_deref_mut(), shared.documents(), filter, removal, None).await;
+            let removed = send::update_one(conn, shared.documents(), filter, removal, None).await;
             let removed = removed.map_err(|error| stored(error.into()))?;
             if removed.matched_count > 0 {
                 return Err(removed_again());
@@ -175,7 +170,7 @@ pub(crate) async fn remove(
     source: Option<&Bson>,
     session: Option<&mut ClientSession>,
 ) -> Result<Updated> {
-    let mut session = Session::of_caller(session).await?;
+    let mut conn = shared.enter(document, session).await?;
     let (filter, update) = match source {
         None => (query::by_id(document), query::unset(field)),
         Some(source) => (
@@ -183,12 +178,12 @@ pub(crate) async fn remove(
             query::removal(field, source),
         ),
     };
-    if let Some(updated) = update_document(shared, filter, update, session.as_mut()).await? {
+    if let Some(updated) = update_document(shared, filter, update, &mut conn).await? {
         return Ok(updated);
     }
     let found = match source {
         None => None,
-        Some(_) => find_references(shared, document, session.as_mut()).await?,
+        Some(_) => find_references(shared, document, &mut conn).await?,
     };
     match found {
         None => Err(no_document()),
@@ -200,9 +195,9 @@ async fn update_document(
     shared: &Shared,
     filter: Document,
     update: impl Into<UpdateModifications>,
-    session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<Option<Updated>> {
-    let updated = send::update_one(session, shared.documents(), filter, update, None).await;
+    let updated = send::update_one(conn, shared.documents(), filter, update, None).await;
     let updated = updated.map_err(|error| failed(refused(error)))?;
     Ok((updated.matched_count > 0).then(|| Updated::new(updated.modified_count > 0)))
 }

@@ -24,27 +24,23 @@ pub(crate) struct Placed<'a> {
 ///
 /// # Errors
 /// [`NotFound`](ErrorKind::NotFound) when one does not exist.
-pub(crate) async fn read_sources(
-    shared: &Shared,
-    ids: &[Bson],
-    mut session: Option<&mut Session<'_>>,
-) -> Result<Sources> {
+pub(crate) async fn read_sources(shared: &Shared, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Sources> {
     if ids.is_empty() {
         return Ok(Sources::default());
     }
-    let is_in_transaction = super::is_in_transaction(session.as_deref());
+    let is_in_transaction = super::is_in_transaction(conn);
     if is_in_transaction {
         let filter = query::by_ids(ids);
-        lock_documents(&mut Steps::Run(session.as_deref_mut()), &shared.sources, &filter).await?;
+        lock_documents(&mut Steps::Run(Some(conn)), &shared.sources, &filter).await?;
     }
-    let sources = find_sources(shared, ids, session.as_deref_mut()).await?;
+    let sources = find_sources(shared, ids, conn).await?;
     if ids.iter().any(|id| sources.get(id).is_none()) {
         return Err(no_source());
     }
     if is_in_transaction {
         // A deletion that has checked the references must check them again.
         for source in sources.iter() {
-            unmark(shared, source, session.as_deref_mut()).await?;
+            unmark(shared, source, conn).await?;
         }
     }
     Ok(sources)
@@ -52,10 +48,10 @@ pub(crate) async fn read_sources(
 
 /// Removes the mark of a deletion from a source, so that the deletion checks the references again. Returns `false` if it
 /// has another mark by now, or was deleted.
-pub(crate) async fn unmark(shared: &Shared, source: &Source, session: Option<&mut Session<'_>>) -> Result<bool> {
+pub(crate) async fn unmark(shared: &Shared, source: &Source, conn: &mut Conn<'_>) -> Result<bool> {
     let Some(mark) = source.mark else { return Ok(true) };
     let filter = query::marked(&source.id, mark);
-    let updated = send::update_one(session, &shared.sources, filter, query::unmark(), None).await?;
+    let updated = send::update_one(conn, &shared.sources, filter, query::unmark(), None).await?;
     Ok(updated.matched_count > 0)
 }
 
@@ -70,25 +66,25 @@ pub(crate) async fn settle<'a>(
     shared: &Shared,
     document: &Bson,
     mut placed: Vec<Placed<'a>>,
-    mut session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<Vec<Placed<'a>>> {
-    if placed.is_empty() || super::is_in_transaction(session.as_deref()) {
+    if placed.is_empty() || super::is_in_transaction(conn) {
         return Ok(Vec::new());
     }
     let mut attempts = shared.settings.retry.start();
     loop {
         let ids = distinct(placed.iter().map(|copy| &copy.source));
-        let sources = find_sources(shared, &ids, session.as_deref_mut()).await?;
+        let sources = find_sources(shared, &ids, conn).await?;
         let mut is_done = true;
         for source in sources.iter() {
-            is_done &= unmark(shared, source, session.as_deref_mut()).await?;
+            is_done &= unmark(shared, source, conn).await?;
         }
         for copy in &mut placed {
             let Some(source) = sources.get(&copy.source) else {
                 continue;
             };
             if !copy.field.is_snapshot && source.version > copy.version {
-                update(shared, copy.field, document, source, session.as_deref_mut()).await?;
+                update(shared, copy.field, document, source, conn).await?;
                 copy.version = source.version;
             }
         }
@@ -106,18 +102,11 @@ async fn update(
     field: &ReferenceField,
     document: &Bson,
     source: &Source,
-    session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<()> {
     let update = CopyUpdate::sweep(&shared.settings, field, source).of_document(document);
     let options = options::update_copy(&update);
-    send::update_one(
-        session,
-        shared.collection_of(field),
-        update.filter,
-        update.update,
-        options,
-    )
-    .await?;
+    send::update_one(conn, shared.collection_of(field), update.filter, update.update, options).await?;
     Ok(())
 }
 

@@ -18,14 +18,12 @@ pub(crate) async fn update(
     update: &SourceUpdate,
     session: Option<&mut ClientSession>,
 ) -> Result<SourceUpdated> {
-    let mut session = Session::of_caller(session).await?;
     if update.changes_copies {
         shared.check_indexes().await?;
     }
+    let mut conn = shared.enter_source(id, session).await?;
     let changes = update.to_document(&shared.settings);
-    let source = change(shared, id, changes, session.as_mut())
-        .await?
-        .ok_or_else(no_source)?;
+    let source = change(shared, id, changes, &mut conn).await?.ok_or_else(no_source)?;
     let version = source.version;
     if !update.changes_copies {
         return Ok(SourceUpdated {
@@ -33,8 +31,8 @@ pub(crate) async fn update(
             copies_updated: 0,
         });
     }
-    let is_in_transaction = is_in_transaction(session.as_ref());
-    let swept = sweep(shared, &source, session.as_mut()).await;
+    let is_in_transaction = is_in_transaction(&conn);
+    let swept = sweep(shared, &source, &mut conn).await;
     let copies_updated = swept.map_err(|error| match is_in_transaction {
         true => error,
         false => updated(error),
@@ -50,10 +48,10 @@ pub(crate) async fn change(
     shared: &Shared,
     id: &Bson,
     changes: Document,
-    session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<Option<Source>> {
     let options = options::update_source(projection(shared));
-    let changed = send::find_one_and_update(session, &shared.sources, query::by_id(id), changes, options).await;
+    let changed = send::find_one_and_update(conn, &shared.sources, query::by_id(id), changes, options).await;
     let changed = changed.map_err(|error| failed(refused(error)))?;
     changed
         .map(|document| Source::of(&shared.settings, &document))

@@ -12,10 +12,10 @@ use crate::results::Swept;
 use crate::write::is_in_transaction;
 
 /// Updates the outdated copies of a source. Returns the number of changed documents, for each reference.
-pub(crate) async fn sweep(shared: &Shared, source: &Source, mut session: Option<&mut Session<'_>>) -> Result<u64> {
+pub(crate) async fn sweep(shared: &Shared, source: &Source, conn: &mut Conn<'_>) -> Result<u64> {
     let mut copies = 0;
     for field in shared.settings.followed() {
-        copies += sweep_field(shared, field, source, session.as_deref_mut()).await?;
+        copies += sweep_field(shared, field, source, conn).await?;
     }
     Ok(copies)
 }
@@ -25,18 +25,18 @@ pub(crate) async fn sweep_field(
     shared: &Shared,
     field: &ReferenceField,
     source: &Source,
-    mut session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<u64> {
     let update = CopyUpdate::sweep(&shared.settings, field, source);
-    let swept = update_copies(shared, field, &update, session.as_deref_mut()).await;
+    let swept = update_copies(shared, field, &update, conn).await;
     match swept {
-        Err(error) if is_blocked(&error) && !is_in_transaction(session.as_deref()) => {}
+        Err(error) if is_blocked(&error) && !is_in_transaction(conn) => {}
         swept => return swept,
     }
     for obstacle in CopyUpdate::obstacles(&shared.settings, field, source) {
-        update_copies(shared, field, &obstacle, session.as_deref_mut()).await?;
+        update_copies(shared, field, &obstacle, conn).await?;
     }
-    update_copies(shared, field, &update, session).await
+    update_copies(shared, field, &update, conn).await
 }
 
 /// Returns whether a stored value is not a document with the path of an update. Another program has stored it.
@@ -51,7 +51,7 @@ pub(crate) async fn update_copies(
     shared: &Shared,
     field: &ReferenceField,
     update: &CopyUpdate,
-    mut session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<u64> {
     let mut attempts = shared.settings.retry.start();
     let mut filter = update.filter.clone();
@@ -59,12 +59,12 @@ pub(crate) async fn update_copies(
         let changes = update.update.clone();
         let options = options::update_copies(field, update);
         let collection = shared.collection_of(field);
-        let updated = send::update_many(session.as_deref_mut(), collection, filter.clone(), changes, options).await;
+        let updated = send::update_many(conn, collection, filter.clone(), changes, options).await;
         let error = match updated {
             Ok(updated) => return Ok(updated.modified_count),
             Err(error) => hinted(error, &field.index),
         };
-        let is_in_transaction = is_in_transaction(session.as_deref());
+        let is_in_transaction = is_in_transaction(conn);
         let without_arrays = query::without_arrays(field, filter.clone());
         if is_blocked(&error) && !is_in_transaction && without_arrays != filter {
             filter = without_arrays;
@@ -89,10 +89,10 @@ async fn check(shared: &Shared) -> Result<()> {
 /// Updates the outdated copies of one source.
 pub(crate) async fn one(shared: &Shared, source: &Bson) -> Result<Swept> {
     check(shared).await?;
-    let Some(source) = find_source(shared, source, None).await? else {
+    let Some(source) = find_source(shared, source, &mut Conn::new()).await? else {
         return Ok(Swept::default());
     };
-    let copies = sweep(shared, &source, None).await?;
+    let copies = sweep(shared, &source, &mut Conn::new()).await?;
     let sources = u64::from(copies > 0);
     Ok(Swept { sources, copies })
 }
@@ -127,12 +127,12 @@ pub(crate) async fn all(shared: &Shared, mut reporter: Reporter<'_>) -> Result<S
                 .filter(|(id, _)| DocumentId::new(id.clone()).is_ok());
             let copies: Vec<(Bson, &RawDocumentBuf)> = copies.collect();
             let ids = distinct(copies.iter().map(|(id, _)| id));
-            let sources = find_sources(shared, &ids, None).await?;
+            let sources = find_sources(shared, &ids, &mut Conn::new()).await?;
             for (id, row) in &copies {
                 let lowest = row.get("v").ok().flatten().and_then(stored_version);
                 let is_outdated = |source: &&Source| lowest.is_none_or(|lowest| lowest < source.version);
                 if let Some(source) = sources.get(id).filter(is_outdated) {
-                    swept.copies += sweep(shared, source, None).await?;
+                    swept.copies += sweep(shared, source, &mut Conn::new()).await?;
                     swept.sources += 1;
                 }
             }

@@ -50,8 +50,8 @@ impl<C: DeserializeOwned> FindChild<'_, C> {
     async fn execute(self) -> Result<Option<C>> {
         let Shared { children, settings, .. } = self.shared;
         let filter = query::child(settings, &self.parent?.into_bson(), &self.child?.into_bson());
-        let mut session = Session::of_caller(self.session).await?;
-        let found = send::find_one(session.as_mut(), children, filter, options::find_child(settings)).await;
+        let mut conn = Conn::of_caller(self.session).await?;
+        let found = send::find_one(&mut conn, children, filter, options::find_child(settings)).await;
         let found = found.map_err(|error| hinted(error, &settings.child_index))?;
         found.map(|child| decode(&child)).transpose()
     }

@@ -73,7 +73,7 @@ mongo_patterns_core::setters! {
 
 impl<C: DeserializeOwned> Children<'_, C> {
     async fn execute(self) -> Result<ChildPage<C>> {
-        let mut session = Session::of_caller(self.session).await?;
-        page(self.shared, self.parent, self.start, self.limit, session.as_mut()).await
+        let mut conn = Conn::of_caller(self.session).await?;
+        page(self.shared, self.parent, self.start, self.limit, &mut conn).await
     }
 }

@@ -48,7 +48,7 @@ impl DeleteParent<'_> {
     async fn execute(self) -> Result<DeletedParent> {
         let parent = self.parent?.into_bson();
         self.shared.check_indexes().await?;
-        let mut session = Session::of_caller(self.session).await?;
-        write::delete_parent::delete_parent(self.shared, &parent, session.as_mut()).await
+        let mut conn = self.shared.enter(std::slice::from_ref(&parent), self.session).await?;
+        write::delete_parent::delete_parent(self.shared, &parent, &mut conn).await
     }
 }

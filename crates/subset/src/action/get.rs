@@ -47,8 +47,8 @@ action! {
 impl<P: DeserializeOwned> Get<'_, P> {
     async fn execute(self) -> Result<Option<P>> {
         let filter = query::by_id(&self.parent?.into_bson());
-        let mut session = Session::of_caller(self.session).await?;
-        let found = send::find_one(session.as_mut(), &self.shared.parents, filter, None).await?;
+        let mut conn = Conn::of_caller(self.session).await?;
+        let found = send::find_one(&mut conn, &self.shared.parents, filter, None).await?;
         found.map(|parent| decode(&parent)).transpose()
     }
 }

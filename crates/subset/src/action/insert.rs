@@ -53,7 +53,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     ///
     /// If the outcome is unknown, call it again.
     pub fn insert(&self, child: &C) -> Insert<'_> {
-        let shared = self.shared_arc();
+        let shared = self.shared();
         Insert::create(shared, Child::of(&shared.settings, child))
     }
 }

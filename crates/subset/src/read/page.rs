@@ -14,7 +14,7 @@ pub(crate) async fn page<C: DeserializeOwned>(
     parent: Result<DocumentId>,
     start: PageStart,
     limit: u32,
-    session: Option<&mut Session<'_>>,
+    conn: &mut Conn<'_>,
 ) -> Result<ChildPage<C>> {
     if limit == 0 {
         return Err(invalid_argument(
@@ -26,7 +26,7 @@ pub(crate) async fn page<C: DeserializeOwned>(
     // The server refuses bounds with nothing in between.
     let found = match start.is_beyond_children(settings) {
         true => Ok(Vec::new()),
-        false => find_all(session, &shared.children, filter, options).await,
+        false => find_all(conn, &shared.children, filter, options).await,
     };
     let mut found = found.map_err(|error| hinted(error, &settings.order_index))?;
     if matches!(start, PageStart::Before(_)) {

@@ -18,16 +18,11 @@ use crate::repository::prelude::*;
 ///
 /// # Errors
 /// [`NotMigrated`](ErrorKind::NotMigrated).
-pub(crate) async fn check(
-    shared: &Shared,
-    parent: &Bson,
-    state: &ParentState,
-    mut session: Option<&mut Session<'_>>,
-) -> Result<()> {
+pub(crate) async fn check(shared: &Shared, parent: &Bson, state: &ParentState, conn: &mut Conn<'_>) -> Result<()> {
     let settings = &shared.settings;
     let subsets = state.ids_of_subsets(settings).unwrap_or_default();
     for (field, ids) in settings.subset_fields().zip(subsets) {
-        if !are_stored(shared, parent, &ids, session.as_deref_mut()).await? {
+        if !are_stored(shared, parent, &ids, conn).await? {
             return Err(not_migrated(parent, field));
         }
     }
@@ -35,7 +30,7 @@ pub(crate) async fn check(
 }
 
 /// Returns whether the embedded children with these ids are stored.
-async fn are_stored(shared: &Shared, parent: &Bson, ids: &Bson, session: Option<&mut Session<'_>>) -> Result<bool> {
+async fn are_stored(shared: &Shared, parent: &Bson, ids: &Bson, conn: &mut Conn<'_>) -> Result<bool> {
     let settings = &shared.settings;
     let is_valid = |id: &Bson| DocumentId::new(id.clone()).is_ok();
     let ids = match ids {
@@ -43,9 +38,9 @@ async fn are_stored(shared: &Shared, parent: &Bson, ids: &Bson, session: Option<
         Bson::Array(ids) if ids.iter().all(is_valid) => ids,
         _ => return Ok(false),
     };
-    let options = options::count_children(settings, is_in_transaction(session.as_deref()));
+    let options = options::count_children(settings, is_in_transaction(conn));
     let filter = query::children_among(settings, parent, ids);
-    let counted = send::count_documents(session, &shared.children, filter, options).await;
+    let counted = send::count_documents(conn, &shared.children, filter, options).await;
     // The index is unique, so embedded children with equal ids are counted once.
     let stored = counted.map_err(|error| hinted_in_write(error, &settings.child_index))?;
     Ok(stored == ids.len() as u64)
@@ -55,15 +50,11 @@ async fn are_stored(shared: &Shared, parent: &Bson, ids: &Bson, session: Option<
 ///
 /// # Errors
 /// [`NotMigrated`](ErrorKind::NotMigrated).
-pub(crate) async fn deletable(
-    shared: &Shared,
-    parent: &Bson,
-    mut session: Option<&mut Session<'_>>,
-) -> Result<Option<Document>> {
-    let Some(state) = find_state(shared, parent, session.as_deref_mut()).await? else {
+pub(crate) async fn deletable(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Option<Document>> {
+    let Some(state) = find_state(shared, parent, conn).await? else {
         return Ok(None);
     };
-    check(shared, parent, &state, session).await?;
+    check(shared, parent, &state, conn).await?;
     let settings = &shared.settings;
     Ok(Some(match state.is_unmanaged(settings) {
         true => query::unchanged(settings, parent, &state),

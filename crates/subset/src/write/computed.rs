@@ -24,29 +24,26 @@ pub(super) struct Children {
 }
 
 /// Applies a change. Returns also the child before it, if computed fields need it.
-pub(super) async fn apply(
-    write: &Write<'_>,
-    session: Option<&mut Session<'_>>,
-) -> Result<(Written, Option<RawDocumentBuf>)> {
+pub(super) async fn apply(write: &Write<'_>, conn: &mut Conn<'_>) -> Result<(Written, Option<RawDocumentBuf>)> {
     let Shared { children, settings, .. } = write.shared;
     let (Some(child), [parent], true) = (&write.child, write.parents.as_slice(), needs_old_child(settings)) else {
-        return Ok((write.apply(session).await?, None));
+        return Ok((write.apply(conn).await?, None));
     };
     let filter = query::child(settings, parent, child);
     let before = match &write.change {
         Change::Update(update) => {
             let options = options::find_and_update_child(settings);
-            send::find_one_and_update(session, children, filter, update.clone(), options).await
+            send::find_one_and_update(conn, children, filter, update.clone(), options).await
         }
         Change::Replace(document) => {
             let options = options::find_and_replace_child(settings);
-            send::find_one_and_replace(session, children, filter, document, options).await
+            send::find_one_and_replace(conn, children, filter, document.clone(), options).await
         }
         Change::Delete => {
             let options = options::find_and_delete_child(settings);
-            send::find_one_and_delete(session, children, filter, options).await
+            send::find_one_and_delete(conn, children, filter, options).await
         }
-        Change::Insert(_) | Change::Nothing => return Ok((write.apply(session).await?, None)),
+        Change::Insert(_) | Change::Nothing => return Ok((write.apply(conn).await?, None)),
     };
     let before = before.map_err(|error| write.not_written(error))?;
     if before.is_none() && !matches!(write.change, Change::Delete) {
@@ -67,7 +64,7 @@ impl Children {
         write: &Write<'_>,
         parent: &Bson,
         before: Option<&RawDocumentBuf>,
-        session: &mut Session<'_>,
+        conn: &mut Conn<'_>,
     ) -> Result<Self> {
         let Shared { children, settings, .. } = write.shared;
         let is_deleted = matches!(write.change, Change::Delete);
@@ -79,12 +76,12 @@ impl Children {
             changed: None,
         };
         if changed.is_none() && !has_extremes {
-            read.embedded = first_children(write.shared, parent, Some(session)).await?;
+            read.embedded = first_children(write.shared, parent, conn).await?;
             return Ok(read);
         }
         let stages = first_children_and_values(settings, children.name(), parent, changed);
         let options = options::first_children_and_values(settings);
-        let rows = send::aggregate_all(Some(session), children, stages, options).await;
+        let rows = send::aggregate_all(conn, children, stages, options).await;
         let rows = rows.map_err(|error| hinted_in_write(error, &settings.order_index))?;
         for row in rows {
             if add_child(&mut read.embedded, &row) {

@@ -10,42 +10,33 @@ use crate::read::{hinted_in_write, unmanaged};
 use crate::repository::prelude::*;
 use crate::results::DeletedParent;
 
-pub(crate) async fn delete_parent(
-    shared: &Shared,
-    parent: &Bson,
-    mut session: Option<&mut Session<'_>>,
-) -> Result<DeletedParent> {
-    if let Some(session) = session.as_deref_mut().filter(|session| session.is_in_transaction()) {
-        return delete(shared, parent, session).await;
-    }
-    let locked = shared.lock(std::slice::from_ref(parent)).await;
+pub(crate) async fn delete_parent(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<DeletedParent> {
     transaction::run(
         &shared.parents,
         &shared.settings.retry,
-        session,
-        locked,
+        conn,
         (shared, parent),
-        |session, (shared, parent)| Box::pin(delete(shared, parent, session)),
+        |conn, (shared, parent)| Box::pin(delete(shared, parent, conn)),
     )
     .await
 }
 
-async fn delete(shared: &Shared, parent: &Bson, session: &mut Session<'_>) -> Result<DeletedParent> {
+async fn delete(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<DeletedParent> {
     let Shared { children, settings, .. } = shared;
     shared.managed.forget(parent);
     let mut found = false;
     let mut deletable = Some(query::managed(settings, parent));
     while let Some(filter) = deletable {
-        let deleted = send::delete_one(Some(&mut *session), &shared.parents, filter, None).await?;
+        let deleted = send::delete_one(conn, &shared.parents, filter, None).await?;
         found = deleted.deleted_count > 0;
         deletable = match found {
             true => None,
-            false => unmanaged::deletable(shared, parent, Some(&mut *session)).await?,
+            false => unmanaged::deletable(shared, parent, conn).await?,
         };
     }
     let filter = query::children_of(settings, parent);
     let options = options::delete_children(settings);
-    let deleted = send::delete_many(Some(session), children, filter, options).await;
+    let deleted = send::delete_many(conn, children, filter, options).await;
     let deleted = deleted.map_err(|error| hinted_in_write(error, &settings.child_index))?;
     Ok(DeletedParent {
         found,

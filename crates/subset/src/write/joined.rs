@@ -5,12 +5,8 @@
 //! ## Why do calls that wait for one parent share a transaction?
 //!
 //! Transactions that write one parent exclude each other, so one process sends one at a time. It takes as long for a
-//! hundred children as for one. So the children whose calls wait join the next transaction, by the
-//! [queues](mongo_patterns_core::batching) of the core.
-//!
-//! ## Why does a call not join if no other call writes its parent?
-//!
-//! Its transaction is then in its own future, and is aborted when that is dropped.
+//! hundred children as for one. So the children whose calls wait join the next transaction, in the
+//! [lane](mongo_patterns_core::lanes) of the parent. A call that meets no other keeps its own.
 //!
 //! ## What if one child is refused?
 //!
@@ -19,7 +15,7 @@
 
 use std::sync::Arc;
 
-use mongo_patterns_core::batching::{Stored, Target};
+use mongo_patterns_core::lanes::{Lane, Stored, Target, Turn};
 use mongo_patterns_core::size;
 
 use super::change::{Change, Write};
@@ -32,22 +28,22 @@ use crate::results::Inserted;
 /// Inserts a child in a transaction: with those of other calls, if one of them writes the parent.
 pub(super) async fn insert(shared: &Arc<Shared>, child: Child) -> Result<Inserted> {
     let Child { parent, id, document } = child;
-    let queue = bson::serialize_to_vec(&doc! { "": &parent }).ok();
-    let has_writer = queue.as_ref().is_some_and(|queue| shared.inserts.has_writer(queue));
-    let free = if has_writer { None } else { shared.try_lock(&parent) };
-    let locked = match (queue, free) {
-        (_, Some(locked)) => locked,
-        (None, None) => shared.lock(std::slice::from_ref(&parent)).await,
-        (Some(queue), None) => {
-            let waiting = || WaitingInserts {
-                shared: Arc::clone(shared),
-                parent,
-            };
-            return shared.inserts.store(&queue, (id, document), waiting).await;
-        }
+    let waiting = || WaitingInserts {
+        shared: Arc::clone(shared),
+        parent: parent.clone(),
+    };
+    let queue = || document_id::bytes(&parent);
+    let key = document_id::text(&parent);
+    let turn = shared.inserts.enter(&key, queue, (id, document), waiting);
+    let (lane, (id, document)) = match turn.await {
+        Turn::Alone(lane, child) => (lane, child),
+        Turn::Joined(inserted) => return inserted,
     };
     let write = Write::of_child(shared, parent, id, Change::Insert(vec![document]));
-    Ok(transactional::run(&write, None, locked).await?.counted().into())
+    Ok(transactional::run(&write, &mut Conn::in_lane(lane))
+        .await?
+        .counted()
+        .into())
 }
 
 impl Target for WaitingInserts {
@@ -74,11 +70,10 @@ impl Target for WaitingInserts {
         may_be_refused && !error.is_outcome_unknown()
     }
 
-    async fn store(&self, children: &[Self::Item]) -> Stored<Inserted> {
+    async fn store(&self, children: &[Self::Item], lane: Lane) -> Stored<Inserted> {
         let Self { shared, parent } = self;
-        let locked = shared.lock(std::slice::from_ref(parent)).await;
         let write = Write::of_calls(shared, parent.clone(), children);
-        match transactional::run(&write, None, locked).await {
+        match transactional::run(&write, &mut Conn::in_lane(lane)).await {
             Ok(written) => {
                 let included = written.counted().included.into_iter();
                 Stored {

@@ -21,10 +21,10 @@ use crate::repository::prelude::*;
 /// inserted again in between.
 const MAX_ATTEMPTS: usize = 16;
 
-/// Refreshes a parent as [`refresh`] does, with the parent locked within this process.
+/// Refreshes a parent as [`refresh`] does, in its lane.
 pub(crate) async fn refresh_parent(shared: &Shared, parent: &Bson) -> Result<Option<u64>> {
-    let _locked = shared.lock(std::slice::from_ref(parent)).await;
-    refresh(shared, parent, None).await
+    let mut conn = shared.enter(std::slice::from_ref(parent), None).await?;
+    refresh(shared, parent, &mut conn).await
 }
 
 /// Writes the subset, the total and the computed fields of a parent, unless another writer does. Returns the number of
@@ -32,11 +32,7 @@ pub(crate) async fn refresh_parent(shared: &Shared, parent: &Bson) -> Result<Opt
 ///
 /// # Errors
 /// [`NotMigrated`](ErrorKind::NotMigrated) for an unmanaged parent that embeds children which are not stored.
-pub(super) async fn refresh(
-    shared: &Shared,
-    parent: &Bson,
-    mut session: Option<&mut Session<'_>>,
-) -> Result<Option<u64>> {
+pub(super) async fn refresh(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Option<u64>> {
     let settings = &shared.settings;
     let mut first_version = None;
     let mut count = 0;
@@ -44,7 +40,7 @@ pub(super) async fn refresh(
         if attempt > 0 {
             measure::retry();
         }
-        let Some(state) = find_state(shared, parent, session.as_deref_mut()).await? else {
+        let Some(state) = find_state(shared, parent, conn).await? else {
             measure::refreshed("no_parent", 1);
             return Ok(None);
         };
@@ -54,16 +50,16 @@ pub(super) async fn refresh(
             measure::refreshed("unchanged", 1);
             return Ok(Some(count));
         }
-        unmanaged::check(shared, parent, &state, session.as_deref_mut()).await?;
-        let embedded = first_children(shared, parent, session.as_deref_mut()).await?;
+        unmanaged::check(shared, parent, &state, conn).await?;
+        let embedded = first_children(shared, parent, conn).await?;
         count = embedded.count() as u64;
         let derived = Derived {
             subsets: embedded.fields(settings)?,
-            figures: figures(shared, parent, session.as_deref_mut()).await?,
+            figures: figures(shared, parent, conn).await?,
         };
         let unchanged = query::unchanged(settings, parent, &state);
         let update = query::replace_subsets(settings, derived, state.version());
-        let updated = send::update_one(session.as_deref_mut(), &shared.parents, unchanged, update, None).await;
+        let updated = send::update_one(conn, &shared.parents, unchanged, update, None).await;
         if updated.map_err(|error| of_parent(error.into()))?.matched_count > 0 {
             measure::refreshed("written", 1);
             return Ok(Some(count));

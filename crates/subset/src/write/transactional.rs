@@ -41,12 +41,8 @@ struct Attempts<'w, 'a> {
     was_child_first: bool,
 }
 
-/// Writes in a transaction of the call, with the parents locked within this process.
-pub(super) async fn run(
-    write: &Write<'_>,
-    mut session: Option<&mut Session<'_>>,
-    locked: LockedKeys,
-) -> Result<Written> {
+/// Writes in a transaction of the call, in the lanes of the parents.
+pub(super) async fn run(write: &Write<'_>, conn: &mut Conn<'_>) -> Result<Written> {
     let shared = write.shared;
     let mut attempts = Attempts {
         write,
@@ -59,10 +55,9 @@ pub(super) async fn run(
         let done = transaction::run(
             &shared.parents,
             &shared.settings.retry,
-            session.as_deref_mut(),
-            locked.clone(),
+            conn,
             &mut attempts,
-            |session, attempts| Box::pin(attempts.next(session)),
+            |conn, attempts| Box::pin(attempts.next(conn)),
         );
         let done = done.await;
         let is_missing = matches!(&done, Err(error) if error.kind() == ErrorKind::NotFound);
@@ -91,24 +86,24 @@ fn may_write_child_first(write: &Write<'_>) -> bool {
 }
 
 impl Attempts<'_, '_> {
-    async fn next(&mut self, session: &mut Session<'_>) -> Result<Written> {
+    async fn next(&mut self, conn: &mut Conn<'_>) -> Result<Written> {
         self.made += 1;
         self.was_child_first = std::mem::take(&mut self.child_first);
         match (self.was_child_first, self.write.parents.as_slice()) {
-            (true, [parent]) => child_first(self.write, parent, session).await,
-            _ => write(self.write, session).await,
+            (true, [parent]) => child_first(self.write, parent, conn).await,
+            _ => write(self.write, conn).await,
         }
     }
 }
 
 /// Writes the child, and then its parent, which must have a version.
-async fn child_first(write: &Write<'_>, parent: &Bson, session: &mut Session<'_>) -> Result<Written> {
+async fn child_first(write: &Write<'_>, parent: &Bson, conn: &mut Conn<'_>) -> Result<Written> {
     let Shared { parents, settings, .. } = write.shared;
-    let mut written = write.apply(Some(&mut *session)).await?;
-    let embedded = first_children(write.shared, parent, Some(&mut *session)).await?;
+    let mut written = write.apply(conn).await?;
+    let embedded = first_children(write.shared, parent, conn).await?;
     let update = query::set_subsets_and_increment(settings, embedded.fields(settings)?);
     let filter = query::with_version(settings, parent);
-    let updated = send::update_one(Some(session), parents, filter, update, None).await;
+    let updated = send::update_one(conn, parents, filter, update, None).await;
     written.parents = updated.map_err(|error| of_parent(error.into()))?.matched_count;
     if written.parents == 0 {
         return Err(no_parent());
@@ -119,24 +114,24 @@ async fn child_first(write: &Write<'_>, parent: &Bson, session: &mut Session<'_>
 }
 
 /// Writes the parents, the children, and then the subsets of the parents.
-pub(super) async fn write(write: &Write<'_>, session: &mut Session<'_>) -> Result<Written> {
+pub(super) async fn write(write: &Write<'_>, conn: &mut Conn<'_>) -> Result<Written> {
     let Shared { parents, settings, .. } = write.shared;
     for parent in &write.parents {
         let managed = query::managed(settings, parent);
         let increment = query::increment_version(settings);
-        let updated = send::update_one(Some(&mut *session), parents, managed, increment, None).await?;
+        let updated = send::update_one(conn, parents, managed, increment, None).await?;
         if updated.matched_count == 0 {
-            increment_first_version(write.shared, parent, &mut *session).await?;
+            increment_first_version(write.shared, parent, conn).await?;
         }
     }
-    let (mut written, before) = computed::apply(write, Some(&mut *session)).await?;
+    let (mut written, before) = computed::apply(write, conn).await?;
     let before = before.as_ref();
     for parent in &write.parents {
-        let children = Children::read(write, parent, before, session).await?;
+        let children = Children::read(write, parent, before, conn).await?;
         written.modified = children.is_modified(before).unwrap_or(written.modified);
         let change = change_of(write, parent, &children, before, written.found)?;
         let subsets = children.embedded.fields(settings)?;
-        let updated = write_parent(write.shared, parent, change, subsets, session).await;
+        let updated = write_parent(write.shared, parent, change, subsets, conn).await;
         written.parents += updated.map_err(of_parent)?;
         written.embedded += children.embedded.count() as u64;
         written.included = write.included(&children.embedded);
@@ -145,15 +140,15 @@ pub(super) async fn write(write: &Write<'_>, session: &mut Session<'_>) -> Resul
 }
 
 /// Increments the version of an unmanaged parent that embeds children.
-async fn increment_first_version(shared: &Shared, parent: &Bson, session: &mut Session<'_>) -> Result<()> {
-    let Some(state) = find_state(shared, parent, Some(&mut *session)).await? else {
+async fn increment_first_version(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<()> {
+    let Some(state) = find_state(shared, parent, conn).await? else {
         return Err(no_parent());
     };
-    unmanaged::check(shared, parent, &state, Some(&mut *session)).await?;
+    unmanaged::check(shared, parent, &state, conn).await?;
     let settings = &shared.settings;
     let increment = query::increment_version(settings);
     let unchanged = query::unchanged(settings, parent, &state);
-    let updated = send::update_one(Some(session), &shared.parents, unchanged, increment, None).await?;
+    let updated = send::update_one(conn, &shared.parents, unchanged, increment, None).await?;
     match updated.matched_count {
         0 => Err(Error::new(
             ErrorKind::Contention,
@@ -191,17 +186,17 @@ async fn write_parent(
     parent: &Bson,
     change: Option<(Document, UpdateModifications)>,
     subsets: Document,
-    session: &mut Session<'_>,
+    conn: &mut Conn<'_>,
 ) -> Result<u64> {
     let Shared { parents, settings, .. } = shared;
     if let Some((filter, change)) = change {
-        let updated = send::update_one(Some(&mut *session), parents, filter, change, None).await?;
+        let updated = send::update_one(conn, parents, filter, change, None).await?;
         if updated.matched_count > 0 {
             return Ok(updated.matched_count);
         }
     }
-    let figures = figures(shared, parent, Some(&mut *session)).await?;
+    let figures = figures(shared, parent, conn).await?;
     let set = query::set_subsets(settings, Derived { subsets, figures });
-    let updated = send::update_one(Some(session), parents, query::by_id(parent), set, None).await?;
+    let updated = send::update_one(conn, parents, query::by_id(parent), set, None).await?;
     Ok(updated.matched_count)
 }

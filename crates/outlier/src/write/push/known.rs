@@ -30,7 +30,7 @@ use crate::repository::prelude::*;
 impl PushWrite<'_> {
     /// Stores the elements in overflow documents, if the process knows an outlier. Returns false, and stores nothing, if
     /// it does not, or was wrong.
-    pub(super) async fn push_to_known(&mut self) -> Result<bool> {
+    pub(super) async fn push_to_known(&mut self, conn: &mut Conn<'_>) -> Result<bool> {
         if self.elements.is_empty() {
             return Ok(false);
         }
@@ -39,7 +39,7 @@ impl PushWrite<'_> {
             return Ok(false);
         }
         if let Some(element) = self.rest().once()? {
-            match self.array_has(&element).await? {
+            match self.array_has(&element, conn).await? {
                 Some(false) => {}
                 Some(true) => {
                     self.is_present = true;
@@ -51,7 +51,7 @@ impl PushWrite<'_> {
                 }
             }
         }
-        self.push_to_overflow(None).await?;
+        self.push_to_overflow(conn).await?;
         let is_done = self.is_present || self.rest().elements.is_empty();
         if !is_done {
             self.forget();
@@ -60,14 +60,14 @@ impl PushWrite<'_> {
     }
 
     /// Returns whether the array of an outlier has an element. `None` if the document is no outlier.
-    async fn array_has(&self, element: &Bson) -> Result<Option<bool>> {
+    async fn array_has(&self, element: &Bson, conn: &mut Conn<'_>) -> Result<Option<bool>> {
         let Shared { main, settings, .. } = self.shared;
         let options = FindOneOptions::builder()
             .projection(query::has_element(settings, element))
             .selection_criteria(primary())
             .read_concern(ReadConcern::local())
             .build();
-        let main = send::find_one(None, main, query::by_id(self.id), options).await?;
+        let main = send::find_one(conn, main, query::by_id(self.id), options).await?;
         let main = main.filter(|main| is_true(main, "flagged"));
         Ok(main.map(|main| is_true(&main, "has")))
     }

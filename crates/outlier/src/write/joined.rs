@@ -1,4 +1,4 @@
-//! The batching of pushes that many tasks make to one list.
+//! Pushes to one list: alone, or together with those of other calls that wait.
 //!
 //! # Design
 //!
@@ -10,47 +10,29 @@
 use std::iter::repeat_with;
 use std::sync::Arc;
 
-use mongo_patterns_core::batching::{Queues, Stored, Target};
+use mongo_patterns_core::lanes::{Lane, Stored, Target, Turn};
 
 use crate::form::layout::DOCUMENT_BYTES;
 use crate::repository::prelude::*;
 use crate::results::Pushed;
-use crate::write::push::{PushWrite, check_elements};
+use crate::write::push::{PushWrite, check_elements, push_one};
 
-/// Pushes for many tasks of a process, in batches.
-///
-/// Elements that arrive for a list while a command for that list is running are sent together in the next command.
-/// Every caller gets its own result.
-///
-/// [`batching_writer`](crate::OutlierRepository::batching_writer) creates it. A clone is cheap, and shares the queues.
-pub struct BatchingWriter<E> {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) queues: Arc<Queues<List>>,
-    pub(crate) types: PhantomData<fn() -> E>,
-}
-
-mongo_patterns_core::clone_fields!(BatchingWriter<E>, shared, queues, types);
-mongo_patterns_core::redacted_debug!(
-    BatchingWriter<E>,
-    |writer| "collection" = writer.shared.main.namespace(),
-    "extras_collection" = writer.shared.overflow.namespace()
-);
-
-/// Pushes an element in a batch with those of other tasks.
-pub(crate) async fn push(
-    shared: &Arc<Shared>,
-    queues: &Arc<Queues<List>>,
-    id: Bson,
-    element: Encoded,
-) -> Result<Pushed> {
+/// Pushes an element in the lane of its list.
+pub(crate) async fn push(shared: &Arc<Shared>, id: &Bson, element: Encoded) -> Result<Pushed> {
     check_elements(shared, std::slice::from_ref(&element))?;
-    let mut queue = RawDocumentBuf::new();
-    queue.append(cstr!("_id"), RawBson::try_from(id.clone()).map_err(CommandError::from)?);
+    let queue = document_id::bytes(id);
     let list = || List {
         shared: Arc::clone(shared),
-        id,
+        id: id.clone(),
     };
-    queues.store(queue.as_bytes(), element, list).await
+    match shared
+        .pushes
+        .enter(&document_id::text(id), || queue, element, list)
+        .await
+    {
+        Turn::Alone(lane, element) => push_one(shared, id, &element, false, &mut Conn::in_lane(lane)).await,
+        Turn::Joined(pushed) => pushed,
+    }
 }
 
 /// One list.
@@ -65,7 +47,7 @@ impl Target for List {
 
     /// With a larger batch, the main document would be more likely to exceed 16 MiB.
     const MAX_BYTES: usize = DOCUMENT_BYTES;
-    const INTERRUPTED: &'static str = "the tokio runtime of the writer ended, the element may or may not be stored: read the list before you push it again";
+    const INTERRUPTED: &'static str = "the tokio runtime of a call that pushes for this one ended, the element may or may not be stored: read the list before you push it again";
 
     fn bytes(element: &Encoded) -> usize {
         element.bytes()
@@ -85,9 +67,9 @@ impl Target for List {
         }
     }
 
-    async fn store(&self, elements: &[Encoded]) -> Stored<Pushed> {
+    async fn store(&self, elements: &[Encoded], lane: Lane) -> Stored<Pushed> {
         let mut push = PushWrite::new(&self.shared, &self.id, elements, false);
-        let error = push.run_locked(None).await.err();
+        let error = push.run(&mut Conn::in_lane(lane)).await.err();
         let (inline, overflow) = match &error {
             // The document was deleted concurrently, with the elements that were stored.
             Some(error) if error.kind() == ErrorKind::NotFound => (0, 0),
