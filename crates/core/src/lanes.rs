@@ -229,7 +229,7 @@ mod tests {
         let mut dropped = Box::pin(lanes.enter("a"));
         let mut last = Box::pin(lanes.enter("a"));
         for waiting in [&mut first, &mut dropped, &mut last] {
-            assert!(waiting.now_or_never().is_none());
+            assert!(waiting.as_mut().now_or_never().is_none());
         }
         drop(dropped);
         drop(lane);

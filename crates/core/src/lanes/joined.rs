@@ -361,22 +361,38 @@ mod tests {
         }
     }
 
-    /// Stores items of one key concurrently. Returns their results and the batches.
+    /// Stores an item that has to wait.
+    async fn store_one(
+        joined: &Arc<Joined<Numbers>>,
+        item: usize,
+        target: impl FnOnce() -> Numbers + Send,
+    ) -> Result<usize> {
+        match joined.enter("key", || b"key".to_vec(), item, target).await {
+            Turn::Alone(..) => panic!("another call has the lane"),
+            Turn::Joined(stored) => stored,
+        }
+    }
+
+    /// Stores items of one document, whose calls wait for its lane. Returns their results and the batches.
     async fn store(
         items: impl IntoIterator<Item = usize>,
         refused: &'static [usize],
         kind: ErrorKind,
     ) -> (Vec<Result<usize>>, Vec<Vec<usize>>) {
-        let queues = Arc::new(Queues::<Numbers>::default());
+        let joined = Arc::new(Joined::<Numbers>::new(Lanes::of_test()));
         let batches = Arc::<Mutex<Vec<Vec<usize>>>>::default();
         let target = || Numbers {
             batches: Arc::clone(&batches),
             refused,
             kind,
         };
-        let results = join_all(items.into_iter().map(|item| queues.store(b"key", item, target))).await;
+        let lane = joined.lanes.try_enter("key").unwrap();
+        let mut calls = Box::pin(join_all(items.into_iter().map(|item| store_one(&joined, item, target))));
+        assert!(poll_immediate(calls.as_mut()).await.is_none());
+        drop(lane);
+        let results = calls.await;
         tokio::task::yield_now().await;
-        assert!(queues.lock().is_empty(), "a queue without a task is removed");
+        assert!(joined.lock().of.is_empty(), "a queue without a task is removed");
         let batches = batches.lock().unwrap().clone();
         (results, batches)
     }
@@ -427,22 +443,30 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_call_that_meets_no_other_stores_its_item_by_itself() {
+        let joined = Arc::new(Joined::<Numbers>::new(Lanes::of_test()));
+        let turn = joined.enter("key", || unreachable!(), 5, || unreachable!()).await;
+        assert!(matches!(turn, Turn::Alone(_, 5)));
+    }
+
     #[test]
     fn the_end_of_the_runtime_leaves_an_unknown_outcome_and_no_queue() {
         let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let queues = Arc::new(Queues::<Numbers>::default());
+        let joined = Arc::new(Joined::<Numbers>::new(Lanes::of_test()));
         let batches = Arc::<Mutex<Vec<Vec<usize>>>>::default();
         let target = || Numbers {
             batches: Arc::clone(&batches),
             refused: &[],
             kind: ErrorKind::TooLarge,
         };
-        let mut waiting = Box::pin(join_all([1, 2].map(|item| queues.store(b"key", item, target))));
+        let lane = joined.lanes.try_enter("key").unwrap();
+        let mut waiting = Box::pin(join_all([1, 2].map(|item| store_one(&joined, item, target))));
         let of_task = runtime();
         assert!(of_task.block_on(poll_immediate(waiting.as_mut())).is_none());
-        assert!(queues.has_writer(b"key"));
+        assert_eq!(joined.waiting(b"key"), 2);
         drop(of_task);
-        assert!(!queues.has_writer(b"key"));
+        assert!(joined.lock().of.is_empty());
         let other = runtime();
         for error in other.block_on(waiting) {
             let error = error.unwrap_err();
@@ -452,21 +476,51 @@ mod tests {
             );
             assert!(error.is_outcome_unknown());
         }
-        assert_eq!(other.block_on(queues.store(b"key", 3, target)).unwrap(), 3);
+        let mut next = Box::pin(store_one(&joined, 3, target));
+        assert!(other.block_on(poll_immediate(next.as_mut())).is_none());
+        drop(lane);
+        assert_eq!(other.block_on(next).unwrap(), 3);
     }
 
     #[tokio::test]
-    async fn a_dropped_caller_affects_no_other() {
-        let queues = Arc::new(Queues::<Numbers>::default());
+    async fn a_dropped_call_leaves_the_queue() {
+        let joined = Arc::new(Joined::<Numbers>::new(Lanes::of_test()));
         let batches = Arc::<Mutex<Vec<Vec<usize>>>>::default();
         let target = || Numbers {
             batches: Arc::clone(&batches),
             refused: &[],
             kind: ErrorKind::TooLarge,
         };
-        drop(queues.store(b"key", 1, target));
-        assert!(queues.store(b"key", 2, target).now_or_never().is_none());
-        assert_eq!(queues.store(b"key", 3, target).await.unwrap(), 3);
-        assert_eq!(*batches.lock().unwrap(), [[2, 3]]);
+        let lane = joined.lanes.try_enter("key").unwrap();
+        assert!(store_one(&joined, 1, target).now_or_never().is_none());
+        assert_eq!(joined.waiting(b"key"), 0);
+        let mut stored = Box::pin(store_one(&joined, 2, target));
+        assert!(poll_immediate(stored.as_mut()).await.is_none());
+        drop(lane);
+        assert_eq!(stored.await.unwrap(), 2);
+        assert_eq!(*batches.lock().unwrap(), [[2]], "the dropped item is not stored");
+    }
+
+    #[tokio::test]
+    async fn a_batch_ends_when_all_of_its_callers_are_dropped() {
+        let joined = Arc::new(Joined::<Numbers>::new(Lanes::of_test()));
+        let batches = Arc::<Mutex<Vec<Vec<usize>>>>::default();
+        let target = || Numbers {
+            batches: Arc::clone(&batches),
+            refused: &[1, 2],
+            kind: ErrorKind::TooLarge,
+        };
+        let lane = joined.lanes.try_enter("key").unwrap();
+        let mut calls = Box::pin(join_all([1, 2].map(|item| store_one(&joined, item, target))));
+        assert!(poll_immediate(calls.as_mut()).await.is_none());
+        drop(lane);
+        while batches.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        drop(calls);
+        conn::drain().await;
+        assert_eq!(*batches.lock().unwrap(), [[1, 2]], "nobody waits for the halves");
+        assert!(joined.lock().of.is_empty());
+        assert!(joined.lanes.try_enter("key").is_some());
     }
 }
