@@ -45,6 +45,7 @@ impl<K: Key, T> BucketRepository<K, T> {
             page_size: 10,
             id_policy: IdPolicy::default(),
             retry: RetryPolicy::default(),
+            max_time: None,
             types: PhantomData,
         }
     }
@@ -86,12 +87,13 @@ pub struct BucketRepositoryBuilder<K, T> {
     page_size: u32,
     id_policy: IdPolicy,
     retry: RetryPolicy,
+    max_time: Option<Duration>,
     types: PhantomData<fn() -> (K, T)>,
 }
 
 mongo_patterns_core::clone_fields!(
     BucketRepositoryBuilder<K, T>, collection, key, items, count, time, item_id, figures, window, window_field, expire_after,
-    page_size, id_policy, retry, types
+    page_size, id_policy, retry, max_time, types
 );
 mongo_patterns_core::redacted_debug!(BucketRepositoryBuilder<K, T>, |this| "collection" = this.collection.namespace());
 
@@ -147,6 +149,12 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
 
         /// Sets how often, and for how long, a write retries after a conflict with another writer.
         retry(policy: RetryPolicy) => retry = policy;
+
+        /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves. Without
+        /// it a read takes as long as it needs.
+        ///
+        /// See [time limits](mongo_patterns_core::action#time-limits).
+        max_time(time: Duration) => max_time = Some(time);
     }
 
     /// Gives each window of time buckets of its own: a bucket ends when it is full, or when its window ends.
@@ -290,6 +298,7 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
             page_size: self.page_size,
             id_policy: self.id_policy,
             retry: self.retry,
+            max_time: self.max_time,
         };
         if settings.key == settings.items || settings.key == settings.count || settings.items == settings.count {
             return Err(configuration(

@@ -10,6 +10,8 @@
 pub(crate) mod figures;
 pub(crate) mod window;
 
+use std::time::Duration;
+
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
 use mongo_patterns_core::{FieldName, RetryPolicy};
 use mongodb::bson::{Document, doc};
@@ -59,6 +61,8 @@ pub(crate) struct Settings {
     pub(crate) page_size: u32,
     pub(crate) id_policy: IdPolicy,
     pub(crate) retry: RetryPolicy,
+    /// The bound of the time of each command of a read.
+    pub(crate) max_time: Option<Duration>,
     /// The name of the index on the open buckets.
     pub(crate) open_index: String,
 }
@@ -191,6 +195,7 @@ impl Settings {
             page_size: 10,
             id_policy: IdPolicy::ItemTime,
             retry: RetryPolicy::default(),
+            max_time: None,
             open_index: open_index(&field("customerId"), &field("count"), 10, None),
         }
     }

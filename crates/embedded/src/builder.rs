@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, required};
 
 use crate::prelude::*;
@@ -11,11 +13,12 @@ pub struct EmbeddedRepositoryBuilder<P, C> {
     child_id: String,
     max_children: u32,
     retry: RetryPolicy,
+    max_time: Option<Duration>,
     types: PhantomData<fn() -> (P, C)>,
 }
 
 mongo_patterns_core::redacted_debug!(EmbeddedRepositoryBuilder<P, C>, |this| "collection" = this.collection.namespace());
-mongo_patterns_core::clone_fields!(EmbeddedRepositoryBuilder<P, C>, collection, children, child_id, max_children, retry, types);
+mongo_patterns_core::clone_fields!(EmbeddedRepositoryBuilder<P, C>, collection, children, child_id, max_children, retry, max_time, types);
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Starts to build a repository over a collection, with its read preference, read concern and write concern.
@@ -45,6 +48,7 @@ impl<P, C> EmbeddedRepository<P, C> {
             child_id: "_id".to_owned(),
             max_children: 100,
             retry: RetryPolicy::default(),
+            max_time: None,
             types: PhantomData,
         }
     }
@@ -72,6 +76,12 @@ mongo_patterns_core::setters! {
     /// Sets how long a write retries when it was refused and the reason is gone by the time that it is read. Only other
     /// writers that keep adding and removing children can exhaust it.
     retry(policy: RetryPolicy) => retry = policy;
+
+    /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves. Without
+    /// it a read takes as long as it needs.
+    ///
+    /// See [time limits](mongo_patterns_core::action#time-limits).
+    max_time(time: Duration) => max_time = Some(time);
 }
 
 impl<P, C> EmbeddedRepositoryBuilder<P, C> {
@@ -87,6 +97,7 @@ impl<P, C> EmbeddedRepositoryBuilder<P, C> {
             child_id: FieldName::in_array(self.child_id)?,
             max_children: self.max_children,
             retry: self.retry,
+            max_time: self.max_time,
         };
         check_bound("number of children", settings.max_children)?;
         check_acknowledged(&self.collection)?;

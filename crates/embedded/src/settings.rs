@@ -1,5 +1,7 @@
 //! The checked settings of a repository.
 
+use std::time::Duration;
+
 use mongo_patterns_core::{FieldName, RetryPolicy};
 use mongodb::bson::{Document, doc};
 
@@ -11,6 +13,8 @@ pub(crate) struct Settings {
     pub(crate) child_id: FieldName,
     pub(crate) max_children: u32,
     pub(crate) retry: RetryPolicy,
+    /// The bound of the time of each command of a read.
+    pub(crate) max_time: Option<Duration>,
 }
 
 impl Settings {
@@ -38,6 +42,7 @@ impl Settings {
             child_id: FieldName::of_element("id").expect("a plain name"),
             max_children: 5,
             retry: RetryPolicy::default(),
+            max_time: None,
         }
     }
 }

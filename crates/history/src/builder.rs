@@ -1,5 +1,7 @@
 //! The builder of a repository.
 
+use std::time::Duration;
+
 use mongo_patterns_core::settings::{check_acknowledged, configuration, required};
 
 use crate::prelude::*;
@@ -66,6 +68,7 @@ struct Chosen {
     deleted: Option<String>,
     change: Vec<String>,
     retry: RetryPolicy,
+    max_time: Option<Duration>,
 }
 
 mongo_patterns_core::redacted_debug!(
@@ -101,6 +104,12 @@ mongo_patterns_core::setters! {
 
     /// Sets how writes retry after conflicts with other writers.
     retry(policy: RetryPolicy) => chosen.retry = policy;
+
+    /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves. Without
+    /// it a read takes as long as it needs.
+    ///
+    /// See [time limits](mongo_patterns_core::action#time-limits).
+    max_time(time: Duration) => chosen.max_time = Some(time);
 }
 
 impl<D> HistoryRepositoryBuilder<D> {
@@ -121,6 +130,7 @@ impl<D> HistoryRepositoryBuilder<D> {
             deleted,
             change,
             retry,
+            max_time,
         } = self.chosen;
         let named = |name: Option<String>, default: &str| FieldName::new(name.unwrap_or_else(|| default.to_owned()));
         let fields = [
@@ -151,7 +161,8 @@ impl<D> HistoryRepositoryBuilder<D> {
         }
         check_acknowledged(&self.current)?;
         check_acknowledged(&self.revisions)?;
-        let settings = Settings::new(fields, change, retry);
+        let mut settings = Settings::new(fields, change, retry);
+        settings.max_time = max_time;
         Ok(HistoryRepository::new(self.current, self.revisions, settings))
     }
 }

@@ -1,5 +1,7 @@
 //! The checked settings.
 
+use std::time::Duration;
+
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
 
 use crate::prelude::*;
@@ -13,6 +15,8 @@ pub(crate) struct Settings {
     /// The fields that describe a change.
     pub(crate) change: Vec<FieldName>,
     pub(crate) retry: RetryPolicy,
+    /// The bound of the time of each command of a read.
+    pub(crate) max_time: Option<Duration>,
     /// The unique index of the current documents.
     pub(crate) current_index: String,
     /// The unique index of the revisions.
@@ -35,6 +39,7 @@ impl Settings {
             deleted,
             change,
             retry,
+            max_time: None,
         }
     }
 

@@ -1,5 +1,7 @@
 //! The builder of a repository.
 
+use std::time::Duration;
+
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, required};
 
 use crate::prelude::*;
@@ -21,11 +23,12 @@ pub struct OutlierRepositoryBuilder<D, E> {
     max_extras_elements: u32,
     unique: bool,
     retry: RetryPolicy,
+    max_time: Option<Duration>,
     types: PhantomData<fn() -> (D, E)>,
 }
 
 mongo_patterns_core::redacted_debug!(OutlierRepositoryBuilder<D, E>, |this| "collection" = this.main.namespace());
-mongo_patterns_core::clone_fields!(OutlierRepositoryBuilder<D, E>, main, overflow, array, flag, parent, extras, seq, count, threshold, max_extras_elements, unique, retry, types);
+mongo_patterns_core::clone_fields!(OutlierRepositoryBuilder<D, E>, main, overflow, array, flag, parent, extras, seq, count, threshold, max_extras_elements, unique, retry, max_time, types);
 
 impl<D, E> OutlierRepository<D, E> {
     /// Starts to build a repository over the collection of the main documents and that of the overflow documents. Uses
@@ -66,6 +69,7 @@ impl<D, E> OutlierRepository<D, E> {
             max_extras_elements: 500,
             unique: false,
             retry: RetryPolicy::default(),
+            max_time: None,
             types: PhantomData,
         }
     }
@@ -106,6 +110,12 @@ mongo_patterns_core::setters! {
 
     /// Sets how long a write retries after conflicts with other writers.
     retry(policy: RetryPolicy) => retry = policy;
+
+    /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves. Without
+    /// it a read takes as long as it needs.
+    ///
+    /// See [time limits](mongo_patterns_core::action#time-limits).
+    max_time(time: Duration) => max_time = Some(time);
 }
 
 impl<D, E> OutlierRepositoryBuilder<D, E> {
@@ -133,6 +143,7 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
             max_extras_elements: self.max_extras_elements,
             unique: self.unique,
             retry: self.retry,
+            max_time: self.max_time,
         };
         if settings.array == settings.flag {
             return Err(configuration("array and flag have one name: use two different names"));

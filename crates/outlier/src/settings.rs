@@ -1,5 +1,7 @@
 //! The settings of a repository, checked.
 
+use std::time::Duration;
+
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
 use mongo_patterns_core::{FieldName, RetryPolicy};
 use mongodb::bson::{Document, doc};
@@ -23,6 +25,8 @@ pub(crate) struct Settings {
     /// Whether a list has each element once.
     pub(crate) unique: bool,
     pub(crate) retry: RetryPolicy,
+    /// The bound of the time of each command of a read.
+    pub(crate) max_time: Option<Duration>,
     /// The name of the index of the positions. Writes name it in their hint.
     pub(crate) seq_index: String,
 }
@@ -101,6 +105,7 @@ impl Settings {
             max_extras_elements: 500,
             unique: false,
             retry: RetryPolicy::default(),
+            max_time: None,
             seq_index: seq_index(&field("book_id"), &field("seq")),
         }
     }

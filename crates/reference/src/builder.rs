@@ -1,5 +1,7 @@
 //! The builder of a repository.
 
+use std::time::Duration;
+
 use mongo_patterns_core::settings::{check_acknowledged, configuration, required};
 
 use crate::prelude::*;
@@ -70,6 +72,7 @@ struct Chosen {
     further: Vec<(Option<Collection<RawDocumentBuf>>, Reference)>,
     version: Option<String>,
     retry: RetryPolicy,
+    max_time: Option<Duration>,
 }
 
 mongo_patterns_core::redacted_debug!(
@@ -92,6 +95,12 @@ mongo_patterns_core::setters! {
 
     /// Sets how writes retry after conflicts with other writers, and sweeps after network errors.
     retry(policy: RetryPolicy) => chosen.retry = policy;
+
+    /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves. Without
+    /// it a read takes as long as it needs.
+    ///
+    /// See [time limits](mongo_patterns_core::action#time-limits).
+    max_time(time: Duration) => chosen.max_time = Some(time);
 }
 
 impl<D, S> ReferenceRepositoryBuilder<D, S> {
@@ -156,6 +165,7 @@ impl<D, S> ReferenceRepositoryBuilder<D, S> {
             further,
             version,
             retry,
+            max_time,
         } = self.chosen;
         let version = FieldName::new(version.unwrap_or_else(|| "v".to_owned()))?;
         if version.as_str() == MARK || version.as_str() == crate::settings::DELETED {
@@ -184,7 +194,8 @@ impl<D, S> ReferenceRepositoryBuilder<D, S> {
             check(collection, &sources)?;
         }
         check_acknowledged(&sources)?;
-        let settings = Settings::new(version, references, retry);
+        let mut settings = Settings::new(version, references, retry);
+        settings.max_time = max_time;
         Ok(ReferenceRepository::new(collections, sources, settings))
     }
 }

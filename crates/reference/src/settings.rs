@@ -3,6 +3,8 @@
 pub(crate) mod bare;
 pub(crate) mod copied;
 
+use std::time::Duration;
+
 use std::collections::BTreeMap;
 
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
@@ -44,6 +46,8 @@ pub(crate) struct Settings {
     /// The first is that of the builder.
     pub(crate) references: Vec<ReferenceField>,
     pub(crate) retry: RetryPolicy,
+    /// The bound of the time of each command of a read.
+    pub(crate) max_time: Option<Duration>,
 }
 
 impl Settings {
@@ -60,6 +64,7 @@ impl Settings {
             version,
             references,
             retry,
+            max_time: None,
         }
     }
 

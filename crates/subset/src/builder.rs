@@ -2,6 +2,8 @@
 
 mod subset;
 
+use std::time::Duration;
+
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, configuration, required};
 
 pub use self::subset::Subset;
@@ -113,6 +115,7 @@ struct Chosen {
     embedded_fields: Option<Vec<String>>,
     further: Vec<Subset>,
     retry: RetryPolicy,
+    max_time: Option<Duration>,
 }
 
 impl Chosen {
@@ -163,6 +166,12 @@ mongo_patterns_core::setters! {
     /// Sets how long a transaction is retried when other writers are faster. [`rebuild`](SubsetRepository::rebuild)
     /// ignores it: it makes at most three attempts, or sixteen with a total or computed fields.
     retry(policy: RetryPolicy) => chosen.retry = policy;
+
+    /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves. Without
+    /// it a read takes as long as it needs.
+    ///
+    /// See [time limits](mongo_patterns_core::action#time-limits).
+    max_time(time: Duration) => chosen.max_time = Some(time);
 }
 
 impl<P, C> SubsetRepositoryBuilder<P, C> {
@@ -323,6 +332,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
             embedded_fields: checked_fields(chosen.embedded_fields)?,
             further,
             retry: chosen.retry,
+            max_time: chosen.max_time,
             order_index: String::new(),
             child_index: String::new(),
         };

@@ -4,6 +4,8 @@ pub(crate) mod computed;
 pub(crate) mod filter;
 pub(crate) mod further;
 
+use std::time::Duration;
+
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
 use mongo_patterns_core::{FieldName, RetryPolicy};
 use mongodb::bson::{Bson, Document, doc};
@@ -52,6 +54,8 @@ pub(crate) struct Settings {
     /// The subsets after this one.
     pub(crate) further: Vec<FurtherSubset>,
     pub(crate) retry: RetryPolicy,
+    /// The bound of the time of each command of a read.
+    pub(crate) max_time: Option<Duration>,
     /// The name of the index of the order, which reads name in their hints.
     pub(crate) order_index: String,
     /// The name of the unique index of the child ids, which writes name in their hints.
@@ -238,6 +242,7 @@ impl Settings {
             embedded_fields: None,
             further: Vec::new(),
             retry: RetryPolicy::default(),
+            max_time: None,
             order_index: String::new(),
             child_index: String::new(),
         };

@@ -31,6 +31,7 @@ impl<K: Key, T> BucketRepository<K, T> {
             shared: self.shared(),
             key: key.encode_key().map_err(Error::from),
             session: None,
+            max_time: None,
         }
     }
 
@@ -61,6 +62,7 @@ impl<K: Key, T> BucketRepository<K, T> {
             shared: self.shared(),
             key: key.encode_key().map_err(Error::from),
             session: None,
+            max_time: None,
         }
     }
 }
@@ -71,14 +73,16 @@ mongo_patterns_core::action! {
         shared: &'a Shared,
         key: Result<EncodedKey>,
     }
-    with session;
+    with session, max_time;
     "counts" => Counts
 }
 
 impl CountItems<'_> {
     async fn execute(self) -> Result<Counts> {
         let key = self.key?;
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         let pipeline = counts(&self.shared.settings, &key);
         let found = send::aggregate_all(&mut conn, &self.shared.collection, pipeline, None).await?;
         let found = found.first();
@@ -100,14 +104,16 @@ mongo_patterns_core::action! {
         shared: &'a Shared,
         key: Result<EncodedKey>,
     }
-    with session;
+    with session, max_time;
     "count_pages" => u64
 }
 
 impl CountPages<'_> {
     async fn execute(self) -> Result<u64> {
         let key = self.key?;
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         Ok(send::count_documents(&mut conn, &self.shared.collection, buckets(&key), None).await?)
     }
 }

@@ -1,5 +1,6 @@
 use futures::stream::{StreamExt, TryStreamExt, once};
 use mongo_patterns_core::send::Rows;
+use std::time::Duration;
 
 use crate::action::prelude::*;
 use crate::form::document::read_unwound;
@@ -76,6 +77,7 @@ impl<K: Key, T> BucketRepository<K, T> {
             filter,
             sort: None,
             limit: None,
+            max_time: None,
             types: PhantomData,
         }
     }
@@ -90,6 +92,7 @@ mongo_patterns_core::action! {
         limit: Option<u32>,
         types: PhantomData<fn() -> (K, T)>,
     }
+    with max_time;
 }
 
 /// A stream of items with their keys; returned by [`FindItems::stream`].
@@ -172,10 +175,10 @@ impl<'a, K: Key, T: DeserializeOwned> FindItems<'a, K, T> {
     /// # Cancel safety
     /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none.
     pub fn stream(self) -> FoundItemStream<'a, K, T> {
-        let shared = self.shared;
+        let (shared, max_time) = (self.shared, self.max_time);
         let call = shared.operation("find_items");
         let search = self.search();
-        let rows = once(async move { run(call, |_| open(shared, search)).await });
+        let rows = once(async move { run(call, |_| open(shared, search, max_time)).await });
         let rows = rows.map_ok(|rows| rows.map_err(Error::from)).try_flatten();
         Box::pin(rows.map(move |row| {
             let item = row.and_then(|row| read_unwound(&shared.settings, &row));
@@ -185,7 +188,10 @@ impl<'a, K: Key, T: DeserializeOwned> FindItems<'a, K, T> {
     }
 }
 
-async fn open(shared: &Shared, search: Result<Search>) -> Result<Rows> {
-    let options = AggregateOptions::builder().allow_disk_use(true).build();
+async fn open(shared: &Shared, search: Result<Search>, max_time: Option<Duration>) -> Result<Rows> {
+    let options = AggregateOptions::builder()
+        .allow_disk_use(true)
+        .max_time(max_time.or(shared.settings.max_time))
+        .build();
     Ok(send::aggregate_rows(&shared.collection, search?.pipeline, options).await?)
 }

@@ -37,6 +37,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
             item: OneItem::new(&shared.settings, key, id),
             types: PhantomData,
             session: None,
+            max_time: None,
         }
     }
 }
@@ -48,7 +49,7 @@ mongo_patterns_core::action! {
         item: Result<OneItem>,
         types: PhantomData<fn() -> T>,
     }
-    with session;
+    with session, max_time;
     "item" => Option<T> where T: DeserializeOwned + 'a
 }
 
@@ -60,7 +61,9 @@ impl<T: DeserializeOwned> FindItem<'_, T> {
             .projection(only_item(settings, &item.field, &item.id))
             .hint(item.hint())
             .build();
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         let found = send::find_one(&mut conn, collection, item.filter(settings), options).await;
         let found = found.map_err(|error| item.failed(self.shared, error).with_key(item.key.text()))?;
         found.map_or(Ok(None), |bucket| {

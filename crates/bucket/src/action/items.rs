@@ -103,6 +103,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
             },
             limit: None,
             session: None,
+            max_time: None,
             types: PhantomData,
         }
     }
@@ -118,7 +119,7 @@ mongo_patterns_core::action! {
         limit: Option<u64>,
         types: PhantomData<fn() -> (K, T)>,
     }
-    with session;
+    with session, max_time;
 }
 
 /// A stream of items; returned by [`Items::stream`].
@@ -240,7 +241,13 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
             self.wanted.range = Some(self.range);
         }
         self.wanted.limit = self.limit.unwrap_or(default).saturating_add(more);
-        Ok(ItemReader::new(self.shared, key, self.wanted, self.session))
+        Ok(ItemReader::new(
+            self.shared,
+            key,
+            self.wanted,
+            self.session,
+            self.max_time,
+        ))
     }
 }
 

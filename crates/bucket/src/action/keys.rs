@@ -45,6 +45,7 @@ impl<K: Key, T> BucketRepository<K, T> {
             shared: self.shared(),
             after: Ok(None),
             session: None,
+            max_time: None,
             types: PhantomData,
         }
     }
@@ -57,7 +58,7 @@ mongo_patterns_core::action! {
         after: Result<Option<EncodedKey>>,
         types: PhantomData<fn() -> K>,
     }
-    with session;
+    with session, max_time;
 }
 
 /// A stream of keys; returned by [`Keys::stream`].
@@ -89,7 +90,7 @@ impl<'a, K: Key> Keys<'a, K> {
             Ok(after) => after,
             Err(error) => return Box::pin(once(ready(Err(name(error))))),
         };
-        let scan = LooseScan::new(shared, after.as_ref(), self.session);
+        let scan = LooseScan::new(shared, after.as_ref(), self.session, self.max_time);
         Box::pin(unfold(scan, move |mut scan| async move {
             loop {
                 if let Some(key) = scan.pop() {

@@ -39,6 +39,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
             count,
             types: PhantomData,
             session: None,
+            max_time: None,
         }
     }
 }
@@ -51,7 +52,7 @@ mongo_patterns_core::action! {
         count: u32,
         types: PhantomData<fn() -> (K, T)>,
     }
-    with session;
+    with session, max_time;
     "newest" => Vec<T> where K: Key, T: DeserializeOwned + Send + 'a
 }
 
@@ -63,7 +64,9 @@ impl<K: Key, T: DeserializeOwned> Newest<'_, K, T> {
             return Err(Error::new(InvalidArgument, message));
         }
         let (collection, settings) = self.shared.parts();
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         let wanted = self.count as usize;
         let mut items = Vec::new();
         let mut position: Option<PageToken> = None;

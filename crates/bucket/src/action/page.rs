@@ -40,6 +40,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
             total: None,
             types: PhantomData,
             session: None,
+            max_time: None,
         }
     }
 }
@@ -53,7 +54,7 @@ mongo_patterns_core::action! {
         total: Option<u64>,
         types: PhantomData<fn() -> (K, T)>,
     }
-    with session;
+    with session, max_time;
     "page" => Option<Bucket<K, T>> where K: Key, T: DeserializeOwned + 'a
 }
 
@@ -102,7 +103,9 @@ impl<K: Key, T: DeserializeOwned> GetPage<'_, K, T> {
             .sort(by_id(newest_first))
             .skip(Some(skip).filter(|skip| *skip > 0))
             .build();
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         let found = send::find_one(&mut conn, &self.shared.collection, buckets(&key), options).await?;
         let Some(found) = found else { return Ok(None) };
         let page = self.shared.reader(&key, Part::Whole).read(&found);

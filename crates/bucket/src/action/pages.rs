@@ -37,6 +37,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
             limit: 1,
             types: PhantomData,
             session: None,
+            max_time: None,
         }
     }
 }
@@ -57,7 +58,7 @@ mongo_patterns_core::action! {
         limit: u32,
         types: PhantomData<fn() -> (K, T)>,
     }
-    with session;
+    with session, max_time;
     "pages" => PageSlice<K, T> where K: Key, T: DeserializeOwned + 'a
 }
 
@@ -91,7 +92,9 @@ impl<K: Key, T: DeserializeOwned> Pages<'_, K, T> {
             From::After(token) | From::Before(token) => buckets_beyond(settings, &key, operator, token),
         };
         let options = first_by_id(descending, self.limit, None);
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         let found = find_all(&mut conn, collection, filter, options).await?;
         let reader = self.shared.reader(&key, Part::Whole);
         let pages: Result<Vec<Bucket<K, T>>> = found.iter().map(|document| reader.read(document)).collect();

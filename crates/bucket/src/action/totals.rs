@@ -54,6 +54,7 @@ impl<K: Key, T> BucketRepository<K, T> {
             from: None,
             until: None,
             session: None,
+            max_time: None,
         }
     }
 }
@@ -66,7 +67,7 @@ mongo_patterns_core::action! {
         from: Option<DateTime>,
         until: Option<DateTime>,
     }
-    with session;
+    with session, max_time;
     "totals" => Totals
 }
 
@@ -100,7 +101,9 @@ impl ReadTotals<'_> {
             bounds = Some((self.from, self.until));
         }
         let pipeline = totals(settings, figures, &key, bounds);
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         // The range of `_id` is that of the windows.
         let hint = bounds
             .filter(|_| settings.windows.is_some())

@@ -1,6 +1,7 @@
 //! Reads the items of a key one by one, in batches of pages, without a cursor on the server.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use mongodb::ClientSession;
 
@@ -40,6 +41,7 @@ pub(crate) struct ItemReader<'a, T> {
     key: EncodedKey,
     wanted: Wanted,
     session: Option<&'a mut ClientSession>,
+    max_time: Option<Duration>,
     /// The bounds of the pages that are still to be read.
     lower: Bound,
     upper: Bound,
@@ -73,9 +75,11 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         key: EncodedKey,
         wanted: Wanted,
         session: Option<&'a mut ClientSession>,
+        max_time: Option<Duration>,
     ) -> Self {
         Self {
             shared,
+            max_time: max_time.or(shared.settings.max_time),
             lower: ("$gte", key.id("")),
             upper: ("$lt", key.end()),
             key,
@@ -304,7 +308,9 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         loop {
             let filter = buckets_within(settings, &self.key, all.clone(), ("$lt", below.clone()));
             let options = first_by_id(true, limit, Some(first_times(settings)));
-            let mut conn = Conn::of_caller(self.session.as_deref_mut()).await?;
+            let mut conn = Conn::of_caller(self.session.as_deref_mut())
+                .await?
+                .with_max_time(self.max_time);
             let found = find_all(&mut conn, &self.shared.collection, filter, options).await?;
             for document in &found {
                 let id = document.get_str("_id").unwrap_or_default();
@@ -333,7 +339,9 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         let (collection, settings) = self.shared.parts();
         let filter = buckets_within(settings, &self.key, self.lower.clone(), self.upper.clone());
         let options = first_by_id(self.wanted.newest_first, limit, projection);
-        let mut conn = Conn::of_caller(self.session.as_deref_mut()).await?;
+        let mut conn = Conn::of_caller(self.session.as_deref_mut())
+            .await?
+            .with_max_time(self.max_time);
         Ok(find_all(&mut conn, collection, filter, options).await?)
     }
 

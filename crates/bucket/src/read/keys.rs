@@ -9,6 +9,7 @@
 //! one type only, and an `_id` of another type must be reported.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use mongodb::ClientSession;
 
@@ -25,6 +26,7 @@ const MOST_ENTRIES: u32 = 1000;
 pub(crate) struct LooseScan<'a, K> {
     shared: &'a Shared,
     session: Option<&'a mut ClientSession>,
+    max_time: Option<Duration>,
     /// The smallest `_id` that is still to be read, of any type.
     from: Bson,
     /// The number of entries of the next read.
@@ -34,10 +36,16 @@ pub(crate) struct LooseScan<'a, K> {
 }
 
 impl<'a, K: Key> LooseScan<'a, K> {
-    pub(crate) fn new(shared: &'a Shared, after: Option<&EncodedKey>, session: Option<&'a mut ClientSession>) -> Self {
+    pub(crate) fn new(
+        shared: &'a Shared,
+        after: Option<&EncodedKey>,
+        session: Option<&'a mut ClientSession>,
+        max_time: Option<Duration>,
+    ) -> Self {
         Self {
             shared,
             session,
+            max_time: max_time.or(shared.settings.max_time),
             from: after.map_or(Bson::MinKey, |after| Bson::String(after.end())),
             entries: FIRST_ENTRIES,
             found: VecDeque::new(),
@@ -69,7 +77,9 @@ impl<'a, K: Key> LooseScan<'a, K> {
             .limit(i64::from(self.entries))
             .batch_size(self.entries)
             .build();
-        let mut conn = Conn::of_caller(self.session.as_deref_mut()).await?;
+        let mut conn = Conn::of_caller(self.session.as_deref_mut())
+            .await?
+            .with_max_time(self.max_time);
         let read = find_all(&mut conn, &self.shared.collection, doc! {}, options).await?;
         drop(conn);
         let mut key_end: Option<String> = None;

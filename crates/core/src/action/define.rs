@@ -18,7 +18,7 @@
 /// Expands to what one would write by hand: the struct, `#[must_use]`, a `Debug` without user values, a private `create`
 /// that takes the fields, for each option after `with` a field and its setter, and an [`IntoFuture`] that runs
 /// `Self::execute(self)` in the span of the operation. With `(span)` after the name of the operation it runs
-/// `Self::execute(self, span)`. The options are `session` and `on_progress`. Without an operation there is no [`IntoFuture`], for a struct with a method that
+/// `Self::execute(self, span)`. The options are `session`, `max_time` and `on_progress`. Without an operation there is no [`IntoFuture`], for a struct with a method that
 /// returns a stream.
 #[doc(hidden)]
 #[macro_export]
@@ -85,6 +85,11 @@ macro_rules! action {
             [$($fields)* on_progress: ::std::option::Option<$crate::progress::OnProgress<$life>>,] [$($rest)*] }
     };
 
+    (@struct [$($head:tt)*] [$name:ident] [$life:lifetime $($params:tt)*] [$($fields:tt)*] [max_time $($rest:tt)*]) => {
+        $crate::action! { @struct [$($head)*] [$name] [$life $($params)*]
+            [$($fields)* max_time: ::std::option::Option<::std::time::Duration>,] [$($rest)*] }
+    };
+
     (@setters [$name:ident] [$($generics:tt)*] []) => {};
     (@setters [$name:ident] [$life:lifetime $(, $param:ident)*] [session $($rest:tt)*]) => {
         impl<$life $(, $param)*> $name<$life $(, $param)*> {
@@ -93,6 +98,17 @@ macro_rules! action {
                 ///
                 /// See [sessions and transactions]($crate::action#sessions-and-transactions).
                 session(session: impl Into<Option<&$life mut $crate::action::ClientSession>>) => session = session.into();
+            }
+        }
+        $crate::action! { @setters [$name] [$life $(, $param)*] [$($rest)*] }
+    };
+    (@setters [$name:ident] [$life:lifetime $(, $param:ident)*] [max_time $($rest:tt)*]) => {
+        impl<$life $(, $param)*> $name<$life $(, $param)*> {
+            $crate::setters! {
+                /// Bounds the time of each command on the server (`maxTimeMS`), in place of that of the repository.
+                ///
+                /// See [time limits]($crate::action#time-limits).
+                max_time(time: ::std::time::Duration) => max_time = Some(time);
             }
         }
         $crate::action! { @setters [$name] [$life $(, $param)*] [$($rest)*] }

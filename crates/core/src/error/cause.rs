@@ -35,6 +35,8 @@ const WRITE_CONCERN_ADVICE: &str =
     "the write took effect, but its write concern was not satisfied: retry it only if it is idempotent";
 /// A write conflict.
 const WRITE_CONFLICT: i32 = 112;
+/// Ended by the time limit of the command.
+const MAX_TIME_EXPIRED: i32 = 50;
 /// Ended by a time limit, an interruption or a step-down, perhaps after it took effect. Or the router lost its connection
 /// to a shard.
 const INTERRUPTED: [i32; 13] = [6, 7, 50, 89, 91, 189, 202, 262, 407, 9001, 11600, 11601, 11602];
@@ -95,7 +97,10 @@ impl CommandError {
             SYSTEM_OVERLOADED_ERROR,
         ];
         let is_labelled = is_labelled.into_iter().any(has);
-        !self.is_transient() && (is_interrupted || is_labelled || is_without_result(self) || is_contended(self))
+        let is_slow_read = self.command == Command::Read && code(self) == Some(MAX_TIME_EXPIRED);
+        !self.is_transient()
+            && !is_slow_read
+            && (is_interrupted || is_labelled || is_without_result(self) || is_contended(self))
     }
 }
 
@@ -156,6 +161,10 @@ pub(super) fn classify(error: &CommandError) -> (ErrorKind, Cow<'static, str>) {
             Some(TEMPORARILY_UNAVAILABLE) if error.is_transient() => (
                 ErrorKind::Contention,
                 "the server ended the command because its cache is full, nothing was changed: retry the operation later",
+            ),
+            Some(MAX_TIME_EXPIRED) if error.command == Command::Read => (
+                ErrorKind::Driver,
+                "the server ended the read, because a command took longer than its max_time: use an index, read less at a time, or set a longer max_time",
             ),
             Some(SHARD_KEY_NOT_FOUND) => (ErrorKind::Unsupported, SHARD_KEY_ADVICE),
             Some(LOOKUP_OF_SHARDED) => (ErrorKind::Unsupported, LOOKUP_ADVICE),

@@ -40,7 +40,7 @@ action! {
         child: Result<ChildId>,
         types: PhantomData<fn() -> C>,
     }
-    with session;
+    with session, max_time;
     "child" => Option<C> where C: DeserializeOwned + 'a
 }
 
@@ -54,7 +54,9 @@ impl<C: DeserializeOwned> FindChild<'_, C> {
         let only = FindOneOptions::builder()
             .projection(query::only(settings, &child))
             .build();
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         let found = send::find_one(&mut conn, collection, filter, only).await?;
         found.map_or(Ok(None), |found| decode_child(settings, &found))
     }

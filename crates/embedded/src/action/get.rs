@@ -37,7 +37,7 @@ action! {
         parent: Result<DocumentId>,
         types: PhantomData<fn() -> P>,
     }
-    with session;
+    with session, max_time;
     "get" => Option<P> where P: DeserializeOwned + 'a
 }
 
@@ -47,7 +47,9 @@ impl<P: DeserializeOwned> Get<'_, P> {
             collection, settings, ..
         } = self.shared;
         let filter = query::parent(&self.parent?);
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         let found = send::find_one(&mut conn, collection, filter, None).await?;
         found.map(|found| decode_parent(settings, &found)).transpose()
     }

@@ -43,14 +43,16 @@ action! {
         time: DateTime,
         types: PhantomData<fn() -> D>,
     }
-    with session;
+    with session, max_time;
     "as_of" => Option<Revision<D>> where D: DeserializeOwned + 'a
 }
 
 impl<D: DeserializeOwned> AsOf<'_, D> {
     async fn execute(self) -> Result<Option<Revision<D>>> {
         let (shared, id) = (self.shared, self.id?.into_bson());
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         let found = find_as_of(shared, &id, self.time, Reader::Configured, &mut conn).await?;
         found.map(|found| decode_revision(&shared.settings, &found)).transpose()
     }

@@ -39,14 +39,16 @@ action! {
         revision: u64,
         types: PhantomData<fn() -> D>,
     }
-    with session;
+    with session, max_time;
     "at" => Option<Revision<D>> where D: DeserializeOwned + 'a
 }
 
 impl<D: DeserializeOwned> At<'_, D> {
     async fn execute(self) -> Result<Option<Revision<D>>> {
         let (shared, id) = (self.shared, self.id?.into_bson());
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         let found = find_revision(shared, &id, self.revision, Reader::Configured, &mut conn).await?;
         found.map(|found| decode_revision(&shared.settings, &found)).transpose()
     }

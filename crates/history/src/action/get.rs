@@ -39,14 +39,16 @@ action! {
         id: Result<DocumentId>,
         types: PhantomData<fn() -> D>,
     }
-    with session;
+    with session, max_time;
     "get" => Option<D> where D: DeserializeOwned + 'a
 }
 
 impl<D: DeserializeOwned> Get<'_, D> {
     async fn execute(self) -> Result<Option<D>> {
         let id = self.id?.into_bson();
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         let found = find_current(self.shared, &id, Reader::Configured, &mut conn).await?;
         found.map(|document| decode(&document)).transpose()
     }

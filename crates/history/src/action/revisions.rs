@@ -45,6 +45,7 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
             },
             types: PhantomData,
             session: None,
+            max_time: None,
         }
     }
 }
@@ -57,7 +58,7 @@ action! {
         page: Page,
         types: PhantomData<fn() -> D>,
     }
-    with session;
+    with session, max_time;
 }
 
 /// A stream of revisions; returned by [`Revisions::stream`].
@@ -92,7 +93,9 @@ impl<'a, D: DeserializeOwned + Send + 'a> Revisions<'a, D> {
         let call = self.shared.operation("revisions");
         action::run(call, move |_| async move {
             let id = self.id?.into_bson();
-            let mut conn = Conn::of_caller(self.session).await?;
+            let mut conn = Conn::of_caller(self.session)
+                .await?
+                .with_max_time(self.max_time.or(self.shared.settings.max_time));
             page(self.shared, &id, self.page, &mut conn).await
         })
     }
@@ -112,13 +115,15 @@ impl<'a, D: DeserializeOwned + Send + 'a> Revisions<'a, D> {
             shared,
             id,
             page: start,
+            max_time,
             ..
         } = self;
         let operation = shared.operation("revisions");
         let pages = try_unfold(Some((id, start)), move |position| async move {
             let Some((id, at)) = position else { return Ok(None) };
             let id = id?;
-            let read = page::<D>(shared, id.value(), at, &mut Conn::new()).await?;
+            let mut conn = Conn::new().with_max_time(max_time.or(shared.settings.max_time));
+            let read = page::<D>(shared, id.value(), at, &mut conn).await?;
             let next = read.next.map(|token| {
                 let after = Some(token);
                 (Ok(id), Page { after, ..at })

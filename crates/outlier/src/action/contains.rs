@@ -40,7 +40,7 @@ action! {
         id: Result<DocumentId>,
         element: Result<Encoded>,
     }
-    with session;
+    with session, max_time;
     "contains" => bool
 }
 
@@ -48,7 +48,9 @@ impl Contains<'_> {
     async fn execute(self) -> Result<bool> {
         let element = self.element?.to_bson()?;
         check_compared(&element)?;
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         contains(self.shared, &self.id?.into_bson(), &element, &mut conn).await
     }
 }

@@ -33,14 +33,16 @@ action! {
         shared: &'a Shared,
         id: Result<DocumentId>,
     }
-    with session;
+    with session, max_time;
     "count" => Counts
 }
 
 impl Count<'_> {
     async fn execute(self) -> Result<Counts> {
         let (main, overflow, settings) = self.shared.parts();
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         let id = self.id?.into_bson();
         let size = query::project(query::main_size(settings));
         let found = send::find_one(&mut conn, main, query::by_id(&id), size).await?;

@@ -34,6 +34,7 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
             id: DocumentId::new(id),
             range: Range::default(),
             session: None,
+            max_time: None,
             types: PhantomData,
         }
     }
@@ -47,7 +48,7 @@ action! {
         range: Range,
         types: PhantomData<fn() -> E>,
     }
-    with session;
+    with session, max_time;
     "elements" => Vec<E> where E: DeserializeOwned + Send + 'a
 }
 
@@ -86,14 +87,17 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
     pub fn stream(self) -> ElementStream<'a, E> {
         let operation = self.shared.operation("elements");
         let (shared, range) = (self.shared, self.range);
+        let max_time = self.max_time.or(shared.settings.max_time);
         let start = async move {
-            let Start { elements, overflow } = start(shared, &self.id?.into_bson(), range, &mut Conn::new()).await?;
+            let mut conn = Conn::new().with_max_time(max_time);
+            let Start { elements, overflow } = start(shared, &self.id?.into_bson(), range, &mut conn).await?;
             let inline = iter(elements.into_iter().map(Ok));
             let Some(overflow) = overflow else {
                 return Ok::<_, Error>(inline.left_stream());
             };
             let mut skip = overflow.skip;
-            let (filter, options) = overflow.query(&shared.settings);
+            let (filter, mut options) = overflow.query(&shared.settings);
+            options.max_time = max_time;
             let rows = send::find_rows(&shared.overflow, filter, options).await?;
             let overflow = rows.map_err(Error::from).and_then(move |document| {
                 let field = shared.settings.extras.as_str();
@@ -108,7 +112,9 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
 
     async fn execute(self) -> Result<Vec<E>> {
         let Self { shared, range, .. } = self;
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         let started = start(shared, &self.id?.into_bson(), range, &mut conn).await?;
         let Start { mut elements, overflow } = started;
         if let Some(mut overflow) = overflow {

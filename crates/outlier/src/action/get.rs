@@ -35,14 +35,16 @@ action! {
         id: Result<DocumentId>,
         types: PhantomData<fn() -> D>,
     }
-    with session;
+    with session, max_time;
     "get" => Option<StoredDocument<D>> where D: DeserializeOwned + 'a
 }
 
 impl<D: DeserializeOwned> Get<'_, D> {
     async fn execute(self) -> Result<Option<StoredDocument<D>>> {
         let settings = &self.shared.settings;
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         let filter = query::by_id(&self.id?.into_bson());
         let main = send::find_one(&mut conn, &self.shared.main, filter, None).await?;
         let stored = main.map(|main| {

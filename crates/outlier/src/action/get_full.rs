@@ -42,7 +42,7 @@ action! {
         id: Result<DocumentId>,
         types: PhantomData<fn() -> D>,
     }
-    with session;
+    with session, max_time;
     "get_full" => Option<D> where D: DeserializeOwned + 'a
 }
 
@@ -50,7 +50,9 @@ impl<D: DeserializeOwned> GetFull<'_, D> {
     async fn execute(self) -> Result<Option<D>> {
         let (main, overflow, settings) = self.shared.parts();
         let id = self.id?.into_bson();
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         let Some(main) = send::find_one(&mut conn, main, query::by_id(&id), None).await? else {
             return Ok(None);
         };

@@ -38,7 +38,7 @@ action! {
         max_staleness: Option<u32>,
         types: PhantomData<fn() -> D>,
     }
-    with session;
+    with session, max_time;
     "get" => Option<D> where D: DeserializeOwned + 'a
 }
 
@@ -54,7 +54,9 @@ mongo_patterns_core::setters! {
 impl<D: DeserializeOwned> Get<'_, D> {
     async fn execute(self) -> Result<Option<D>> {
         let (shared, id) = (self.shared, self.id?.into_bson());
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         let found = send::find_one(&mut conn, shared.documents(), query::by_id(&id), None).await?;
         let Some(found) = found else { return Ok(None) };
         let found = match self.max_staleness {

@@ -41,6 +41,7 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
             start: PageStart::First,
             types: PhantomData,
             session: None,
+            max_time: None,
         }
     }
 }
@@ -54,7 +55,7 @@ action! {
         start: PageStart,
         types: PhantomData<fn() -> C>,
     }
-    with session;
+    with session, max_time;
     "children" => ChildPage<C> where C: DeserializeOwned + 'a
 }
 
@@ -73,7 +74,9 @@ mongo_patterns_core::setters! {
 
 impl<C: DeserializeOwned> Children<'_, C> {
     async fn execute(self) -> Result<ChildPage<C>> {
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         page(self.shared, self.parent, self.start, self.limit, &mut conn).await
     }
 }

@@ -40,14 +40,16 @@ action! {
         parent: Result<DocumentId>,
         types: PhantomData<fn() -> P>,
     }
-    with session;
+    with session, max_time;
     "get" => Option<P> where P: DeserializeOwned + 'a
 }
 
 impl<P: DeserializeOwned> Get<'_, P> {
     async fn execute(self) -> Result<Option<P>> {
         let filter = query::by_id(&self.parent?.into_bson());
-        let mut conn = Conn::of_caller(self.session).await?;
+        let mut conn = Conn::of_caller(self.session)
+            .await?
+            .with_max_time(self.max_time.or(self.shared.settings.max_time));
         let found = send::find_one(&mut conn, &self.shared.parents, filter, None).await?;
         found.map(|parent| decode(&parent)).transpose()
     }
