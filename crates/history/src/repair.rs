@@ -11,7 +11,7 @@ use crate::query::change::Change;
 use crate::query::options::Reader;
 use crate::read::find_current;
 use crate::repository::prelude::*;
-use crate::write::change::{Write, run_in};
+use crate::write::change::{Request, run_in};
 use crate::write::record::{Duplicate, insert_copy, refused};
 
 /// Compares the settings with the catalog.
@@ -69,15 +69,14 @@ async fn record(shared: &Shared, finding: &Finding, revision: u64) -> Result<Opt
 
 /// Stores what another program wrote to a current document as its next revision.
 async fn record_as_next(shared: &Shared, finding: &Finding, revision: u64) -> Result<Option<Unrepaired>> {
-    let write = Write {
-        shared,
-        id: finding.document_id.clone(),
+    let id = &finding.document_id;
+    let request = Request {
         change: Change::Nothing,
         expected: Some(revision),
         with: Document::new(),
     };
-    let mut conn = shared.enter(&write.id, None).await?;
-    match run_in(&write, &mut conn).await {
+    let mut conn = shared.enter(id, None).await?;
+    match run_in(shared, id, &request, &mut conn).await {
         // Another client has stored it as a revision, or deleted the document.
         Err(error) if matches!(error.kind(), ErrorKind::RevisionMismatch | ErrorKind::NotFound) => Ok(None),
         Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Some(Unrepaired::Ahead)),

@@ -6,12 +6,13 @@ use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
-use mongo_patterns_core::lanes::Lanes;
+use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::topology::Topology;
 use mongodb::ClientSession;
 use tokio::sync::OnceCell;
 
 use crate::prelude::*;
+use crate::write::joined::Changes;
 
 /// A collection of current documents, and a collection of all of their revisions.
 ///
@@ -30,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) revisions: Collection<RawDocumentBuf>,
     pub(crate) settings: Settings,
     lanes: Lanes,
+    /// The changes of calls that wait for the lane of their document.
+    pub(crate) changes: Arc<Joined<Changes>>,
     topology: OnceCell<Topology>,
     indexes: OnceCell<()>,
 }
@@ -111,6 +114,7 @@ impl Shared {
             revisions: with_majority(&self.revisions),
             settings: self.settings.clone(),
             lanes: self.lanes.clone(),
+            changes: Arc::new(Joined::new(self.lanes.clone())),
             topology: self.topology.clone(),
             indexes: self.indexes.clone(),
         }
@@ -130,9 +134,11 @@ impl<D> HistoryRepository<D> {
         revisions: Collection<RawDocumentBuf>,
         settings: Settings,
     ) -> Self {
+        let lanes = Lanes::new(&current);
         Self {
             shared: Arc::new(Shared {
-                lanes: Lanes::new(&current),
+                changes: Arc::new(Joined::new(lanes.clone())),
+                lanes,
                 current,
                 revisions,
                 settings,
@@ -143,7 +149,7 @@ impl<D> HistoryRepository<D> {
         }
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 

@@ -19,6 +19,7 @@
 
 pub(crate) mod change;
 pub(crate) mod insert;
+pub(crate) mod joined;
 pub(crate) mod prune;
 pub(crate) mod record;
 pub(crate) mod restore;

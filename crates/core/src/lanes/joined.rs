@@ -31,9 +31,6 @@ use super::{Lane, Lanes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::{conn, measure};
 
-/// The most items of a batch, which bounds its memory and time.
-const ITEMS: usize = 1000;
-
 /// What the items of one document are stored in.
 pub trait Target: Send + Sync + 'static {
     /// An item, encoded.
@@ -41,6 +38,8 @@ pub trait Target: Send + Sync + 'static {
     /// The result of a caller.
     type Output: Send + 'static;
 
+    /// The most items of a batch, which bounds its memory and time.
+    const ITEMS: usize = 1000;
     /// The most bytes of a batch of several items. Without it, the target divides a batch into commands itself.
     const MAX_BYTES: usize = usize::MAX;
     /// The text of the error when the runtime of the task ends.
@@ -66,7 +65,7 @@ pub trait Target: Send + Sync + 'static {
 pub struct Stored<T> {
     /// The results of the stored items: a prefix of the batch.
     pub results: Vec<Result<T>>,
-    /// The error of the others. Without one, there are no others.
+    /// The error of the others. Without one, the others are stored by a further batch: `results` are not empty then.
     pub error: Option<Error>,
 }
 
@@ -210,7 +209,7 @@ impl<T: Target> Joined<T> {
             return Vec::new();
         }
         let mut bytes = 0_usize;
-        let fitting = waiting.values().take(ITEMS).take_while(|waiting| {
+        let fitting = waiting.values().take(T::ITEMS).take_while(|waiting| {
             bytes = bytes.saturating_add(T::bytes(&waiting.item));
             bytes <= T::MAX_BYTES
         });
@@ -275,7 +274,7 @@ impl<T: Target> Writer<T> {
     /// Yields to other tasks as long as they queue more items.
     async fn gather(&self) {
         let mut before = self.joined.waiting(&self.queue);
-        while before < ITEMS {
+        while before < T::ITEMS {
             tokio::task::yield_now().await;
             let now = self.joined.waiting(&self.queue);
             if now == before {

@@ -1,7 +1,9 @@
+use std::sync::Arc;
+
 use super::prelude::*;
 use crate::form::update::checked_with;
 use crate::query::change::Change;
-use crate::write::change::{Write, run};
+use crate::write::change::{Request, run};
 
 impl<D> HistoryRepository<D> {
     /// Deletes the current document, and stores the deletion as a revision without content. The history remains.
@@ -36,7 +38,7 @@ impl<D> HistoryRepository<D> {
 action! {
     /// Deletes a document; returned by [`HistoryRepository::delete`].
     pub struct Delete<'a> {
-        shared: &'a Shared,
+        shared: &'a Arc<Shared>,
         id: Result<DocumentId>,
         expected: Option<u64>,
         with: Document,
@@ -59,14 +61,13 @@ mongo_patterns_core::setters! {
 
 impl Delete<'_> {
     async fn execute(self) -> Result<Deleted> {
-        let write = Write {
-            shared: self.shared,
-            id: self.id?.into_bson(),
+        let id = self.id?.into_bson();
+        let request = Request {
             change: Change::Delete,
             expected: self.expected,
             with: checked_with(&self.shared.settings, self.with)?,
         };
-        let (found, revision) = match run(&write, self.session).await {
+        let (found, revision) = match run(self.shared, id, request, self.session).await {
             Ok(recorded) => (true, Some(recorded.revision)),
             Err(error) if error.kind() == ErrorKind::NotFound => (false, None),
             Err(error) => return Err(error),

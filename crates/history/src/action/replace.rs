@@ -1,8 +1,10 @@
+use std::sync::Arc;
+
 use super::prelude::*;
 use crate::form::document::encode_replacement;
 use crate::form::update::checked_with;
 use crate::query::change::Change;
-use crate::write::change::{Write, run};
+use crate::write::change::{Request, run};
 
 impl<D: Serialize> HistoryRepository<D> {
     /// Replaces the content of the current document, and stores it as a new revision, also if it equals the previous one.
@@ -49,7 +51,7 @@ impl<D: Serialize> HistoryRepository<D> {
 action! {
     /// Replaces a document; returned by [`HistoryRepository::replace`].
     pub struct Replace<'a> {
-        shared: &'a Shared,
+        shared: &'a Arc<Shared>,
         replacement: Result<(Bson, Document)>,
         expected: Option<u64>,
         with: Document,
@@ -73,13 +75,11 @@ mongo_patterns_core::setters! {
 impl Replace<'_> {
     async fn execute(self) -> Result<Recorded> {
         let (id, document) = self.replacement?;
-        let write = Write {
-            shared: self.shared,
-            id,
+        let request = Request {
             change: Change::Replace(document),
             expected: self.expected,
             with: checked_with(&self.shared.settings, self.with)?,
         };
-        run(&write, self.session).await
+        run(self.shared, id, request, self.session).await
     }
 }

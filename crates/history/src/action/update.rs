@@ -1,10 +1,12 @@
+use std::sync::Arc;
+
 use mongo_patterns_core::update::failed;
 use mongodb::options::UpdateModifications;
 
 use super::prelude::*;
 use crate::form::update::{checked, checked_with};
 use crate::query::change::Change;
-use crate::write::change::{Write, run};
+use crate::write::change::{Request, run};
 
 impl<D> HistoryRepository<D> {
     /// Updates the current document by [operators](#operators) or a pipeline, and stores the result as a new revision, also
@@ -60,7 +62,7 @@ impl<D> HistoryRepository<D> {
 action! {
     /// Updates a document; returned by [`HistoryRepository::update`].
     pub struct Update<'a> {
-        shared: &'a Shared,
+        shared: &'a Arc<Shared>,
         id: Result<DocumentId>,
         update: UpdateModifications,
         expected: Option<u64>,
@@ -84,13 +86,12 @@ mongo_patterns_core::setters! {
 
 impl Update<'_> {
     async fn execute(self) -> Result<Recorded> {
-        let write = Write {
-            shared: self.shared,
-            id: self.id?.into_bson(),
+        let id = self.id?.into_bson();
+        let request = Request {
             change: Change::Update(checked(&self.shared.settings, self.update)?),
             expected: self.expected,
             with: checked_with(&self.shared.settings, self.with)?,
         };
-        run(&write, self.session).await.map_err(failed)
+        run(self.shared, id, request, self.session).await.map_err(failed)
     }
 }

@@ -1,5 +1,7 @@
 //! The change of one document, and its revision.
 
+use std::sync::Arc;
+
 use mongo_patterns_core::topology::Topology;
 use mongodb::ClientSession;
 
@@ -9,13 +11,12 @@ use crate::query::options::Reader;
 use crate::read::{find_current, hinted};
 use crate::repository::prelude::*;
 use crate::results::{Recorded, not_found};
+use crate::write::joined;
 use crate::write::record::{Changed, finish};
 
-/// A change of one document.
+/// A change that a call asks for.
 #[derive(Debug)]
-pub(crate) struct Write<'a> {
-    pub(crate) shared: &'a Shared,
-    pub(crate) id: Bson,
+pub(crate) struct Request {
     pub(crate) change: Change,
     /// The revision that the document must have.
     pub(crate) expected: Option<u64>,
@@ -32,23 +33,31 @@ impl From<Head> for Recorded {
     }
 }
 
-/// Changes a document, and stores its revision.
-pub(crate) async fn run(write: &Write<'_>, session: Option<&mut ClientSession>) -> Result<Recorded> {
-    write.shared.check_write().await?;
-    let mut conn = write.shared.enter(&write.id, session).await?;
-    run_in(write, &mut conn).await
+/// Changes a document in the lane of it, and stores its revision.
+pub(crate) async fn run(
+    shared: &Arc<Shared>,
+    id: Bson,
+    request: Request,
+    session: Option<&mut ClientSession>,
+) -> Result<Recorded> {
+    shared.check_write().await?;
+    if session.is_none() {
+        return joined::run(shared, id, request).await;
+    }
+    let mut conn = shared.enter(&id, session).await?;
+    run_in(shared, &id, &request, &mut conn).await
 }
 
-/// Does what [`run`] does, in the lane of the document.
-pub(crate) async fn run_in(write: &Write<'_>, conn: &mut Conn<'_>) -> Result<Recorded> {
-    let shared = write.shared;
-    let is_by_operators = write.change.is_by_operators();
-    // `$$NOW` is the time of the router, and `$currentDate` sets that of the shard.
-    let has_two_clocks = is_by_operators && shared.topology().await? == Topology::Router;
-    let attempt = Attempt { write, has_two_clocks };
+/// Does what [`run`] does, in the lane of the document, and after the check of the indexes.
+pub(crate) async fn run_in(shared: &Shared, id: &Bson, request: &Request, conn: &mut Conn<'_>) -> Result<Recorded> {
+    let attempt = Attempt::of(shared, id, request).await?;
     let (current, retry) = (&shared.current, &shared.settings.retry);
     let done = transaction::run(current, retry, conn, &attempt, |conn, attempt| {
-        Box::pin(attempt.run(conn))
+        Box::pin(async move {
+            let changed = attempt.run(None, conn).await?;
+            finish(attempt.shared, &changed, conn).await?;
+            Ok(changed.head.into())
+        })
     });
     done.await
 }
@@ -57,13 +66,33 @@ pub(crate) async fn run_in(write: &Write<'_>, conn: &mut Conn<'_>) -> Result<Rec
 /// previous time, and then by the previous time.
 const MAX_SENT: u32 = 3;
 
-struct Attempt<'w, 'a> {
-    write: &'w Write<'a>,
+/// One change, in a transaction.
+pub(super) struct Attempt<'a> {
+    shared: &'a Shared,
+    id: &'a Bson,
+    request: &'a Request,
+    /// Whether `$$NOW` is the time of the router, and `$currentDate` sets that of the shard.
     has_two_clocks: bool,
 }
 
-impl Attempt<'_, '_> {
-    async fn run(&self, conn: &mut Conn<'_>) -> Result<Recorded> {
+impl<'a> Attempt<'a> {
+    pub(super) async fn of(shared: &'a Shared, id: &'a Bson, request: &'a Request) -> Result<Self> {
+        let has_two_clocks = request.change.is_by_operators() && shared.topology().await? == Topology::Router;
+        Ok(Self {
+            shared,
+            id,
+            request,
+            has_two_clocks,
+        })
+    }
+
+    /// Changes the current document. `after` is the head that an earlier change of the transaction has left.
+    pub(super) async fn run(&self, after: Option<Head>, conn: &mut Conn<'_>) -> Result<Changed> {
+        if let Some(after) = after {
+            self.check_expected(after)?;
+            let clock = Clock::After(after, after.next_time());
+            return self.change(clock, conn).await?.ok_or_else(no_match);
+        }
         let mut head = match self.has_two_clocks {
             true => Some(self.read(conn).await?),
             false => None,
@@ -71,8 +100,7 @@ impl Attempt<'_, '_> {
         for misses in 0..MAX_SENT {
             let clock = self.clock(head, misses);
             if let Some(changed) = self.change(clock, conn).await? {
-                finish(self.write.shared, &changed, conn).await?;
-                return Ok(changed.head.into());
+                return Ok(changed);
             }
             head = Some(self.read(conn).await?);
         }
@@ -84,20 +112,17 @@ impl Attempt<'_, '_> {
         match head {
             Some(head) if self.has_two_clocks => Clock::After(head, head.next_time().max(DateTime::now())),
             // The clock of the server is behind the time of the document, and not only within one millisecond.
-            Some(head) if misses > 1 && self.write.change.is_by_operators() => Clock::After(head, head.next_time()),
+            Some(head) if misses > 1 && self.request.change.is_by_operators() => Clock::After(head, head.next_time()),
             _ => Clock::Server,
         }
     }
 
     /// Changes the current document. `None` if none matched.
     async fn change(&self, clock: Clock, conn: &mut Conn<'_>) -> Result<Option<Changed>> {
-        let Write {
-            shared,
-            id,
-            change,
-            expected,
-            with,
-        } = self.write;
+        let Self {
+            shared, id, request, ..
+        } = self;
+        let Request { change, expected, with } = request;
         let settings = &shared.settings;
         let filter = changeable(settings, id, *expected, change, clock);
         let update = change.update(settings, clock, with);
@@ -112,9 +137,7 @@ impl Attempt<'_, '_> {
 
     /// Reads the revision of the document, or why no document matches.
     async fn read(&self, conn: &mut Conn<'_>) -> Result<Head> {
-        let Write {
-            shared, id, expected, ..
-        } = self.write;
+        let Self { shared, id, .. } = self;
         let Some(document) = find_current(shared, id, Reader::Configured, conn).await? else {
             return Err(not_found());
         };
@@ -125,9 +148,14 @@ impl Attempt<'_, '_> {
         if head.is_deleted {
             return Err(not_found());
         }
-        match expected {
-            Some(expected) if *expected != head.revision => Err(mismatch()),
-            _ => Ok(head),
+        self.check_expected(head)?;
+        Ok(head)
+    }
+
+    fn check_expected(&self, head: Head) -> Result<()> {
+        match self.request.expected {
+            Some(expected) if expected != head.revision => Err(mismatch()),
+            _ => Ok(()),
         }
     }
 }

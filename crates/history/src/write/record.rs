@@ -18,24 +18,45 @@ pub(crate) struct Changed {
 /// # Errors
 /// Those of the driver, and [`Corrupt`](ErrorKind::Corrupt) when the revision is stored already.
 pub(crate) async fn finish(shared: &Shared, changed: &Changed, conn: &mut Conn<'_>) -> Result<()> {
-    let Changed { document, head } = changed;
-    insert_copy(shared, document, conn)
-        .await
-        .map_err(|error| match Duplicate::of(&shared.settings, &error) {
-            // Without the driver's error, by which the transaction would be run again.
-            Some(Duplicate::Revision) => ahead(),
-            Some(Duplicate::Other) => refused(),
-            None => error.into(),
-        })?;
-    if !head.is_deleted {
+    let inserted = insert_copy(shared, &changed.document, conn).await;
+    inserted.map_err(|error| not_inserted(shared, error))?;
+    match changed.head.is_deleted {
+        true => delete_current(shared, changed, conn).await,
+        false => Ok(()),
+    }
+}
+
+/// Stores the copies of changes.
+///
+/// # Errors
+/// Those of [`finish`].
+pub(super) async fn insert_copies(shared: &Shared, changed: &[Changed], conn: &mut Conn<'_>) -> Result<()> {
+    if changed.is_empty() {
         return Ok(());
     }
+    let copies = changed.iter().map(|changed| copy(&changed.document, ObjectId::new()));
+    let copies = copies.collect::<std::result::Result<Vec<_>, CommandError>>()?;
+    let inserted = send::insert_many(conn, &shared.revisions, copies, None).await;
+    inserted.map(drop).map_err(|error| not_inserted(shared, error))
+}
+
+fn not_inserted(shared: &Shared, error: CommandError) -> Error {
+    match Duplicate::of(&shared.settings, &error) {
+        // Without the driver's error, by which the transaction would be run again.
+        Some(Duplicate::Revision) => ahead(),
+        Some(Duplicate::Other) => refused(),
+        None => error.into(),
+    }
+}
+
+/// Removes the document of a deletion.
+pub(super) async fn delete_current(shared: &Shared, deletion: &Changed, conn: &mut Conn<'_>) -> Result<()> {
     let settings = &shared.settings;
-    let filter = query::at(settings, &id_in(settings, document), *head);
-    let deleted = send::delete_one(conn, &shared.current, filter, options::delete_current(settings)).await;
-    deleted
-        .map_err(|error| hinted(error, &settings.current_index))
-        .map(drop)
+    let filter = query::at(settings, &id_in(settings, &deletion.document), deletion.head);
+    let options = options::delete_current(settings);
+    let deleted = send::delete_one(conn, &shared.current, filter, options).await;
+    let deleted = deleted.map_err(|error| hinted(error, &settings.current_index));
+    deleted.map(drop)
 }
 
 /// Stores a revision that another client can have stored in between: then the error is that of the driver, by which the

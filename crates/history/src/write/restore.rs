@@ -3,7 +3,7 @@
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
 
-use super::change::{self, Write};
+use super::change::{self, Request};
 use super::insert;
 use crate::form::document::{Encoded, Head, content, invalid_argument};
 use crate::query::change::Change;
@@ -33,35 +33,33 @@ pub(crate) async fn run(
         ));
     }
     let content = content(&shared.settings, &stored)?;
-    let mut write = Write {
-        shared,
-        id,
+    let mut request = Request {
         change: Change::Replace(content),
         expected,
         with,
     };
     let mut attempts = shared.settings.retry.start();
     loop {
-        match change::run_in(&write, &mut conn).await {
+        match change::run_in(shared, &id, &request, &mut conn).await {
             // A document that is expected at a revision must exist.
             Err(error) if error.kind() == ErrorKind::NotFound && expected.is_none() => {}
             done => return done,
         }
-        let Change::Replace(content) = write.change else {
+        let Change::Replace(content) = request.change else {
             return Err(no_revision());
         };
         let mut document = doc! { "_id": ObjectId::new() };
         document.extend(content.clone());
         let encoded = Encoded {
-            id: write.id.clone(),
+            id: id.clone(),
             document,
-            with: write.with.clone(),
+            with: request.with.clone(),
         };
         match insert::run_in(shared, &encoded, &mut conn).await {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             done => return done,
         }
-        write.change = Change::Replace(content);
+        request.change = Change::Replace(content);
         attempts
             .next(CommandError::custom("another client inserted or deleted the document"))
             .await?;

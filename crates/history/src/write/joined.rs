@@ -1,0 +1,134 @@
+//! Changes of one document: alone, or together with those of other calls that wait.
+//!
+//! # Design
+//!
+//! ## Why do calls that wait for one document share a transaction?
+//!
+//! Transactions that write one document exclude each other, and most of the time of one is its commit. Each change of a
+//! batch is a revision of its own, as if its call had a transaction of its own, and all commit together.
+//!
+//! ## Which times have the changes of a batch?
+//!
+//! The first has that of the server, and each further one is a millisecond later, because the times of a document strictly
+//! increase.
+//!
+//! ## What if one change is refused?
+//!
+//! One that does not match the document, such as a change of another revision, fails alone. An error of the server ends the
+//! transaction, and halves of the changes are made in transactions of their own.
+
+use std::sync::Arc;
+
+use mongo_patterns_core::lanes::{Lane, Stored, Target, Turn};
+use mongo_patterns_core::size::MAX_BYTES;
+
+use super::change::{Attempt, Request, run_in};
+use super::record::{Changed, delete_current, insert_copies};
+use crate::form::document::Head;
+use crate::repository::prelude::*;
+use crate::results::{Recorded, not_found};
+
+/// Changes a document.
+pub(super) async fn run(shared: &Arc<Shared>, id: Bson, request: Request) -> Result<Recorded> {
+    let key = document_id::text(&id);
+    let target = || Changes {
+        shared: Arc::clone(shared),
+        id: id.clone(),
+    };
+    let turn = shared.changes.enter(&key, || document_id::bytes(&id), request, target);
+    match turn.await {
+        Turn::Alone(lane, request) => run_in(shared, &id, &request, &mut Conn::in_lane(lane)).await,
+        Turn::Joined(recorded) => recorded,
+    }
+}
+
+/// The changes of one document.
+pub(crate) struct Changes {
+    shared: Arc<Shared>,
+    id: Bson,
+}
+
+impl Target for Changes {
+    type Item = Request;
+    type Output = Recorded;
+
+    /// A transaction locks the document for as long as its changes take.
+    const ITEMS: usize = 100;
+    const INTERRUPTED: &'static str = "the tokio runtime of a call that changes the document for this one ended, the change may or may not have taken effect: read the document before you change it again";
+
+    fn bytes(_: &Request) -> usize {
+        0
+    }
+
+    fn can_be_of_one_item(error: &Error) -> bool {
+        let may_be_refused = matches!(
+            error.kind(),
+            ErrorKind::DuplicateKey | ErrorKind::InvalidArgument | ErrorKind::TooLarge | ErrorKind::Driver
+        );
+        may_be_refused && !error.is_outcome_unknown()
+    }
+
+    async fn store(&self, requests: &[Request], lane: Lane) -> Stored<Recorded> {
+        let (shared, mut conn) = (&*self.shared, Conn::in_lane(lane));
+        let (current, retry) = (&shared.current, &shared.settings.retry);
+        let batch = (self, requests);
+        let done = transaction::run(current, retry, &mut conn, batch, |conn, (changes, requests)| {
+            Box::pin(changes.change(requests, conn))
+        });
+        match done.await {
+            Ok(results) => Stored { results, error: None },
+            Err(error) => Stored {
+                results: Vec::new(),
+                error: Some(error),
+            },
+        }
+    }
+}
+
+impl Changes {
+    /// Makes the changes one after another, until their copies would have more bytes than a document may have.
+    ///
+    /// # Errors
+    /// One that ends the transaction.
+    async fn change(&self, requests: &[Request], conn: &mut Conn<'_>) -> Result<Vec<Result<Recorded>>> {
+        let Self { shared, id } = self;
+        let mut done = Vec::with_capacity(requests.len());
+        let mut changed: Vec<Changed> = Vec::with_capacity(requests.len());
+        let mut last: Option<Head> = None;
+        let mut bytes = 0;
+        for request in requests {
+            if last.is_some_and(|last| last.is_deleted) {
+                done.push(Err(not_found()));
+                continue;
+            }
+            let attempt = Attempt::of(shared, id, request).await?;
+            match attempt.run(last, conn).await {
+                Ok(change) => {
+                    done.push(Ok(change.head.into()));
+                    last = Some(change.head);
+                    bytes += change.document.as_bytes().len();
+                    changed.push(change);
+                }
+                Err(error) if is_of_request(&error) => done.push(Err(error)),
+                Err(error) => return Err(error),
+            }
+            if bytes > MAX_BYTES {
+                break;
+            }
+        }
+        insert_copies(shared, &changed, conn).await?;
+        if let Some(deletion) = changed.last().filter(|last| last.head.is_deleted) {
+            delete_current(shared, deletion, conn).await?;
+        }
+        Ok(done)
+    }
+}
+
+/// Returns whether the document does not suit a request, which leaves the transaction as it is.
+fn is_of_request(error: &Error) -> bool {
+    let is_refused = matches!(
+        error.kind(),
+        ErrorKind::NotFound | ErrorKind::RevisionMismatch | ErrorKind::NotMigrated
+    );
+    is_refused && error.as_driver_error().is_none()
+}
