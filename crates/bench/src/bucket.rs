@@ -3,7 +3,6 @@
 mod append;
 mod batches;
 mod by_hand;
-mod combine;
 mod figures;
 mod history;
 mod increment;
@@ -29,7 +28,7 @@ use trade::Trade;
 pub(crate) use trade::scatter;
 
 /// The sections, in the order in which they run.
-pub(crate) const SECTIONS: [&str; 14] = [
+pub(crate) const SECTIONS: [&str; 13] = [
     "append",
     "overhead",
     "one-key",
@@ -38,7 +37,6 @@ pub(crate) const SECTIONS: [&str; 14] = [
     "long-history",
     "pages",
     "batches",
-    "combine",
     "figures",
     "windows",
     "increment",
@@ -60,7 +58,6 @@ pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
         "long-history" => history::run(bench).await,
         "pages" => pages::run(bench).await,
         "batches" => batches::run(bench).await,
-        "combine" => combine::run(bench).await,
         "figures" => figures::run(bench).await,
         "windows" => windows::run(bench).await,
         "increment" => increment::run(bench).await,

@@ -12,25 +12,23 @@ use crate::report::{Comparison, Section};
 const WRITERS: u64 = 64;
 
 const TEXT: &str = "\
-64 writers push to one book, from its first purchase on. The batching writer sends the pushes that wait for the same \
-book together. The last row is a transaction around each push: it reads where to push, and is retried after a conflict. \
+64 writers push to one book, from its first purchase on. Pushes that wait for each other are sent together; unique \
+pushes are not. The last row is a transaction around each push: it reads where to push, and is retried after a conflict. \
 Rows are compared with our push.";
 
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Ours,
-    Batched,
     Unique,
     Transaction,
 }
 
 impl Form {
-    const ALL: [Self; 4] = [Self::Ours, Self::Batched, Self::Unique, Self::Transaction];
+    const ALL: [Self; 3] = [Self::Ours, Self::Unique, Self::Transaction];
 
     fn name(self) -> &'static str {
         match self {
             Self::Ours => "push",
-            Self::Batched => "BatchingWriter::push",
             Self::Unique => "push_unique",
             Self::Transaction => "a transaction on every push",
         }
@@ -40,8 +38,8 @@ impl Form {
 pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let operations = |form: Form| match form {
         Form::Transaction => bench.pick(640, 128),
-        Form::Batched => bench.pick(9600, 640),
-        _ => bench.pick(1920, 128),
+        Form::Unique => bench.pick(1920, 128),
+        Form::Ours => bench.pick(9600, 640),
     };
     let variants = Form::ALL.map(|form| {
         let (collections, operations) = (Collections::timed(bench, "one_book"), operations(form));
@@ -83,14 +81,12 @@ async fn prepare(form: Form, collections: Collections, operations: u64) -> Resul
     };
     books.insert(&book(2, 0)).await?;
     collections.settle().await?;
-    let writer = books.batching_writer();
     let push = operation(move |n| {
-        let (collections, books, writer) = (collections.clone(), books.clone(), writer.clone());
+        let (collections, books) = (collections.clone(), books.clone());
         async move {
             let user = user(n);
             match form {
                 Form::Ours => drop(books.push(2, &user).await?),
-                Form::Batched => drop(writer.push(2, &user).await?),
                 Form::Unique => drop(books.push_unique(2, &user).await?),
                 Form::Transaction => by_hand::push_in_a_transaction(&collections, 2, &user).await?,
             }
