@@ -15,8 +15,7 @@
 //! | [`bucket`] | `append`, `append_many`, `remove_item`, `delete_key` |
 //! | [`outlier`] | `push`, `push_many`, `push_unique`, `remove`, `rebalance` |
 //! | [`subset`] | `insert`, `update`, `delete`, `rebuild`, `delete_parent`, `rebuild_all` of the subset pattern |
-//! | [`in_process`] | the locks of the outlier pattern within one process, and calls whose future is dropped |
-//! | [`joined_inserts`] | the queues by which inserts of one process join, and dropped futures |
+//! | [`lanes`] | the lanes of one process: calls that wait and join, dropped futures, lost replies, ended runtimes |
 //! | [`history`] | `insert`, `update`, `delete`, `restore`, `prune`, `repair` of the history pattern |
 //! | [`mod@reference`] | `insert`, `set_reference`, `update_source`, `delete_source`, `sweep` of the reference pattern |
 //! | [`reference_follow`] | `follow` of the reference pattern, beside programs that write without a repository |
@@ -35,8 +34,7 @@
 pub mod bucket;
 pub mod check;
 pub mod history;
-pub mod in_process;
-pub mod joined_inserts;
+pub mod lanes;
 pub mod migration;
 pub mod outlier;
 pub mod reference;
