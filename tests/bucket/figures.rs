@@ -214,12 +214,7 @@ async fn every_write_keeps_the_figures() {
                 .append_stream(stream::iter(keyed.collect::<Vec<_>>()))
                 .await
                 .unwrap();
-            let writer = orders.batching_writer();
-            join_all((85..120).map(|n| {
-                let writer = &writer;
-                async move { writer.append(&1, &order(n)).await.unwrap() }
-            }))
-            .await;
+            join_all((85..120).map(|n| async move { orders.append(&1, &order(n)).await.unwrap() })).await;
             check(db, orders).await;
 
             let mut session = orders.collection().client().start_session().await.unwrap();

@@ -225,7 +225,7 @@ async fn user_types_are_keys() {
         let name = |n: i32| UserName(format!("user_{n}"));
         let items = stream::iter((0..30).map(|n| (name(n % 3), n)));
         users.append_stream(items).await.unwrap();
-        users.batching_writer().append(&name(0), &30).await.unwrap();
+        users.append(&name(0), &30).await.unwrap();
         let of_user: Vec<i32> = users.items(&name(0)).stream().try_collect().await.unwrap();
         assert_eq!(of_user, (0..=30).step_by(3).collect::<Vec<_>>());
         let findings: Vec<_> = users.verify().stream().try_collect().await.unwrap();

@@ -1,5 +1,6 @@
 //! The bucket repository against a model in memory.
 
+use futures::future::join_all;
 use futures::{TryStreamExt, stream};
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::IdPolicy;
@@ -17,7 +18,8 @@ const PAGE: usize = 3;
 enum Call {
     /// Appends new items of these seconds.
     Append(i64),
-    Combine(i64),
+    /// Appends new items of these seconds by concurrent calls.
+    AppendTogether(Vec<i64>),
     AppendMany(Vec<i64>),
     /// Appends items to either of the keys.
     Stream(Vec<(usize, i64)>),
@@ -51,7 +53,7 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
     let item = || 0..30_usize;
     let call = prop_oneof![
         12 => second().prop_map(Call::Append),
-        2 => second().prop_map(Call::Combine),
+        2 => prop::collection::vec(second(), 1..12).prop_map(Call::AppendTogether),
         4 => prop::collection::vec(second(), 0..12).prop_map(Call::AppendMany),
         2 => prop::collection::vec((0..2_usize, second()), 0..12).prop_map(Call::Stream),
         2 => (item(), second()).prop_map(|(item, second)| Call::AppendAgain(item, second)),
@@ -217,10 +219,14 @@ impl Model<'_> {
                 assert_eq!(appended.opened.is_some(), self.histories[of].0.len() > pages);
                 assert!(!appended.already_there);
             }
-            Call::Combine(second) => {
-                let items = self.new_items([second]);
-                trades.batching_writer().append(&key, &items[0]).await.unwrap();
-                self.histories[of].append(&items);
+            Call::AppendTogether(seconds) => {
+                let items = self.new_items(seconds);
+                let appends = items.iter().map(|item| trades.append(&key, item).into_future());
+                for (item, appended) in items.iter().zip(join_all(appends).await) {
+                    let pages = self.histories[of].0.len();
+                    self.histories[of].append(std::slice::from_ref(item));
+                    assert_eq!(appended.unwrap().opened.is_some(), self.histories[of].0.len() > pages);
+                }
             }
             Call::AppendMany(seconds) => {
                 let items = self.new_items(seconds);

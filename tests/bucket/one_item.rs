@@ -399,7 +399,6 @@ async fn the_error_of_an_invalid_item_or_id_names_the_key() {
         items.ensure_indexes().await.unwrap();
         let (bad_id, timeless) = (doc! { "n": 1.5, "date": at(SECOND) }, doc! { "n": 1 });
         let good = doc! { "n": 1, "date": at(SECOND) };
-        let writer = items.batching_writer();
         let errors = [
             items.append(&123, &bad_id).await.unwrap_err(),
             items.append(&123, &timeless).await.unwrap_err(),
@@ -417,8 +416,6 @@ async fn the_error_of_an_invalid_item_or_id_names_the_key() {
                 .append_stream(futures::stream::iter([(123, bad_id.clone())]))
                 .await
                 .unwrap_err(),
-            writer.append(&123, &bad_id).await.unwrap_err(),
-            writer.append(&123, &timeless).await.unwrap_err(),
             items.item(&123, 1.5).await.unwrap_err(),
             items.remove_item(&123, 1.5).await.unwrap_err(),
             items.replace_item(&123, &bad_id).await.unwrap_err(),

@@ -1,6 +1,7 @@
 //! Buckets of windows against a model in memory: the items of two keys. The pages are those that are stored, which must
 //! be valid, and all reads must agree with them.
 
+use futures::future::try_join_all;
 use futures::{TryStreamExt, stream};
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::{IdPolicy, Window};
@@ -20,7 +21,8 @@ const LENGTH: i64 = 10;
 enum Call {
     /// Appends new items of these seconds.
     Append(Vec<i64>),
-    Combine(i64),
+    /// Appends new items of these seconds by concurrent calls.
+    AppendTogether(Vec<i64>),
     /// Appends items to either of the keys.
     Stream(Vec<(usize, i64)>),
     /// Appends a stored item among new ones, in a transaction or without one.
@@ -45,7 +47,7 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
     let item = || 0..30_usize;
     let call = prop_oneof![
         10 => second().prop_map(|second| Call::Append(vec![second])),
-        2 => second().prop_map(Call::Combine),
+        2 => prop::collection::vec(second(), 1..15).prop_map(Call::AppendTogether),
         5 => prop::collection::vec(second(), 0..15).prop_map(Call::Append),
         2 => prop::collection::vec((0..2_usize, second()), 0..15).prop_map(Call::Stream),
         2 => (item(), second(), any::<bool>()).prop_map(|(item, second, within)| Call::AppendAgain(item, second, within)),
@@ -134,9 +136,10 @@ impl Model<'_> {
                 }
                 self.items[of].extend(items);
             }
-            Call::Combine(second) => {
-                let items = self.new_items([second]);
-                trades.batching_writer().append(&key, &items[0]).await.unwrap();
+            Call::AppendTogether(seconds) => {
+                let items = self.new_items(seconds);
+                let appends = items.iter().map(|item| trades.append(&key, item).into_future());
+                try_join_all(appends).await.unwrap();
                 self.items[of].extend(items);
             }
             Call::Stream(seconds) => {

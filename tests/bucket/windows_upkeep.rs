@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::future::join_all;
+use futures::future::try_join_all;
 use futures::{TryStreamExt, stream};
 use mongo_patterns::bucket::{IdPolicy, Problem, Window};
 use mongo_patterns::{ErrorKind, RetryPolicy};
@@ -72,12 +72,10 @@ async fn a_batch_opens_the_buckets_of_several_windows_at_once() {
             .unwrap();
         check(db).await;
         assert_eq!(numbers(&trades, 3).await, (0..1000).collect::<Vec<_>>());
-        let writer = trades.batching_writer();
-        join_all((0..60).map(|n| {
-            let writer = &writer;
-            async move { writer.append(&4, &in_hour(n, n % 3, n)).await.unwrap() }
-        }))
-        .await;
+        let hours: Vec<Trade> = (0..60).map(|n| in_hour(n, n % 3, n)).collect();
+        try_join_all(hours.iter().map(|trade| trades.append(&4, trade).into_future()))
+            .await
+            .unwrap();
         check(db).await;
         assert_eq!(numbers(&trades, 4).await, (0..60).collect::<Vec<_>>());
     })

@@ -2,6 +2,7 @@
 //! describe.
 
 use futures::TryStreamExt;
+use futures::future::try_join_all;
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::subset::SubsetRepository;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
@@ -60,11 +61,13 @@ async fn items_that_look_like_extended_json_are_stored_literally() {
         trades.ensure_indexes().await.unwrap();
         let trade = |id: i32| with_literal(doc! { "id": id });
         trades.append(&1, &doc! { "id": 1 }).await.unwrap();
-        trades.append(&1, &trade(2)).await.unwrap();
+        let together = [trade(2), trade(5)];
+        try_join_all(together.iter().map(|trade| trades.append(&1, trade).into_future()))
+            .await
+            .unwrap();
         trades.append_many(&2, &[trade(3)]).await.unwrap();
         trades.append_many(&1, &[trade(4)]).await.unwrap();
         trades.replace_item(&1, &trade(1)).await.unwrap();
-        trades.batching_writer().append(&1, &trade(5)).await.unwrap();
         assert_eq!(stored(db, "trades").await, vec![literal(); 5]);
     })
     .await;
@@ -83,10 +86,13 @@ async fn elements_that_look_like_extended_json_are_stored_literally() {
             things.push(1, &element(id)).await.unwrap();
         }
         things.push_many(1, &[element(4)]).await.unwrap();
-        things.batching_writer().push(1, &element(5)).await.unwrap();
+        let together = [element(5), element(6)];
+        try_join_all(together.iter().map(|element| things.push(1, element).into_future()))
+            .await
+            .unwrap();
         let mut found = stored(db, "sales").await;
         found.extend(stored(db, "extra_sales").await);
-        assert_eq!(found, vec![literal(); 7]);
+        assert_eq!(found, vec![literal(); 8]);
     })
     .await;
 }

@@ -3,6 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
+use futures::future::try_join_all;
 use mongo_patterns::metrics::{METRICS, MetricType};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, Document};
@@ -12,7 +13,7 @@ use metrics_util::MetricKind;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
 use crate::bucket::migration as bucket_migration;
-use crate::common::support::{SECOND, at, same_second, spread, trades};
+use crate::common::support::{SECOND, Trade, at, same_second, spread, trades};
 use crate::history::follow_support::push_plainly;
 use crate::history::support as history;
 use crate::outlier::support as outlier;
@@ -124,21 +125,23 @@ async fn every_call_is_one_operation_and_labels_have_no_user_values() {
 }
 
 #[tokio::test]
-async fn a_retry_in_the_task_of_a_batching_writer_is_counted() {
+async fn a_retry_in_the_task_of_joined_calls_is_counted() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let writer = trades.batching_writer();
         let recorder = DebuggingRecorder::new();
         let listening = listen(&recorder);
-        for n in 0..11 {
-            writer.append(&1, &same_second(n)).await.unwrap();
-        }
+        let items: Vec<Trade> = (0..11).map(same_second).collect();
+        try_join_all(items.iter().map(|item| trades.append(&1, item).into_future()))
+            .await
+            .unwrap();
         drop(listening);
         let seen = Seen::take(&recorder);
-        let batched = [("operation", "batched append"), ("collection", "trades")];
-        assert_eq!(seen.count("operations_total", &batched), 11);
-        assert_eq!(seen.count("retries_total", &batched), 1);
-        assert_eq!(seen.count("attempts_total", &batched), 12);
+        let appends = [("operation", "append"), ("collection", "trades")];
+        assert_eq!(seen.count("operations_total", &appends), 11);
+        assert_eq!(seen.count("joined_items_total", &[("collection", "trades")]), 10);
+        // The first item, the nine that fill its bucket, and the last one: its bucket needs another `_id`.
+        assert_eq!(seen.count("retries_total", &appends), 1);
+        assert_eq!(seen.count("attempts_total", &appends), 12);
     })
     .await;
 }

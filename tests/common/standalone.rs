@@ -101,7 +101,6 @@ async fn writes_of_outliers_are_refused_and_those_of_typical_documents_work() {
     books.insert(&outlier::support::book(1, 4)).await.unwrap();
     assert_eq!(books.push(1, "user04").await.unwrap(), Pushed::Inline);
     assert_unsupported(books.push(1, "user05").await);
-    assert_unsupported(books.batching_writer().push(1, "user05").await);
     assert_eq!(books.elements(1).await.unwrap(), users(0..5));
     books.insert(&outlier::support::book(3, 4)).await.unwrap();
     let refused = books.push_many(3, &users(4..7)).await.unwrap_err();

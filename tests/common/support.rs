@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use futures::future::join_all;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
 use mongo_patterns_core::index::EnsureIndexes;
 use mongo_patterns_core::sharding::EnsureSharded;
-use mongo_patterns_testkit::{TestDatabase, Topology};
+use mongo_patterns_testkit::{RecordedCommand, TestDatabase, Topology};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
 use mongodb::{ClientSession, Collection};
@@ -199,39 +198,16 @@ pub async fn end_transactions(db: &TestDatabase) {
     admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
 }
 
-/// Waits until the server has executed every command whose caller was dropped. The driver closes the connection of a
-/// dropped command. The server first reads what it has received on a connection, then closes its own side. A command
-/// that was dropped before it was written leaves a connection that the driver reuses.
+/// Waits for the replies of all commands, also of those whose caller was dropped.
 pub async fn dropped_commands(db: &TestDatabase) {
-    let commands = db.recorder().commands();
-    let unanswered = commands
-        .iter()
-        .filter(|command| command.reply.is_none() && !command.failed);
-    let mut connections: Vec<i64> = unanswered.filter_map(|command| command.connection_id).collect();
-    let admin = db.plain_client().database("admin");
-    while !connections.is_empty() {
-        let all = doc! { "$currentOp": { "allUsers": true, "idleConnections": true } };
-        let of_test = doc! { "$match": { "connectionId": { "$in": &connections } } };
-        let command = doc! { "aggregate": 1, "pipeline": [all, of_test], "cursor": {} };
-        let open = admin.run_command(command).await.unwrap();
-        let open = open.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
-        let is_open = |id: &i64| open.iter().any(|open| integer_of(open, "connectionId") == *id);
-        connections.retain(is_open);
-        // As many concurrent commands as the pool can have connections.
-        let before = db.recorder().round_trips();
-        let ping = || db.database().run_command(doc! { "ping": 1 });
-        join_all((0..20).map(|_| ping().into_future())).await;
-        let pings = db.recorder().commands().split_off(before);
-        connections.retain(|id| pings.iter().all(|ping| ping.connection_id != Some(*id)));
-    }
-}
-
-fn integer_of(document: &Bson, field: &str) -> i64 {
-    match document.as_document().unwrap().get(field) {
-        Some(Bson::Int32(number)) => i64::from(*number),
-        Some(Bson::Int64(number)) => *number,
-        other => panic!("{field} is {other:?}"),
-    }
+    let waits = |command: &RecordedCommand| command.reply.is_none() && !command.failed;
+    let replies = async {
+        while db.recorder().commands().iter().any(waits) {
+            tokio::task::yield_now().await;
+        }
+    };
+    let replies = tokio::time::timeout(Duration::from_secs(20), replies).await;
+    replies.expect("the command of a dropped call has no reply");
 }
 
 /// Waits until the server executes no command of the test's client.

@@ -90,13 +90,12 @@ async fn a_repair_resumes_after_the_futures_of_its_items_are_dropped() {
 }
 
 #[tokio::test]
-async fn a_batched_append_is_stored_after_the_first_poll_of_its_future() {
+async fn an_append_is_stored_after_the_first_poll_of_its_future() {
     testkit::run(async |db| {
         let trades: Trades = ready(db, builder(db).item_id_field("n")).await;
-        let writer = trades.batching_writer();
-        drop(writer.append(&1, &spread(0)).into_future());
-        assert!(writer.append(&1, &spread(1)).into_future().now_or_never().is_none());
-        let again = writer.append(&1, &spread(1)).await.unwrap();
+        drop(trades.append(&1, &spread(0)).into_future());
+        assert!(trades.append(&1, &spread(1)).into_future().now_or_never().is_none());
+        let again = trades.append(&1, &spread(1)).await.unwrap();
         assert!(again.already_there);
         assert_eq!(trades.counts(&1).await.unwrap().items, 1);
     })
@@ -104,14 +103,13 @@ async fn a_batched_append_is_stored_after_the_first_poll_of_its_future() {
 }
 
 #[tokio::test]
-async fn a_batched_push_is_stored_after_the_first_poll_of_its_future() {
+async fn a_push_is_stored_after_the_first_poll_of_its_future() {
     testkit::run(async |db| {
         let books: Books = books_ready(db, books_builder(db)).await;
         books.insert(&book(1, 0)).await.unwrap();
-        let writer = books.batching_writer();
-        drop(writer.push(1, "user00").into_future());
-        assert!(writer.push(1, "user01").into_future().now_or_never().is_none());
-        writer.push(1, "user02").await.unwrap();
+        drop(books.push(1, "user00").into_future());
+        assert!(books.push(1, "user01").into_future().now_or_never().is_none());
+        books.push(1, "user02").await.unwrap();
         assert_eq!(books.elements(1).await.unwrap(), ["user01", "user02"]);
     })
     .await;

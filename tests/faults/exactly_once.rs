@@ -169,7 +169,7 @@ async fn a_failed_batch_is_safe_to_retry() {
 }
 
 #[tokio::test]
-async fn a_stream_and_a_batching_writer_recognize_items_too() {
+async fn a_stream_and_joined_calls_recognize_items_too() {
     testkit::run(async |db| {
         let trades = ready(db, identified(db)).await;
         let twice = stream::iter((0..50).chain(0..60).map(|n| (123, spread(n))));
@@ -184,10 +184,9 @@ async fn a_stream_and_a_batching_writer_recognize_items_too() {
             .unwrap();
         assert_eq!((appended.items, appended.already_there, seen), (10, 60, 70));
 
-        let writer = trades.batching_writer();
         let results = join_all((60..100).chain(65..110).map(|n| {
-            let writer = writer.clone();
-            async move { (n, writer.append(&123, &spread(n)).await.unwrap().already_there) }
+            let trades = &trades;
+            async move { (n, trades.append(&123, &spread(n)).await.unwrap().already_there) }
         }))
         .await;
         for n in 60..110 {
@@ -321,7 +320,6 @@ async fn an_item_without_a_valid_id_is_refused() {
             let refused = [
                 trades.append(&123, &item).await.unwrap_err(),
                 trades.append_many(&123, std::slice::from_ref(&item)).await.unwrap_err(),
-                trades.batching_writer().append(&123, &item).await.unwrap_err(),
             ];
             for error in refused {
                 assert_eq!(error.kind(), ErrorKind::InvalidItemId, "{item}");
@@ -343,7 +341,6 @@ async fn without_the_item_id_index_nothing_is_written() {
         for error in [
             identified.append(&123, &spread(0)).await.unwrap_err(),
             identified.append_many(&123, &batch).await.unwrap_err(),
-            identified.batching_writer().append(&123, &spread(0)).await.unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::IndexMissing);
             assert!(error.to_string().contains("customerId_1_history.n_1"), "{error}");

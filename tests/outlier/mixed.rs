@@ -23,9 +23,8 @@ async fn mixed(db: &TestDatabase, unique: bool) {
     for id in 0..3 {
         books.insert(&book(id, 0)).await.unwrap();
     }
-    let batches = books.batching_writer();
     let writers = (0..64_u64).map(|writer| {
-        let (books, batches) = (books.clone(), batches.clone());
+        let books = books.clone();
         tokio::spawn(async move {
             let mut random = seed.wrapping_add(writer);
             let mut next = |below: u64| {
@@ -44,12 +43,9 @@ async fn mixed(db: &TestDatabase, unique: bool) {
                         let pushed = books.push_unique(book, &user).await.unwrap();
                         assert_eq!(pushed == Pushed::AlreadyThere, !mine[id].insert(user));
                     }
-                    kind @ 0..=3 => {
+                    0..=3 => {
                         let user = format!("w{writer}-{n}");
-                        match kind {
-                            0..=1 => books.push(book, &user).await.unwrap(),
-                            _ => batches.push(book, &user).await.unwrap(),
-                        };
+                        books.push(book, &user).await.unwrap();
                         mine[id].insert(user);
                     }
                     4..=5 => {

@@ -1,6 +1,7 @@
 //! The outlier repository against a model in memory.
 
 use futures::TryStreamExt;
+use futures::future::join_all;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::Pushed;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
@@ -18,14 +19,18 @@ const CAP: usize = 4;
 enum Call {
     Insert(Vec<String>),
     Push(String),
-    BatchedPush(String),
+    /// Pushes the elements by concurrent calls.
+    PushTogether(Vec<String>),
     PushMany(Vec<String>),
     Remove(String),
     Rebalance,
     Delete,
     Repair,
     Get,
-    Elements { skip: u64, limit: u64 },
+    Elements {
+        skip: u64,
+        limit: u64,
+    },
     Contains(String),
     Count,
     Verify,
@@ -37,7 +42,7 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
     let call = prop_oneof![
         3 => elements(16).prop_map(Call::Insert),
         7 => element().prop_map(Call::Push),
-        3 => element().prop_map(Call::BatchedPush),
+        3 => prop::collection::vec(element(), 1..12).prop_map(Call::PushTogether),
         4 => elements(12).prop_map(Call::PushMany),
         8 => element().prop_map(Call::Remove),
         3 => Just(Call::Rebalance),
@@ -184,11 +189,13 @@ impl Model<'_> {
                 let pushed = books.push(id, &user).await.unwrap();
                 assert_eq!(pushed == Pushed::Inline, stored.push(&[user]) > 0);
             }
-            Call::BatchedPush(user) => {
-                let pushed = books.batching_writer().push(id, &user).await;
-                match self.unique {
-                    true => assert_eq!(pushed.unwrap_err().kind(), ErrorKind::Configuration),
-                    false => assert_eq!(pushed.unwrap() == Pushed::Inline, stored.push(&[user]) > 0),
+            Call::PushTogether(users) => {
+                let pushes = users.iter().map(|user| books.push(id, user).into_future());
+                for (user, pushed) in users.iter().zip(join_all(pushes).await) {
+                    match self.unique {
+                        true => assert_eq!(pushed.unwrap_err().kind(), ErrorKind::Configuration),
+                        false => assert_eq!(pushed.unwrap() == Pushed::Inline, stored.push(&[user.clone()]) > 0),
+                    }
                 }
             }
             Call::PushMany(users) if self.unique => {
@@ -251,8 +258,11 @@ impl Model<'_> {
         match call {
             Call::Push(user) if self.unique => refused(books.push_unique(id, &user).await),
             Call::Push(user) => refused(books.push(id, &user).await),
-            Call::PushMany(_) | Call::BatchedPush(_) if self.unique => {}
-            Call::BatchedPush(user) => refused(books.batching_writer().push(id, &user).await),
+            Call::PushMany(_) | Call::PushTogether(_) if self.unique => {}
+            Call::PushTogether(users) => {
+                let pushes = users.iter().map(|user| books.push(id, user).into_future());
+                join_all(pushes).await.into_iter().for_each(refused);
+            }
             Call::PushMany(users) if users.is_empty() => drop(books.push_many(id, &users).await.unwrap()),
             Call::PushMany(users) => refused(books.push_many(id, &users).await),
             Call::Remove(user) => refused(books.remove(id, &user).await),

@@ -1,6 +1,7 @@
 //! Buckets: histories in pages of three.
 
 use futures::TryStreamExt;
+use futures::future::try_join_all;
 use futures::stream::iter;
 use mongo_patterns::Error;
 use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder, IdPolicy};
@@ -209,6 +210,16 @@ fn appends() -> Vec<Operation<Histories>> {
         Operation::<Histories>::new(Atomic, APPEND, "into a new page", |m| {
             Box::pin(async move { text(m.with_ids.append(&2, &spread(107)).await) })
         }),
+        Operation::<Histories>::new(Atomic, APPEND, "with a time, into a new page", |m| {
+            Box::pin(async move { text(m.with_ids.append(&2, &spread(107)).at(at(SECOND + 200)).await) })
+        }),
+        Operation::<Histories>::new(Steps, APPEND, "of six calls, of which five are sent together", |m| {
+            Box::pin(async move {
+                let items: Vec<Trade> = (7..13).map(spread).collect();
+                let appends = items.iter().map(|item| m.with_ids.append(&1, item).into_future());
+                text(try_join_all(appends).await)
+            })
+        }),
         Operation::<Histories>::new(Atomic, APPEND, "of a stored item", |m| {
             Box::pin(async move { text(m.with_ids.append(&1, &spread(4)).await) })
         }),
@@ -244,15 +255,6 @@ fn appends() -> Vec<Operation<Histories>> {
             Box::pin(async move {
                 let items = (7..12).flat_map(|n| [(1, spread(n)), (3, spread(n))]);
                 text(m.with_ids.append_stream(iter(items)).await)
-            })
-        }),
-        Operation::<Histories>::new(Atomic, "BatchingWriter::append", "", |m| {
-            Box::pin(async move { text(m.with_ids.batching_writer().append(&1, &spread(7)).await) })
-        }),
-        Operation::<Histories>::new(Atomic, "BatchingWriter::append", "with a time, into a new page", |m| {
-            Box::pin(async move {
-                let writer = m.with_ids.batching_writer();
-                text(writer.append(&2, &spread(107)).at(at(SECOND + 200)).await)
             })
         }),
     ]

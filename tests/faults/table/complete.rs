@@ -31,11 +31,9 @@ const SILENT: [(&str, &str); 16] = [
 ];
 
 /// Those of single types.
-const SILENT_OF_TYPES: [(&str, &str); 14] = [
+const SILENT_OF_TYPES: [(&str, &str); 12] = [
     ("subset Subset::new", "is checked by the builder"),
     ("reference Reference::new", "is checked by the builder"),
-    ("bucket BucketRepository::batching_writer", "creates the writer"),
-    ("outlier OutlierRepository::batching_writer", "creates the writer"),
     ("bucket Bucket::token", "belongs to a page that was read"),
     ("outlier Counts::total", "adds two numbers"),
     ("bucket InvalidDocuments::total", "adds numbers"),

@@ -90,8 +90,6 @@ pub(super) struct Operation<M> {
     pub(super) stored_before: usize,
     /// It runs in a transaction of the caller, who commits or aborts it.
     pub(super) in_session: bool,
-    /// A task runs it to its end, also when its future is dropped after its first poll.
-    pub(super) continues: bool,
     /// The errors by which a retry reports that the first call took effect.
     pub(super) retry_errors: &'static [ErrorKind],
     pub(super) prepare: for<'a> fn(&'a M) -> LocalBoxFuture<'a, ()>,
@@ -111,7 +109,6 @@ impl<M> Operation<M> {
             promise,
             stored_before: 0,
             in_session: false,
-            continues: false,
             retry_errors: &[],
             prepare: |_| Box::pin(async move {}),
             run,
@@ -120,11 +117,6 @@ impl<M> Operation<M> {
 
     pub(super) fn stored_before(mut self, items: usize) -> Self {
         self.stored_before = items;
-        self
-    }
-
-    pub(super) fn continues(mut self) -> Self {
-        self.continues = true;
         self
     }
 

@@ -190,7 +190,6 @@ impl Model for Shop {
 fn pushes() -> Vec<Operation<Shop>> {
     const PUSH: &str = "OutlierRepository::push";
     const UNIQUE: &str = "OutlierRepository::push_unique";
-    const BATCHED: &str = "BatchingWriter::push";
     const MANY: &str = "OutlierRepository::push_many";
     vec![
         Operation::<Shop>::new(PrefixOnce, PUSH, "into the array", |m| {
@@ -205,18 +204,6 @@ fn pushes() -> Vec<Operation<Shop>> {
         Operation::<Shop>::new(PrefixOnce, PUSH, "that opens an overflow document", |m| {
             Box::pin(async move { text(m.books.push(4, &users(50..51)[0]).await) })
         }),
-        Operation::<Shop>::new(PrefixOnce, BATCHED, "into the array", |m| {
-            Box::pin(async move { text(m.books.batching_writer().push(3, &users(50..51)[0]).await) })
-        })
-        .continues(),
-        Operation::<Shop>::new(PrefixOnce, BATCHED, "into an overflow document", |m| {
-            Box::pin(async move { text(m.books.batching_writer().push(1, &users(50..51)[0]).await) })
-        })
-        .continues(),
-        Operation::<Shop>::new(PrefixOnce, BATCHED, "that opens an overflow document", |m| {
-            Box::pin(async move { text(m.books.batching_writer().push(4, &users(50..51)[0]).await) })
-        })
-        .continues(),
         Operation::<Shop>::new(PrefixOnce, MANY, "into the array and overflow documents", |m| {
             Box::pin(async move { text(m.books.push_many(3, &users(50..60)).await) })
         }),

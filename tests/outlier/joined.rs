@@ -1,20 +1,23 @@
-//! Pushes of many tasks, sent in batches.
+//! Concurrent pushes to one list: the first is sent alone, and those that wait for it are sent together.
+//!
+//! The futures of a test are polled in their order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
+use futures::{FutureExt, poll};
 use mongo_patterns::ErrorKind;
-use mongo_patterns::outlier::{BatchingWriter, Pushed};
+use mongo_patterns::outlier::Pushed;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::outlier::support::*;
 
 /// Pushes elements concurrently. Returns the results in order.
-async fn push_all(writer: &BatchingWriter<String>, id: i32, users: &[String]) -> Vec<mongo_patterns::Result<Pushed>> {
-    join_all(users.iter().map(|user| writer.push(id, user).into_future())).await
+async fn push_all(books: &Books, id: i32, users: &[String]) -> Vec<mongo_patterns::Result<Pushed>> {
+    join_all(users.iter().map(|user| books.push(id, user).into_future())).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -23,21 +26,20 @@ async fn many_tasks_on_one_list_share_round_trips() {
         let books: Books = ready(db, builder(db).threshold(50).max_extras_elements(500)).await;
         books.insert(&book(2, 0)).await.unwrap();
         db.recorder().clear();
-        let writer = books.batching_writer();
         let tasks = (0..64).map(|task| {
-            let writer = writer.clone();
+            let books = books.clone();
             tokio::spawn(async move {
                 let mut pushed = Vec::new();
                 for n in 0..50 {
                     let user = format!("w{task:02}-{n:02}");
-                    pushed.push((writer.push(2, &user).await.unwrap(), user));
+                    pushed.push((books.push(2, &user).await.unwrap(), user));
                 }
                 pushed
             })
         });
         let pushed: Vec<(Pushed, String)> = join_all(tasks).await.into_iter().flat_map(Result::unwrap).collect();
         let round_trips = db.recorder().round_trips() as f64 / 3200.0;
-        println!("round trips a push, 64 tasks, combined: {round_trips:.3}");
+        println!("round trips a push, 64 tasks on one list: {round_trips:.3}");
         assert!(round_trips < 0.2, "{round_trips}");
 
         let stored = stored(db, 2).await;
@@ -58,23 +60,29 @@ async fn many_tasks_on_one_list_share_round_trips() {
 }
 
 #[tokio::test]
-async fn a_single_push_is_the_same_commands() {
+async fn a_single_element_that_waited_takes_the_same_commands() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(2).max_extras_elements(3)).await;
-        let ids = [771_771, 882_882];
-        for id in ids {
+        let (alone, joined) = (771_771, 882_882);
+        for id in [alone, joined] {
             books.insert(&book(id, 0)).await.unwrap();
         }
-        let writer = books.batching_writer();
         for user in users(0..9) {
             db.recorder().clear();
-            let single = books.push(ids[0], &user).await.unwrap();
+            let pushed = books.push(alone, &user).await.unwrap();
             let by_push = db.recorder().commands();
             db.recorder().clear();
-            assert_eq!(writer.push(ids[1], &user).await.unwrap(), single);
-            let by_writer = db.recorder().commands();
-            assert_eq!(by_push.len(), by_writer.len());
-            for (left, right) in by_push.iter().zip(&by_writer) {
+            // An element that the list has not: its removal has the lane, and changes nothing.
+            let mut removal = books.remove(joined, "absent").into_future();
+            assert!(poll!(&mut removal).is_pending());
+            let mut push = books.push(joined, &user).into_future();
+            assert!(poll!(&mut push).is_pending());
+            assert!(!removal.await.unwrap().found);
+            db.recorder().clear();
+            assert_eq!(push.await.unwrap(), pushed);
+            let by_batch = db.recorder().commands();
+            assert_eq!(by_push.len(), by_batch.len());
+            for (left, right) in by_push.iter().zip(&by_batch) {
                 assert_eq!(left.name, right.name);
                 // A new overflow document has an `_id` of its own.
                 if left.name != "insert" {
@@ -92,19 +100,18 @@ async fn a_batch_crosses_the_threshold_and_the_bounds_of_overflow_documents() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         books.insert(&book(2, 0)).await.unwrap();
-        let writer = books.batching_writer();
         let all = users(0..90);
         let mut before = 0;
         for n in [3, 1, 4, 12, 1, 40, 29] {
             db.recorder().clear();
-            let results = push_all(&writer, 2, &all[before..before + n]).await;
+            let results = push_all(&books, 2, &all[before..before + n]).await;
             for (position, pushed) in (before..).zip(results) {
                 let expected = if position < 5 { Pushed::Inline } else { Pushed::Overflow };
                 assert_eq!(pushed.unwrap(), expected, "{position}");
             }
             before += n;
             let sent = db.recorder().names();
-            assert!(sent.len() <= 6, "{before}: {sent:?}");
+            assert!(sent.len() <= 8, "{before}: {sent:?}");
             assert_eq!(stored(db, 2).await, all[..before]);
             assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
         }
@@ -120,10 +127,10 @@ async fn lists_do_not_share_batches() {
             books.insert(&book(id, 0)).await.unwrap();
         }
         db.recorder().clear();
-        let writer = books.batching_writer();
-        let pushes = users(0..200).into_iter().enumerate().map(|(n, user)| {
+        let users = users(0..200);
+        let pushes = users.iter().enumerate().map(|(n, user)| {
             let id = i32::try_from(n % 20).unwrap();
-            writer.push(id, &user).into_future()
+            books.push(id, user).into_future()
         });
         for pushed in join_all(pushes).await {
             assert_eq!(pushed.unwrap(), Pushed::Inline);
@@ -155,17 +162,16 @@ async fn a_list_does_not_wait_for_another_one() {
             .unwrap();
         assert_eq!(locked.modified_count, 1);
         db.recorder().clear();
-        let writer = books.batching_writer();
         let waiting: Vec<_> = users(0..3)
             .into_iter()
             .map(|user| {
-                let writer = writer.clone();
-                tokio::spawn(async move { writer.push(1, &user).await })
+                let books = books.clone();
+                tokio::spawn(async move { books.push(1, &user).await })
             })
             .collect();
         db.recorder().sent(1).await;
         for user in users(0..3) {
-            writer.push(2, &user).await.unwrap();
+            books.push(2, &user).await.unwrap();
         }
         assert_eq!(stored(db, 2).await, users(0..3));
         assert_eq!(stored(db, 1).await, users(0..0));
@@ -188,13 +194,13 @@ async fn ids_with_one_text_are_different_lists() {
         for id in &ids {
             books.insert(&doc! { "_id": id }).await.unwrap();
         }
-        let writer = books.batching_writer();
-        let pushes = (0..6).map(|n| writer.push(ids[n % 2].clone(), &format!("user{n}")).into_future());
+        let users = users(0..6);
+        let pushes = (0..6).map(|n| books.push(ids[n % 2].clone(), &users[n]).into_future());
         for pushed in join_all(pushes).await {
             pushed.unwrap();
         }
         for (n, id) in ids.into_iter().enumerate() {
-            let expected = [n, n + 2, n + 4].map(|n| format!("user{n}"));
+            let expected = [n, n + 2, n + 4].map(|n| format!("user{n:02}"));
             assert_eq!(books.elements(id).await.unwrap(), expected);
         }
     })
@@ -206,13 +212,12 @@ async fn dropped_callers_do_not_affect_others() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(10).max_extras_elements(50)).await;
         books.insert(&book(2, 0)).await.unwrap();
-        let writer = books.batching_writer();
         let mut acknowledged = Vec::new();
         for round in 0..40 {
             let tasks: Vec<_> = (0..8_u64)
                 .map(|task| {
-                    let (writer, user) = (writer.clone(), format!("user{round:02}-{task}"));
-                    let push = async move { writer.push(2, &user).await.map(|_| user).unwrap() };
+                    let (books, user) = (books.clone(), format!("user{round:02}-{task}"));
+                    let push = async move { books.push(2, &user).await.map(|_| user).unwrap() };
                     tokio::spawn(async move {
                         if task % 2 == 0 {
                             return Some(push.await);
@@ -227,43 +232,78 @@ async fn dropped_callers_do_not_affect_others() {
             }
         }
         assert!((160..320).contains(&acknowledged.len()), "some callers were dropped");
+        mongo_patterns::drain().await;
         let stored = sorted(db, 2).await;
         assert!(stored.is_sorted_by(|a, b| a < b), "an element is stored twice");
         assert!(
             acknowledged.iter().all(|user| stored.binary_search(user).is_ok()),
             "an acknowledged element is lost"
         );
+        assert_eq!(violations(db, 10, 50).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+/// The second of three calls is dropped while it waits for the first.
+#[tokio::test]
+async fn a_call_that_is_dropped_while_it_waits_has_no_effect() {
+    testkit::run(async |db| {
+        let books = books(db).await;
+        books.insert(&book(2, 0)).await.unwrap();
+        let mut first = books.push(2, "user00").into_future();
+        assert!(poll!(&mut first).is_pending());
+        assert!(books.push(2, "user01").into_future().now_or_never().is_none());
+        let mut third = books.push(2, "user02").into_future();
+        assert!(poll!(&mut third).is_pending());
+        first.await.unwrap();
+        third.await.unwrap();
+        assert_eq!(stored(db, 2).await, ["user00", "user02"]);
+    })
+    .await;
+}
+
+/// Also when the call that the others wait for is dropped, with its command on the way.
+#[tokio::test]
+async fn calls_have_their_turn_after_the_command_of_a_dropped_one() {
+    testkit::run(async |db| {
+        let books = books(db).await;
+        books.insert(&book(2, 0)).await.unwrap();
+        let users = users(0..3);
+        assert!(books.push(2, &users[0]).into_future().now_or_never().is_none());
+        for pushed in push_all(&books, 2, &users[1..]).await {
+            pushed.unwrap();
+        }
+        assert_eq!(stored(db, 2).await, users);
     })
     .await;
 }
 
 /// The task that writes for a list ends with its runtime. The next push must not wait for it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_survives_the_end_of_a_runtime() {
+#[tokio::test]
+async fn the_queue_of_a_list_survives_the_end_of_a_runtime() {
     testkit::run(async |db| {
         let books = books(db).await;
         books.insert(&book(2, 0)).await.unwrap();
-        let writer = books.batching_writer();
-        let first = writer.clone();
-        let ended = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-            runtime.block_on(async {
-                let mut push = first.push(2, "user00").into_future();
-                assert!(
-                    futures::poll!(&mut push).is_pending(),
-                    "the push is queued, and its task has not run"
-                );
-            });
+        let mut first = books.push(2, "user00").into_future();
+        assert!(poll!(&mut first).is_pending());
+        let mut waiting = books.push(2, "user01").into_future();
+        std::thread::scope(|scope| {
+            let other = || {
+                let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                runtime.block_on(async { assert!(poll!(&mut waiting).is_pending()) });
+            };
+            scope.spawn(other).join().unwrap();
         });
-        ended.join().unwrap();
-        let next = tokio::time::timeout(Duration::from_secs(30), writer.push(2, "user01").into_future());
-        next.await.expect("the queue of the list is stuck").unwrap();
-        assert_eq!(stored(db, 2).await, ["user01"]);
+        let error = waiting.await.unwrap_err();
+        assert!(error.is_outcome_unknown(), "{error:?}");
+        first.await.unwrap();
+        books.push(2, "user02").await.unwrap();
+        assert_eq!(stored(db, 2).await, ["user00", "user02"]);
     })
     .await;
 }
 
-/// Tasks push by one writer, while the same process and another one rebalance and remove, until a rebalance has moved
+/// Tasks push, while the same process and another one rebalance and remove, until a rebalance has moved
 /// elements.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_element_is_lost_while_others_rebalance_and_remove() {
@@ -283,9 +323,8 @@ async fn no_element_is_lost_while_others_rebalance_and_remove() {
                 }
             })
         });
-        let writer = books.batching_writer();
         let tasks = (0..16).map(|task| {
-            let (books, writer, modified) = (books.clone(), writer.clone(), Arc::clone(&modified));
+            let (books, modified) = (books.clone(), Arc::clone(&modified));
             tokio::spawn(async move {
                 let mut kept = Vec::new();
                 for n in 0.. {
@@ -293,7 +332,7 @@ async fn no_element_is_lost_while_others_rebalance_and_remove() {
                         break;
                     }
                     let user = format!("w{task}-{n}");
-                    writer.push(2, &user).await.unwrap();
+                    books.push(2, &user).await.unwrap();
                     if n % 4 == 0 {
                         assert!(books.remove(2, &user).await.unwrap().found, "{user} is stored");
                     } else {

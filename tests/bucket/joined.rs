@@ -1,15 +1,28 @@
-//! Appends of many tasks, sent in batches.
+//! Concurrent appends to one key: the first is sent alone, and those that wait for it are sent together.
+//!
+//! The futures of a test are polled in their order.
 
 use std::time::Duration;
 
-use mongo_patterns::ErrorKind;
-use mongo_patterns::bucket::{BucketRepository, IdPolicy};
+use futures::future::join_all;
+use futures::{FutureExt, poll};
+use mongo_patterns::bucket::{Appended, BucketRepository, IdPolicy};
+use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
+use serde::Serialize;
 
 use crate::common::support::*;
+
+async fn append_all<T: Serialize>(trades: &BucketRepository<u32, T>, items: &[T]) -> Vec<Result<Appended>> {
+    join_all(items.iter().map(|item| trades.append(&123, item).into_future())).await
+}
+
+fn many(numbers: std::ops::Range<i64>) -> Vec<Trade> {
+    numbers.map(spread).collect()
+}
 
 /// The numbers of all items of a key, in order.
 async fn numbers(trades: &Trades, key: u32) -> Vec<i64> {
@@ -27,20 +40,19 @@ async fn many_tasks_on_one_key_share_round_trips() {
         for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
             plain(db).drop().await.unwrap();
             let trades = ready(db, builder(db).id_policy(policy)).await;
-            let writer = trades.batching_writer();
             let tasks = (0..64_i64).map(|task| {
-                let writer = writer.clone();
+                let trades = trades.clone();
                 tokio::spawn(async move {
                     for n in 0..50 {
-                        writer.append(&123, &same_second(task * 50 + n)).await.unwrap();
+                        trades.append(&123, &same_second(task * 50 + n)).await.unwrap();
                     }
                 })
             });
-            for task in futures::future::join_all(tasks).await {
+            for task in join_all(tasks).await {
                 task.unwrap();
             }
             let round_trips = db.recorder().round_trips() as f64 / 3200.0;
-            println!("round trips an append, 64 tasks, combined: {round_trips:.3}");
+            println!("round trips an append, 64 tasks on one key: {round_trips:.3}");
             assert!(round_trips < 0.2, "{round_trips}");
             let stored = numbers(&trades, 123).await;
             for task in 0..64 {
@@ -59,18 +71,15 @@ async fn many_tasks_on_one_key_share_round_trips() {
 }
 
 #[tokio::test]
-async fn a_single_append_is_the_same_command() {
+async fn a_single_item_that_waited_takes_the_same_command() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        trades.append(&8, &spread(0)).await.unwrap();
-        trades.batching_writer().append(&9, &spread(0)).await.unwrap();
+        for appended in append_all(&trades, &[spread(0), spread(0)]).await {
+            appended.unwrap();
+        }
         let commands = db.recorder().commands();
         assert_eq!(commands.len(), 2);
-        let shown = |n: usize| commands[n].essence().to_string();
-        let other_key = shown(0)
-            .replace("8_", "9_")
-            .replace("\"customerId\": 8", "\"customerId\": 9");
-        assert_eq!(other_key, shown(1));
+        assert_eq!(commands[0].essence(), commands[1].essence());
     })
     .await;
 }
@@ -79,12 +88,11 @@ async fn a_single_append_is_the_same_command() {
 async fn keys_do_not_wait_for_each_other() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let writer = trades.batching_writer();
-        let appends = (0..200).map(|n| {
-            let (key, trade) = (u32::try_from(n % 20).unwrap(), spread(n));
-            writer.append(&key, &trade).into_future()
+        let appends = many(0..200).into_iter().map(|trade| {
+            let trades = &trades;
+            async move { trades.append(&u32::try_from(trade.n % 20).unwrap(), &trade).await }
         });
-        for appended in futures::future::join_all(appends).await {
+        for appended in join_all(appends).await {
             appended.unwrap();
         }
         for key in 0..20 {
@@ -92,6 +100,31 @@ async fn keys_do_not_wait_for_each_other() {
             assert_eq!(numbers(&trades, key).await, expected);
         }
         assert!(db.recorder().round_trips() <= 60, "{}", db.recorder().round_trips());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn each_caller_learns_which_bucket_its_item_opened() {
+    testkit::run(async |db| {
+        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+            plain(db).drop().await.unwrap();
+            let trades = ready(db, builder(db).id_policy(policy)).await;
+            for numbers in [0..3, 3..8, 8..47, 47..60] {
+                let items = many(numbers);
+                for (item, appended) in items.iter().zip(append_all(&trades, &items).await) {
+                    let documents = all(&plain(db)).await;
+                    let is_first = |document: &&Document| {
+                        let first = &document.get_array("history").unwrap()[0];
+                        first.as_document().unwrap().get_i64("n").unwrap() == item.n
+                    };
+                    let opened = documents.iter().find(is_first);
+                    assert_eq!(opened.is_some(), item.n % 10 == 0);
+                    let id = opened.map(|document| document.get_str("_id").unwrap());
+                    assert_eq!(appended.unwrap().opened.as_deref(), id, "{policy:?}, {}", item.n);
+                }
+            }
+        }
     })
     .await;
 }
@@ -108,15 +141,14 @@ async fn an_item_that_is_refused_fails_alone() {
             .build();
         plain(db).create_index(index).await.unwrap();
         trades.append_many(&7, &[spread(13), spread(77)]).await.unwrap();
-        let writer = trades.batching_writer();
-        let appends = (0..100).map(|n| writer.append(&123, &spread(n)).into_future());
-        let results = futures::future::join_all(appends).await;
-        for (n, result) in (0..).zip(results) {
+        db.recorder().clear();
+        for (n, result) in (0..).zip(append_all(&trades, &many(0..100)).await) {
             match n {
                 13 | 77 => assert_eq!(result.unwrap_err().kind(), ErrorKind::DuplicateKey),
                 _ => assert!(!result.unwrap().already_there),
             }
         }
+        assert!(db.recorder().round_trips() < 60, "{}", db.recorder().round_trips());
         let expected: Vec<i64> = (0..100).filter(|n| ![13, 77].contains(n)).collect();
         assert_eq!(numbers(&trades, 123).await, expected);
     })
@@ -133,11 +165,8 @@ async fn items_that_exceed_the_limit_together_are_sent_separately() {
             .build()
             .unwrap();
         texts.ensure_indexes().await.unwrap();
-        let writer = texts.batching_writer();
         let sizes = [1, 9 << 20, 9 << 20, 1, 17 << 20, 1];
-        let items: Vec<String> = sizes.iter().map(|bytes| "x".repeat(*bytes)).collect();
-        let appends = items.iter().map(|item| writer.append(&123, item).into_future());
-        let results = futures::future::join_all(appends).await;
+        let results = append_all(&texts, &sizes.map(|bytes| "x".repeat(bytes))).await;
         let kinds: Vec<Option<ErrorKind>> = results
             .into_iter()
             .map(|result| result.err().map(|error| error.kind()))
@@ -151,13 +180,14 @@ async fn items_that_exceed_the_limit_together_are_sent_separately() {
 #[tokio::test]
 async fn a_bucket_is_named_by_the_given_time() {
     testkit::run(async |db| {
-        let trades = trades(db).await;
-        let writer = trades.batching_writer();
-        writer.append(&123, &spread(0)).at(at(SECOND + 7)).await.unwrap();
-        let documents = all(&plain(db)).await;
-        assert_eq!(ids(&documents), [format!("123_{}", SECOND + 7)]);
-        let error = writer.append(&123, &spread(1)).at(at(-1)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidTime);
+        let trades = ready(db, builder(db).page_size(1)).await;
+        let items = many(0..3);
+        let times = items.iter().map(|item| at(SECOND + 100 + item.n));
+        let appends = items.iter().zip(times);
+        let appends = appends.map(|(item, time)| trades.append(&123, item).at(time).into_future());
+        for (n, appended) in (100..).zip(join_all(appends).await) {
+            assert_eq!(appended.unwrap().opened, Some(format!("123_{}", SECOND + n)));
+        }
     })
     .await;
 }
@@ -166,32 +196,61 @@ async fn a_bucket_is_named_by_the_given_time() {
 async fn an_error_of_the_server_reaches_every_caller_at_once() {
     testkit::run(async |db| {
         let trades = builder(db).build().unwrap();
-        let writer = trades.batching_writer();
-        let append_all = async || {
-            let appends = (0..50).map(|n| writer.append(&123, &spread(n)).into_future());
-            futures::future::join_all(appends).await
-        };
-        for result in append_all().await {
+        for result in append_all(&trades, &many(0..50)).await {
             assert_eq!(result.unwrap_err().kind(), ErrorKind::IndexMissing);
         }
-        assert!(db.recorder().round_trips() <= 4, "{:?}", db.recorder().names());
+        assert!(db.recorder().round_trips() <= 8, "{:?}", db.recorder().names());
         trades.ensure_indexes().await.unwrap();
 
         let fault = FailPoint::on(&["findAndModify", "update"])
             .close_connection()
             .enable(db)
             .await;
-        for result in append_all().await {
+        for result in append_all(&trades, &many(0..50)).await {
             assert!(result.unwrap_err().is_outcome_unknown());
         }
         fault.disable().await;
-        for result in append_all().await {
+        for result in append_all(&trades, &many(0..50)).await {
             result.unwrap();
         }
         assert_eq!(numbers(&trades, 123).await, (0..50).collect::<Vec<_>>());
+    })
+    .await;
+}
 
-        let error = writer.append(&123, &Trade { n: 0, date: at(-1) }).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidTime);
+/// The second of three calls is dropped while it waits for the first.
+#[tokio::test]
+async fn a_call_that_is_dropped_while_it_waits_has_no_effect() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let items = many(0..3);
+        let mut appends = items.iter().map(|item| trades.append(&123, item).into_future());
+        let [mut first, second, mut third] = [(); 3].map(|()| appends.next().unwrap());
+        assert!(poll!(&mut first).is_pending());
+        assert!(second.now_or_never().is_none());
+        assert!(poll!(&mut third).is_pending());
+        assert!(first.await.unwrap().opened.is_some());
+        third.await.unwrap();
+        assert_eq!(numbers(&trades, 123).await, [0, 2]);
+    })
+    .await;
+}
+
+/// Also when the call that the others wait for is dropped, with its command on the way.
+#[tokio::test]
+async fn calls_have_their_turn_after_the_command_of_a_dropped_one() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let items = many(0..3);
+        assert!(trades.append(&123, &items[0]).into_future().now_or_never().is_none());
+        for appended in append_all(&trades, &items[1..]).await {
+            assert_eq!(
+                appended.unwrap().opened,
+                None,
+                "the item of the dropped call opened the bucket"
+            );
+        }
+        assert_eq!(numbers(&trades, 123).await, [0, 1, 2]);
     })
     .await;
 }
@@ -200,13 +259,12 @@ async fn an_error_of_the_server_reaches_every_caller_at_once() {
 async fn dropped_callers_do_not_affect_others() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let writer = trades.batching_writer();
         let mut acknowledged = Vec::new();
         for round in 0..40_i64 {
             let tasks: Vec<_> = (0..8)
                 .map(|task| {
-                    let (writer, n) = (writer.clone(), round * 8 + task);
-                    let append = async move { writer.append(&123, &same_second(n)).await.map(|_| n).unwrap() };
+                    let (trades, n) = (trades.clone(), round * 8 + task);
+                    let append = async move { trades.append(&123, &same_second(n)).await.map(|_| n).unwrap() };
                     tokio::spawn(async move {
                         if task % 2 == 0 {
                             return Some(append.await);
@@ -221,6 +279,7 @@ async fn dropped_callers_do_not_affect_others() {
             }
         }
         assert!((160..320).contains(&acknowledged.len()), "some callers were dropped");
+        mongo_patterns::drain().await;
         let mut stored = numbers(&trades, 123).await;
         stored.sort_unstable();
         assert!(stored.is_sorted_by(|a, b| a < b), "an item is stored twice");
@@ -228,31 +287,32 @@ async fn dropped_callers_do_not_affect_others() {
             acknowledged.iter().all(|n| stored.binary_search(n).is_ok()),
             "an acknowledged item is lost"
         );
+        assert_eq!(violations(&plain(db), 10).await, []);
     })
     .await;
 }
 
 /// The task that writes for a key ends with its runtime. The next append must not wait for it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_survives_the_end_of_a_runtime() {
+#[tokio::test]
+async fn the_queue_of_a_key_survives_the_end_of_a_runtime() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let writer = trades.batching_writer();
-        let first = writer.clone();
-        let ended = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-            runtime.block_on(async {
-                let mut append = first.append(&123, &spread(0)).into_future();
-                assert!(
-                    futures::poll!(&mut append).is_pending(),
-                    "the append is queued, and its task has not run"
-                );
-            });
+        let items = many(0..3);
+        let mut first = trades.append(&123, &items[0]).into_future();
+        assert!(poll!(&mut first).is_pending());
+        let mut waiting = trades.append(&123, &items[1]).into_future();
+        std::thread::scope(|scope| {
+            let other = || {
+                let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                runtime.block_on(async { assert!(poll!(&mut waiting).is_pending()) });
+            };
+            scope.spawn(other).join().unwrap();
         });
-        ended.join().unwrap();
-        let next = tokio::time::timeout(Duration::from_secs(30), writer.append(&123, &spread(1)).into_future());
-        next.await.expect("the queue of the key is stuck").unwrap();
-        assert_eq!(numbers(&trades, 123).await, [1]);
+        let error = waiting.await.unwrap_err();
+        assert!(error.is_outcome_unknown(), "{error:?}");
+        first.await.unwrap();
+        trades.append(&123, &items[2]).await.unwrap();
+        assert_eq!(numbers(&trades, 123).await, [0, 2]);
     })
     .await;
 }

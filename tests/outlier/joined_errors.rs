@@ -1,21 +1,23 @@
-//! Errors of pushes in batches: each caller gets the outcome of its own element.
+//! Errors of pushes that are sent together: each caller gets the outcome of its own element.
 
 use futures::future::join_all;
-use mongo_patterns::outlier::{BatchingWriter, Pushed};
+use mongo_patterns::outlier::{OutlierRepository, Pushed};
 use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::IndexOptions;
+use serde::Serialize;
 
 use crate::common::support::{all, end_transactions};
 use crate::outlier::support::*;
 
-async fn push_all<E>(writer: &BatchingWriter<E>, elements: &[E]) -> Vec<Result<Pushed>>
+async fn push_all<D, E>(lists: &OutlierRepository<D, E>, elements: &[E]) -> Vec<Result<Pushed>>
 where
-    E: serde::Serialize,
+    D: Send + Sync,
+    E: Serialize + Sync,
 {
-    join_all(elements.iter().map(|element| writer.push(2, element).into_future())).await
+    join_all(elements.iter().map(|element| lists.push(2, element).into_future())).await
 }
 
 fn kinds(results: Vec<Result<Pushed>>) -> Vec<Option<ErrorKind>> {
@@ -40,9 +42,8 @@ async fn an_element_that_the_server_refuses_fails_alone() {
             .unwrap();
         let alone = books.push(2, "user13").await.unwrap_err();
         db.recorder().clear();
-        let writer = books.batching_writer();
         let all = users(0..45);
-        for (user, result) in all.iter().zip(push_all(&writer, &all).await) {
+        for (user, result) in all.iter().zip(push_all(&books, &all).await) {
             match user.as_str() {
                 "user13" | "user37" => assert_eq!(result.unwrap_err().kind(), alone.kind()),
                 _ => assert_eq!(result.unwrap(), Pushed::Inline),
@@ -62,7 +63,6 @@ async fn an_invalid_element_or_id_is_refused_before_it_is_queued() {
         let things = ready(db, builder::<Document, Bson>(db)).await;
         things.insert(&doc! { "_id": 2 }).await.unwrap();
         db.recorder().clear();
-        let writer = things.batching_writer();
         let large = Bson::String("x".repeat(17 << 20));
         let elements = [Bson::Int32(1), Bson::Undefined, Bson::Int32(2), large, Bson::Int32(3)];
         let expected = [
@@ -72,10 +72,10 @@ async fn an_invalid_element_or_id_is_refused_before_it_is_queued() {
             Some(ErrorKind::TooLarge),
             None,
         ];
-        assert_eq!(kinds(push_all(&writer, &elements).await), expected);
-        let error = writer.push(Bson::Null, &elements[0]).await.unwrap_err();
+        assert_eq!(kinds(push_all(&things, &elements).await), expected);
+        let error = things.push(Bson::Null, &elements[0]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert_eq!(error.operation(), Some("batched push"));
+        assert_eq!(error.operation(), Some("push"));
         assert_eq!(db.recorder().round_trips(), 1);
         let stored: Vec<Bson> = things.elements(2).await.unwrap();
         assert_eq!(stored, [1, 2, 3].map(Bson::Int32));
@@ -90,12 +90,11 @@ async fn an_element_that_does_not_fit_into_the_document_fails_alone() {
         let things = ready(db, builder::<Document, String>(db)).await;
         let main = doc! { "_id": 2, "blurb": "x".repeat(12 << 20) };
         sales(db).insert_one(main).await.unwrap();
-        let writer = things.batching_writer();
         let sizes = [1, 5 << 20, 2, 3, 7 << 20, 3 << 20, 4];
         let elements = sizes.map(|bytes| "x".repeat(bytes));
         let too_large = Some(ErrorKind::TooLarge);
         let expected = [None, too_large, None, None, too_large, None, None];
-        assert_eq!(kinds(push_all(&writer, &elements).await), expected);
+        assert_eq!(kinds(push_all(&things, &elements).await), expected);
         let stored: Vec<String> = things.elements(2).await.unwrap();
         let stored: Vec<usize> = stored.iter().map(String::len).collect();
         assert_eq!(stored, [1, 2, 3, 3 << 20, 4]);
@@ -107,8 +106,7 @@ async fn an_element_that_does_not_fit_into_the_document_fails_alone() {
 async fn an_error_of_the_list_reaches_every_caller_at_once() {
     testkit::run(async |db| {
         let books: Books = builder(db).build().unwrap();
-        let writer = books.batching_writer();
-        for result in push_all(&writer, &users(0..50)).await {
+        for result in push_all(&books, &users(0..50)).await {
             assert_eq!(result.unwrap_err().kind(), ErrorKind::NotFound);
         }
         assert!(db.recorder().round_trips() <= 2, "{:?}", db.recorder().names());
@@ -118,30 +116,16 @@ async fn an_error_of_the_list_reaches_every_caller_at_once() {
         let extra = doc! { "book_id": 2, "seq": 0, "count": 1, "customers_purchased_extra": ["user01"] };
         extra_sales(db).insert_one(extra).await.unwrap();
         db.recorder().clear();
-        for result in push_all(&writer, &users(2..50)).await {
+        for result in push_all(&books, &users(2..50)).await {
             let error = result.unwrap_err();
             assert_eq!((error.kind(), error.stored_count()), (ErrorKind::IndexMissing, None));
         }
         assert!(db.recorder().round_trips() <= 3, "{:?}", db.recorder().names());
         books.ensure_indexes().await.unwrap();
-        for result in push_all(&writer, &users(2..50)).await {
+        for result in push_all(&books, &users(2..50)).await {
             assert_eq!(result.unwrap(), Pushed::Overflow);
         }
         assert_eq!(stored(db, 2).await, users(0..50));
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn unique_elements_are_refused() {
-    testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).unique_elements()).await;
-        books.insert(&book(2, 0)).await.unwrap();
-        db.recorder().clear();
-        let error = books.batching_writer().push(2, "user00").await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Configuration);
-        assert!(error.to_string().contains("push_unique"), "{error}");
-        assert_eq!(db.recorder().round_trips(), 0);
     })
     .await;
 }
@@ -157,12 +141,12 @@ enum Fault {
     Refused,
 }
 
-/// The batch fills the array, then an overflow document, then opens others. Each command fails once.
+/// The first element is pushed alone. The others fill the array, then an overflow document, then open others. Each
+/// command fails once.
 #[tokio::test]
 async fn each_caller_learns_of_its_element_when_a_command_of_the_batch_fails() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
-        let writer = books.batching_writer();
         let all = users(0..30);
         let (mut failed, mut partly) = (0, 0);
         for fault in [Fault::Broken, Fault::Executed, Fault::Refused] {
@@ -180,7 +164,7 @@ async fn each_caller_learns_of_its_element_when_a_command_of_the_batch_fails() {
                     Fault::Refused => FailPoint::on(&["findAndModify", "insert", "update"]).error_code(96),
                 };
                 let point = point.skip(command).enable(db).await;
-                let results = push_all(&writer, &all[2..]).await;
+                let results = push_all(&books, &all[2..]).await;
                 point.disable().await;
                 end_transactions(db).await;
                 let context = format!("{fault:?} from command {command} on");
