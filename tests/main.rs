@@ -8,6 +8,7 @@ mod common;
 mod embedded;
 mod faults;
 mod history;
+mod lanes;
 mod outlier;
 mod reference;
 mod service;

@@ -1,0 +1,61 @@
+//! A service whose calls for a held document are dropped, and which is then killed.
+
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::Document;
+
+use crate::lanes::process::Process;
+use crate::lanes::support::*;
+
+/// How many requests for the held document are dropped, and how many for a free one succeed, before the kill.
+const DROPPED: usize = 100;
+const SUCCEEDED: usize = 100;
+
+async fn check(operation: &'static Operation) {
+    testkit::run(async |db| {
+        prepare(db, operation).await;
+        let holder = Holder::hold(db, operation, HELD).await;
+        let mut service = Process::start(db, operation, "serve");
+        let (mut dropped, mut succeeded) = (0, 0);
+        while dropped < DROPPED || succeeded < SUCCEEDED {
+            match service.line().await.as_str() {
+                "dropped" => dropped += 1,
+                "free" => succeeded += 1,
+                other => panic!("{other}"),
+            }
+            if (dropped + succeeded) % 50 == 0 {
+                let active = active_for(db, HELD).await;
+                assert!(active.len() <= 1, "{active:?}");
+            }
+        }
+        service.kill().await;
+        let active: Vec<Document> = active_for(db, HELD).await;
+        assert!(active.len() <= 1, "{active:?}");
+        holder.release().await;
+        let other = Repositories::new(&db.plain_client().database(db.database().name()));
+        let last = FIRST + 9000;
+        ends("a call after the kill", operation.run(&other, HELD, last))
+            .await
+            .unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_append() {
+    check(operation("append")).await;
+}
+
+#[tokio::test]
+async fn of_insert() {
+    check(operation("insert")).await;
+}
+
+#[tokio::test]
+async fn of_update() {
+    check(operation("update")).await;
+}
+
+#[tokio::test]
+async fn of_update_source() {
+    check(operation("update_source")).await;
+}

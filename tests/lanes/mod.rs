@@ -1,0 +1,12 @@
+//! Calls for one document wait for each other in the process, and dropped calls leave nothing behind that others wait for.
+
+pub(crate) mod drain;
+pub(crate) mod dropped_calls;
+pub(crate) mod drops;
+pub(crate) mod followers;
+pub(crate) mod killed;
+pub(crate) mod operations;
+pub(crate) mod pool;
+pub(crate) mod process;
+pub(crate) mod sessions;
+pub(crate) mod support;
