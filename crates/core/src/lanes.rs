@@ -153,25 +153,38 @@ impl Lanes {
         Lane::of(held)
     }
 
+    /// Waits for the lane of a document, for calls that are counted as waiting themselves.
+    async fn enter_for_others(&self, key: &str) -> Lane {
+        let held = match self.place(key).try_take() {
+            Ok(held) => held,
+            Err(place) => place.wait().await,
+        };
+        Lane::of(vec![held])
+    }
+
     async fn hold(&self, key: &str) -> Held {
         let place = match self.place(key).try_take() {
             Ok(held) => return held,
             Err(place) => place,
         };
         let _waiting = measure::Waiting::begin(&self.0.collection);
-        loop {
-            // The semaphore is never closed.
-            if let Ok(permit) = Arc::clone(&place.semaphore).acquire_owned().await {
-                return Held {
-                    _permit: permit,
-                    _place: place,
-                };
-            }
-        }
+        place.wait().await
     }
 }
 
 impl Place {
+    async fn wait(self) -> Held {
+        loop {
+            // The semaphore is never closed.
+            if let Ok(permit) = Arc::clone(&self.semaphore).acquire_owned().await {
+                return Held {
+                    _permit: permit,
+                    _place: self,
+                };
+            }
+        }
+    }
+
     fn take(self) -> Option<Held> {
         self.try_take().ok()
     }

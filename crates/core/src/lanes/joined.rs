@@ -249,7 +249,7 @@ impl<T: Target> Writer<T> {
     async fn run(mut self) {
         loop {
             // Between two batches, the calls that cannot join have their turns.
-            let lane = self.joined.lanes.enter(&self.key).await;
+            let lane = self.joined.lanes.enter_for_others(&self.key).await;
             self.gather().await;
             let waiting = self.joined.next(&self.queue);
             if waiting.is_empty() {

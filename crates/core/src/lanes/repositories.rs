@@ -24,15 +24,18 @@ impl Repository {
         let mut alive = alive();
         let (repositories, warned) = alive.entry(namespace.clone()).or_default();
         *repositories += 1;
-        if *repositories > MANY && !*warned {
-            *warned = true;
+        let number = *repositories;
+        let warns = number > MANY && !*warned;
+        *warned |= warns;
+        // The subscriber may build repositories, too.
+        drop(alive);
+        if warns {
             tracing::warn!(
                 namespace = %namespace,
-                repositories = *repositories,
+                repositories = number,
                 "many repositories of one collection were built: their calls do not share lanes, and may take all connections of the pool while they wait for each other. Build one, and clone it",
             );
         }
-        drop(alive);
         Self { namespace }
     }
 }
