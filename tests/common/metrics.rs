@@ -23,14 +23,14 @@ use crate::subset::follower_support as follower;
 use crate::subset::support as subset;
 
 /// What was recorded.
-struct Seen(Vec<(String, Labels, DebugValue)>);
+pub struct Seen(Vec<(String, Labels, DebugValue)>);
 
 /// Names of labels with their values.
 type Labels = Vec<(String, String)>;
 
 impl Seen {
     /// Takes what was recorded. Every metric is a documented one, with its labels.
-    fn take(recorder: &DebuggingRecorder) -> Self {
+    pub fn take(recorder: &DebuggingRecorder) -> Self {
         let recorded = recorder.snapshotter().snapshot().into_vec().into_iter();
         let recorded = recorded.map(|(key, _, _, value)| {
             let (kind, key) = key.into_parts();
@@ -53,7 +53,7 @@ impl Seen {
         Self(recorded.collect())
     }
 
-    fn values(&self, name: &str, labels: &[(&str, &str)]) -> impl Iterator<Item = &DebugValue> {
+    pub fn values(&self, name: &str, labels: &[(&str, &str)]) -> impl Iterator<Item = &DebugValue> {
         let has = move |all: &[(String, String)]| {
             let has = |(name, value): &(&str, &str)| all.iter().any(|(n, v)| n == name && v == value);
             labels.iter().all(has)
@@ -64,9 +64,18 @@ impl Seen {
     }
 
     /// Returns the sum of the counters with these labels.
-    fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
+    pub fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
         let numbers = self.values(name, labels).map(|value| match value {
             DebugValue::Counter(number) => *number,
+            other => panic!("{name}: {other:?}"),
+        });
+        numbers.sum()
+    }
+
+    /// Returns the sum of the changes of the gauges with these labels since the last snapshot.
+    pub fn gauge(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        let numbers = self.values(name, labels).map(|value| match value {
+            DebugValue::Gauge(number) => number.0,
             other => panic!("{name}: {other:?}"),
         });
         numbers.sum()

@@ -166,13 +166,14 @@ async fn in_a_transaction_of_update() {
 #[tokio::test]
 async fn a_transaction_in_the_session_of_a_dropped_call_is_refused() {
     testkit::run(async |db| {
-        let operation = operation("update");
-        let repositories = prepare(db, operation).await;
-        let holder = Holder::hold(db, operation, HELD).await;
+        let (append, update) = (operation("append"), operation("update"));
+        prepare(db, append).await;
+        let repositories = prepare(db, update).await;
+        let holder = Holder::hold(db, append, HELD).await;
         let mut session = db.client().start_session().await.unwrap();
-        let call = run(operation, &repositories, &mut session, HELD, FIRST + 1);
+        let call = run(append, &repositories, &mut session, HELD, FIRST + 1);
         tokio::time::timeout(TIME_OUT, call).await.unwrap_err();
-        let error = run(operation, &repositories, &mut session, FREE[0], FIRST + 2)
+        let error = run(update, &repositories, &mut session, FREE[0], FIRST + 2)
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);

@@ -1,0 +1,188 @@
+//! Calls that are dropped by `select!`, with a stream, with a migration, and with their runtime.
+
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use mongo_patterns::mongodb::Client;
+use mongo_patterns::mongodb::options::ClientOptions;
+use mongo_patterns::outlier::OutlierRepository;
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::bson::{Document, doc};
+use tokio::runtime::Runtime;
+
+use crate::lanes::support::*;
+
+#[tokio::test]
+async fn select_drops_a_call() {
+    testkit::run(async |db| {
+        for operation in ["append", "push", "add_child", "update_source"].map(operation) {
+            let repositories = prepare(db, operation).await;
+            let holder = Holder::hold(db, operation, HELD).await;
+            for round in 1..=4 {
+                tokio::select! {
+                    called = operation.run(&repositories, HELD, FIRST + round) => panic!("{called:?}"),
+                    () = until_active(db) => {}
+                }
+                let call = operation.run(&repositories, FREE[0], FIRST + round);
+                ends(operation.name, call).await.unwrap();
+                let active = active_for(db, HELD).await;
+                assert_eq!(active.len(), 1, "{}: {active:?}", operation.name);
+            }
+            holder.release().await;
+            let call = operation.run(&repositories, HELD, FIRST + 50);
+            ends(operation.name, call).await.unwrap();
+        }
+    })
+    .await;
+}
+
+/// Waits until a command for the held document is on the server.
+async fn until_active(db: &TestDatabase) {
+    while active_for(db, HELD).await.is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Returns how many cursors of the test's client are open and idle.
+async fn open_cursors(db: &TestDatabase) -> usize {
+    let all = doc! { "$currentOp": { "allUsers": true, "idleCursors": true } };
+    let of_test = doc! { "$match": { "type": "idleCursor", "cursor.originatingCommand.$db": db.database().name() } };
+    current_operations(db, [all, of_test]).await.len()
+}
+
+/// The stream waits for a batch when it is dropped.
+#[tokio::test]
+async fn a_stream_of_findings_is_dropped() {
+    testkit::run(async |db| {
+        let operation = operation("push");
+        let repositories = prepare(db, operation).await;
+        let damaged = (10_000..10_500).map(|id| doc! { "_id": id, "customers": [], "has_extras": true });
+        let sales = db.plain_collection::<Document>("sales");
+        sales.insert_many(damaged).await.unwrap();
+        let found: Vec<_> = repositories.books.verify().stream().try_collect().await.unwrap();
+        assert_eq!(found.len(), 500);
+        for _ in 0..12 {
+            let blocked = FailPoint::on(&["getMore"]).times(1).block(Duration::from_millis(100));
+            let blocked = blocked.enable(db).await;
+            let mut findings = repositories.books.verify().stream();
+            tokio::select! {
+                biased;
+                met = blocked.met(db, STUCK) => assert!(met),
+                () = async { while findings.next().await.is_some() {} } => panic!("it reads one batch"),
+            }
+            drop(findings);
+            blocked.disable().await;
+            let call = operation.run(&repositories, FREE[0], FIRST + 1);
+            ends("a call after the drop", call).await.unwrap();
+        }
+        let closed = async {
+            while open_cursors(db).await > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        ends("the close of the cursors", closed).await;
+        assert!(connections(db).await <= 12);
+    })
+    .await;
+}
+
+/// The command of the migration that the server executes ends before the next one of the same call.
+#[tokio::test]
+async fn a_migration_is_dropped_and_run_again() {
+    testkit::run(async |db| {
+        let books = db.collection::<Document>("sales");
+        let extras = db.collection::<Document>("extra_sales");
+        let books = OutlierRepository::<Document, String>::builder(books, extras)
+            .array_field("customers")
+            .parent_field("book_id")
+            .threshold(3)
+            .build()
+            .unwrap();
+        let users: Vec<String> = (0..20).map(user).collect();
+        let documents = (0..20).map(|id| doc! { "_id": id, "customers": &users });
+        let sales = db.plain_collection::<Document>("sales");
+        sales.insert_many(documents).await.unwrap();
+        for command in ["find", "insert", "update", "commitTransaction"] {
+            let blocked = FailPoint::on(&[command]).times(1).block(Duration::from_millis(200));
+            let blocked = blocked.enable(db).await;
+            tokio::select! {
+                biased;
+                met = blocked.met(db, STUCK) => assert!(met, "{command}"),
+                migrated = async { books.migrate_existing().await } => panic!("{command}: {migrated:?}"),
+            }
+            blocked.disable().await;
+        }
+        ends("the migration", async { books.migrate_existing().await })
+            .await
+            .unwrap();
+        let found: Vec<_> = books.verify().stream().try_collect().await.unwrap();
+        assert_eq!(found, []);
+        for id in 0..20 {
+            assert_eq!(books.elements(id).await.unwrap(), users, "of {id}");
+        }
+    })
+    .await;
+}
+
+/// How a runtime ends.
+type End = fn(Runtime);
+
+#[test]
+fn a_runtime_ends_with_calls_in_flight() {
+    let ends_of_runtimes: [End; 2] = [drop, Runtime::shutdown_background];
+    for end in ends_of_runtimes {
+        for name in ["append", "push", "update", "insert"] {
+            let runtime = Runtime::new().unwrap();
+            runtime.block_on(testkit::run(async |db| end_runtime(db, operation(name), end).await));
+        }
+    }
+}
+
+/// Ends a runtime while one call is in flight, two wait for it, and one was dropped.
+async fn end_runtime(db: &TestDatabase, operation: &'static Operation, end: End) {
+    prepare(db, operation).await;
+    let holder = Holder::hold(db, operation, HELD).await;
+    let (uri, name) = (db.server().uri().to_owned(), db.database().name().to_owned());
+    let thread = std::thread::spawn(move || {
+        let repositories = async || {
+            let mut options = ClientOptions::parse(&uri).await.unwrap();
+            options.app_name = Some(name.clone());
+            let client = Client::with_options(options).unwrap();
+            Repositories::new(&client.database(&name))
+        };
+        let first = Runtime::new().unwrap();
+        let calls = first.block_on(async {
+            let of_first = repositories().await;
+            operation.run(&of_first, FREE[0], FIRST + 1).await.unwrap();
+            let call = |number| {
+                let of_first = of_first.clone();
+                first.spawn(async move { operation.run(&of_first, HELD, number).await })
+            };
+            let calls = [1, 2, 3].map(|number| call(FIRST + number));
+            let dropped = operation.run(&of_first, HELD, FIRST + 4);
+            tokio::time::timeout(Duration::from_millis(300), dropped)
+                .await
+                .unwrap_err();
+            calls
+        });
+        end(first);
+        let second = Runtime::new().unwrap();
+        second.block_on(async {
+            for call in calls {
+                let ended = ends("a task", call).await;
+                assert!(ended.unwrap_err().is_cancelled(), "a task has panicked");
+            }
+            let of_second = repositories().await;
+            let call = operation.run(&of_second, FREE[1], FIRST + 1);
+            ends("a call in the next runtime", call).await.unwrap();
+        });
+    });
+    tokio::task::spawn_blocking(|| thread.join().unwrap()).await.unwrap();
+    holder.release().await;
+    let plain = Repositories::new(&db.plain_client().database(db.database().name()));
+    let call = operation.run(&plain, HELD, FIRST + 50);
+    ends("a call after the holder", call).await.unwrap();
+    let stored = stored(db, operation, HELD).await;
+    assert!(stored.len() <= 2 && stored.contains(&(FIRST + 50)), "{stored:?}");
+    end_idle_transactions(db).await;
+}
