@@ -20,7 +20,8 @@ const INPUTS: &str = "common::hostile_input::";
 pub(crate) enum Proof {
     /// Runs every operation with every fault at each of its commands (about 10 minutes).
     Faults(Faults),
-    /// Drops every operation at each of its commands and at 60 random moments (about 10 minutes).
+    /// Drops every operation at each of its commands, at 60 random moments, and while another client holds its documents
+    /// (about 10 minutes).
     Drops(Only),
     /// Kills, freezes and steps down the primary of three nodes 160 times. Writes book/src/guarantees/three-nodes.md.
     Primary,

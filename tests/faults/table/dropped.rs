@@ -130,7 +130,7 @@ impl<M: Model> Case<'_, M> {
         );
     }
 
-    async fn check_no_transactions(&self, context: &str) {
+    pub(super) async fn check_no_transactions(&self, context: &str) {
         let closed = async {
             dropped_commands(self.db).await;
             while open_transactions(self.db).await > 0 {
@@ -142,7 +142,7 @@ impl<M: Model> Case<'_, M> {
     }
 
     /// Waits until the server has executed its commands, and the process has ended its tasks.
-    async fn wait_until_settled(&self, other: &M) {
+    pub(super) async fn wait_until_settled(&self, other: &M) {
         let mut last = None;
         loop {
             quiet(self.db).await;

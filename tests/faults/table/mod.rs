@@ -17,6 +17,7 @@ mod complete;
 pub(crate) mod dropped;
 mod embedded;
 mod fault;
+mod held;
 mod history;
 mod history_follow;
 mod history_migrations;

@@ -12,6 +12,7 @@ pub(super) struct Report {
     faults: BTreeMap<Fault, Row>,
     failed: Vec<String>,
     drops: usize,
+    held_drops: usize,
 }
 
 #[derive(Default)]
@@ -49,6 +50,15 @@ impl Report {
 
     pub(super) fn add_drop(&mut self, is_dropped: bool) {
         self.drops += usize::from(is_dropped);
+    }
+
+    /// Returns how many of the operations that were dropped while another client held their documents waited for it.
+    pub(super) fn held_drops(&self) -> usize {
+        self.held_drops
+    }
+
+    pub(super) fn add_held_drop(&mut self, is_dropped: bool) {
+        self.held_drops += usize::from(is_dropped);
     }
 
     pub(super) fn failed(&self) -> &[String] {

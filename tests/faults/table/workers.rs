@@ -10,7 +10,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use super::case::Case;
 use super::dropped::Moment;
 use super::fault::{FAULTS, Fault};
-use super::operation::{Model, Operation};
+use super::operation::{Model, Operation, Promise};
 use super::report::Report;
 
 /// A fault blocks its thread, so each has a runtime of its own. Most of the time the threads wait for the driver.
@@ -65,9 +65,10 @@ impl Table {
         let ended: Vec<_> = workers.into_iter().map(std::thread::JoinHandle::join).collect();
         let report = report.lock().unwrap_or_else(PoisonError::into_inner);
         println!(
-            "{} cases, {} drops in {:.0?}",
+            "{} cases, {} drops, {} while the documents are held, in {:.0?}",
             report.cases(),
             report.drops(),
+            report.held_drops(),
             started.elapsed()
         );
         if let (Work::Faults, Ok(path)) = (work, std::env::var("MONGO_PATTERNS_TABLE")) {
@@ -80,6 +81,12 @@ impl Table {
         let all = report.cases() + report.drops();
         let least = if extent == Extent::Sample { 100 } else { 300 };
         assert!(form.only.is_some() || all > least, "{all} cases");
+        let is_held = work == Work::Drops && extent != Extent::Sample;
+        let held = report.held_drops();
+        assert!(
+            form.only.is_some() || !is_held || held > 50,
+            "{held} while the documents are held"
+        );
     }
 }
 
@@ -120,6 +127,16 @@ impl Form {
         let sent = (0..commands).map(Moment::Sent);
         let blocked = (0..commands).step_by(step).map(Moment::Blocked);
         sent.chain(blocked).chain(random).collect()
+    }
+
+    /// Returns the times after which an operation is dropped while another client holds its documents.
+    fn times_while_held(&self) -> Vec<Duration> {
+        let milliseconds: &[u64] = match self.extent {
+            Extent::Sample => &[],
+            Extent::Commands => &[20],
+            Extent::All => &[2, 5, 20, 100],
+        };
+        milliseconds.iter().copied().map(Duration::from_millis).collect()
     }
 
     /// Returns the faults at one command of an operation with `commands` commands. Unless all are run, that is one, and one
@@ -205,13 +222,26 @@ async fn every_drop<M: Model>(
     let undisturbed = case.undisturbed().await;
     let commands = undisturbed.commands.len();
     for moment in form.moments(commands, turn) {
-        let dropped = AssertUnwindSafe(case.drop_at(&undisturbed, moment))
-            .catch_unwind()
-            .await;
+        let dropped = AssertUnwindSafe(case.drop_at(&undisturbed, moment));
+        let dropped = dropped.catch_unwind().await;
         let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
         match dropped {
             Ok(is_dropped) => report.add_drop(is_dropped),
             Err(_) => report.fail(format!("{}, dropped at {moment:?}", operation.name())),
+        }
+    }
+    // A read does not wait for the holder.
+    let times = match operation.promise {
+        Promise::Reads => Vec::new(),
+        _ => form.times_while_held(),
+    };
+    for time in times {
+        let dropped = AssertUnwindSafe(case.drop_while_held(&undisturbed, time));
+        let dropped = dropped.catch_unwind().await;
+        let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+        match dropped {
+            Ok(is_dropped) => report.add_held_drop(is_dropped),
+            Err(_) => report.fail(format!("{}, dropped after {time:?} while it is held", operation.name())),
         }
     }
     turn + commands
