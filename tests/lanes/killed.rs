@@ -36,6 +36,7 @@ async fn check(operation: &'static Operation) {
         ends("a call after the kill", operation.run(&other, HELD, last))
             .await
             .unwrap();
+        end_idle_transactions(db).await;
     })
     .await;
 }
