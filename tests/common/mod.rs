@@ -25,5 +25,6 @@ pub(crate) mod standalone;
 pub(crate) mod steps;
 pub(crate) mod support;
 pub(crate) mod testkit;
+pub(crate) mod time_limits;
 pub(crate) mod tracing_spans;
 pub(crate) mod transaction_bounds;
