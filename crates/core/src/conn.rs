@@ -64,7 +64,10 @@ enum Kind<'a> {
         spare: Option<ClientSession>,
     },
     /// The session of a transaction that the call runs itself. `None` while a command is in flight.
-    Own(Option<ClientSession>),
+    Own {
+        session: Option<ClientSession>,
+        runtime: Handle,
+    },
 }
 
 impl Default for Conn<'_> {
@@ -98,7 +101,11 @@ impl<'a> Conn<'a> {
 
     /// Sends commands in a transaction that the call runs itself.
     pub(crate) fn own(session: ClientSession, lane: Lane) -> Conn<'static> {
-        Conn::of(Kind::Own(Some(session)), Use::Commands, lane)
+        let kind = Kind::Own {
+            session: Some(session),
+            runtime: Handle::current(),
+        };
+        Conn::of(kind, Use::Commands, lane)
     }
 
     /// Sends commands without a session, in a lane that the call has.
@@ -164,7 +171,7 @@ impl<'a> Conn<'a> {
         match &mut self.kind {
             Kind::Single => None,
             Kind::Callers { session, .. } => Some(session),
-            Kind::Own(session) => session.as_mut(),
+            Kind::Own { session, .. } => session.as_mut(),
         }
     }
 
@@ -214,7 +221,7 @@ impl<'a> Conn<'a> {
                 };
                 std::mem::replace(*session, spare)
             }
-            Kind::Own(session) => session.take().ok_or_else(has_none)?,
+            Kind::Own { session, .. } => session.take().ok_or_else(has_none)?,
         };
         let work = async move {
             let done = commands(Some(&mut session)).await;
@@ -225,7 +232,7 @@ impl<'a> Conn<'a> {
             match &mut self.kind {
                 Kind::Single => {}
                 Kind::Callers { session, spare } => *spare = Some(std::mem::replace(*session, returned)),
-                Kind::Own(session) => *session = Some(returned),
+                Kind::Own { session, .. } => *session = Some(returned),
             }
         }
         done
@@ -239,12 +246,11 @@ fn has_none() -> mongodb::error::Error {
 impl Drop for Conn<'_> {
     /// A call that is dropped between two commands of its own transaction.
     fn drop(&mut self) {
-        if let Kind::Own(session) = &mut self.kind
+        if let Kind::Own { session, runtime } = &mut self.kind
             && self.used_for == Use::Transaction
             && let Some(session) = session.take()
-            && let Ok(runtime) = Handle::try_current()
         {
-            take_over(&runtime, abort(session, std::mem::take(&mut self.lane)));
+            take_over(runtime, abort(session, std::mem::take(&mut self.lane)));
         }
     }
 }
