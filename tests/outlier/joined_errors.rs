@@ -76,7 +76,7 @@ async fn an_invalid_element_or_id_is_refused_before_it_is_queued() {
         let error = things.push(Bson::Null, &elements[0]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert_eq!(error.operation(), Some("push"));
-        assert_eq!(db.recorder().round_trips(), 1);
+        assert_eq!(db.recorder().round_trips(), 2, "the first alone, and the others");
         let stored: Vec<Bson> = things.elements(2).await.unwrap();
         assert_eq!(stored, [1, 2, 3].map(Bson::Int32));
     })
@@ -109,7 +109,8 @@ async fn an_error_of_the_list_reaches_every_caller_at_once() {
         for result in push_all(&books, &users(0..50)).await {
             assert_eq!(result.unwrap_err().kind(), ErrorKind::NotFound);
         }
-        assert!(db.recorder().round_trips() <= 2, "{:?}", db.recorder().names());
+        // The first push is alone.
+        assert!(db.recorder().round_trips() <= 4, "{:?}", db.recorder().names());
 
         let flagged = doc! { "_id": 2, "title": "", "customers_purchased": ["user00"], "has_extras": true };
         sales(db).insert_one(flagged).await.unwrap();
@@ -120,7 +121,7 @@ async fn an_error_of_the_list_reaches_every_caller_at_once() {
             let error = result.unwrap_err();
             assert_eq!((error.kind(), error.stored_count()), (ErrorKind::IndexMissing, None));
         }
-        assert!(db.recorder().round_trips() <= 3, "{:?}", db.recorder().names());
+        assert!(db.recorder().round_trips() <= 6, "{:?}", db.recorder().names());
         books.ensure_indexes().await.unwrap();
         for result in push_all(&books, &users(2..50)).await {
             assert_eq!(result.unwrap(), Pushed::Overflow);
@@ -169,12 +170,15 @@ async fn each_caller_learns_of_its_element_when_a_command_of_the_batch_fails() {
                 end_transactions(db).await;
                 let context = format!("{fault:?} from command {command} on");
                 let stored = stored(db, 2).await;
+                let main = sales(db).find_one(doc! { "_id": 2 }).await.unwrap().unwrap();
+                let array = main.get_array("customers_purchased").unwrap();
+                let is_inline = |user: &String| array.iter().any(|other| other.as_str() == Some(user));
                 let errors = results.iter().filter(|result| result.is_err()).count();
                 for (user, result) in all[2..].iter().zip(results) {
                     let times = stored.iter().filter(|other| *other == user).count();
                     match result {
-                        Ok(Pushed::Inline) => assert!(stored[..5].contains(user), "{context}: {user}"),
-                        Ok(_) => assert!(stored[5..].contains(user), "{context}: {user}"),
+                        Ok(Pushed::Inline) => assert!(is_inline(user), "{context}: {user}"),
+                        Ok(_) => assert!(!is_inline(user) && times == 1, "{context}: {user}"),
                         Err(error) if error.is_outcome_unknown() => {
                             assert_ne!(error.stored_count(), Some(1), "{context}: {error:?}");
                         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mongo_patterns_testkit::ReplicaSet;
 use mongodb::bson::{DateTime, doc};
+use mongodb::options::ClientOptions;
 use mongodb::{Client, Database};
 
 use crate::cluster::load::bucket::{Ledger, Level};
@@ -53,13 +54,18 @@ async fn until(condition: &str, holds: impl AsyncFn() -> bool) {
 pub async fn check(set: &mut ReplicaSet, ledger: &Ledger, database: &Database) {
     let by_default = ledger.repository(database, Level::Default);
     let by_majority = ledger.repository(database, Level::Majority);
+    // A dropped command runs to its end, which must not be a retry on the next primary.
+    let mut once = ClientOptions::parse(set.uri()).await.unwrap();
+    once.retry_writes = Some(false);
+    let once = Client::with_options(once).unwrap().database(database.name());
+    let written_once = ledger.repository(&once, Level::Default);
     let mut secondaries = nodes(set).await;
     let primary = secondaries.remove(set.primary().await.unwrap());
     replicate(&secondaries, "alwaysOn").await;
     let mut acknowledged = Vec::new();
     let pending = loop {
         let n = acknowledged.len() as i64;
-        let trades = by_default.clone();
+        let trades = written_once.clone();
         let mut append = tokio::spawn(async move {
             let date = DateTime::now();
             trades.append(&KEY, &Trade { n, date }).await
@@ -72,7 +78,6 @@ pub async fn check(set: &mut ReplicaSet, ledger: &Ledger, database: &Database) {
         match tokio::time::timeout(Duration::from_millis(300), &mut append).await {
             Ok(appended) => drop(appended.unwrap().unwrap()),
             Err(_) => {
-                // The call is dropped, so that the driver does not retry it.
                 append.abort();
                 break n;
             }
