@@ -28,14 +28,14 @@ async fn transaction<T: Debug>(
     session.start_transaction().await?;
     match call(&mut session).await {
         Ok(value) => {
-            // In a task, because a dropped commit of the driver is not tested here: it can leave the transaction open.
+            // In a task, because a dropped command of the driver is not tested here: it can leave the transaction open.
             let commit = tokio::spawn(async move { session.commit_transaction().await });
             commit.await.expect("the task of the commit panicked")?;
             Ok(format!("{value:?}"))
         }
         Err(error) => {
             // If this fails too, the server aborts the transaction later.
-            drop(session.abort_transaction().await);
+            drop(tokio::spawn(async move { session.abort_transaction().await }).await);
             Err(error)
         }
     }
