@@ -85,12 +85,12 @@
 //! |---|---|---|
 //! | [`append`](BucketRepository::append) | 1 | 1 at most, at any length of the history |
 //! | ... that meets another append at a full bucket | 2, rarely more | 1 at most, each |
+//! | ... that waits in a [lane](#lanes) | those of one `append_many` for all that wait | 1 at most |
 //! | ... that opens a bucket in a session, or with [`IdPolicy::Monotonic`] | 3 | 2 at most |
 //! | ... of an item whose id is stored | 2 or 3 | 1, each |
 //! | [`append_many`](BucketRepository::append_many) | 2 for up to 1000 buckets, 1 if the items fit into one | 1 at most |
 //! | ... with windows | 2, and 2 more for each later window with an open bucket | 1 at most, each |
 //! | [`append_stream`](BucketRepository::append_stream) | that, for each key and buffer | |
-//! | [`BatchingWriter::append`] | 1 alone, below 0.2 with 64 tasks on a key | |
 //! | [`page`](BucketRepository::page) | 1 | 1, and as many index entries as the number of the page |
 //! | [`pages`](BucketRepository::pages) | 1 | as many as are returned, at any position of the token |
 //! | [`newest`](BucketRepository::newest) | 1 | those that contain the items, and one more at most |
@@ -120,6 +120,19 @@
 //! | [`migrate_page_size_from`](BucketRepository::migrate_page_size_from) | as `repair`, twice to larger pages | all |
 //! | [`migrate_from_flat`](BucketRepository::migrate_from_flat) | 4 for about 100,000 items, and about 12 | the flat collection three times |
 //! | [`migrate_to_flat`](BucketRepository::migrate_to_flat) | the same | the buckets three times |
+//!
+//! # Lanes
+//!
+//! Each key has a lane: a queue of the calls that write it, with one write in flight. So a key that is written often, or
+//! that another client has locked, occupies one connection, and calls for other keys do not wait.
+//!
+//! An [`append`](BucketRepository::append) that meets no other call is sent at once. Appends that wait are sent together,
+//! up to 1000 items, and each gets the result of its own item: one that is refused fails alone. So 64 tasks can append to one
+//! key many times faster than one after another. Appends in a session, and all other writes, wait for their turn.
+//!
+//! Clones of a repository share its lanes. Repositories that are built separately do not, nor do processes: their calls wait
+//! on the server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no
+//! lane. A dropped call that waits has no effect: see [cancel safety](mongo_patterns_core::action#cancel-safety).
 //!
 //! # Indexes
 //!
@@ -191,8 +204,7 @@
 //!
 //! **Many items at once.** [`append_many`](BucketRepository::append_many) stores the items of one key in whole buckets,
 //! hundreds of times faster than one by one. [`append_stream`](BucketRepository::append_stream) does so for a stream of
-//! any keys, in bounded memory. A [`BatchingWriter`] does so for independent tasks that append to the same keys
-//! concurrently.
+//! any keys, in bounded memory. Items that independent tasks append to the same keys [join](#lanes) by themselves.
 //!
 //! **Idempotent retries.** When the connection breaks during an append, it is unknown whether the item is stored. If
 //! the items have ids, append the item again: [`already_there`](Appended::already_there) shows whether the first

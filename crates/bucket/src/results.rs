@@ -13,8 +13,7 @@ use crate::form::token::{ItemToken, PageToken};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Appended {
-    /// The `_id` of the bucket that the item opened. `None` when the item went to the open bucket, was not stored, or
-    /// was sent in one batch with [others](crate::BatchingWriter).
+    /// The `_id` of the bucket that the item opened. `None` when the item went to the open bucket, or was not stored.
     pub opened: Option<String>,
     /// Whether an item with its id was stored before, so that nothing was stored now.
     pub already_there: bool,

@@ -29,31 +29,41 @@
 //! transaction if one has started. Then nothing takes effect before the caller commits, and the action does not retry: it
 //! returns the error with the driver's labels, so that the driver's `and_run2` retries the whole transaction.
 //!
+//! # Time limits
+//!
+//! Reads have a setter `max_time`, and a builder has one for all reads of its repository. The server ends a command of the
+//! read that takes longer (`maxTimeMS`), so that an expensive read does not go on after its caller has given up. The error
+//! has the kind [`Driver`](crate::ErrorKind::Driver) and the server's code 50, and nothing else follows from it.
+//!
+//! A write has no such limit: ended by the server, its outcome would be unknown. Bound it by a timeout of its future.
+//!
 //! # Cancel safety
 //!
 //! The future of every call can be dropped at any point: by a timeout, by `select!`, or when an HTTP client disconnects.
-//! Dropping it leaves no transaction open, no key locked and no connection lost, and a later call on the same document
-//! succeeds in its first attempt. What the call may have done is in the section of this name at each call. In general:
+//! Each call documents what it may have done then. In general:
 //!
-//! - A command in flight may be executed or not, as with the driver. A call of several commands may end between
-//!   two of them.
-//! - A call that runs a **transaction of its own** has no effect, unless its commit had begun. A task waits for the reply
-//!   of the command in flight and then aborts the transaction. The call's keys stay locked until then. A commit that had
-//!   begun runs to its end.
+//! - A call that **waits** for another call for its document has no effect.
+//! - A **command** that was begun runs to the server's reply, in a task. The document's next call waits for it. So no
+//!   connection is closed, and a document that another client has locked occupies one connection, however many calls for
+//!   it are dropped. Calls for other documents do not wait. A call of several commands may end between two of them.
+//! - A **transaction of the call's own** has no effect, unless its commit had begun, which completes. The task aborts the
+//!   transaction after the reply.
+//! - An item that was sent **together with those of other calls** may be stored, as long as one of them waits for it. If
+//!   all are dropped, only the command in flight completes, and a transaction is aborted unless its commit had begun.
 //! - In a **transaction of the caller**, the whole transaction is aborted, because it is unknown whether the command
-//!   in flight is part of it. The caller's session is of no further use: every write, the commit and the start of a transaction
-//!   fail in it, and a read sees a snapshot outside the transaction. Start a new session, and run the whole transaction
-//!   again. For the one round trip that the abort takes, another transaction on the same documents may meet a write
-//!   conflict.
-//!
-//! The abort needs a connection of the client's pool, as every command does. An exhausted pool, or requests of dropped
-//! futures in its queue, delay it; the pool settings for services with short timeouts are in the crate
-//! documentation of `mongo-patterns`.
+//!   in flight is part of it. For the one round trip that the abort takes, another transaction on the same documents may
+//!   meet a write conflict.
+//! - A **session of the caller** is of no further use, with a transaction or without: every write, the commit and the
+//!   start of a transaction can fail in it, and a read can see an old snapshot. Start a new session.
 //!
 //! A dropped call is not an error: retry it as one whose [outcome is unknown](crate::Error::is_outcome_unknown).
 //!
-//! The task runs on the tokio runtime of the call. When the runtime itself ends first, the server aborts the transaction
-//! after `transactionLifetimeLimitSeconds`, 60 by default.
+//! Drop a future, or poll it to its end. A call that is neither polled nor dropped, such as one of a `buffered` stream
+//! whose reader awaits something else, lets the next call for its document wait.
+//!
+//! The tasks run on the tokio runtime of the call. Before a runtime ends, [`drain`](crate::drain) waits for them.
+//! Otherwise the server may still execute a command in flight, and aborts an open transaction after
+//! `transactionLifetimeLimitSeconds`, 60 by default.
 
 mod define;
 

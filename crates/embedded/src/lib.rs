@@ -112,6 +112,16 @@
 //!
 //! The server reads and writes a parent as a whole, so choose a bound with which a parent has a few kilobytes.
 //!
+//! # Lanes
+//!
+//! Each parent has a lane: a queue of the calls that write it, with one write in flight. So a parent that is written often, or
+//! that another client has locked, occupies one connection, and calls for other parents do not wait. All writes wait for
+//! their turn; [`insert`](EmbeddedRepository::insert) has none.
+//!
+//! Clones of a repository share its lanes. Repositories that are built separately do not, nor do processes: their calls wait
+//! on the server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no
+//! lane. A dropped call that waits has no effect: see [cancel safety](mongo_patterns_core::action#cancel-safety).
+//!
 //! # Indexes
 //!
 //! None besides that of `_id`. To find parents by a field of their children, create one of your own. On a sharded

@@ -14,7 +14,7 @@ impl<D> HistoryRepository<D> {
     /// concern of the collection that they read; with another read preference than the primary, the newest revisions can be
     /// missing. All other reads go to the primary.
     ///
-    /// Build one repository for the two collections, and clone it: the clones share per-key locks.
+    /// Build one repository for the two collections, and clone it: the clones share the [lanes](crate#lanes) of the documents.
     ///
     /// ```no_run
     /// # use mongo_patterns_core::RetryPolicy;

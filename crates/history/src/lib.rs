@@ -133,6 +133,21 @@
 //!
 //! The first write of a repository has three more round trips, which check the indexes and detect the deployment.
 //!
+//! # Lanes
+//!
+//! Each document has a lane: a queue of the calls that write it, with one transaction in flight. So transactions of one
+//! process never conflict, and a document that another client has locked occupies one connection. Calls for other
+//! documents do not wait.
+//!
+//! An [`update`](HistoryRepository::update), [`replace`](HistoryRepository::replace) or
+//! [`delete`](HistoryRepository::delete) that meets no other call has a transaction of its own, at once. Those that wait share
+//! the next transaction, up to 100, and each is a revision of its own: one that is refused fails alone. Calls in a session,
+//! and other writes, wait for their turn.
+//!
+//! Clones of a repository share its lanes. Repositories that are built separately do not, nor do processes: their calls wait
+//! on the server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no
+//! lane. A dropped call that waits has no effect: see [cancel safety](mongo_patterns_core::action#cancel-safety).
+//!
 //! # Indexes
 //!
 //! The current documents need a unique index on the id. The revisions need a unique one on the id and the revision, and one on

@@ -210,9 +210,10 @@
 //!
 //! # Cancel safety
 //!
-//! The future of every call can be dropped at any point, by a timeout or `select!`. No transaction stays open, and no key
-//! stays locked. Each call documents what it may have done, and [core](mongo_patterns_core::action#cancel-safety) what
-//! holds for all of them, also in a transaction of yours.
+//! The future of every call can be dropped at any point, by a timeout or `select!`. No transaction stays open, no connection
+//! is closed, and calls for other documents do not wait. A task runs a command in flight to its reply; [`drain`] waits for
+//! these tasks when a service shuts down. Each call documents what it may have done, and
+//! [core](mongo_patterns_core::action#cancel-safety) what holds for all of them, also in a transaction of yours.
 //!
 //! # The driver
 //!
@@ -220,17 +221,10 @@
 //! pass a [`Collection`](mongodb::Collection). [Keys](key) of buckets are integers, strings, ObjectIds and UUIDs, or types of
 //! yours that are stored as one of them ([`AsKey`]). All other ids can be any BSON type ([`IntoId`]).
 //!
-//! A service that drops many futures, because of short timeouts under load, should set `max_connecting` and `max_pool_size`
-//! of the driver's `ClientOptions` to at least the number of its concurrent calls. The driver (3.9) leaves the request of a
-//! dropped future in the queue of its connection pool, and removes one such request for each event of the pool: on an idle
-//! client, one in 500 ms. With the defaults of 2 and 10, a burst of dropped futures can delay the next command, or the abort
-//! of a dropped call's transaction, by many seconds.
-//!
-//! Build one repository for a collection and clone it: clones share per-key locks, which keep single commands from occupying
-//! the connections that a transaction of the same process needs. Of two repositories that were built separately over one
-//! client, the single commands of one can hold all connections of the pool while they wait on the server for a transaction
-//! of the other. Then both wait until the server aborts that transaction, after a minute by default. Give the second
-//! repository a client of its own.
+//! Build one repository for a collection and clone it. In the clones, calls that write one document wait for each other in
+//! the client, with one write in flight, and appends, pushes, inserts and changes that wait are sent together. Repositories
+//! that were built separately do not know each other's calls: these wait on the server, each with a connection. A warning
+//! names a collection with more than 16 of them.
 //!
 //! # Sharded clusters
 //!
@@ -254,7 +248,7 @@ pub use mongo_patterns_bucket as bucket;
 pub use mongo_patterns_core::metrics;
 pub use mongo_patterns_core::{
     AsKey, Error, ErrorKind, IntoId, Key, MigrationRecord, PlannedCommand, Progress, Removed, Result, RetryPolicy,
-    Updated, action, forget_migration, index, key, migrations, sharding,
+    Updated, action, drain, forget_migration, index, key, migrations, sharding,
 };
 /// Makes a newtype a key that is stored as the key in it: implements `AsKey`.
 ///

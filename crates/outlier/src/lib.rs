@@ -97,10 +97,10 @@
 //! | [`push`](OutlierRepository::push) to a typical document | 1 | 1 |
 //! | ... to a [known outlier](#known-outliers) | 1 | 1, however long the list |
 //! | ... to another outlier | 2 | 1 each, however long the list |
+//! | ... that waits in a [lane](#lanes) | those of one `push_many` for all that wait | 1 each |
 //! | ... that opens an overflow document, once for `max_extras_elements` elements | 4 more | 1 each |
 //! | [`push_unique`](OutlierRepository::push_unique) | as `push`, and 1 more to an overflow document | 1 each |
 //! | [`push_many`](OutlierRepository::push_many) | as `push`, and 4 for each 100 overflow documents or 16 MiB that it opens | 1 each |
-//! | [`BatchingWriter::push`] | as `push` alone, below 0.2 with 64 tasks on a list | 1 each |
 //! | [`insert`](OutlierRepository::insert) | 1, or about 4 for an outlier | none |
 //! | [`get`](OutlierRepository::get) | 1 | 1 |
 //! | [`get_full`](OutlierRepository::get_full), [`elements`](OutlierRepository::elements) | 1, or 2 for an outlier | all of the list |
@@ -123,6 +123,20 @@
 //! overflow document. If there is none, because another process has deleted or rebalanced the list, the push begins with the
 //! main document, which costs one round trip more. In a session of the caller, every push begins with the main document.
 //!
+//! # Lanes
+//!
+//! Each list has a lane: a queue of the calls that write it, with one write in flight. So a list that is written often, or
+//! that another client has locked, occupies one connection, and calls for other lists do not wait.
+//!
+//! A [`push`](OutlierRepository::push) that meets no other call is sent at once. Pushes that wait are sent together, up to
+//! 1000 elements, and each gets the result of its own element: one that is refused fails alone. Pushes in a session,
+//! [unique](OutlierRepository::push_unique) ones, and all other writes, wait for their turn. So does the part of
+//! [`verify`](OutlierRepository::verify) that reads a list with findings again.
+//!
+//! Clones of a repository share its lanes. Repositories that are built separately do not, nor do processes: their calls wait
+//! on the server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no
+//! lane. A dropped call that waits has no effect: see [cancel safety](mongo_patterns_core::action#cancel-safety).
+//!
 //! # Indexes
 //!
 //! One besides `_id`, on the overflow documents: unique, on parent and position. It keeps positions apart, finds the newest
@@ -140,22 +154,6 @@
 //! [`migrate_existing`](OutlierRepository::migrate_existing), then
 //! [`ensure_indexes`](OutlierRepository::ensure_indexes). Writers of this crate may continue concurrently. After an
 //! interruption, call it again. [`plan`](action::MigrateExisting::plan) lists every command that it would send.
-//!
-//! **Many tasks that push to one list.** A [`BatchingWriter`] sends the pushes of concurrent tasks of one process together.
-//! Each task gets the result of its own element. A push that no other task is concurrent with costs what
-//! [`push`](OutlierRepository::push) does.
-//!
-//! ```no_run
-//! # use mongo_patterns_outlier::OutlierRepository;
-//! # async fn f(books: OutlierRepository<(), String>, buyers: Vec<String>) -> mongo_patterns_core::Result<()> {
-//! let writer = books.batching_writer(); // one for the process
-//! let pushes = buyers.iter().map(|buyer| writer.push(2, buyer).into_future());
-//! for pushed in futures::future::join_all(pushes).await {
-//!     pushed?;
-//! }
-//! # Ok(())
-//! # }
-//! ```
 //!
 //! **After many removals.** [`rebalance`](OutlierRepository::rebalance) fills the array from the overflow documents, and
 //! clears the flag if none are left.

@@ -124,6 +124,17 @@
 //! The first call of a repository that updates or deletes a source has one more for each referring collection, which checks
 //! the indexes.
 //!
+//! # Lanes
+//!
+//! Each document and each source has a lane: a queue of the calls that write it, with one write in flight.
+//! [`insert`](ReferenceRepository::insert) and the calls that change a reference take that of their document,
+//! [`update_source`](ReferenceRepository::update_source) and [`delete_source`](ReferenceRepository::delete_source) that of
+//! their source. So a document that another client has locked occupies one connection, and calls for others do not wait.
+//!
+//! Clones of a repository share its lanes. Repositories that are built separately do not, nor do processes: their calls wait
+//! on the server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no
+//! lane. A dropped call that waits has no effect: see [cancel safety](mongo_patterns_core::action#cancel-safety).
+//!
 //! # Indexes
 //!
 //! Each reference has an index on the id and the version of its copies, such as `{ "customer._id": 1, "customer.v": 1 }`, by

@@ -89,10 +89,6 @@
 //! because the second winner has read the same children. With a total or computed fields, which the winners only add to,
 //! it starts again up to sixteen times.
 //!
-//! Concurrent inserts of one process for one parent share transactions: while one writes the parent, the children of further
-//! calls wait, and the next transaction inserts all of them. Each call gets the result of its own child. Other writes of one
-//! process to one parent wait for each other, because they would only conflict.
-//!
 //! A replica set of one node is enough. On a standalone, which has no transactions, writes fail with
 //! [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported), and nothing is stored.
 //!
@@ -158,6 +154,20 @@
 //! A write that meets a conflict with another process runs again, as often as the [retry
 //! policy](SubsetRepositoryBuilder::retry) allows. The first write of a repository has one more round trip, which checks the
 //! indexes.
+//!
+//! # Lanes
+//!
+//! Each parent has a lane: a queue of the calls that write it or its children, with one transaction in flight. So transactions
+//! of one process never conflict, and a parent that another client has locked occupies one connection. Calls for other
+//! parents do not wait.
+//!
+//! An [`insert`](SubsetRepository::insert) that meets no other call has a transaction of its own, at once. The children of
+//! inserts that wait are inserted by the next transaction together, up to 1000, and each call gets the result of its own
+//! child: one that is refused fails alone. Inserts in a session, and all other writes, wait for their turn.
+//!
+//! Clones of a repository share its lanes. Repositories that are built separately do not, nor do processes: their calls wait
+//! on the server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no
+//! lane. A dropped call that waits has no effect: see [cancel safety](mongo_patterns_core::action#cancel-safety).
 //!
 //! # Indexes
 //!

@@ -116,6 +116,10 @@ pub(crate) async fn until_stopped(mut listener: TcpListener, router: Router, rea
         Ok(()) => info!("stopped"),
         Err(_) => warn!("stopped with requests in flight, after {GRACE:?}"),
     }
+    // The commands of requests that were dropped by their time limit.
+    if timeout(GRACE, mongo_patterns::drain()).await.is_err() {
+        warn!("stopped with commands in flight, which the server ends");
+    }
     Ok(())
 }
 

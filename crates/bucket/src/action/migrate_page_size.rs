@@ -26,7 +26,6 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - To smaller pages: the old index is dropped and the new one created. Then pages are split while writers with
     ///   the new size continue.
     ///
-    /// Call it with a separate client, or with one of more connections than tasks write, as a [repair](Self::repair).
     /// If it is interrupted, call it again: it resumes. Other findings of a key are [repaired](Self::repair) when its
     /// pages are rewritten.
     ///

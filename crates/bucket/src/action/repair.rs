@@ -50,10 +50,6 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// key. When this process ends early, some keys are repaired and the others are unchanged: run it again. It may
     /// then have to wait for the server to end an abandoned transaction, which takes up to 60 seconds.
     ///
-    /// A write to a key waits on the server while the key's transaction is running, and occupies its connection. If as
-    /// many tasks write as the client has connections (10 by default), the transaction may get none, until the server
-    /// ends it after 60 seconds. Repair with a separate client, or give the client more connections.
-    ///
     /// # Cost
     /// That of [`verify`](Self::verify), and five round trips for each key with findings. The buckets of such a key are
     /// read into memory as a whole. Those that change are written in one transaction, which the server ends after 60
@@ -123,7 +119,7 @@ impl<'a, K: Key> Repair<'a, K> {
     ///
     /// # Cancel safety
     /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. Until then
-    /// it may have keys locked: poll it again, or drop it, before other calls of the same repository.
+    /// it may have [lanes](crate#lanes): poll it again, or drop it, before other calls of the same repository.
     /// [`repair`](BucketRepository::repair) documents the effect of dropping the stream itself.
     pub fn stream(self) -> RepairedStream<'a> {
         let operation = self.shared.operation("repair");

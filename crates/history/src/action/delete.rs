@@ -23,7 +23,7 @@ impl<D> HistoryRepository<D> {
     /// copy, the deletion, and the commit. The first write of a repository has three more.
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes.
+    /// It has no effect, unless its commit had begun, which completes, or its transaction also has changes of other calls.
     ///
     /// Call it again: it finds nothing if it took effect. A [transaction of the
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.

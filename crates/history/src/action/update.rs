@@ -40,10 +40,11 @@ impl<D> HistoryRepository<D> {
     /// # Cost
     /// Three round trips, each of which examines at most one document: the update, its copy, and the commit. One more on a
     /// sharded cluster for an update by operators, and two more if the server's clock is behind the time of the document.
-    /// The first write of a repository has three more.
+    /// The first write of a repository has three more. Concurrent changes of one document share transactions: see
+    /// [lanes](crate#lanes).
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes.
+    /// It has no effect, unless its commit had begun, which completes, or its transaction also has changes of other calls.
     ///
     /// With [`expecting`](Update::expecting) it is safe to retry: an update that took effect is not repeated. A
     /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.

@@ -113,7 +113,7 @@ impl<'a> Repair<'a> {
     ///
     /// # Cancel safety
     /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. Until then
-    /// it may have documents locked: poll it again, or drop it, before other calls of the same repository. What it
+    /// it may have [lanes](crate#lanes): poll it again, or drop it, before other calls of the same repository. What it
     /// leaves when it is dropped itself is documented at [`repair`](OutlierRepository::repair).
     pub fn stream(self) -> RepairedStream<'a> {
         let Self { shared, options, .. } = self;

@@ -84,7 +84,7 @@ impl<'a> Verify<'a> {
     ///
     /// # Cancel safety
     /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. Until then
-    /// it may have documents locked: poll it again, or drop it, before other calls of the same repository.
+    /// it may have [lanes](crate#lanes): poll it again, or drop it, before other calls of the same repository.
     pub fn stream(self) -> FindingStream<'a> {
         let shared = self.shared;
         let operation = shared.operation("verify");

@@ -25,15 +25,14 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// id, or a parent without a version, a second attempt follows, with at most eight more. The first write of a
     /// repository has one more.
     ///
-    /// Concurrent inserts of one process for one parent share transactions: while one writes the parent, further children
-    /// wait, and are inserted by the next one together, up to 1000.
+    /// Concurrent inserts of one repository for one parent share transactions: see [lanes](crate#lanes).
     ///
     /// Each round trip examines one document, except the read of the first children, which examines as many as are
     /// embedded.
     ///
     /// # Cancel safety
-    /// It has no effect, unless its commit had begun, which completes. If another call of this process was writing the
-    /// parent, the child waits for the next transaction, and is inserted by it also if the future is dropped.
+    /// It has no effect, unless its commit had begun, which completes, or its transaction also inserts children of other
+    /// calls.
     ///
     /// Call it again: `AlreadyExists` means that the child is stored. A [transaction of the
     /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
