@@ -32,7 +32,7 @@
 //! # Time limits
 //!
 //! Reads have a setter `max_time`, and a builder has one for all reads of its repository. The server ends a command of the
-//! read that takes longer (`maxTimeMS`), so that an expensive read does not go on after its caller has given up. The error
+//! read that takes longer (`maxTimeMS`), so that an expensive read ends also if its caller has given up. The error
 //! has the kind [`Driver`](crate::ErrorKind::Driver) and the server's code 50, and nothing else follows from it.
 //!
 //! A write has no such limit: ended by the server, its outcome would be unknown. Bound it by a timeout of its future.

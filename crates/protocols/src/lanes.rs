@@ -318,7 +318,7 @@ impl Model for Process {
         steps.extend(self.progress(now).into_iter().map(|(step, _)| step));
         steps.extend((0..now.orphans.len()).map(Step::ExecutesOrphan));
         if now.faults > 0 {
-            // Between the look at the lane and the queue, a call does not wait.
+            // Between the check of the lane and the queue, a call does not wait.
             let can_be_dropped = |call: &usize| now.is_live(*call) && now.calls[*call] != At::Joins;
             steps.extend((0..now.calls.len()).filter(can_be_dropped).map(Step::IsDropped));
             let can_be_lost = |at: &usize| {
