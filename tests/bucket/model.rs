@@ -16,10 +16,8 @@ const PAGE: usize = 3;
 
 #[derive(Clone, Debug)]
 enum Call {
-    /// Appends new items of these seconds.
-    Append(i64),
-    /// Appends new items of these seconds by concurrent calls.
-    AppendTogether(Vec<i64>),
+    /// Appends new items of these seconds, by a call or by concurrent calls.
+    Append(Vec<i64>),
     AppendMany(Vec<i64>),
     /// Appends items to either of the keys.
     Stream(Vec<(usize, i64)>),
@@ -52,8 +50,8 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
     let second = || 0..6_i64;
     let item = || 0..30_usize;
     let call = prop_oneof![
-        12 => second().prop_map(Call::Append),
-        2 => prop::collection::vec(second(), 1..12).prop_map(Call::AppendTogether),
+        12 => second().prop_map(|second| Call::Append(vec![second])),
+        2 => prop::collection::vec(second(), 1..12).prop_map(Call::Append),
         4 => prop::collection::vec(second(), 0..12).prop_map(Call::AppendMany),
         2 => prop::collection::vec((0..2_usize, second()), 0..12).prop_map(Call::Stream),
         2 => (item(), second()).prop_map(|(item, second)| Call::AppendAgain(item, second)),
@@ -211,21 +209,15 @@ impl Model<'_> {
         let (trades, key) = (self.trades, self.keys[of]);
         let is_of_both = matches!(call, Call::Stream(_));
         match call {
-            Call::Append(second) => {
-                let items = self.new_items([second]);
-                let appended = trades.append(&key, &items[0]).await.unwrap();
-                let pages = self.histories[of].0.len();
-                self.histories[of].append(&items);
-                assert_eq!(appended.opened.is_some(), self.histories[of].0.len() > pages);
-                assert!(!appended.already_there);
-            }
-            Call::AppendTogether(seconds) => {
+            Call::Append(seconds) => {
                 let items = self.new_items(seconds);
                 let appends = items.iter().map(|item| trades.append(&key, item).into_future());
                 for (item, appended) in items.iter().zip(join_all(appends).await) {
                     let pages = self.histories[of].0.len();
                     self.histories[of].append(std::slice::from_ref(item));
-                    assert_eq!(appended.unwrap().opened.is_some(), self.histories[of].0.len() > pages);
+                    let appended = appended.unwrap();
+                    assert_eq!(appended.opened.is_some(), self.histories[of].0.len() > pages);
+                    assert!(!appended.already_there);
                 }
             }
             Call::AppendMany(seconds) => {

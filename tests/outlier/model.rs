@@ -194,7 +194,10 @@ impl Model<'_> {
                 for (user, pushed) in users.iter().zip(join_all(pushes).await) {
                     match self.unique {
                         true => assert_eq!(pushed.unwrap_err().kind(), ErrorKind::Configuration),
-                        false => assert_eq!(pushed.unwrap() == Pushed::Inline, stored.push(&[user.clone()]) > 0),
+                        false => assert_eq!(
+                            pushed.unwrap() == Pushed::Inline,
+                            stored.push(std::slice::from_ref(user)) > 0
+                        ),
                     }
                 }
             }

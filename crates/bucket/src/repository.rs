@@ -18,7 +18,6 @@ use crate::form::document::{Part, Reader};
 use crate::form::validator;
 use crate::prelude::*;
 use crate::settings::Settings;
-use crate::write::joined::History;
 
 /// A collection of buckets: the items of each key, one document a page.
 ///
@@ -45,6 +44,14 @@ pub(crate) struct Shared {
     pub(crate) appends: Arc<Joined<History>>,
     /// Set when the index of the item ids was seen.
     pub(crate) has_item_index: AtomicBool,
+}
+
+/// The key of items whose calls wait.
+pub(crate) struct History {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) key: EncodedKey,
+    /// The span of the append that started the task.
+    pub(crate) span: Span,
 }
 
 mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.collection.namespace());

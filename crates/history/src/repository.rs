@@ -12,7 +12,6 @@ use mongodb::ClientSession;
 use tokio::sync::OnceCell;
 
 use crate::prelude::*;
-use crate::write::joined::Changes;
 
 /// A collection of current documents, and a collection of all of their revisions.
 ///
@@ -35,6 +34,12 @@ pub(crate) struct Shared {
     pub(crate) changes: Arc<Joined<Changes>>,
     topology: OnceCell<Topology>,
     indexes: OnceCell<()>,
+}
+
+/// The document of changes whose calls wait.
+pub(crate) struct Changes {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: Bson,
 }
 
 mongo_patterns_core::redacted_debug!(

@@ -13,7 +13,6 @@ use mongodb::ClientSession;
 
 use crate::form::validator;
 use crate::prelude::*;
-use crate::write::joined::List;
 
 /// A collection of documents with an array each, and a second collection for the elements beyond a threshold.
 ///
@@ -38,6 +37,12 @@ pub(crate) struct Shared {
     pub(crate) has_indexes: AtomicBool,
     /// The `_id` of the newest overflow document of the outliers that this process knows.
     outliers: HintCache<Bson>,
+}
+
+/// The list of elements whose calls wait.
+pub(crate) struct List {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: Bson,
 }
 
 mongo_patterns_core::redacted_debug!(

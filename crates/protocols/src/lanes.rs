@@ -10,6 +10,7 @@
 //!
 //! Left out: retries, the bound of a batch, and other processes, which the models of the patterns have.
 
+mod ended;
 mod run;
 #[cfg(test)]
 mod tests;

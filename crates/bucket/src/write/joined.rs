@@ -7,7 +7,7 @@ use mongo_patterns_core::lanes::{Lane, Stored, Target, Turn};
 
 use crate::form::item::{Item, check_sizes};
 use crate::prelude::*;
-use crate::repository::Shared;
+use crate::repository::{History, Shared};
 use crate::results::Appended;
 use crate::write::batch::StoreBatch;
 use crate::write::key_write::KeyWrite;
@@ -38,14 +38,6 @@ pub(crate) async fn append_alone(
     let write = KeyWrite { shared, key };
     let items = &[item];
     Ok(Store { write, span, items }.run(conn).await?.into())
-}
-
-/// The history of one key.
-pub(crate) struct History {
-    shared: Arc<Shared>,
-    key: EncodedKey,
-    /// The span of the append that started the task.
-    span: Span,
 }
 
 impl Target for History {

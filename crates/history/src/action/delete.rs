@@ -3,7 +3,8 @@ use std::sync::Arc;
 use super::prelude::*;
 use crate::form::update::checked_with;
 use crate::query::change::Change;
-use crate::write::change::{Request, run};
+use crate::write::change::Request;
+use crate::write::joined::run;
 
 impl<D> HistoryRepository<D> {
     /// Deletes the current document, and stores the deletion as a revision without content. The history remains.

@@ -4,7 +4,8 @@ use super::prelude::*;
 use crate::form::document::encode_replacement;
 use crate::form::update::checked_with;
 use crate::query::change::Change;
-use crate::write::change::{Request, run};
+use crate::write::change::Request;
+use crate::write::joined::run;
 
 impl<D: Serialize> HistoryRepository<D> {
     /// Replaces the content of the current document, and stores it as a new revision, also if it equals the previous one.

@@ -6,7 +6,8 @@ use mongodb::options::UpdateModifications;
 use super::prelude::*;
 use crate::form::update::{checked, checked_with};
 use crate::query::change::Change;
-use crate::write::change::{Request, run};
+use crate::write::change::Request;
+use crate::write::joined::run;
 
 impl<D> HistoryRepository<D> {
     /// Updates the current document by [operators](#operators) or a pipeline, and stores the result as a new revision, also

@@ -1,9 +1,6 @@
 //! The change of one document, and its revision.
 
-use std::sync::Arc;
-
 use mongo_patterns_core::topology::Topology;
-use mongodb::ClientSession;
 
 use crate::form::document::{Head, no_head};
 use crate::query::change::{Change, Clock, changeable};
@@ -11,7 +8,6 @@ use crate::query::options::Reader;
 use crate::read::{find_current, hinted};
 use crate::repository::prelude::*;
 use crate::results::{Recorded, not_found};
-use crate::write::joined;
 use crate::write::record::{Changed, finish};
 
 /// A change that a call asks for.
@@ -33,22 +29,7 @@ impl From<Head> for Recorded {
     }
 }
 
-/// Changes a document in the lane of it, and stores its revision.
-pub(crate) async fn run(
-    shared: &Arc<Shared>,
-    id: Bson,
-    request: Request,
-    session: Option<&mut ClientSession>,
-) -> Result<Recorded> {
-    shared.check_write().await?;
-    if session.is_none() {
-        return joined::run(shared, id, request).await;
-    }
-    let mut conn = shared.enter(&id, session).await?;
-    run_in(shared, &id, &request, &mut conn).await
-}
-
-/// Does what [`run`] does, in the lane of the document, and after the check of the indexes.
+/// Changes a document in its lane, after the check of the indexes, and stores its revision.
 pub(crate) async fn run_in(shared: &Shared, id: &Bson, request: &Request, conn: &mut Conn<'_>) -> Result<Recorded> {
     let attempt = Attempt::of(shared, id, request).await?;
     let (current, retry) = (&shared.current, &shared.settings.retry);

@@ -21,15 +21,27 @@ use std::sync::Arc;
 
 use mongo_patterns_core::lanes::{Lane, Stored, Target, Turn};
 use mongo_patterns_core::size::MAX_BYTES;
+use mongodb::ClientSession;
 
 use super::change::{Attempt, Request, run_in};
 use super::record::{Changed, delete_current, insert_copies};
 use crate::form::document::Head;
+use crate::repository::Changes;
 use crate::repository::prelude::*;
 use crate::results::{Recorded, not_found};
 
-/// Changes a document.
-pub(super) async fn run(shared: &Arc<Shared>, id: Bson, request: Request) -> Result<Recorded> {
+/// Changes a document, and stores its revision.
+pub(crate) async fn run(
+    shared: &Arc<Shared>,
+    id: Bson,
+    request: Request,
+    session: Option<&mut ClientSession>,
+) -> Result<Recorded> {
+    shared.check_write().await?;
+    if session.is_some() {
+        let mut conn = shared.enter(&id, session).await?;
+        return run_in(shared, &id, &request, &mut conn).await;
+    }
     let key = document_id::text(&id);
     let target = || Changes {
         shared: Arc::clone(shared),
@@ -40,12 +52,6 @@ pub(super) async fn run(shared: &Arc<Shared>, id: Bson, request: Request) -> Res
         Turn::Alone(lane, request) => run_in(shared, &id, &request, &mut Conn::in_lane(lane)).await,
         Turn::Joined(recorded) => recorded,
     }
-}
-
-/// The changes of one document.
-pub(crate) struct Changes {
-    shared: Arc<Shared>,
-    id: Bson,
 }
 
 impl Target for Changes {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use mongo_patterns_core::lanes::{Lane, Stored, Target, Turn};
 
 use crate::form::layout::DOCUMENT_BYTES;
+use crate::repository::List;
 use crate::repository::prelude::*;
 use crate::results::Pushed;
 use crate::write::push::{PushWrite, check_elements, push_one};
@@ -33,12 +34,6 @@ pub(crate) async fn push(shared: &Arc<Shared>, id: &Bson, element: Encoded) -> R
         Turn::Alone(lane, element) => push_one(shared, id, &element, false, &mut Conn::in_lane(lane)).await,
         Turn::Joined(pushed) => pushed,
     }
-}
-
-/// One list.
-pub(crate) struct List {
-    shared: Arc<Shared>,
-    id: Bson,
 }
 
 impl Target for List {

@@ -14,7 +14,7 @@ impl Moment {
     }
 
     /// Frees the lanes that an owner has or waits for. The first that waits has such a lane next.
-    fn leave(&mut self, owner: Owner) {
+    pub(super) fn leave(&mut self, owner: Owner) {
         for lane in &mut self.lanes {
             lane.waiting.retain(|waiting| *waiting != owner);
             if lane.owner == Some(owner) {
@@ -336,7 +336,7 @@ impl Process {
     }
 
     /// Leaves a command on the server without a client. A transaction is aborted or committed by the server.
-    fn orphan(now: &mut Moment, work: &Work, session: Option<usize>) {
+    pub(super) fn orphan(now: &mut Moment, work: &Work, session: Option<usize>) {
         for document in &work.documents {
             now.is_open[*document] = false;
         }
@@ -418,38 +418,6 @@ impl Process {
         for lane in &mut now.lanes {
             if lane.owner == Some(owner) {
                 lane.owner = Some(task);
-            }
-        }
-    }
-
-    /// Drops the calls and the tasks of the first runtime.
-    pub(super) fn end_runtime(&self, now: &mut Moment) {
-        now.has_ended = true;
-        let (ended, left) = std::mem::take(&mut now.works)
-            .into_iter()
-            .partition(|work| work.runtime == 0);
-        now.works = left;
-        let ended: Vec<Work> = ended;
-        for work in ended {
-            Self::orphan(now, &work, None);
-            now.leave(work.owner);
-        }
-        for call in 0..now.calls.len() {
-            if now.is_live(call) && self.calls[call].runtime == 0 {
-                self.drop_call(now, call);
-            }
-        }
-        for document in 0..2 {
-            let Some(writer) = now.writers[document].take_if(|writer| writer.runtime == 0) else {
-                continue;
-            };
-            now.leave(Owner::Writer(document));
-            let mut waiting = writer.batch;
-            if self.form != Form::LeavesQueue {
-                waiting.extend(now.queues[document].take().into_iter().flatten());
-            }
-            for call in waiting {
-                now.end(call, Ended::Unknown);
             }
         }
     }
