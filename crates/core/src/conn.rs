@@ -93,10 +93,18 @@ impl<'a> Conn<'a> {
 
     /// Sends commands in the session of a caller, if there is one. This itself sends nothing.
     pub async fn of_caller(session: Option<&'a mut ClientSession>) -> Result<Self> {
-        let Some(session) = session else { return Ok(Self::new()) };
-        let used_for = usage::use_of(session).await?;
-        let kind = Kind::Callers { session, spare: None };
-        Ok(Self::of(kind, used_for, Lane::default()))
+        match session {
+            None => Ok(Self::new()),
+            Some(session) => Self::in_session(session).await,
+        }
+    }
+
+    fn in_session(session: &'a mut ClientSession) -> BoxFuture<'a, Result<Self>> {
+        Box::pin(async {
+            let used_for = usage::use_of(session).await?;
+            let kind = Kind::Callers { session, spare: None };
+            Ok(Self::of(kind, used_for, Lane::default()))
+        })
     }
 
     /// Sends commands in a transaction that the call runs itself.
@@ -119,14 +127,17 @@ impl<'a> Conn<'a> {
     /// the transaction has locked.
     pub async fn enter(&mut self, lanes: &Lanes, key: &str) {
         if !self.is_in_transaction() {
-            self.lane = lanes.enter(key).await;
+            self.lane = match lanes.try_enter(key) {
+                Some(lane) => lane,
+                None => lanes.enter(key).await,
+            };
         }
     }
 
     /// Does what [`enter`](Self::enter) does, for several documents.
     pub async fn enter_all(&mut self, lanes: &Lanes, keys: impl IntoIterator<Item = String>) {
         if !self.is_in_transaction() {
-            self.lane = lanes.enter_all(keys).await;
+            self.lane = lanes.enter_all(keys.into_iter().collect()).await;
         }
     }
 

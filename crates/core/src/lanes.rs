@@ -26,6 +26,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures::future::BoxFuture;
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -132,9 +133,8 @@ impl Lanes {
     }
 
     /// Waits for the lane of a document, in the order of the calls.
-    pub async fn enter(&self, key: &str) -> Lane {
-        let held = self.hold(key).await;
-        Lane::of(vec![held])
+    pub fn enter<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Lane> {
+        Box::pin(async { Lane::of(vec![self.hold(key).await]) })
     }
 
     /// Takes the lane of a document if no other call has it or waits for it.
@@ -144,22 +144,25 @@ impl Lanes {
     }
 
     /// Waits for the lanes of several documents. Every task takes them in the same order, so that none waits in a circle.
-    pub async fn enter_all(&self, keys: impl IntoIterator<Item = String>) -> Lane {
-        let keys: BTreeSet<String> = keys.into_iter().collect();
-        let mut held = Vec::with_capacity(keys.len());
-        for key in keys {
-            held.push(self.hold(&key).await);
-        }
-        Lane::of(held)
+    pub fn enter_all(&self, keys: BTreeSet<String>) -> BoxFuture<'_, Lane> {
+        Box::pin(async move {
+            let mut held = Vec::with_capacity(keys.len());
+            for key in &keys {
+                held.push(self.hold(key).await);
+            }
+            Lane::of(held)
+        })
     }
 
     /// Waits for the lane of a document, for calls that are counted as waiting themselves.
-    async fn enter_for_others(&self, key: &str) -> Lane {
-        let held = match self.place(key).try_take() {
-            Ok(held) => held,
-            Err(place) => place.wait().await,
-        };
-        Lane::of(vec![held])
+    fn enter_for_others<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Lane> {
+        Box::pin(async {
+            let held = match self.place(key).try_take() {
+                Ok(held) => held,
+                Err(place) => place.wait().await,
+            };
+            Lane::of(vec![held])
+        })
     }
 
     async fn hold(&self, key: &str) -> Held {
@@ -257,7 +260,7 @@ mod tests {
     #[test]
     fn several_documents_are_entered_once_each() {
         let lanes = Lanes::of_test();
-        let keys = ["b", "a", "b"].map(str::to_owned);
+        let keys = BTreeSet::from(["b", "a", "b"].map(str::to_owned));
         let lane = lanes.enter_all(keys).now_or_never().unwrap();
         assert!(lanes.try_enter("a").is_none() && lanes.try_enter("b").is_none());
         drop(lane);

@@ -263,9 +263,10 @@ impl<T: Target> Writer<T> {
             let waiting = waiting.into_iter().map(|waiting| (waiting.item, waiting.caller));
             let (items, mut callers): (Vec<T::Item>, Vec<_>) = waiting.unzip();
             let results = tokio::select! {
-                results = self.store(&items, lane) => results,
+                biased;
                 // As the call of one item, a batch ends when nobody waits for it.
                 () = all_dropped(&mut callers) => continue,
+                results = self.store(&items, lane) => results,
             };
             for (caller, result) in callers.into_iter().zip(results) {
                 // The caller may have been dropped.
