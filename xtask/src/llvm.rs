@@ -19,7 +19,7 @@ const MOST_THOUSANDS: [(&str, usize); 7] = [
     ("outlier", 450),
     ("subset", 550),
     ("embedded", 200),
-    ("history", 300),
+    ("history", 350),
     ("reference", 500),
 ];
 /// As a release build generates code, but without the passes and the machine code, which take most of its time. The
