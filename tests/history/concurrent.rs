@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use crate::history::support::*;
 
-/// Returns repositories that each have their own per-key locks, as processes have. They retry for as long as it takes.
+/// Returns repositories that each have their own lanes, as processes have. They retry for as long as it takes.
 async fn processes(db: &TestDatabase, number: usize) -> Vec<Policies> {
     let patient = RetryPolicy::default()
         .with_max_attempts(u32::MAX)

@@ -29,7 +29,7 @@ pub async fn follow(policies: &Policies) -> Followed {
     follow.run_until_current().await.unwrap()
 }
 
-/// Returns a repository with its own per-key locks that has checked nothing yet, as in a new process.
+/// Returns a repository with its own lanes that has checked nothing yet, as in a new process.
 pub fn restarted(db: &TestDatabase) -> Policies {
     builder(db.database()).build().unwrap()
 }

@@ -64,7 +64,7 @@ async fn write_mixed(repositories: &[Products]) {
     }
 }
 
-/// Runs as one process, and as several processes, each with its own per-key locks.
+/// Runs as one process, and as several processes, each with its own lanes.
 async fn subsets_are_correct(db: &TestDatabase, processes: usize) {
     let repository = || builder(db.database()).subset_size(SIZE);
     let first = ready(db, repository()).await;
@@ -222,7 +222,7 @@ async fn an_insert_during_delete_parent_leaves_no_review() {
     .await;
 }
 
-/// A writer of one product waits on the server, and keeps its per-key lock. Writers of other products do not wait for
+/// A writer of one product waits on the server, and keeps its lane. Writers of other products do not wait for
 /// it, except the few that share its lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn writers_of_different_products_run_concurrently() {

@@ -116,7 +116,7 @@ async fn a_write_dropped_at_any_command_leaves_no_stale_parent() {
     testkit::run(async |db| {
         for (operation, is_later) in cases() {
             for skip in 0.. {
-                // Its own per-key locks for each, as another process has.
+                // Its own lanes for each, as another process has.
                 let products = builder(db.database()).build().unwrap();
                 products.ensure_indexes().await.unwrap();
                 fill(db, &products, is_later).await;

@@ -27,7 +27,7 @@ const COMMANDS: [&str; 8] = [
     "update",
 ];
 
-/// Returns a repository with its own per-key locks that has checked nothing yet, as in a new process.
+/// Returns a repository with its own lanes that has checked nothing yet, as in a new process.
 fn restarted(db: &TestDatabase) -> Products {
     builder(db.database()).build().unwrap()
 }

@@ -129,7 +129,7 @@ async fn a_transaction_with_a_conflict_writes_the_product_first() {
     .await;
 }
 
-/// Returns repositories that each have their own per-key locks, as processes have. They share a client with few
+/// Returns repositories that each have their own lanes, as processes have. They share a client with few
 /// connections.
 async fn processes(db: &TestDatabase, connections: u32, count: usize) -> Vec<Products> {
     let mut options = db.server().client_options().await.unwrap();

@@ -17,10 +17,10 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
-/// The longest time for requests in flight after a stop signal.
+/// The longest time for requests and commands in flight after a stop signal.
 const GRACE: Duration = Duration::from_secs(20);
 
 /// The longest time to read the headers of a request, or its body, and the longest time between two requests.
@@ -111,13 +111,14 @@ pub(crate) async fn until_stopped(mut listener: TcpListener, router: Router, rea
     drop(listener);
     drop(stopped);
     stopping.send_replace(true);
+    let end = Instant::now() + GRACE;
     // Each connection has a receiver.
-    match timeout(GRACE, stopping.closed()).await {
+    match timeout_at(end, stopping.closed()).await {
         Ok(()) => info!("stopped"),
         Err(_) => warn!("stopped with requests in flight, after {GRACE:?}"),
     }
     // The commands of requests that were dropped by their time limit.
-    if timeout(GRACE, mongo_patterns::drain()).await.is_err() {
+    if timeout_at(end, mongo_patterns::drain()).await.is_err() {
         warn!("stopped with commands in flight, which the server ends");
     }
     Ok(())
