@@ -327,3 +327,17 @@ async fn the_flag_is_set_before_there_are_overflow_documents() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_push_to_unique_elements_is_refused_without_a_command() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).unique_elements()).await;
+        books.insert(&book(2, 0)).await.unwrap();
+        db.recorder().clear();
+        let error = books.push(2, "user00").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        assert!(error.to_string().contains("push_unique"), "{error}");
+        assert_eq!(db.recorder().round_trips(), 0);
+    })
+    .await;
+}
