@@ -255,44 +255,6 @@ async fn calls_have_their_turn_after_the_command_of_a_dropped_one() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dropped_callers_do_not_affect_others() {
-    testkit::run(async |db| {
-        let trades = trades(db).await;
-        let mut acknowledged = Vec::new();
-        for round in 0..40_i64 {
-            let tasks: Vec<_> = (0..8)
-                .map(|task| {
-                    let (trades, n) = (trades.clone(), round * 8 + task);
-                    let append = async move { trades.append(&123, &same_second(n)).await.map(|_| n).unwrap() };
-                    tokio::spawn(async move {
-                        if task % 2 == 0 {
-                            return Some(append.await);
-                        }
-                        let patience = Duration::from_micros(u64::try_from(task - 1).unwrap() * 300);
-                        tokio::time::timeout(patience, append).await.ok()
-                    })
-                })
-                .collect();
-            for task in tasks {
-                acknowledged.extend(task.await.unwrap());
-            }
-        }
-        assert!((160..320).contains(&acknowledged.len()), "some callers were dropped");
-        mongo_patterns::drain().await;
-        let mut stored = numbers(&trades, 123).await;
-        stored.sort_unstable();
-        assert!(stored.is_sorted_by(|a, b| a < b), "an item is stored twice");
-        assert!(
-            acknowledged.iter().all(|n| stored.binary_search(n).is_ok()),
-            "an acknowledged item is lost"
-        );
-        assert_eq!(violations(&plain(db), 10).await, []);
-    })
-    .await;
-}
-
-/// The task that writes for a key ends with its runtime. The next append must not wait for it.
 #[tokio::test]
 async fn the_queue_of_a_key_survives_the_end_of_a_runtime() {
     testkit::run(async |db| {

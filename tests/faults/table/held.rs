@@ -56,7 +56,7 @@ impl<M: Model> Case<'_, M> {
         is_held
     }
 
-    /// Checks that a call for a document that nobody holds sends its command, and gets the reply.
+    /// Checks that a call for a document that no other client holds sends its command, and gets the reply.
     async fn check_another_call(&self, context: &str) {
         let others = Patrons::builder(self.db.collection::<Document>(OTHERS));
         let others = others.children_field("children").build().unwrap();

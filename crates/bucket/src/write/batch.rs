@@ -211,12 +211,15 @@ impl<'a> StoreBatch<'a> {
                 has_read = true;
             }
             let documents = self.buckets(&mut ids, reads_first)?;
-            let inserted = send::insert_many(conn, &shared.collection, documents.as_slice(), None).await;
+            let opened = documents.iter().map(|document| document.get_str("_id").unwrap_or_default());
+            let opened: Vec<String> = opened.map(str::to_owned).collect();
+            let inserted = send::insert_many(conn, &shared.collection, documents, None).await;
             let Err(error) = inserted else {
-                self.done_pages(&documents);
+                self.done_pages(opened);
                 continue;
             };
-            self.done_pages(&documents[..refused_document(&error).unwrap_or(0)]);
+            let stored = refused_document(&error).unwrap_or(0);
+            self.done_pages(opened.into_iter().take(stored).collect());
             match self.write.collision(&error) {
                 _ if conn.has_session() => return Err(self.write.failed(error)),
                 Some(Collision::Open) => return Ok(Some(error)),
@@ -300,13 +303,13 @@ impl<'a> StoreBatch<'a> {
         }
     }
 
-    fn done_pages(&mut self, documents: &[RawDocumentBuf]) {
-        let lengths: Vec<usize> = self.pages().take(documents.len()).map(<[usize]>::len).collect();
+    /// Counts the next pages as stored, in buckets with these `_id`s.
+    fn done_pages(&mut self, opened: Vec<String>) {
+        let lengths: Vec<usize> = self.pages().take(opened.len()).map(<[usize]>::len).collect();
         let is_full = |length: &usize| *length == self.write.shared.settings.page_size as usize;
         let ends_with_full_page = lengths.last().is_none_or(is_full);
-        for (document, length) in documents.iter().zip(&lengths) {
-            let id = document.get_str("_id").ok().map(str::to_owned);
-            self.count_opened(id);
+        for (id, length) in opened.into_iter().zip(lengths) {
+            self.count_opened(Some(id));
             self.done += length;
         }
         let last = self

@@ -264,7 +264,7 @@ impl<T: Target> Writer<T> {
             let (items, mut callers): (Vec<T::Item>, Vec<_>) = waiting.unzip();
             let results = tokio::select! {
                 biased;
-                // As the call of one item, a batch ends when nobody waits for it.
+                // As the call of one item, a batch ends when no caller waits for it.
                 () = all_dropped(&mut callers) => continue,
                 results = self.store(&items, lane) => results,
             };

@@ -126,7 +126,7 @@ impl Recording<'_> {
                 Some(document) => revised(settings, document, state.head)?,
                 None => self.tombstone(state.head)?,
             };
-            insert_new(shared, &copy, conn).await?;
+            insert_new(shared, copy, conn).await?;
         }
         let Some(document) = last.document else {
             return Ok(());
@@ -149,7 +149,7 @@ impl Recording<'_> {
             };
             let last = self.writes.last().filter(|last| last.after.is_none());
             let time = last.map_or_else(DateTime::now, |last| last.time);
-            insert_new(shared, &self.tombstone(after(Some(newest), time, true))?, conn).await?;
+            insert_new(shared, self.tombstone(after(Some(newest), time, true))?, conn).await?;
             return Ok(1);
         };
         if let Some(newest) = newest
@@ -167,7 +167,7 @@ impl Recording<'_> {
             return Ok(0);
         };
         let copy = copy(&numbered, ObjectId::new())?;
-        insert_new(shared, &copy, conn).await?;
+        insert_new(shared, copy, conn).await?;
         Ok(1)
     }
 

@@ -53,7 +53,7 @@ impl Insert<'_> {
             }
         }
         let Changed { document, head } = self.insert(newest, conn).await?;
-        insert_new(self.shared, &copy(&document, ObjectId::new())?, conn).await?;
+        insert_new(self.shared, copy(&document, ObjectId::new())?, conn).await?;
         Ok(head.into())
     }
 

@@ -61,8 +61,8 @@ pub(super) async fn delete_current(shared: &Shared, deletion: &Changed, conn: &m
 
 /// Stores a revision that another client can have stored in between: then the error is that of the driver, by which the
 /// transaction is run again.
-pub(crate) async fn insert_new(shared: &Shared, copy: &RawDocumentBuf, conn: &mut Conn<'_>) -> Result<()> {
-    let inserted = send::insert_one(conn, &shared.revisions, copy.clone(), None).await;
+pub(crate) async fn insert_new(shared: &Shared, copy: RawDocumentBuf, conn: &mut Conn<'_>) -> Result<()> {
+    let inserted = send::insert_one(conn, &shared.revisions, copy, None).await;
     inserted
         .map(drop)
         .map_err(|error| match Duplicate::of(&shared.settings, &error) {

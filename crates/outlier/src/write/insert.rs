@@ -54,7 +54,9 @@ async fn insert_overflow(shared: &Shared, split: &Split, conn: &mut Conn<'_>) ->
     let mut opened = 0;
     while !rest.is_empty() {
         let (documents, counts) = new_documents(&shared.settings, &split.id, seq, rest)?;
-        let inserted = send::insert_many(conn, &shared.overflow, documents.as_slice(), None).await;
+        let number = documents.len();
+        last = documents.last().map_or(Bson::Null, |document| id_of(document));
+        let inserted = send::insert_many(conn, &shared.overflow, documents, None).await;
         if let Err(error) = inserted {
             return Err(match duplicate_key(&error) {
                 Some(_) => orphans(),
@@ -62,9 +64,8 @@ async fn insert_overflow(shared: &Shared, split: &Split, conn: &mut Conn<'_>) ->
             });
         }
         rest = &rest[counts.iter().sum::<usize>()..];
-        seq += i32::try_from(documents.len()).unwrap_or(i32::MAX);
-        opened += documents.len();
-        last = documents.last().map_or(Bson::Null, |document| id_of(document));
+        seq += i32::try_from(number).unwrap_or(i32::MAX);
+        opened += number;
     }
     Ok((last, opened))
 }
