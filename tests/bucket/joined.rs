@@ -2,8 +2,6 @@
 //!
 //! The futures of a test are polled in their order.
 
-use std::time::Duration;
-
 use futures::future::join_all;
 use futures::{FutureExt, poll};
 use mongo_patterns::bucket::{Appended, BucketRepository, IdPolicy};
@@ -255,6 +253,7 @@ async fn calls_have_their_turn_after_the_command_of_a_dropped_one() {
     .await;
 }
 
+/// The task that writes for a key ends with its runtime. The next append must not wait for it.
 #[tokio::test]
 async fn the_queue_of_a_key_survives_the_end_of_a_runtime() {
     testkit::run(async |db| {

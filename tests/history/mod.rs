@@ -6,6 +6,7 @@ pub(crate) mod described;
 pub(crate) mod follow;
 pub(crate) mod follow_killed;
 pub(crate) mod follow_support;
+pub(crate) mod joined;
 pub(crate) mod migrate;
 pub(crate) mod model;
 pub(crate) mod reads;

@@ -108,9 +108,7 @@ impl Shared {
 
     /// Sends the commands of a write in the lane of its key, and in the session of the caller if there is one.
     pub(crate) async fn enter<'s>(&self, key: &EncodedKey, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
-        let mut conn = Conn::of_caller(session).await?;
-        conn.enter(&self.lanes, key.text()).await;
-        Ok(conn)
+        Conn::enter(session, &self.lanes, key.text()).await
     }
 
     /// Returns a reader of the buckets of a key.

@@ -122,30 +122,38 @@ impl<'a> Conn<'a> {
         Self::of(Kind::Single, Use::Commands, lane)
     }
 
-    /// Waits for the lane of a document, and keeps it as long as this value, or a command of it that is in flight. In
-    /// a transaction of the caller it takes none: another task could have the lane while it waits for documents that
-    /// the transaction has locked.
-    pub async fn enter(&mut self, lanes: &Lanes, key: &str) {
-        if !self.is_in_transaction() {
-            self.lane = match lanes.try_enter(key) {
+    /// Sends commands in the lane of a document, and in the session of a caller if there is one. Waits for the lane, and
+    /// keeps it as long as this value, or a command of it that is in flight. In a transaction of the caller it takes none:
+    /// another task could have the lane while it waits for documents that the transaction has locked.
+    pub async fn enter(session: Option<&'a mut ClientSession>, lanes: &Lanes, key: &str) -> Result<Self> {
+        let mut conn = Self::of_caller(session).await?;
+        if !conn.is_in_transaction() {
+            conn.lane = match lanes.try_enter(key) {
                 Some(lane) => lane,
                 None => lanes.enter(key).await,
             };
         }
+        Ok(conn)
     }
 
     /// Does what [`enter`](Self::enter) does, for several documents.
-    pub async fn enter_all(&mut self, lanes: &Lanes, keys: impl IntoIterator<Item = String>) {
-        if !self.is_in_transaction() {
-            self.lane = lanes.enter_all(keys.into_iter().collect()).await;
+    pub async fn enter_all(
+        session: Option<&'a mut ClientSession>,
+        lanes: &Lanes,
+        keys: impl IntoIterator<Item = String>,
+    ) -> Result<Self> {
+        let mut conn = Self::of_caller(session).await?;
+        if !conn.is_in_transaction() {
+            conn.lane = lanes.enter_all(keys.into_iter().collect()).await;
         }
+        Ok(conn)
     }
 
-    /// Bounds the time of each read on the server.
-    #[must_use]
-    pub fn with_max_time(mut self, time: Option<Duration>) -> Self {
-        self.max_time = time;
-        self
+    /// Sends the commands of a read, whose time on the server is bounded.
+    pub async fn to_read(session: Option<&'a mut ClientSession>, max_time: Option<Duration>) -> Result<Self> {
+        let mut conn = Self::of_caller(session).await?;
+        conn.max_time = max_time;
+        Ok(conn)
     }
 
     pub(crate) fn max_time(&self) -> Option<Duration> {

@@ -40,9 +40,7 @@ impl Shared {
 
     /// Sends the commands of a write in the lane of its parent, and in the session of the caller if there is one.
     pub(crate) async fn enter<'s>(&self, parent: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
-        let mut conn = Conn::of_caller(session).await?;
-        conn.enter(&self.lanes, &document_id::text(parent)).await;
-        Ok(conn)
+        Conn::enter(session, &self.lanes, &document_id::text(parent)).await
     }
 
     /// Returns the entry in the catalog.

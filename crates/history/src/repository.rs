@@ -127,9 +127,7 @@ impl Shared {
 
     /// Sends the commands of a write in the lane of its document, and in the session of the caller if there is one.
     pub(crate) async fn enter<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
-        let mut conn = Conn::of_caller(session).await?;
-        conn.enter(&self.lanes, &document_id::text(id)).await;
-        Ok(conn)
+        Conn::enter(session, &self.lanes, &document_id::text(id)).await
     }
 }
 

@@ -113,18 +113,12 @@ impl Shared {
 
     /// Sends the commands of a write in the lane of its document, and in the session of the caller if there is one.
     pub(crate) async fn enter<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
-        let mut conn = Conn::of_caller(session).await?;
-        conn.enter(&self.lanes, &format!("document {}", document_id::text(id)))
-            .await;
-        Ok(conn)
+        Conn::enter(session, &self.lanes, &format!("document {}", document_id::text(id))).await
     }
 
     /// Sends the commands of a write in the lane of its source.
     pub(crate) async fn enter_source<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
-        let mut conn = Conn::of_caller(session).await?;
-        conn.enter(&self.lanes, &format!("source {}", document_id::text(id)))
-            .await;
-        Ok(conn)
+        Conn::enter(session, &self.lanes, &format!("source {}", document_id::text(id))).await
     }
 
     /// Checks that the indexes exist: one round trip for each referring collection, once. An update of a source must not

@@ -110,9 +110,7 @@ impl Shared {
 
     /// Sends the commands of a write in the lanes of its parents, and in the session of the caller if there is one.
     pub(crate) async fn enter<'s>(&self, parents: &[Bson], session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
-        let mut conn = Conn::of_caller(session).await?;
-        conn.enter_all(&self.lanes, parents.iter().map(document_id::text)).await;
-        Ok(conn)
+        Conn::enter_all(session, &self.lanes, parents.iter().map(document_id::text)).await
     }
 
     /// Returns the same repository with the write concern `majority` for the parents, so that no failover rolls back

@@ -80,9 +80,7 @@ mongo_patterns_core::action! {
 impl CountItems<'_> {
     async fn execute(self) -> Result<Counts> {
         let key = self.key?;
-        let mut conn = Conn::of_caller(self.session)
-            .await?
-            .with_max_time(self.max_time.or(self.shared.settings.max_time));
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let pipeline = counts(&self.shared.settings, &key);
         let found = send::aggregate_all(&mut conn, &self.shared.collection, pipeline, None).await?;
         let found = found.first();
@@ -111,9 +109,7 @@ mongo_patterns_core::action! {
 impl CountPages<'_> {
     async fn execute(self) -> Result<u64> {
         let key = self.key?;
-        let mut conn = Conn::of_caller(self.session)
-            .await?
-            .with_max_time(self.max_time.or(self.shared.settings.max_time));
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         Ok(send::count_documents(&mut conn, &self.shared.collection, buckets(&key), None).await?)
     }
 }

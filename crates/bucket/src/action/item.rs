@@ -61,9 +61,7 @@ impl<T: DeserializeOwned> FindItem<'_, T> {
             .projection(only_item(settings, &item.field, &item.id))
             .hint(item.hint())
             .build();
-        let mut conn = Conn::of_caller(self.session)
-            .await?
-            .with_max_time(self.max_time.or(self.shared.settings.max_time));
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let found = send::find_one(&mut conn, collection, item.filter(settings), options).await;
         let found = found.map_err(|error| item.failed(self.shared, error).with_key(item.key.text()))?;
         found.map_or(Ok(None), |bucket| {

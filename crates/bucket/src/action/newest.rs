@@ -64,9 +64,7 @@ impl<K: Key, T: DeserializeOwned> Newest<'_, K, T> {
             return Err(Error::new(InvalidArgument, message));
         }
         let (collection, settings) = self.shared.parts();
-        let mut conn = Conn::of_caller(self.session)
-            .await?
-            .with_max_time(self.max_time.or(self.shared.settings.max_time));
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let wanted = self.count as usize;
         let mut items = Vec::new();
         let mut position: Option<PageToken> = None;

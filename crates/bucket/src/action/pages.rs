@@ -92,9 +92,7 @@ impl<K: Key, T: DeserializeOwned> Pages<'_, K, T> {
             From::After(token) | From::Before(token) => buckets_beyond(settings, &key, operator, token),
         };
         let options = first_by_id(descending, self.limit, None);
-        let mut conn = Conn::of_caller(self.session)
-            .await?
-            .with_max_time(self.max_time.or(self.shared.settings.max_time));
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let found = find_all(&mut conn, collection, filter, options).await?;
         let reader = self.shared.reader(&key, Part::Whole);
         let pages: Result<Vec<Bucket<K, T>>> = found.iter().map(|document| reader.read(document)).collect();

@@ -101,9 +101,7 @@ impl ReadTotals<'_> {
             bounds = Some((self.from, self.until));
         }
         let pipeline = totals(settings, figures, &key, bounds);
-        let mut conn = Conn::of_caller(self.session)
-            .await?
-            .with_max_time(self.max_time.or(self.shared.settings.max_time));
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         // The range of `_id` is that of the windows.
         let hint = bounds
             .filter(|_| settings.windows.is_some())

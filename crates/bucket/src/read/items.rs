@@ -308,9 +308,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         loop {
             let filter = buckets_within(settings, &self.key, all.clone(), ("$lt", below.clone()));
             let options = first_by_id(true, limit, Some(first_times(settings)));
-            let mut conn = Conn::of_caller(self.session.as_deref_mut())
-                .await?
-                .with_max_time(self.max_time);
+            let mut conn = Conn::to_read(self.session.as_deref_mut(), self.max_time).await?;
             let found = find_all(&mut conn, &self.shared.collection, filter, options).await?;
             for document in &found {
                 let id = document.get_str("_id").unwrap_or_default();
@@ -339,9 +337,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         let (collection, settings) = self.shared.parts();
         let filter = buckets_within(settings, &self.key, self.lower.clone(), self.upper.clone());
         let options = first_by_id(self.wanted.newest_first, limit, projection);
-        let mut conn = Conn::of_caller(self.session.as_deref_mut())
-            .await?
-            .with_max_time(self.max_time);
+        let mut conn = Conn::to_read(self.session.as_deref_mut(), self.max_time).await?;
         Ok(find_all(&mut conn, collection, filter, options).await?)
     }
 

@@ -77,9 +77,7 @@ impl<'a, K: Key> LooseScan<'a, K> {
             .limit(i64::from(self.entries))
             .batch_size(self.entries)
             .build();
-        let mut conn = Conn::of_caller(self.session.as_deref_mut())
-            .await?
-            .with_max_time(self.max_time);
+        let mut conn = Conn::to_read(self.session.as_deref_mut(), self.max_time).await?;
         let read = find_all(&mut conn, &self.shared.collection, doc! {}, options).await?;
         drop(conn);
         let mut key_end: Option<String> = None;

@@ -211,7 +211,9 @@ impl<'a> StoreBatch<'a> {
                 has_read = true;
             }
             let documents = self.buckets(&mut ids, reads_first)?;
-            let opened = documents.iter().map(|document| document.get_str("_id").unwrap_or_default());
+            let opened = documents
+                .iter()
+                .map(|document| document.get_str("_id").unwrap_or_default());
             let opened: Vec<String> = opened.map(str::to_owned).collect();
             let inserted = send::insert_many(conn, &shared.collection, documents, None).await;
             let Err(error) = inserted else {

@@ -54,9 +54,7 @@ impl<C: DeserializeOwned> FindChild<'_, C> {
         let only = FindOneOptions::builder()
             .projection(query::only(settings, &child))
             .build();
-        let mut conn = Conn::of_caller(self.session)
-            .await?
-            .with_max_time(self.max_time.or(self.shared.settings.max_time));
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let found = send::find_one(&mut conn, collection, filter, only).await?;
         found.map_or(Ok(None), |found| decode_child(settings, &found))
     }

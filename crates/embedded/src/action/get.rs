@@ -47,9 +47,7 @@ impl<P: DeserializeOwned> Get<'_, P> {
             collection, settings, ..
         } = self.shared;
         let filter = query::parent(&self.parent?);
-        let mut conn = Conn::of_caller(self.session)
-            .await?
-            .with_max_time(self.max_time.or(self.shared.settings.max_time));
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let found = send::find_one(&mut conn, collection, filter, None).await?;
         found.map(|found| decode_parent(settings, &found)).transpose()
     }

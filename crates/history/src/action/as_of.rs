@@ -50,9 +50,7 @@ action! {
 impl<D: DeserializeOwned> AsOf<'_, D> {
     async fn execute(self) -> Result<Option<Revision<D>>> {
         let (shared, id) = (self.shared, self.id?.into_bson());
-        let mut conn = Conn::of_caller(self.session)
-            .await?
-            .with_max_time(self.max_time.or(self.shared.settings.max_time));
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let found = find_as_of(shared, &id, self.time, Reader::Configured, &mut conn).await?;
         found.map(|found| decode_revision(&shared.settings, &found)).transpose()
     }

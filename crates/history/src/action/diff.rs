@@ -46,9 +46,7 @@ action! {
 impl FindDiff<'_> {
     async fn execute(self) -> Result<Diff> {
         let (shared, id, [from, to]) = (self.shared, self.id?.into_bson(), self.revisions);
-        let mut conn = Conn::of_caller(self.session)
-            .await?
-            .with_max_time(self.max_time.or(self.shared.settings.max_time));
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let before = find_revision(shared, &id, from, Reader::Configured, &mut conn).await?;
         let after = find_revision(shared, &id, to, Reader::Configured, &mut conn).await?;
         match (before, after) {

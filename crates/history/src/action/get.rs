@@ -46,9 +46,7 @@ action! {
 impl<D: DeserializeOwned> Get<'_, D> {
     async fn execute(self) -> Result<Option<D>> {
         let id = self.id?.into_bson();
-        let mut conn = Conn::of_caller(self.session)
-            .await?
-            .with_max_time(self.max_time.or(self.shared.settings.max_time));
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let found = find_current(self.shared, &id, Reader::Configured, &mut conn).await?;
         found.map(|document| decode(&document)).transpose()
     }

@@ -93,9 +93,7 @@ impl<'a, D: DeserializeOwned + Send + 'a> Revisions<'a, D> {
         let call = self.shared.operation("revisions");
         action::run(call, move |_| async move {
             let id = self.id?.into_bson();
-            let mut conn = Conn::of_caller(self.session)
-                .await?
-                .with_max_time(self.max_time.or(self.shared.settings.max_time));
+            let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
             page(self.shared, &id, self.page, &mut conn).await
         })
     }
@@ -122,7 +120,7 @@ impl<'a, D: DeserializeOwned + Send + 'a> Revisions<'a, D> {
         let pages = try_unfold(Some((id, start)), move |position| async move {
             let Some((id, at)) = position else { return Ok(None) };
             let id = id?;
-            let mut conn = Conn::new().with_max_time(max_time.or(shared.settings.max_time));
+            let mut conn = Conn::to_read(None, max_time.or(shared.settings.max_time)).await?;
             let read = page::<D>(shared, id.value(), at, &mut conn).await?;
             let next = read.next.map(|token| {
                 let after = Some(token);

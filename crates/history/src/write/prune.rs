@@ -27,8 +27,8 @@ pub(crate) enum Keep {
 
 /// Deletes the oldest revisions of a document.
 pub(crate) async fn run(shared: &Shared, id: &Bson, keep: Keep, session: Option<&mut ClientSession>) -> Result<Pruned> {
-    let mut conn = Conn::of_caller(session).await?;
     shared.check_indexes().await?;
+    let mut conn = shared.enter(id, session).await?;
     let settings = &shared.settings;
     let head = |found: Option<RawDocumentBuf>| found.and_then(|found| Head::of(settings, &found));
     let first = match keep {

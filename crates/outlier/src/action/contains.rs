@@ -48,9 +48,7 @@ impl Contains<'_> {
     async fn execute(self) -> Result<bool> {
         let element = self.element?.to_bson()?;
         check_compared(&element)?;
-        let mut conn = Conn::of_caller(self.session)
-            .await?
-            .with_max_time(self.max_time.or(self.shared.settings.max_time));
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         contains(self.shared, &self.id?.into_bson(), &element, &mut conn).await
     }
 }

@@ -40,9 +40,7 @@ action! {
 impl Count<'_> {
     async fn execute(self) -> Result<Counts> {
         let (main, overflow, settings) = self.shared.parts();
-        let mut conn = Conn::of_caller(self.session)
-            .await?
-            .with_max_time(self.max_time.or(self.shared.settings.max_time));
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let id = self.id?.into_bson();
         let size = query::project(query::main_size(settings));
         let found = send::find_one(&mut conn, main, query::by_id(&id), size).await?;

@@ -89,7 +89,7 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
         let (shared, range) = (self.shared, self.range);
         let max_time = self.max_time.or(shared.settings.max_time);
         let start = async move {
-            let mut conn = Conn::new().with_max_time(max_time);
+            let mut conn = Conn::to_read(None, max_time).await?;
             let Start { elements, overflow } = start(shared, &self.id?.into_bson(), range, &mut conn).await?;
             let inline = iter(elements.into_iter().map(Ok));
             let Some(overflow) = overflow else {
@@ -112,9 +112,7 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
 
     async fn execute(self) -> Result<Vec<E>> {
         let Self { shared, range, .. } = self;
-        let mut conn = Conn::of_caller(self.session)
-            .await?
-            .with_max_time(self.max_time.or(self.shared.settings.max_time));
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let started = start(shared, &self.id?.into_bson(), range, &mut conn).await?;
         let Start { mut elements, overflow } = started;
         if let Some(mut overflow) = overflow {

@@ -42,9 +42,7 @@ action! {
 impl<D: DeserializeOwned> Get<'_, D> {
     async fn execute(self) -> Result<Option<StoredDocument<D>>> {
         let settings = &self.shared.settings;
-        let mut conn = Conn::of_caller(self.session)
-            .await?
-            .with_max_time(self.max_time.or(self.shared.settings.max_time));
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let filter = query::by_id(&self.id?.into_bson());
         let main = send::find_one(&mut conn, &self.shared.main, filter, None).await?;
         let stored = main.map(|main| {

@@ -50,9 +50,7 @@ impl<D: DeserializeOwned> GetFull<'_, D> {
     async fn execute(self) -> Result<Option<D>> {
         let (main, overflow, settings) = self.shared.parts();
         let id = self.id?.into_bson();
-        let mut conn = Conn::of_caller(self.session)
-            .await?
-            .with_max_time(self.max_time.or(self.shared.settings.max_time));
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let Some(main) = send::find_one(&mut conn, main, query::by_id(&id), None).await? else {
             return Ok(None);
         };

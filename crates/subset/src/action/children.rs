@@ -74,9 +74,7 @@ mongo_patterns_core::setters! {
 
 impl<C: DeserializeOwned> Children<'_, C> {
     async fn execute(self) -> Result<ChildPage<C>> {
-        let mut conn = Conn::of_caller(self.session)
-            .await?
-            .with_max_time(self.max_time.or(self.shared.settings.max_time));
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         page(self.shared, self.parent, self.start, self.limit, &mut conn).await
     }
 }
