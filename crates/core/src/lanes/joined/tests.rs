@@ -5,9 +5,11 @@ use futures::future::{join_all, poll_immediate};
 
 use super::*;
 
+type Batches = Arc<Mutex<Vec<Vec<usize>>>>;
+
 /// Refuses some of the items, and records each batch. The size of an item is its value.
 struct Numbers {
-    batches: Arc<Mutex<Vec<Vec<usize>>>>,
+    batches: Batches,
     refused: &'static [usize],
     kind: ErrorKind,
 }
@@ -39,6 +41,15 @@ impl Target for Numbers {
     }
 }
 
+/// Returns what creates a target.
+fn target(batches: &Batches, refused: &'static [usize], kind: ErrorKind) -> impl Fn() -> Numbers + Copy + Send {
+    move || Numbers {
+        batches: Arc::clone(batches),
+        refused,
+        kind,
+    }
+}
+
 /// Stores an item that has to wait.
 async fn store_one(
     joined: &Arc<Joined<Numbers>>,
@@ -58,12 +69,8 @@ async fn store(
     kind: ErrorKind,
 ) -> (Vec<Result<usize>>, Vec<Vec<usize>>) {
     let joined = Arc::new(Joined::<Numbers>::new(Lanes::of_test()));
-    let batches = Arc::<Mutex<Vec<Vec<usize>>>>::default();
-    let target = || Numbers {
-        batches: Arc::clone(&batches),
-        refused,
-        kind,
-    };
+    let batches = Batches::default();
+    let target = target(&batches, refused, kind);
     let lane = joined.lanes.try_enter("key").unwrap();
     let mut calls = Box::pin(join_all(items.into_iter().map(|item| store_one(&joined, item, target))));
     assert!(poll_immediate(calls.as_mut()).await.is_none());
@@ -132,12 +139,8 @@ async fn a_call_that_meets_no_other_stores_its_item_by_itself() {
 fn the_end_of_the_runtime_leaves_an_unknown_outcome_and_no_queue() {
     let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
     let joined = Arc::new(Joined::<Numbers>::new(Lanes::of_test()));
-    let batches = Arc::<Mutex<Vec<Vec<usize>>>>::default();
-    let target = || Numbers {
-        batches: Arc::clone(&batches),
-        refused: &[],
-        kind: ErrorKind::TooLarge,
-    };
+    let batches = Batches::default();
+    let target = target(&batches, &[], ErrorKind::TooLarge);
     let lane = joined.lanes.try_enter("key").unwrap();
     let mut waiting = Box::pin(join_all([1, 2].map(|item| store_one(&joined, item, target))));
     let of_task = runtime();
@@ -163,12 +166,8 @@ fn the_end_of_the_runtime_leaves_an_unknown_outcome_and_no_queue() {
 #[tokio::test]
 async fn a_dropped_call_leaves_the_queue() {
     let joined = Arc::new(Joined::<Numbers>::new(Lanes::of_test()));
-    let batches = Arc::<Mutex<Vec<Vec<usize>>>>::default();
-    let target = || Numbers {
-        batches: Arc::clone(&batches),
-        refused: &[],
-        kind: ErrorKind::TooLarge,
-    };
+    let batches = Batches::default();
+    let target = target(&batches, &[], ErrorKind::TooLarge);
     let lane = joined.lanes.try_enter("key").unwrap();
     assert!(store_one(&joined, 1, target).now_or_never().is_none());
     assert_eq!(joined.waiting(b"key"), 0);
@@ -182,12 +181,8 @@ async fn a_dropped_call_leaves_the_queue() {
 #[tokio::test]
 async fn a_batch_ends_when_all_of_its_callers_are_dropped() {
     let joined = Arc::new(Joined::<Numbers>::new(Lanes::of_test()));
-    let batches = Arc::<Mutex<Vec<Vec<usize>>>>::default();
-    let target = || Numbers {
-        batches: Arc::clone(&batches),
-        refused: &[1, 2],
-        kind: ErrorKind::TooLarge,
-    };
+    let batches = Batches::default();
+    let target = target(&batches, &[1, 2], ErrorKind::TooLarge);
     let lane = joined.lanes.try_enter("key").unwrap();
     let mut calls = Box::pin(join_all([1, 2].map(|item| store_one(&joined, item, target))));
     assert!(poll_immediate(calls.as_mut()).await.is_none());
