@@ -8,6 +8,14 @@ mod service {}
 #[cfg(doctest)]
 mod retries {}
 
+#[doc = include_str!("src/cookbook/several-patterns.md")]
+#[cfg(doctest)]
+mod several_patterns {}
+
+#[doc = include_str!("src/cookbook/background.md")]
+#[cfg(doctest)]
+mod background {}
+
 #[doc = include_str!("src/cookbook/tests.md")]
 #[cfg(doctest)]
 mod tests {}

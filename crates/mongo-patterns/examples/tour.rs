@@ -1,8 +1,10 @@
 //! The example of MongoDB's manual, "Group Data with the Bucket Pattern", with a repository on a real server: the
-//! stored documents, and the commands on the wire.
+//! stored documents, the commands on the wire, and what concurrent writers leave of both.
 //!
 //! `cargo run --example tour`
 
+#[path = "support/race.rs"]
+mod race;
 mod support;
 
 use anyhow::Result;
@@ -71,7 +73,7 @@ async fn main() -> Result<()> {
         print_wire(&recorder);
         print_page(page.as_ref());
     }
-    Ok(())
+    race::run(&database).await
 }
 
 fn trade(r#type: &str, ticker: &str, qty: Option<i32>, quantity: Option<i32>, date: &str) -> Result<Trade> {

@@ -1,0 +1,120 @@
+//! The calls that the book names to erase a person's data, in all patterns.
+
+use futures::TryStreamExt;
+use mongo_patterns::reference::OnReferences;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Document, RawDocumentBuf, doc};
+
+use crate::common::support::{at, trades_of_documents};
+use crate::{embedded, history, outlier, reference, subset};
+
+const PERSON: &str = "ann@example.com";
+
+/// Returns the collections in which a document has the text.
+async fn mentioned_in(db: &TestDatabase) -> Vec<String> {
+    let mut found = Vec::new();
+    let plain = db.plain_client().database(db.database().name());
+    for name in plain.list_collection_names().await.unwrap() {
+        let mut documents = plain.collection::<RawDocumentBuf>(&name).find(doc! {}).await.unwrap();
+        while let Some(document) = documents.try_next().await.unwrap() {
+            let is_mentioned = document
+                .as_bytes()
+                .windows(PERSON.len())
+                .any(|bytes| bytes == PERSON.as_bytes());
+            if is_mentioned && !found.contains(&name) {
+                found.push(name.clone());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[tokio::test]
+async fn nothing_of_a_person_is_left() {
+    testkit::run(async |db| {
+        // Bucket: the person is the key.
+        let trades = trades_of_documents(db).await;
+        for n in 0..25 {
+            trades
+                .append(&7, &doc! { "date": at(n), "buyer": PERSON })
+                .await
+                .unwrap();
+        }
+        // Outlier: the person is an element, in the array of one book and in an overflow document of the other.
+        let books = outlier::support::books(db).await;
+        for (id, others) in [(1, 3), (2, 60)] {
+            books.insert(&outlier::support::book(id, others)).await.unwrap();
+            books.push(id, &PERSON.to_owned()).await.unwrap();
+        }
+        // Subset: the person wrote children.
+        let products = subset::support::products(db).await;
+        for id in 0..12 {
+            let mut review = subset::support::review(id);
+            if id % 3 == 0 {
+                review.review_author = PERSON.to_owned();
+            }
+            products.insert(&review).await.unwrap();
+        }
+        // Embedded: the person is a document.
+        let patron = doc! { "_id": PERSON, "addresses": [embedded::support::address(1)] };
+        embedded::support::plant(db, &patron).await;
+        // History: the person is in revisions.
+        let policies = history::support::policies(db).await;
+        let policy = doc! { "policyId": 1, "customerName": PERSON, "itemsInsured": [] };
+        policies.insert(&policy).await.unwrap();
+        let other = doc! { "$set": { "customerName": "Bob" } };
+        policies.update(1, other).await.unwrap();
+        // Reference: the person is a source, and in the copies.
+        let orders = reference::support::with_customers(db).await;
+        let rename = doc! { "$set": { "name": PERSON } };
+        orders.update_source(1, rename).await.unwrap();
+        for id in 0..3 {
+            orders.insert(&reference::support::order(id, 1)).await.unwrap();
+        }
+        let expected = [
+            "customers",
+            "extra_sales",
+            "orders",
+            "patron",
+            "policyRevisions",
+            "product",
+            "review",
+            "sales",
+            "trades",
+        ];
+        assert_eq!(mentioned_in(db).await, expected);
+
+        trades.delete_key(&7).await.unwrap();
+        for id in [1, 2] {
+            books.remove(id, &PERSON.to_owned()).await.unwrap();
+        }
+        let of_person = subset::support::reviews(db)
+            .find(doc! { "review_author": PERSON })
+            .await
+            .unwrap();
+        let of_person: Vec<Document> = of_person.try_collect().await.unwrap();
+        for review in of_person {
+            let [product, id] = ["product_id", "review_id"].map(|field| review.get_i32(field).unwrap());
+            products.delete(product, id).await.unwrap();
+        }
+        embedded::support::stored(db)
+            .delete_one(doc! { "_id": PERSON })
+            .await
+            .unwrap();
+        policies.delete(1).await.unwrap();
+        policies.prune(1).keep_last(1).await.unwrap();
+        orders
+            .delete_source(1)
+            .on_references(OnReferences::Clear)
+            .await
+            .unwrap();
+
+        assert_eq!(mentioned_in(db).await, Vec::<String>::new());
+        assert_eq!(products.get(1).await.unwrap().unwrap().reviews.len(), 8);
+        assert_eq!(books.elements(2).await.unwrap().len(), 60);
+        let order = orders.get(0).await.unwrap().unwrap();
+        assert_eq!(order.get("customer"), None, "{order}");
+    })
+    .await;
+}
