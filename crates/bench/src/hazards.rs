@@ -14,19 +14,17 @@ mod history;
 mod load;
 mod outlier;
 mod reference;
+mod report;
 mod stored;
 mod subset;
 
-use std::fs;
-use std::path::PathBuf;
-
 use anyhow::{Context, Result, ensure};
 use mongodb::Database;
-use mongodb::bson::DateTime;
+use serde::Serialize;
 
-use crate::report::{Table, number};
 use cluster::Cluster;
-use load::{CLIENTS, Fate, Ledger, Size, TIME_LIMIT, WRITERS, Write};
+use load::{CLIENTS, Ledger, Size, Write};
+use report::{Report, Row};
 
 /// The options of the subcommand.
 #[derive(clap::Args)]
@@ -34,13 +32,13 @@ pub(crate) struct Options {
     /// Runs few operations with one kill each, to try the program.
     #[arg(long)]
     quick: bool,
-    /// Replaces the text between `<!-- hazards -->` and `<!-- /hazards -->` in this file.
-    #[arg(long, value_name = "FILE", conflicts_with = "quick")]
-    write: Option<PathBuf>,
+    /// Replaces the tables in README.md and in the book, and the picture.
+    #[arg(long, conflicts_with = "quick")]
+    write: bool,
 }
 
 /// Who describes a recipe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 enum Source {
     Manual,
     /// The manual, by a program that reads the array, adds to it, and writes it back.
@@ -71,7 +69,7 @@ impl Source {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 enum Pattern {
     Bucket,
     Outlier,
@@ -158,7 +156,7 @@ impl Pattern {
 }
 
 /// What the stored documents show. `None` where it does not apply to the pattern.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 struct Hazards {
     /// Acknowledged, and not stored.
     lost: u64,
@@ -193,22 +191,21 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
             if source == Source::Ours && !hazards.is_none() {
                 violated.push(name.clone());
             }
-            rows.push(row(name, &ledger, hazards, commands));
+            rows.push(Row::new(pattern, source, &ledger, hazards, commands));
         }
     }
-    let text = text(&cluster, size, rows);
-    println!("{text}");
+    let server = cluster.version().to_owned();
+    let report = Report { server, size, rows };
+    println!("{}", report.whole());
     ensure!(
         violated.is_empty(),
         "mongo-patterns violated its guarantees: {}",
         violated.join(", ")
     );
-    if let Some(file) = &options.write {
-        let path = || file.display().to_string();
-        let old = fs::read_to_string(file).with_context(path)?;
-        fs::write(file, block::replace(&old, &text).with_context(path)?).with_context(path)?;
+    match options.write {
+        true => report.write(),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// Runs one recipe in a database of its own. Returns the outcomes, the damage and the commands per operation.
@@ -234,67 +231,3 @@ async fn run_once(
     plain.drop().await?;
     Ok((ledger, hazards, commands))
 }
-
-const COLUMNS: [&str; 9] = [
-    "recipe",
-    "acknowledged",
-    "refused",
-    "lost",
-    "doubled",
-    "stale",
-    "gaps",
-    "wrong documents",
-    "commands per operation",
-];
-
-fn row(name: String, ledger: &Ledger, hazards: Hazards, commands: f64) -> Vec<String> {
-    let count = |count: u64| number(count as f64);
-    let optional = |counted: Option<u64>| counted.map_or_else(|| "-".to_owned(), count);
-    vec![
-        name,
-        count(ledger.count(Fate::Acknowledged)),
-        count(ledger.count(Fate::Refused)),
-        count(hazards.lost),
-        count(hazards.doubled),
-        optional(hazards.stale),
-        optional(hazards.gaps),
-        count(hazards.wrong),
-        number(commands),
-    ]
-}
-
-/// Returns the table with its conditions, as Markdown.
-fn text(cluster: &Cluster, size: Size, rows: Vec<Vec<String>>) -> String {
-    let now = DateTime::now().try_to_rfc3339_string().unwrap_or_default();
-    let date = now.split('T').next().unwrap_or_default();
-    let kills = match size.kills {
-        1 => "once".to_owned(),
-        kills => format!("{kills} times"),
-    };
-    let table = Table {
-        title: String::new(),
-        columns: COLUMNS.map(str::to_owned).into(),
-        rows,
-    };
-    format!(
-        "Measured on {date} with mongo-patterns {} and MongoDB {}: {} operations on each recipe, without pauses, by\n\
-         {WRITERS} writers of {CLIENTS} clients, on three nodes whose primary is killed {kills}. A caller retries once, \
-         after a\nnetwork error or a time-out of {} s. A twentieth of the operations is dropped midway, as if the process \
-         died. The\nrecipes are those of the manual and of MongoDB's [agent \
-         skills](https://github.com/mongodb/agent-skills).\n\n{}\n{LEGEND}",
-        env!("CARGO_PKG_VERSION"),
-        cluster.version(),
-        number(size.operations as f64),
-        TIME_LIMIT.as_secs(),
-        table.markdown(),
-    )
-}
-
-const LEGEND: &str = "\
-*Refused* operations are valid, and got an error that no retry solves, such as a duplicate key: a program that ignores it
-loses them. *Lost* are acknowledged and not stored, *doubled* are stored more than once. *Stale* documents contradict the
-data: a subset, a count, a total, a sum, a newest revision or a copy. *Gaps* are partial pages before the last one, and
-missing revisions. *Wrong documents* exceed a bound, have an overflow that no reader finds, or compete for one position.
-A sixth of the operations of *embedded* exceeds the bound of a list, and is answered so. The calls of mongo-patterns have
-the ids that make them idempotent. To repeat the run: `cargo run --release -p mongo-patterns-bench -- hazards`.
-";

@@ -8,6 +8,7 @@ use mongodb::bson::DateTime;
 use serde_json::json;
 
 use crate::report::Section;
+use crate::svg::Chart;
 use crate::{Bench, Part};
 
 /// The conditions of a run.
@@ -138,10 +139,16 @@ fn page(run: &Run, part: &Part, sections: &[Section], summary: &str) -> String {
         text += &format!("\n## {}\n\n{}\n", section.title, section.text);
         let mut charts = section.charts.iter();
         for table in &section.tables {
-            text += &format!("\n**{}**\n\n{}", table.title, table.markdown());
-            if let Some(chart) = charts.next() {
-                text += &format!("\n![{}]({}-{})\n", chart.title, part.name, chart.file);
-            }
+            text += &format!("\n**{}**\n\n", table.title);
+            let figures = table.markdown();
+            text += &match charts.next() {
+                None => figures,
+                // The chart shows what a reader decides by.
+                Some(Chart { title, file, .. }) => format!(
+                    "![{title}]({}-{file})\n\n<details>\n<summary>All figures</summary>\n\n{figures}\n</details>\n",
+                    part.name
+                ),
+            };
         }
     }
     text

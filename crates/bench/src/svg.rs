@@ -4,9 +4,27 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-const WIDTH: f64 = 800.0;
-const LABELS: f64 = 300.0;
-const VALUES: f64 = 150.0;
+/// The widths of a chart, of its labels, and of the values behind the bars.
+#[derive(Clone, Copy)]
+pub(crate) struct Widths {
+    all: f64,
+    labels: f64,
+    values: f64,
+}
+
+const WIDE: Widths = Widths {
+    all: 800.0,
+    labels: 300.0,
+    values: 150.0,
+};
+
+/// Legible on a phone.
+pub(crate) const NARROW: Widths = Widths {
+    all: 400.0,
+    labels: 140.0,
+    values: 60.0,
+};
+
 const TOP: f64 = 44.0;
 const ROW: f64 = 26.0;
 const BAR: f64 = 16.0;
@@ -40,6 +58,17 @@ const STYLE: &str = "\
 
 impl Chart {
     pub(crate) fn svg(&self) -> String {
+        self.svg_of(WIDE)
+    }
+
+    pub(crate) fn svg_of(
+        &self,
+        Widths {
+            all: width,
+            labels,
+            values,
+        }: Widths,
+    ) -> String {
         let legend = if self.parts.is_empty() { 0.0 } else { ROW };
         let height = TOP + self.bars.len() as f64 * ROW + legend + 10.0;
         let longest = self
@@ -47,20 +76,20 @@ impl Chart {
             .iter()
             .map(|bar| bar.parts.iter().sum::<f64>())
             .fold(0.0, f64::max);
-        let scale = (WIDTH - LABELS - VALUES) / longest.max(f64::MIN_POSITIVE);
+        let scale = (width - labels - values) / longest.max(f64::MIN_POSITIVE);
         let title = escape(&self.title);
         let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\">\n\
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\">\n\
              <title>{title}</title>\n<style>{STYLE}</style>\n\
-             <rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\" rx=\"6\"/>\n\
+             <rect class=\"ground\" width=\"{width}\" height=\"{height}\" rx=\"6\"/>\n\
              <text class=\"title\" x=\"14\" y=\"27\">{title}</text>\n"
         );
         for (index, bar) in self.bars.iter().enumerate() {
             let y = TOP + index as f64 * ROW;
             let baseline = y + 13.0;
             let owner = owner(bar.ours);
-            line(&mut svg, LABELS - 10.0, baseline, "end", &bar.label);
-            let mut x = LABELS;
+            line(&mut svg, labels - 10.0, baseline, "end", &bar.label);
+            let mut x = labels;
             for (part, value) in bar.parts.iter().enumerate() {
                 // A bar of nearly zero is a thin line.
                 let width = (value * scale).max(1.0);
@@ -73,7 +102,7 @@ impl Chart {
             line(&mut svg, x + 8.0, baseline, "start", &bar.text);
         }
         let y = TOP + self.bars.len() as f64 * ROW + 4.0;
-        let mut x = LABELS;
+        let mut x = labels;
         for (part, name) in self.parts.iter().enumerate() {
             for ours in [true, false] {
                 let owner = owner(ours);

@@ -1,0 +1,267 @@
+//! The tables of the hazards and their picture.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use mongodb::bson::DateTime;
+use serde::Serialize;
+
+use super::load::{CLIENTS, Fate, Ledger, Size, TIME_LIMIT, WRITERS};
+use super::{Hazards, Pattern, Source, block};
+use crate::report::{Table, number};
+use crate::svg::{Bar, Chart, NARROW};
+
+/// The README has the summary, and the book the whole table.
+const SUMMARY: &str = "README.md";
+const PAGE: &str = "book/src/why.md";
+const JSON: &str = "book/src/hazards.json";
+const PICTURE: &str = "book/src/hazards.svg";
+
+/// What one recipe did.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    pattern: Pattern,
+    source: Source,
+    acknowledged: u64,
+    full: u64,
+    no_answer: u64,
+    refused: u64,
+    hazards: Hazards,
+    commands_per_operation: f64,
+}
+
+impl Row {
+    pub(super) fn new(pattern: Pattern, source: Source, ledger: &Ledger, hazards: Hazards, commands: f64) -> Self {
+        Self {
+            pattern,
+            source,
+            acknowledged: ledger.count(Fate::Acknowledged),
+            full: ledger.count(Fate::Full),
+            no_answer: ledger.count(Fate::Unknown),
+            refused: ledger.count(Fate::Refused),
+            hazards,
+            commands_per_operation: commands,
+        }
+    }
+
+    /// Everything that is wrong: stale and wrong documents, and gaps.
+    fn wrong(&self) -> u64 {
+        let Hazards { stale, gaps, wrong, .. } = self.hazards;
+        stale.unwrap_or(0) + gaps.unwrap_or(0) + wrong
+    }
+
+    fn damage(&self) -> u64 {
+        self.refused + self.hazards.lost + self.hazards.doubled + self.wrong()
+    }
+}
+
+/// The report of a run.
+#[derive(Serialize)]
+pub(super) struct Report {
+    pub(super) server: String,
+    pub(super) size: Size,
+    pub(super) rows: Vec<Row>,
+}
+
+impl Report {
+    /// Returns the whole table with its conditions, as Markdown.
+    pub(super) fn whole(&self) -> String {
+        let columns = [
+            "recipe",
+            "acknowledged",
+            "no answer",
+            "refused",
+            "lost",
+            "doubled",
+            "stale",
+            "gaps",
+            "wrong documents",
+            "commands per operation",
+        ];
+        let count = |count: u64| number(count as f64);
+        let optional = |counted: Option<u64>| counted.map_or_else(|| "-".to_owned(), count);
+        let cells = |row: &Row| {
+            vec![
+                format!("{}: {}", row.pattern.name(), row.source.name()),
+                count(row.acknowledged),
+                count(row.no_answer),
+                count(row.refused),
+                count(row.hazards.lost),
+                count(row.hazards.doubled),
+                optional(row.hazards.stale),
+                optional(row.hazards.gaps),
+                count(row.hazards.wrong),
+                number(row.commands_per_operation),
+            ]
+        };
+        let table = table(&columns, self.rows.iter().map(cells).collect());
+        format!("{}\n\n{table}\n{LEGEND}", self.conditions())
+    }
+
+    /// Returns the table of the manual's recipes against ours, as Markdown.
+    fn summary(&self) -> String {
+        let columns = [
+            "the manual's recipe",
+            "refused",
+            "lost",
+            "doubled",
+            "stale or wrong",
+            "mongo-patterns",
+        ];
+        let count = |count: u64| number(count as f64);
+        let cells = |(manual, ours): (&Row, &Row)| {
+            vec![
+                manual.pattern.name().to_owned(),
+                count(manual.refused),
+                count(manual.hazards.lost),
+                count(manual.hazards.doubled),
+                count(manual.wrong()),
+                count(ours.damage()),
+            ]
+        };
+        let table = table(&columns, self.pairs().map(cells).collect());
+        format!("{}\n\n{table}\n{SHORT_LEGEND}", self.conditions())
+    }
+
+    /// Returns the rows of the manual's recipe and of ours, for each pattern of the manual.
+    fn pairs(&self) -> impl Iterator<Item = (&Row, &Row)> {
+        let of = |source: Source| self.rows.iter().filter(move |row| row.source == source);
+        of(Source::Manual).filter_map(move |manual| {
+            let ours = of(Source::Ours).find(|ours| ours.pattern == manual.pattern)?;
+            Some((manual, ours))
+        })
+    }
+
+    fn conditions(&self) -> String {
+        let now = DateTime::now().try_to_rfc3339_string().unwrap_or_default();
+        let date = now.split('T').next().unwrap_or_default();
+        let kills = match self.size.kills {
+            1 => "once".to_owned(),
+            kills => format!("{kills} times"),
+        };
+        format!(
+            "Measured on {date} with mongo-patterns {} and MongoDB {}: {} operations on each recipe, without pauses, by\n\
+             {WRITERS} writers of {CLIENTS} clients, on three nodes whose primary is killed {kills}. A caller retries \
+             once, after a\nnetwork error or a time-out of {} s. A twentieth of the operations is dropped midway, as if \
+             the process died.",
+            env!("CARGO_PKG_VERSION"),
+            self.server,
+            number(self.size.operations as f64),
+            TIME_LIMIT.as_secs(),
+        )
+    }
+
+    fn picture(&self) -> Chart {
+        let bar = |label: &str, damage: u64, ours: bool| Bar {
+            label: label.to_owned(),
+            parts: vec![damage as f64],
+            text: number(damage as f64),
+            ours,
+        };
+        let manuals = self
+            .pairs()
+            .map(|(manual, _)| bar(manual.pattern.name(), manual.damage(), false));
+        let ours: u64 = self.pairs().map(|(_, ours)| ours.damage()).sum();
+        let operations = number(self.size.operations as f64);
+        Chart {
+            file: String::new(),
+            title: format!("Refused, lost, doubled or wrong, of {operations}"),
+            bars: manuals.chain([bar("mongo-patterns, all", ours, true)]).collect(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// Replaces the tables and the picture of the repository, in the current folder.
+    pub(super) fn write(&self) -> Result<()> {
+        for (file, text) in [(SUMMARY, self.summary()), (PAGE, self.whole())] {
+            let old = fs::read_to_string(file).context(file)?;
+            fs::write(file, block::replace(&old, &text).context(file)?).context(file)?;
+        }
+        let json = serde_json::to_string_pretty(self)? + "\n";
+        fs::write(JSON, json).context(JSON)?;
+        fs::write(PICTURE, self.picture().svg_of(NARROW)).context(PICTURE)
+    }
+}
+
+fn table(columns: &[&str], rows: Vec<Vec<String>>) -> String {
+    let table = Table {
+        title: String::new(),
+        columns: columns.iter().map(|&column| column.to_owned()).collect(),
+        rows,
+    };
+    table.markdown()
+}
+
+const SHORT_LEGEND: &str = "\
+*Refused* operations got an error that no retry solves. *Lost* are acknowledged and not stored, *doubled* are stored more
+than once, and *stale or wrong* are documents that contradict the data. The last column is the sum of all four.
+";
+
+const LEGEND: &str = "\
+The recipes are those of the manual and of MongoDB's [agent skills](https://github.com/mongodb/agent-skills). Operations with
+*no answer* were dropped, or their retry failed too: whether they are stored is unknown, so they count neither as lost nor as
+right. *Refused* operations are valid, and got an error that no retry solves, such as a duplicate key. A program that ignores
+it loses them. The manual's bucket refuses most of them because it names a bucket by its key and the second: the writers open
+several buckets of a key within a second, and only one gets the name.
+
+*Lost* are acknowledged and not stored, *doubled* are stored more than once. *Stale* documents contradict the data: a subset,
+a count, a total, a sum, a newest revision or a copy. *Gaps* are partial pages before the last one, and missing revisions.
+*Wrong documents* exceed a bound, have an overflow that no reader finds, or have the same position as another one.
+
+A sixth of the operations of *embedded* would exceed the bound of a list. A recipe that observes the bound refuses them, and
+they are in no column. The calls of mongo-patterns have the ids that make them idempotent. To repeat the run: `cargo run
+--release -p mongo-patterns-bench -- hazards`.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(source: Source, refused: u64, hazards: Hazards) -> Row {
+        Row {
+            pattern: Pattern::Bucket,
+            source,
+            acknowledged: 1,
+            full: 0,
+            no_answer: 2,
+            refused,
+            hazards,
+            commands_per_operation: 1.04,
+        }
+    }
+
+    #[test]
+    fn the_summary_compares_the_recipe_of_the_manual_with_ours() {
+        let hazards = Hazards {
+            lost: 1,
+            doubled: 2,
+            stale: Some(4),
+            gaps: None,
+            wrong: 8,
+        };
+        let report = Report {
+            server: "6.0.5".to_owned(),
+            size: Size::QUICK,
+            rows: vec![
+                row(Source::Manual, 3285, hazards),
+                row(Source::AgentSkills, 7, Hazards::default()),
+                row(Source::Ours, 0, Hazards::default()),
+            ],
+        };
+        let summary = report.summary();
+        let line = summary.lines().find(|line| line.starts_with("| bucket")).unwrap();
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        assert_eq!(cells, ["", "bucket", "3,285", "1", "2", "12", "0", ""]);
+        let bars = report.picture().bars;
+        let bars: Vec<(&str, &str, bool)> = bars.iter().map(|bar| (&*bar.label, &*bar.text, bar.ours)).collect();
+        assert_eq!(bars, [("bucket", "3,300", false), ("mongo-patterns, all", "0", true)]);
+        assert_eq!(
+            report
+                .whole()
+                .lines()
+                .filter(|line| line.starts_with("| bucket"))
+                .count(),
+            3
+        );
+    }
+}
