@@ -9,6 +9,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::ClientOptions;
 
 use crate::common::support::*;
+use crate::history;
 
 /// Returns a repository with that number of attempts, and stores two full pages of items with ids.
 async fn two_pages(db: &TestDatabase, attempts: u32) -> Trades {
@@ -148,4 +149,36 @@ async fn a_stopped_server_ends_a_transaction_at_the_server_selection_timeout() {
     assert_eq!(error.kind(), ErrorKind::ServerSelection, "{error:?}");
     let deletes = recorder.names().into_iter().filter(|name| name == "delete");
     assert_eq!(deletes.count(), 1);
+}
+
+/// The server keeps the locks of a killed client until the time limit of its transaction.
+#[tokio::test]
+async fn an_update_outlives_the_transaction_of_a_killed_client() {
+    let limit = MongodOptions::new().argument("--setParameter=transactionLifetimeLimitSeconds=2");
+    let mongod = Mongod::start(limit).await.unwrap();
+    let recorder = CommandRecorder::new();
+    let mut options = ClientOptions::parse(mongod.uri()).await.unwrap();
+    let killed = Client::with_options(options.clone()).unwrap();
+    recorder.attach(&mut options);
+    let client = Client::with_options(options).unwrap();
+    let policies = history::support::builder(&client.database("test")).build().unwrap();
+    policies.ensure_indexes().await.unwrap();
+    policies.insert(&history::support::policy(1)).await.unwrap();
+
+    let mut session = killed.start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    let locked = killed.database("test").collection::<Document>("currentPolicies");
+    let touch = doc! { "$set": { "touched": true } };
+    let touched = locked.update_one(doc! {}, touch).session(&mut session).await.unwrap();
+    assert_eq!(touched.modified_count, 1);
+    recorder.clear();
+    let updated = policies
+        .update(1, doc! { "$set": { "customerName": "Ann" } })
+        .await
+        .unwrap();
+    assert_eq!(updated.revision, 2);
+    let attempts = recorder.names().iter().filter(|name| *name == "findAndModify").count();
+    assert!((2..40).contains(&attempts), "{attempts}");
+    let stored = locked.find_one(doc! {}).await.unwrap().unwrap();
+    assert!(!stored.contains_key("touched"), "{stored}");
 }

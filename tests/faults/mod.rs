@@ -2,6 +2,7 @@
 
 pub(crate) mod cancel_safety;
 pub(crate) mod cancellation;
+pub(crate) mod error_kinds;
 pub(crate) mod exactly_once;
 pub(crate) mod failover;
 pub(crate) mod router;

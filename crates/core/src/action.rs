@@ -33,7 +33,8 @@
 //!
 //! Reads have a setter `max_time`, and a builder has one for all reads of its repository. The server ends a command of the
 //! read that takes longer (`maxTimeMS`), so that an expensive read ends also if its caller has given up. The error
-//! has the kind [`Driver`](crate::ErrorKind::Driver) and the server's code 50, and nothing else follows from it.
+//! has the kind [`Driver`](crate::ErrorKind::Driver) and the server's code 50, and nothing else follows from it. A limit of
+//! less than a millisecond is one millisecond, and one of more than `i32::MAX` milliseconds is that.
 //!
 //! A write has no such limit: ended by the server, its outcome would be unknown. Bound it by a timeout of its future.
 //!
@@ -53,8 +54,8 @@
 //! - In a **transaction of the caller**, the whole transaction is aborted, because it is unknown whether the command
 //!   in flight is part of it. For the one round trip that the abort takes, another transaction on the same documents may
 //!   meet a write conflict.
-//! - A **session of the caller** is of no further use, with a transaction or without: every write, the commit and the
-//!   start of a transaction can fail in it, and a read can see an old snapshot. Start a new session.
+//! - A **session of the caller** is of no further use, with a transaction or without: every command in it, the commit and
+//!   the start of a transaction fail, and nothing is sent. Start a new session.
 //!
 //! A dropped call is not an error: retry it as one whose [outcome is unknown](crate::Error::is_outcome_unknown).
 //!
@@ -62,8 +63,8 @@
 //! whose reader awaits something else, lets the next call for its document wait.
 //!
 //! The tasks run on the tokio runtime of the call. Before a runtime ends, [`drain`](crate::drain) waits for them.
-//! Otherwise the server may still execute a command in flight, and aborts an open transaction after
-//! `transactionLifetimeLimitSeconds`, 60 by default.
+//! Otherwise the server may still execute a command in flight, and aborts an open transaction up to
+//! 90 seconds after its start, with the default of `transactionLifetimeLimitSeconds`.
 
 mod define;
 
@@ -170,6 +171,22 @@ fn record_error(span: &Span, error: &Error) {
 #[must_use]
 pub fn batch_size(limit: u32) -> u32 {
     limit.min(i32::MAX as u32 - 1)
+}
+
+/// Returns the batch size of an aggregation that returns up to `results` documents in one batch. One more than these, because
+/// the server leaves the cursor of a full batch open, and the driver would send a `getMore`.
+#[doc(hidden)]
+#[must_use]
+pub fn aggregate_batch_size(results: u32) -> u32 {
+    batch_size(results.saturating_add(1))
+}
+
+/// Returns the batch size of a read of up to `results` documents in one batch. `None` if the server's first batch, of 101
+/// documents, has room for one more.
+#[doc(hidden)]
+#[must_use]
+pub fn one_batch(results: usize) -> Option<u32> {
+    (results > 100).then(|| aggregate_batch_size(u32::try_from(results).unwrap_or(u32::MAX)))
 }
 
 /// Records the number of attempts in the action's span.

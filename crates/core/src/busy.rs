@@ -22,7 +22,7 @@ impl Busy {
     pub(crate) fn start() -> Self {
         let policy = RetryPolicy {
             base_delay: Duration::from_millis(10),
-            max_delay: Duration::from_millis(500),
+            max_elapsed: Duration::from_secs(30),
             ..RetryPolicy::default()
         };
         Self(policy.start())

@@ -24,10 +24,13 @@
 //!
 //! The command on its way needs the caller's session, which the future only borrows. So a spare session replaces it until
 //! the reply, and for good if the future is dropped. An ordinary session would be a trap: it has no transaction, so the
-//! caller's further writes would take effect one by one. The spare is a snapshot session, in which the driver begins and
-//! commits no transaction, and the server refuses every write.
+//! caller's further writes would take effect one by one. The spare is a snapshot session of a client that has no server.
+//! The driver refuses to begin a transaction in it, and every command of any other client, and sends nothing. A snapshot
+//! session of the caller's own client would not do: a replica set refuses a write in it, but the router of a sharded
+//! cluster accepts it.
 
 mod flight;
+mod spare;
 mod usage;
 
 use std::time::Duration;
@@ -43,6 +46,10 @@ pub(crate) use self::flight::{in_flight, spawn, take_over};
 use crate::error::Result;
 use crate::lanes::{Lane, Lanes};
 use usage::Use;
+
+/// The server takes 0 for no limit, and refuses more than `i32::MAX`.
+const MIN_TIME: Duration = Duration::from_millis(1);
+const MAX_TIME: Duration = Duration::from_millis(i32::MAX as u64);
 
 type DriverResult<T> = mongodb::error::Result<T>;
 
@@ -152,7 +159,7 @@ impl<'a> Conn<'a> {
     /// Sends the commands of a read, whose time on the server is bounded.
     pub async fn to_read(session: Option<&'a mut ClientSession>, max_time: Option<Duration>) -> Result<Self> {
         let mut conn = Self::of_caller(session).await?;
-        conn.max_time = max_time;
+        conn.max_time = max_time.map(|time| time.clamp(MIN_TIME, MAX_TIME));
         Ok(conn)
     }
 
@@ -236,7 +243,7 @@ impl<'a> Conn<'a> {
             Kind::Callers { session, spare } => {
                 let spare = match spare.take() {
                     Some(spare) => spare,
-                    None => session.client().start_session().snapshot(true).await?,
+                    None => spare::session().await?,
                 };
                 std::mem::replace(*session, spare)
             }

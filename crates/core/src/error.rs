@@ -11,13 +11,15 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use mongodb::Namespace;
-use mongodb::bson::Bson;
+use mongodb::bson::{Bson, RawDocumentBuf};
+use mongodb::{Collection, Namespace};
 
 use cause::classify;
 
 #[doc(hidden)]
-pub use cause::{DuplicateKey, code, duplicate_key, is_bad_hint, is_transaction_unsupported, refused_document};
+pub use cause::{
+    DuplicateKey, code, duplicate_key, is_bad_hint, is_transaction_unsupported, lost_race, refused_document,
+};
 #[doc(hidden)]
 pub use command::CommandError;
 pub use kind::ErrorKind;
@@ -31,8 +33,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// messages of the server, which quote both. Accessors have the rest: [`key`](Self::key),
 /// [`document_id`](Self::document_id), and [`as_driver_error`](Self::as_driver_error).
 ///
-/// It converts into the driver's error, so `?` works in a callback of the driver's transactions. The labels stay, so
-/// the driver retries the transaction.
+/// It converts into the driver's error and back, so `?` works in a callback of the driver's transactions. A driver's error
+/// with labels keeps them, so the driver retries the transaction. Any other one comes back as it was, with its kind.
 ///
 /// ```
 /// # use mongo_patterns_core::{Error, ErrorKind};
@@ -58,6 +60,7 @@ struct Inner {
     operation: Option<Operation>,
     key: Option<String>,
     document_id: Option<Bson>,
+    document_in: Option<Namespace>,
     field: Option<String>,
     tried: Option<(u32, Duration)>,
     stored: Option<u64>,
@@ -91,6 +94,7 @@ impl Error {
             operation: None,
             key: None,
             document_id: None,
+            document_in: None,
             field: None,
             tried: None,
             stored: None,
@@ -124,6 +128,16 @@ impl Error {
         let field = field.into();
         self.0.document_id = Some(document_id);
         self.0.field = (!field.is_empty()).then_some(field);
+        self
+    }
+
+    /// Sets the collection of the stored document, if there is one, when it is not that of the operation.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_collection(mut self, collection: &Collection<RawDocumentBuf>) -> Self {
+        if self.0.document_id.is_some() {
+            self.0.document_in.get_or_insert_with(|| collection.namespace());
+        }
         self
     }
 
@@ -205,6 +219,13 @@ impl Error {
         self.0.document_id.as_ref()
     }
 
+    /// Returns the database and the collection of the stored document, which can be another one than that of the
+    /// [operation](Self::namespace), such as the one with the overflow documents.
+    pub fn document_namespace(&self) -> Option<&Namespace> {
+        self.0.document_id.as_ref()?;
+        self.0.document_in.as_ref().or(self.namespace())
+    }
+
     /// Returns the field of the stored document, such as `count`, or `history.3` for an element.
     pub fn field(&self) -> Option<&str> {
         self.0.field.as_deref()
@@ -261,11 +282,11 @@ impl From<CommandError> for Error {
 }
 
 impl From<Error> for mongodb::error::Error {
-    /// Returns the driver's error with its labels, or wraps this one with [`custom`](mongodb::error::Error::custom).
+    /// Returns the driver's error if it has labels, or wraps this one with [`custom`](mongodb::error::Error::custom).
     fn from(error: Error) -> Self {
         match &error.0.cause {
-            Some(cause) => cause.error().clone(),
-            None => Self::custom(error),
+            Some(cause) if !cause.labels().is_empty() => cause.error().clone(),
+            _ => Self::custom(error),
         }
     }
 }
@@ -283,15 +304,21 @@ impl fmt::Display for Error {
         if let Some(field) = &self.0.field {
             write!(f, " (field `{field}`)")?;
         }
+        if let Some(namespace) = self
+            .0
+            .document_in
+            .as_ref()
+            .filter(|other| Some(*other) != self.namespace())
+        {
+            write!(f, " (document of {namespace})")?;
+        }
         if let Some((attempts, elapsed)) = self.0.tried {
             write!(f, " (tried {attempts} times in {elapsed:.1?})")?;
         }
         match self.0.stored {
-            Some(stored) if self.pattern() == Some("reference") => write!(f, " (documents written: {stored})")?,
-            Some(stored) => write!(f, " (stored: the items of this key among the first {stored})")?,
-            None => {}
+            Some(stored) => write!(f, " (stored before the error: {stored})"),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -351,13 +378,38 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_error_is_converted_back_unchanged() {
+    fn an_error_of_the_driver_is_converted_back_with_all_that_a_call_has_added() {
         let io: mongodb::error::Error = std::io::Error::new(std::io::ErrorKind::ConnectionReset, "reset").into();
         let error = Error::from(io);
         assert_eq!(error.kind(), ErrorKind::Network);
         assert!(error.is_outcome_unknown());
         assert!(std::error::Error::source(&error).is_some());
-        let driver = mongodb::error::Error::from(error);
-        assert!(matches!(*driver.kind, mongodb::error::ErrorKind::Io(_)));
+        let back = Error::from(mongodb::error::Error::from(
+            error.with_text("the source is updated").with_stored(1),
+        ));
+        assert_eq!(back.kind(), ErrorKind::Network);
+        assert_eq!(back.stored_count(), Some(1));
+        assert!(back.as_driver_error().is_some() && back.to_string().contains("the source is updated"));
+    }
+
+    #[test]
+    fn the_text_names_another_collection_of_the_document() {
+        let collection = |name: &str| Namespace::new("shop", name);
+        let mut error = Error::corrupt(Bson::Int32(1), "seq", "no integer").in_operation(&operation());
+        assert_eq!(error.document_namespace(), Some(&collection("trades")));
+        error.0.document_in = Some(collection("trades_extras"));
+        assert_eq!(error.document_namespace(), Some(&collection("trades_extras")));
+        assert!(
+            error
+                .to_string()
+                .ends_with("no integer (field `seq`) (document of shop.trades_extras)"),
+            "{error}"
+        );
+        assert_eq!(
+            Error::new(ErrorKind::NotFound, "")
+                .in_operation(&operation())
+                .document_namespace(),
+            None
+        );
     }
 }

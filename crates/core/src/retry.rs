@@ -27,11 +27,12 @@ use crate::measure;
 pub struct RetryPolicy {
     /// The most attempts, including the first. 1000 by default.
     pub max_attempts: u32,
-    /// The longest duration. 30 seconds by default.
+    /// The longest duration. 2 minutes by default, which outlives the transaction of a client that was killed: the server
+    /// aborts it up to 90 seconds after its start, with the default of `transactionLifetimeLimitSeconds`.
     pub max_elapsed: Duration,
     /// The bound of the first backoff. 1 millisecond by default.
     pub base_delay: Duration,
-    /// The bound of every backoff. 50 milliseconds by default.
+    /// The bound of every backoff. 1 second by default.
     pub max_delay: Duration,
 }
 
@@ -39,9 +40,9 @@ impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
             max_attempts: 1000,
-            max_elapsed: Duration::from_secs(30),
+            max_elapsed: Duration::from_secs(120),
             base_delay: Duration::from_millis(1),
-            max_delay: Duration::from_millis(50),
+            max_delay: Duration::from_secs(1),
         }
     }
 }
@@ -171,6 +172,20 @@ mod tests {
         };
         assert!(error.attempts().unwrap() < 1000);
         assert!(error.elapsed().unwrap() <= Duration::from_secs(5));
+    }
+
+    #[test]
+    fn the_default_outlives_a_transaction_of_a_killed_client_with_few_attempts() {
+        let policy = RetryPolicy::default();
+        // The server looks for transactions over its limit of 60 seconds every 30 seconds.
+        assert!(policy.max_elapsed > Duration::from_secs(60 + 30));
+        let mut attempts = policy.start();
+        let mut waited = Duration::ZERO;
+        while waited < policy.max_elapsed {
+            waited += attempts.delay();
+            attempts.made += 1;
+        }
+        assert!(attempts.made < 400, "{}", attempts.made);
     }
 
     #[test]

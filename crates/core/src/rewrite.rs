@@ -4,7 +4,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 use crate::conn::Conn;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, lost_race};
 use crate::migration::{Step, Steps};
 
 /// The most documents that one command deletes: their ids must fit into it.
@@ -40,7 +40,8 @@ impl Changes {
     /// unique index. Two round trips, or more for thousands of documents.
     ///
     /// # Errors
-    /// Those of the driver: a write conflict or a duplicate key by a concurrent writer. Then run the transaction again.
+    /// Those of the driver: a write conflict, or [`Contention`](ErrorKind::Contention) for a duplicate key, because the
+    /// documents have the values of those that were read. Then run the transaction again.
     pub async fn apply_in(&self, steps: &mut Steps<'_, '_>, collection: &Collection<RawDocumentBuf>) -> Result<()> {
         for ids in self.removed.chunks(DELETED_AT_ONCE) {
             let mut filter = doc! { "_id": { "$in": ids } };
@@ -56,7 +57,7 @@ impl Changes {
         }
         if !self.written.is_empty() {
             let written = Step::insert_many("write documents", collection, self.written.clone());
-            steps.write(written).await?;
+            steps.write(written).await.map_err(lost_race)?;
         }
         Ok(())
     }

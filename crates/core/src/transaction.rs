@@ -72,7 +72,7 @@ fn start<'a>(
         if callers.is_snapshot() {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
-                "the session is a snapshot session, which cannot write, or a call in it was dropped; nothing was changed: start another session",
+                "the session is a snapshot session, which cannot write, or a call in it was dropped before its reply, nothing was changed: start another session",
             ));
         }
         let mut own = collection.client().start_session().await?;
@@ -180,10 +180,15 @@ fn may_run_again(error: &Error) -> bool {
         return false;
     };
     let may_be_committed = cause.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT);
-    // For the driver a duplicate key is final. If it is that of another writer's new document, the next transaction sees
-    // that document.
-    let may_pass = cause.contains_label(TRANSIENT_TRANSACTION_ERROR) || error::duplicate_key(cause).is_some();
+    // For the driver a duplicate key is final. If it is that of another writer's new document, which the body knows, the
+    // next transaction sees that document.
+    let may_pass = cause.contains_label(TRANSIENT_TRANSACTION_ERROR) || is_lost_race(error);
     may_pass && !may_be_committed && !is_away(cause)
+}
+
+/// Returns whether the body reports a conflict with another writer, for which it has made no further attempts.
+fn is_lost_race(error: &Error) -> bool {
+    error.is_contention() && error.attempts().is_none()
 }
 
 /// Returns whether server selection timed out.
@@ -213,9 +218,8 @@ async fn commit(session: &mut ClientSession, mut attempts: Attempts) -> (Attempt
 
 /// Returns the driver's error if it is a conflict with another writer.
 fn conflict(error: &Error) -> Option<&DriverError> {
-    let is_lost = |cause: &&DriverError| {
-        error::duplicate_key(cause).is_some() || error::code(cause).is_some_and(|code| LOST.contains(&code))
-    };
+    let is_lost =
+        |cause: &&DriverError| is_lost_race(error) || error::code(cause).is_some_and(|code| LOST.contains(&code));
     error.as_driver_error().filter(is_lost)
 }
 

@@ -5,8 +5,8 @@ pub(crate) use std::pin::Pin;
 
 pub(crate) use futures::{Stream, TryStreamExt};
 pub(crate) use mongo_patterns_core::conn::Conn;
-pub(crate) use mongo_patterns_core::error::{CommandError, duplicate_key, is_bad_hint};
-pub(crate) use mongo_patterns_core::index::index_missing;
+pub(crate) use mongo_patterns_core::error::{CommandError, duplicate_key, lost_race};
+pub(crate) use mongo_patterns_core::index::hinted;
 pub(crate) use mongo_patterns_core::key::stored_integer;
 pub(crate) use mongo_patterns_core::migration::Steps;
 pub(crate) use mongo_patterns_core::progress::{OnProgress, Reporter};

@@ -9,15 +9,11 @@ use crate::form::document::{decode_revision, invalid_argument};
 use crate::form::token::RevisionToken;
 use crate::query::options::Reader;
 use crate::repository::prelude::*;
-use crate::results::RevisionPage;
+use crate::results::{Revision, RevisionPage};
 
-/// Names a missing index in the error of a command. Omits the driver's error, which would replace this one in the driver's
-/// `and_run2`.
-pub(crate) fn hinted(error: CommandError, index: &str) -> Error {
-    match is_bad_hint(&error) {
-        true => index_missing(index),
-        false => error.into(),
-    }
+/// Decodes a document of the collection of the revisions.
+pub(crate) fn revision_of<D: DeserializeOwned>(shared: &Shared, document: &RawDocument) -> Result<Revision<D>> {
+    decode_revision(&shared.settings, document).map_err(|error| error.of_collection(&shared.revisions))
 }
 
 /// Reads the current document.
@@ -109,7 +105,7 @@ pub(crate) async fn page<D: DeserializeOwned>(
     rows.truncate(page.limit as usize);
     let revisions = rows
         .iter()
-        .map(|row| decode_revision(settings, row))
+        .map(|row| revision_of(shared, row))
         .collect::<Result<Vec<_>>>()?;
     let next = match revisions.last() {
         Some(last) if has_more => Some(RevisionToken::after(last.revision)),

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use mongo_patterns::Error;
-use mongo_patterns_testkit::TestDatabase;
+use mongo_patterns_testkit::{RecordedCommand, TestDatabase};
+use mongodb::bson::Bson;
 
 use super::fault::Fault;
 use super::operation::{Model, Of, Operation, Promise, UNREAD, empty};
@@ -77,6 +78,11 @@ impl<M: Model> Case<'_, M> {
         };
         let commands = self.db.recorder().names();
         assert!(!commands.is_empty(), "{name} sends no command");
+        assert_eq!(
+            self.empty_batches(),
+            0,
+            "{name} reads a cursor once more than needed: {commands:?}"
+        );
         let after = sorted(other.facts().await);
         let damage = sorted(other.damage().await);
         assert_eq!(damage, sorted(other.found().await), "{name}");
@@ -90,6 +96,25 @@ impl<M: Model> Case<'_, M> {
             after,
             damage,
         }
+    }
+
+    /// Counts the replies to `getMore` without documents: the batch before was full, although it had all of them. Change
+    /// streams have no last batch.
+    fn empty_batches(&self) -> usize {
+        let commands = self.db.recorder().commands();
+        let is_stream = |sent: &RecordedCommand| {
+            let stages = sent.command.get_array("pipeline").into_iter().flatten();
+            let mut stages = stages.filter_map(Bson::as_document);
+            stages.any(|stage| stage.contains_key("$changeStream"))
+        };
+        if commands.iter().any(is_stream) {
+            return 0;
+        }
+        let is_empty = |sent: &&RecordedCommand| {
+            let cursor = sent.reply.as_ref().and_then(|reply| reply.get_document("cursor").ok());
+            cursor.is_some_and(|cursor| cursor.get_array("nextBatch").is_ok_and(Vec::is_empty))
+        };
+        commands.iter().filter(is_empty).count()
     }
 
     pub(super) async fn run(&self, undisturbed: &Undisturbed, command: usize, fault: Fault) -> Ended {

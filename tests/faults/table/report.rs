@@ -82,7 +82,8 @@ impl Report {
         for (fault, row) in &self.faults {
             line(format!("| {} | {} |", fault.name(), row.cells()));
         }
-        line("\n| operation | commands | cases | returned | errors | dropped | partly stored | damage reported by `verify` |".to_owned());
+        line("\n<details>\n<summary>Each operation</summary>\n".to_owned());
+        line("| operation | commands | cases | returned | errors | dropped | partly stored | damage reported by `verify` |".to_owned());
         line("|---|---|---|---|---|---|---|---|".to_owned());
         for ((pattern, operation), row) in &self.operations {
             line(format!(
@@ -91,6 +92,7 @@ impl Report {
                 row.cells()
             ));
         }
+        line("\n</details>".to_owned());
         text
     }
 }

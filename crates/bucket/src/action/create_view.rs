@@ -3,8 +3,8 @@ use mongo_patterns_core::error::code;
 use crate::action::prelude::*;
 use crate::query::across::ItemFilter;
 
-/// `NamespaceExists`.
-const EXISTS: i32 = 48;
+/// `NamespaceExists`, and how some servers report it for a view.
+const EXISTS: [i32; 2] = [48, 17399];
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Creates a view of the items of all keys in the same database, one document an item, for programs that know nothing
@@ -60,7 +60,7 @@ impl CreateView<'_> {
         let Err(error) = send::run_command(&mut Conn::new(), &database, view).await else {
             return Ok(());
         };
-        if code(error.error()) != Some(EXISTS) {
+        if code(error.error()).is_none_or(|code| !EXISTS.contains(&code)) {
             return Err(error.into());
         }
         let options = send::collection_options(&database, &self.view).await?;

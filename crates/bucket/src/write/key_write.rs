@@ -17,7 +17,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-use mongo_patterns_core::error::{duplicate_key, is_bad_hint};
+use mongo_patterns_core::error::{duplicate_key, is_bad_hint, lost_race};
 use mongo_patterns_core::index::index_missing;
 
 use crate::form::document::id_of;
@@ -206,7 +206,9 @@ impl KeyWrite<'_> {
             return index_missing(&self.shared.settings.open_index).caused_by(error);
         }
         let other = duplicate_key(&error).filter(|_| self.collision(&error).is_none());
-        let Some(other) = other else { return error.into() };
+        let Some(other) = other else {
+            return lost_race(error);
+        };
         let name = other.index.unwrap_or_default();
         let settings = &self.shared.settings;
         let is_of_key = other.fields == [settings.key.as_str()];

@@ -8,8 +8,8 @@ use mongodb::error::{
     TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT, WriteFailure,
 };
 
-use super::ErrorKind;
 use super::command::{Command, CommandError};
+use super::{Error, ErrorKind};
 
 /// The server's code for a duplicate key.
 const DUPLICATE_KEY: i32 = 11000;
@@ -35,6 +35,19 @@ const WRITE_CONCERN_ADVICE: &str =
     "the write took effect, but its write concern was not satisfied: retry it only if it is idempotent";
 /// A write conflict.
 const WRITE_CONFLICT: i32 = 112;
+const CONFLICT_ADVICE: &str =
+    "a concurrent writer conflicted, nothing was changed: retry the operation, or the whole transaction";
+/// The server, since MongoDB 9.0, has as many open transactions as it may have. By name, because its code is not
+/// documented.
+const TOO_MANY_TRANSACTIONS: &str = "TooManyOpenTransactions";
+/// The validator of a collection refused a document.
+const VALIDATION_FAILED: i32 = 121;
+/// A transaction needs more space in the oplog, or in the cache, than the server has.
+const TRANSACTION_TOO_LARGE: [i32; 2] = [257, 388];
+/// A query needs more memory than the server allows, without or with files.
+const MEMORY_EXCEEDED: [i32; 2] = [146, 292];
+/// A view has no such command.
+const ON_VIEW: i32 = 166;
 /// Ended by the time limit of the command.
 const MAX_TIME_EXPIRED: i32 = 50;
 /// Ended by a time limit, an interruption or a step-down, perhaps after it took effect. Or the router lost its connection
@@ -54,6 +67,8 @@ const UNAVAILABLE: [i32; 15] = [
 const TEMPORARILY_UNAVAILABLE: i32 = 365;
 /// In the message of a router that has no reply of a shard, with or without the initial letter.
 const RESULTS_UNAVAILABLE: &str = "rite results unavailable";
+/// How the driver refuses a session of another client. It sends nothing.
+const OTHER_CLIENT: &str = "the session provided to an operation must be created from the same client";
 const UNKNOWN_OUTCOME: &str = "the command was interrupted: a write may or may not have taken effect";
 /// A command that a router sends to one shard does not have the shard key.
 const SHARD_KEY_NOT_FOUND: i32 = 61;
@@ -132,6 +147,14 @@ pub(super) fn classify(error: &CommandError) -> (ErrorKind, Cow<'static, str>) {
             "the connection broke: a write may or may not have taken effect",
         ),
         DriverKind::Authentication { .. } => (ErrorKind::Unauthorized, AUTHENTICATION_ADVICE),
+        DriverKind::InvalidArgument { message, .. } if message.starts_with(OTHER_CLIENT) => (
+            ErrorKind::InvalidArgument,
+            "the session belongs to another client, or a call in it was dropped before its reply, nothing was sent: start another session of the repository's client",
+        ),
+        DriverKind::InvalidResponse { .. } => (
+            ErrorKind::Driver,
+            "the driver cannot decode the reply of the server, which may report an error of the command: see as_driver_error()",
+        ),
         // The driver limits a message to 48 MB and an inserted document to 16 MiB, without an error kind for either.
         DriverKind::InvalidArgument { message, .. }
             if message.starts_with("Message length") || message.starts_with("insert document must be within") =>
@@ -143,9 +166,30 @@ pub(super) fn classify(error: &CommandError) -> (ErrorKind, Cow<'static, str>) {
             (ErrorKind::WriteConcern, WRITE_CONCERN_ADVICE)
         }
         _ => match code(error) {
-            Some(DUPLICATE_KEY | WRITE_CONFLICT) => (
+            Some(DUPLICATE_KEY) => (
+                ErrorKind::DuplicateKey,
+                "a unique index refused the write, nothing of this command was stored: use other values, or drop an index that is not of the pattern",
+            ),
+            Some(WRITE_CONFLICT) => (ErrorKind::Contention, CONFLICT_ADVICE),
+            Some(_) if code_name(error) == Some(TOO_MANY_TRANSACTIONS) => (
                 ErrorKind::Contention,
-                "a concurrent writer conflicted, nothing was changed: retry the operation, or the whole transaction",
+                "the server has as many open transactions as it allows, nothing was changed: retry the operation, or the whole transaction",
+            ),
+            Some(VALIDATION_FAILED) => (
+                ErrorKind::ValidationFailed,
+                "the validator of the collection refused the document, nothing of this command was stored: change the document or the validator; see as_driver_error() for the rule",
+            ),
+            Some(code) if TRANSACTION_TOO_LARGE.contains(&code) => (
+                ErrorKind::Driver,
+                "the transaction is too large for the server, nothing was changed: store less in one call, or give the server a larger cache",
+            ),
+            Some(code) if MEMORY_EXCEEDED.contains(&code) => (
+                ErrorKind::Driver,
+                "the command needs more memory than the server allows for a query: read less at a time, use an index, or raise the limit of the server",
+            ),
+            Some(ON_VIEW) => (
+                ErrorKind::Configuration,
+                "the collection is a view, for which the server has no such command, nothing was changed: use the collection that the view reads",
             ),
             Some(UNAUTHORIZED) => (
                 ErrorKind::Unauthorized,
@@ -176,11 +220,25 @@ pub(super) fn classify(error: &CommandError) -> (ErrorKind, Cow<'static, str>) {
                 "the server could not execute the command at the moment, which had no effect: retry it later",
             ),
             Some(_) if error.is_outcome_unknown() => (ErrorKind::Driver, UNKNOWN_OUTCOME),
-            Some(_) => (ErrorKind::Driver, "the server refused the command"),
-            None => (ErrorKind::Driver, "the driver reported an error"),
+            Some(code) => return (ErrorKind::Driver, Cow::Owned(refused(code, code_name(error)))),
+            None => (ErrorKind::Driver, "the driver reported an error: see as_driver_error()"),
         },
     };
     (kind, Cow::Borrowed(text))
+}
+
+fn refused(code: i32, name: Option<&str>) -> String {
+    let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+    format!("the server refused the command with the error {code}{name}: see as_driver_error() for the reason")
+}
+
+/// Converts the error of a write whose duplicate key can only be that of a concurrent writer: a retry, or another
+/// transaction, sees the document of that writer.
+pub fn lost_race(error: CommandError) -> Error {
+    match duplicate_key(&error) {
+        Some(_) => Error::from_driver(ErrorKind::Contention, CONFLICT_ADVICE, error),
+        None => error.into(),
+    }
 }
 
 /// Returns whether the server refused an index or a shard key because one does not suit the other.
@@ -191,6 +249,16 @@ fn is_of_shard_key(error: &DriverError) -> bool {
 /// Returns the server's error code, if the server reported the error.
 pub fn code(error: &DriverError) -> Option<i32> {
     server_error(error).map(|(code, _)| code)
+}
+
+/// Returns the name of the server's error code, which a write error often lacks.
+fn code_name(error: &DriverError) -> Option<&str> {
+    let name = match &*error.kind {
+        DriverKind::Command(error) => Some(error.code_name.as_str()),
+        DriverKind::Write(WriteFailure::WriteError(error)) => error.code_name.as_deref(),
+        _ => None,
+    };
+    name.filter(|name| !name.is_empty())
 }
 
 /// Returns the server's error code and message: for a batch, those of the first failed write.

@@ -28,6 +28,8 @@ pub enum ErrorKind {
     NotFound,
     /// The document would exceed MongoDB's limit of 16 MiB.
     TooLarge,
+    /// A validator of the collection refused the document.
+    ValidationFailed,
     /// A stored item cannot be decoded as the item type of the repository.
     Decode,
     /// An index that the call relies on does not exist.
@@ -108,7 +110,8 @@ impl ErrorKind {
             | Self::InvalidTime
             | Self::InvalidItemId
             | Self::Encode
-            | Self::TooLarge => Class::Input,
+            | Self::TooLarge
+            | Self::ValidationFailed => Class::Input,
             Self::NotFound
             | Self::AlreadyExists
             | Self::ChildNotFound
@@ -146,7 +149,7 @@ mod tests {
     use super::*;
     use crate::Error;
 
-    const KINDS: [ErrorKind; 34] = [
+    const KINDS: [ErrorKind; 35] = [
         Configuration,
         InvalidArgument,
         InvalidKey,
@@ -155,6 +158,7 @@ mod tests {
         Encode,
         NotFound,
         TooLarge,
+        ValidationFailed,
         Decode,
         IndexMissing,
         IndexMismatch,
@@ -205,6 +209,17 @@ mod tests {
             assert_eq!(error.is_transient(), class == Class::Transient, "{kind:?}");
             assert_eq!(error.is_outcome_unknown(), class == Class::Unknown, "{kind:?}");
             assert_eq!(error.is_setup_error(), class == Class::Setup, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn every_kind_survives_the_conversion_into_a_driver_error_and_back() {
+        for kind in KINDS.into_iter().chain([Driver]) {
+            let caused = Error::from_driver(kind, "text", mongodb::error::Error::custom("cause"));
+            for error in [Error::new(kind, "text"), caused] {
+                let back = Error::from(mongodb::error::Error::from(error));
+                assert_eq!((back.kind(), back.to_string().as_str()), (kind, "text"));
+            }
         }
     }
 

@@ -42,6 +42,13 @@ impl Error {
         by_kind && !self.is_stored_in_part()
     }
 
+    /// Returns whether one document of a command with several can be the cause.
+    pub(crate) fn can_be_of_one_document(&self) -> bool {
+        let by_kind = matches!(self.0.kind.class(), Class::Input | Class::ByDriver)
+            || matches!(self.0.kind, ErrorKind::DuplicateKey | ErrorKind::AlreadyExists);
+        by_kind && !self.is_outcome_unknown()
+    }
+
     fn is_stored_in_part(&self) -> bool {
         self.0.stored.is_some_and(|stored| stored > 0)
     }

@@ -5,7 +5,7 @@ use mongodb::bson::{Document, deserialize_from_document, doc};
 use mongodb::error::{Error as DriverError, ErrorKind as DriverKind, WriteFailure};
 
 use super::command::{Command, CommandError};
-use super::{Error, ErrorKind, duplicate_key, is_bad_hint};
+use super::{Error, ErrorKind, duplicate_key, is_bad_hint, lost_race};
 
 const ALL: [Command; 3] = [Command::Read, Command::WriteOne, Command::WriteMany];
 const WRITES: [Command; 2] = [Command::WriteOne, Command::WriteMany];
@@ -207,6 +207,62 @@ fn what_a_router_cannot_do_is_of_the_version_or_of_the_shard_key() {
             converted(failed(code, "no such option"), Command::Read).kind(),
             ErrorKind::Driver
         );
+    }
+}
+
+/// Only a pattern knows whether it is a race.
+#[test]
+fn a_duplicate_key_is_not_transient() {
+    let text = "E11000 duplicate key error collection: a.b index: email_1 dup key: { email: 1 }";
+    for command in ALL {
+        for error in [
+            failed(11000, text),
+            write_failed(11000, text),
+            insert_failed(11000, text),
+        ] {
+            let race = lost_race(CommandError::new(error.clone(), command));
+            assert_eq!((race.kind(), meaning(&race)), (ErrorKind::Contention, Transient));
+            let error = converted(error, command);
+            assert_eq!(
+                (error.kind(), meaning(&error)),
+                (ErrorKind::DuplicateKey, Refused),
+                "{command:?}"
+            );
+            assert!(!error.to_string().contains("{ "), "{error}");
+        }
+    }
+    assert_eq!(lost_race(failed(121, "").into()).kind(), ErrorKind::ValidationFailed);
+}
+
+#[test]
+fn a_refusal_says_what_to_do() {
+    for (code, kind, advice) in [
+        (121, ErrorKind::ValidationFailed, "change the document or the validator"),
+        (257, ErrorKind::Driver, "store less in one call"),
+        (388, ErrorKind::Driver, "store less in one call"),
+        (146, ErrorKind::Driver, "more memory than the server allows"),
+        (292, ErrorKind::Driver, "more memory than the server allows"),
+        (9, ErrorKind::Driver, "with the error 9 (Name)"),
+    ] {
+        for command in ALL {
+            let error = converted(failed(code, "text of the server"), command);
+            assert_eq!((error.kind(), meaning(&error)), (kind, Refused), "{code}");
+            assert!(error.to_string().contains(advice), "{error}");
+            assert!(!error.to_string().contains("text of the server"), "{error}");
+        }
+    }
+    let error = converted(write_failed(9, ""), Command::WriteOne);
+    assert!(error.to_string().contains("with the error 9: see"), "{error}");
+}
+
+/// By name: the code of MongoDB 9.0 is not documented.
+#[test]
+fn too_many_open_transactions_are_contention() {
+    let reply = doc! { "ok": 0, "code": 1_000_000, "codeName": "TooManyOpenTransactions", "errmsg": "" };
+    let error: DriverError = DriverKind::Command(deserialize_from_document(reply).unwrap()).into();
+    for command in ALL {
+        let error = converted(error.clone(), command);
+        assert_eq!((error.kind(), meaning(&error)), (ErrorKind::Contention, Transient));
     }
 }
 

@@ -49,7 +49,8 @@ impl Record {
         let token = token.and_then(|token| bson::deserialize_from_bson(token).ok());
         token.map(Some).ok_or_else(|| {
             let message = "the record of a follower has no resume token: delete it, and follow again from the start";
-            Error::corrupt(Bson::String(self.name.clone()), "token", message)
+            let id = Bson::String(self.name.clone());
+            Error::corrupt(id, "token", message).of_collection(&self.collection)
         })
     }
 

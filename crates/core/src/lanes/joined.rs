@@ -51,14 +51,6 @@ pub trait Target: Send + Sync + 'static {
     /// Returns the bytes of an item.
     fn bytes(item: &Self::Item) -> usize;
 
-    /// Returns whether one item of a batch can be the cause of an error, so that the others are worth another attempt.
-    fn can_be_of_one_item(error: &Error) -> bool {
-        matches!(
-            error.kind(),
-            ErrorKind::TooLarge | ErrorKind::DuplicateKey | ErrorKind::InvalidArgument | ErrorKind::Driver
-        ) && !error.is_outcome_unknown()
-    }
-
     /// Stores a batch, in order, in the lane of its document.
     fn store(&self, items: &[Self::Item], lane: Lane) -> impl Future<Output = Stored<Self::Output>> + Send;
 }
@@ -301,7 +293,7 @@ impl<T: Target> Writer<T> {
             length = length.saturating_mul(2);
             if let Some(error) = error {
                 let left = batch.len() - done;
-                let failed = if left == 1 || !T::can_be_of_one_item(&error) {
+                let failed = if left == 1 || !error.can_be_of_one_document() {
                     left
                 } else {
                     0

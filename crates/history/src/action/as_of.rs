@@ -1,7 +1,6 @@
 use super::prelude::*;
-use crate::form::document::decode_revision;
 use crate::query::options::Reader;
-use crate::read::find_as_of;
+use crate::read::{find_as_of, revision_of};
 
 impl<D: DeserializeOwned> HistoryRepository<D> {
     /// Reads the revision that a document had at a time: the newest one whose time is not later. `None` if the document did
@@ -19,7 +18,9 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// ```
     ///
     /// The times of a document strictly increase, whatever the clocks of the servers are, so the answer for a past time
-    /// does not change.
+    /// does not change. The answer for the present millisecond can: a write in it has its time, and several writes in one
+    /// millisecond have the times of the next ones, 1 ms apart. So `as_of(.., DateTime::now())` can be older than what
+    /// [`get`](Self::get) returns, which is the newest revision.
     ///
     /// # Cost
     /// One round trip, which examines one document, however long the history is.
@@ -52,6 +53,6 @@ impl<D: DeserializeOwned> AsOf<'_, D> {
         let (shared, id) = (self.shared, self.id?.into_bson());
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let found = find_as_of(shared, &id, self.time, Reader::Configured, &mut conn).await?;
-        found.map(|found| decode_revision(&shared.settings, &found)).transpose()
+        found.map(|found| revision_of(shared, &found)).transpose()
     }
 }

@@ -1,7 +1,6 @@
 use super::prelude::*;
-use crate::form::document::decode_revision;
 use crate::query::options::Reader;
-use crate::read::find_revision;
+use crate::read::{find_revision, revision_of};
 
 impl<D: DeserializeOwned> HistoryRepository<D> {
     /// Reads a revision of a document. `None` if the document never had it, or if it was pruned.
@@ -48,6 +47,6 @@ impl<D: DeserializeOwned> At<'_, D> {
         let (shared, id) = (self.shared, self.id?.into_bson());
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let found = find_revision(shared, &id, self.revision, Reader::Configured, &mut conn).await?;
-        found.map(|found| decode_revision(&shared.settings, &found)).transpose()
+        found.map(|found| revision_of(shared, &found)).transpose()
     }
 }

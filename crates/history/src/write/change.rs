@@ -5,7 +5,7 @@ use mongo_patterns_core::topology::Topology;
 use crate::form::document::{Head, no_head};
 use crate::query::change::{Change, Clock, changeable};
 use crate::query::options::Reader;
-use crate::read::{find_current, hinted};
+use crate::read::find_current;
 use crate::repository::prelude::*;
 use crate::results::{Recorded, not_found};
 use crate::write::record::{Changed, finish};
@@ -110,7 +110,7 @@ impl<'a> Attempt<'a> {
         let changed =
             send::find_one_and_update(conn, &shared.current, filter, update, options::change(settings, false));
         let changed = changed.await.map_err(|error| match duplicate_key(&error) {
-            Some(_) => refused(),
+            Some(_) => refused().caused_by(error),
             None => hinted(error, &settings.current_index),
         })?;
         changed.map(|document| with_head(settings, document)).transpose()
@@ -162,8 +162,7 @@ fn mismatch() -> Error {
     )
 }
 
-/// The error of a unique index, which is not that of the id. Without the driver's error: its labels would retry a
-/// transaction.
+/// The error of a unique index, which is not that of the id.
 fn refused() -> Error {
     Error::new(
         ErrorKind::DuplicateKey,

@@ -5,7 +5,7 @@ use mongodb::bson::oid::ObjectId;
 
 use crate::form::document::{Encoded, Head, copy};
 use crate::query::options::Reader;
-use crate::read::{find_current, find_newest, hinted};
+use crate::read::{find_current, find_newest};
 use crate::repository::prelude::*;
 use crate::results::Recorded;
 use crate::write::change::with_head;
@@ -80,8 +80,12 @@ impl Insert<'_> {
                 "the server returned no document for an insert",
             )),
             Err(error) => Err(match duplicate_key(&error) {
-                Some(duplicate) if duplicate.index.as_deref() != Some(settings.current_index.as_str()) => refused(),
-                _ => hinted(error, &settings.current_index),
+                Some(duplicate) if duplicate.index.as_deref() != Some(settings.current_index.as_str()) => {
+                    refused().caused_by(error)
+                }
+                // Another client has inserted it.
+                Some(_) => lost_race(error),
+                None => hinted(error, &settings.current_index),
             }),
         }
     }
@@ -94,7 +98,7 @@ fn already_exists() -> Error {
     )
 }
 
-/// The error of another unique index. Without the driver's error: its labels would retry a transaction.
+/// The error of another unique index.
 fn refused() -> Error {
     Error::new(
         ErrorKind::DuplicateKey,

@@ -66,14 +66,6 @@ impl Target for Changes {
         0
     }
 
-    fn can_be_of_one_item(error: &Error) -> bool {
-        let may_be_refused = matches!(
-            error.kind(),
-            ErrorKind::DuplicateKey | ErrorKind::InvalidArgument | ErrorKind::TooLarge | ErrorKind::Driver
-        );
-        may_be_refused && !error.is_outcome_unknown()
-    }
-
     async fn store(&self, requests: &[Request], lane: Lane) -> Stored<Recorded> {
         let (shared, mut conn) = (&*self.shared, Conn::in_lane(lane));
         let (current, retry) = (&shared.current, &shared.settings.retry);

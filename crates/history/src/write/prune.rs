@@ -11,7 +11,7 @@ use mongodb::ClientSession;
 
 use crate::form::document::{Head, invalid_argument};
 use crate::query::options::Reader;
-use crate::read::{find_as_of, find_newest, hinted};
+use crate::read::{find_as_of, find_newest};
 use crate::repository::prelude::*;
 use crate::results::Pruned;
 

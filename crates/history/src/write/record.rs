@@ -3,7 +3,6 @@
 use mongodb::bson::oid::ObjectId;
 
 use crate::form::document::{Head, copy, id_in};
-use crate::read::hinted;
 use crate::repository::prelude::*;
 
 /// A change of a current document, as the server returned it.
@@ -42,9 +41,8 @@ pub(super) async fn insert_copies(shared: &Shared, changed: &[Changed], conn: &m
 
 fn not_inserted(shared: &Shared, error: CommandError) -> Error {
     match Duplicate::of(&shared.settings, &error) {
-        // Without the driver's error, by which the transaction would be run again.
-        Some(Duplicate::Revision) => ahead(),
-        Some(Duplicate::Other) => refused(),
+        Some(Duplicate::Revision) => ahead().caused_by(error),
+        Some(Duplicate::Other) => refused().caused_by(error),
         None => error.into(),
     }
 }
@@ -59,15 +57,14 @@ pub(super) async fn delete_current(shared: &Shared, deletion: &Changed, conn: &m
     deleted.map(drop)
 }
 
-/// Stores a revision that another client can have stored in between: then the error is that of the driver, by which the
-/// transaction is run again.
+/// Stores a revision that another client can have stored in between: then the transaction is run again.
 pub(crate) async fn insert_new(shared: &Shared, copy: RawDocumentBuf, conn: &mut Conn<'_>) -> Result<()> {
     let inserted = send::insert_one(conn, &shared.revisions, copy, None).await;
     inserted
         .map(drop)
         .map_err(|error| match Duplicate::of(&shared.settings, &error) {
-            Some(Duplicate::Other) => refused(),
-            _ => error.into(),
+            Some(Duplicate::Other) => refused().caused_by(error),
+            _ => lost_race(error),
         })
 }
 

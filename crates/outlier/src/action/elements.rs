@@ -102,6 +102,7 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
             let overflow = rows.map_err(Error::from).and_then(move |document| {
                 let field = shared.settings.extras.as_str();
                 let elements = decode_elements(&document, field, std::mem::take(&mut skip));
+                let elements = elements.map_err(|error| error.of_collection(&shared.overflow));
                 async move { Ok(iter(elements?.into_iter().map(Ok))) }
             });
             Ok(inline.chain(overflow.try_flatten()).right_stream())
@@ -119,7 +120,8 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
             let (filter, options) = overflow.query(&shared.settings);
             for document in find_all(&mut conn, &shared.overflow, filter, options).await? {
                 let skip = std::mem::take(&mut overflow.skip);
-                elements.extend(decode_elements::<E>(&document, shared.settings.extras.as_str(), skip)?);
+                let more = decode_elements::<E>(&document, shared.settings.extras.as_str(), skip);
+                elements.extend(more.map_err(|error| error.of_collection(&shared.overflow))?);
             }
         }
         elements.truncate(range.limit.unwrap_or(usize::MAX));

@@ -48,19 +48,20 @@ action! {
 
 impl<D: DeserializeOwned> GetFull<'_, D> {
     async fn execute(self) -> Result<Option<D>> {
-        let (main, overflow, settings) = self.shared.parts();
+        let (main, in_overflow, settings) = self.shared.parts();
         let id = self.id?.into_bson();
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let Some(main) = send::find_one(&mut conn, main, query::by_id(&id), None).await? else {
             return Ok(None);
         };
+        drop(elements_of(&main, settings.array.as_str())?);
         if !is_flagged(settings, &main) {
-            drop(elements_of(&main, settings.array.as_str())?);
             return decode_main(settings, &main).map(Some);
         }
         let in_order = FindOptions::builder().sort(query::by_position(settings)).build();
         let filter = query::overflow_of(settings, &id);
-        let overflow = send::find_all(&mut conn, overflow, filter, in_order).await?;
-        decode_main(settings, &whole(settings, &main, &overflow)?).map(Some)
+        let overflow = send::find_all(&mut conn, in_overflow, filter, in_order).await?;
+        let whole = whole(settings, &main, &overflow).map_err(|error| error.of_collection(in_overflow))?;
+        decode_main(settings, &whole).map(Some)
     }
 }

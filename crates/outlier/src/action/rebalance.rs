@@ -61,7 +61,7 @@ impl Rebalance<'_> {
             return Err(not_found());
         }
         if let Some(unrepaired) = fix.unrepaired {
-            return Err(fix.refused(unrepaired, &id));
+            return Err(fix.refused(unrepaired, self.shared, &id));
         }
         Ok(Rebalanced {
             inline: fix.inline,

@@ -150,7 +150,7 @@ pub(crate) fn next_position(id: &Bson, seq: i32) -> Result<i32> {
     seq.checked_add(1).ok_or_else(|| {
         Error::corrupt(
             id.clone(),
-            "seq",
+            "",
             "the newest overflow document has the last possible position, the rest was not stored: call repair()",
         )
     })

@@ -11,7 +11,8 @@ use crate::form::overflow::{Ids, has_own_fields, rewritten};
 use crate::prelude::*;
 use crate::query::{Kept, array_of};
 use crate::repair::check::{Flag, Main, Overflow, Summary, check};
-use crate::repair::finding::{Finding, Unrepaired};
+use crate::repair::finding::{Finding, FoundIn, Unrepaired};
+use crate::repository::Shared;
 
 /// MongoDB's limit of a document.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
@@ -58,15 +59,20 @@ impl Fix {
     }
 
     /// Returns the error of a call that cannot rewrite the list.
-    pub(crate) fn refused(&self, left: Unrepaired, id: &Bson) -> Error {
+    pub(crate) fn refused(&self, left: Unrepaired, shared: &Shared, id: &Bson) -> Error {
         let kind = match left {
             Unrepaired::OwnFields => ErrorKind::Unsupported,
             Unrepaired::TooLarge => ErrorKind::TooLarge,
             Unrepaired::ArrayNotArray | Unrepaired::ElementsNotArray | Unrepaired::Orphaned => ErrorKind::Corrupt,
         };
+        let error = Error::new(kind, format!("nothing of the document was changed: {left}"));
         let about = self.findings.iter().find(|finding| finding.problem.needs_hand());
-        let document_id = about.map_or(id, |finding| &finding.document_id).clone();
-        Error::new(kind, format!("nothing of the document was changed: {left}")).at(document_id, "_id")
+        let (settings, document) = (&shared.settings, about.map_or(id, |finding| &finding.document_id).clone());
+        match about.map(|finding| finding.collection) {
+            None => error.at(document, "_id"),
+            Some(FoundIn::Main) => error.at(document, settings.array.as_str()),
+            Some(FoundIn::Extras) => error.at(document, settings.extras.as_str()).of_collection(&shared.overflow),
+        }
     }
 }
 

@@ -30,6 +30,7 @@
 //! its newest overflow document, and not its main document. So a second attempt locks both.
 
 use mongo_patterns_core::PlannedCommand;
+use mongo_patterns_core::error::lost_race;
 use mongo_patterns_core::transaction::{self, lock_documents};
 
 use crate::form::overflow::new_empty;
@@ -209,7 +210,7 @@ impl<'a> Rewrite<'a> {
         let claim = new_empty(settings, self.id, RawBson::Int64(position))?;
         let filter = query::claimed(settings, self.id, id_of(&claim));
         let insert = Step::insert_many("claim the position after its overflow documents", overflow, vec![claim]);
-        steps.write(insert).await?;
+        steps.write(insert).await.map_err(lost_race)?;
         steps
             .write(Step::delete_one("give the position back", overflow, filter))
             .await?;

@@ -34,15 +34,16 @@ pub(crate) async fn insert(shared: &Shared, split: &Split, conn: &mut Conn<'_>) 
 async fn insert_main(shared: &Shared, split: &Split, conn: &mut Conn<'_>) -> Result<()> {
     let inserted = send::insert_one(conn, &shared.main, split.main.clone(), None).await;
     let Err(error) = inserted else { return Ok(()) };
-    // Without the driver's error, which would run a transaction again.
     Err(match duplicate_key(&error) {
-        Some(duplicate) if duplicate.index.as_deref() == Some("_id_") => Error::new(
+        Some(duplicate) if duplicate.index.as_deref() == Some("_id_") => Error::from_driver(
             ErrorKind::AlreadyExists,
             "a document with this `_id` exists, nothing was stored: push to it, or insert with another `_id`",
+            error,
         ),
-        Some(_) => Error::new(
+        Some(_) => Error::from_driver(
             ErrorKind::DuplicateKey,
             "a unique index of your own refused the document, nothing was stored: change the document",
+            error,
         ),
         None => error.into(),
     })

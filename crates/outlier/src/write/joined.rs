@@ -48,20 +48,6 @@ impl Target for List {
         element.bytes()
     }
 
-    fn can_be_of_one_item(error: &Error) -> bool {
-        // A unique index of the user's own can refuse one element. A conflict with other writers has attempts.
-        let is_duplicate = || {
-            error
-                .as_driver_error()
-                .is_some_and(|cause| duplicate_key(cause).is_some())
-        };
-        match error.kind() {
-            ErrorKind::Contention => error.attempts().is_none() && is_duplicate(),
-            ErrorKind::TooLarge | ErrorKind::InvalidArgument | ErrorKind::Driver => !error.is_outcome_unknown(),
-            _ => false,
-        }
-    }
-
     async fn store(&self, elements: &[Encoded], lane: Lane) -> Stored<Pushed> {
         let mut push = PushWrite::new(&self.shared, &self.id, elements, false);
         let error = push.run(&mut Conn::in_lane(lane)).await.err();

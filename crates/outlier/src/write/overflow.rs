@@ -11,8 +11,8 @@
 use mongo_patterns_core::array::Encoded;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
-use mongo_patterns_core::error::{code, duplicate_key, is_bad_hint};
-use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::error::{code, duplicate_key};
+use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::send::primary;
 use mongo_patterns_core::{Error, ErrorKind, Result, measure, send, transaction};
@@ -96,7 +96,7 @@ impl Rest<'_> {
             Err(error) if code(&error) == Some(ARRAY_EXPECTED) => {
                 return Err(Error::corrupt(
                     self.id.clone(),
-                    settings.extras.as_str(),
+                    "",
                     "the elements of the newest overflow document are not an array, the rest was not stored: correct the field by hand",
                 ));
             }
@@ -146,6 +146,7 @@ impl Rest<'_> {
                     seq,
                     "the position of an overflow document is not an integer, the rest was not stored: call repair()",
                 )
+                .of_collection(&self.shared.overflow)
             }),
         }
     }
@@ -182,7 +183,7 @@ impl Rest<'_> {
         }
         let inserted = send::insert_many(conn, &self.shared.overflow, documents, None).await;
         let Err(error) = inserted else { return Ok(()) };
-        // Without the driver's error, which would run the transaction again.
+        // Without the driver's error, by which the caller distinguishes them.
         Err(if self.is_element(&error) {
             Error::new(ErrorKind::DuplicateKey, "another overflow document has the element")
         } else if duplicate_key(&error).is_some() {
@@ -211,10 +212,7 @@ impl Rest<'_> {
     }
 
     fn failed(&self, error: CommandError) -> Error {
-        if is_bad_hint(&error) {
-            return index_missing(&self.shared.settings.seq_index).caused_by(error);
-        }
-        error.into()
+        hinted(error, &self.shared.settings.seq_index)
     }
 
     fn seq_index(&self) -> Hint {

@@ -13,8 +13,7 @@
 //! It writes every document whose elements it moves, in a transaction. If an update changes one of them after the
 //! transaction has read it, the transaction conflicts and runs again.
 
-use mongo_patterns_core::error::is_bad_hint;
-use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::update::Operators;
 use mongodb::options::{Hint, UpdateOptions};
 
@@ -92,10 +91,7 @@ impl Update<'_> {
         let by_position = Hint::Name(settings.seq_index.clone());
         let options = UpdateOptions::builder().hint(by_position).build();
         let updated = send::update_one(conn, overflow, filter, update, options).await;
-        let updated = updated.map_err(|error| match is_bad_hint(&error) {
-            true => index_missing(&settings.seq_index).caused_by(error),
-            false => error.into(),
-        })?;
+        let updated = updated.map_err(|error| hinted(error, &settings.seq_index))?;
         Ok((updated.matched_count > 0).then_some(updated.modified_count > 0))
     }
 

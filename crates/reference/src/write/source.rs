@@ -5,11 +5,13 @@ use mongodb::ClientSession;
 
 use crate::form::source::Source;
 use crate::form::update::SourceUpdate;
-use crate::read::projection;
+use crate::read::{projection, source_of};
 use crate::repository::prelude::*;
 use crate::results::{SourceUpdated, no_source};
 use crate::write::is_in_transaction;
 use crate::write::sweep::sweep;
+
+const INVALID_VERSION: &str = "the source is updated, but its version is not an integer from 0, and no copy was written: see document_id(), correct the version, then call sweep() for the source";
 
 /// Updates a source, and then its copies.
 pub(crate) async fn update(
@@ -23,7 +25,14 @@ pub(crate) async fn update(
     }
     let mut conn = shared.enter_source(id, session).await?;
     let changes = update.to_document(&shared.settings);
-    let source = change(shared, id, changes, &mut conn).await?.ok_or_else(no_source)?;
+    let is_in_transaction = is_in_transaction(&conn);
+    let changed = change(shared, id, changes, &mut conn).await;
+    let source = changed
+        .map_err(|error| match error.is_corrupt() && !is_in_transaction {
+            true => error.with_stored(1).with_text(INVALID_VERSION),
+            false => error,
+        })?
+        .ok_or_else(no_source)?;
     let version = source.version;
     if !update.changes_copies {
         return Ok(SourceUpdated {
@@ -31,7 +40,6 @@ pub(crate) async fn update(
             copies_updated: 0,
         });
     }
-    let is_in_transaction = is_in_transaction(&conn);
     let swept = sweep(shared, &source, &mut conn).await;
     let copies_updated = swept.map_err(|error| match is_in_transaction {
         true => error,
@@ -53,9 +61,7 @@ pub(crate) async fn change(
     let options = options::update_source(projection(shared));
     let changed = send::find_one_and_update(conn, &shared.sources, query::by_id(id), changes, options).await;
     let changed = changed.map_err(|error| failed(refused(error)))?;
-    changed
-        .map(|document| Source::of(&shared.settings, &document))
-        .transpose()
+    changed.map(|document| source_of(shared, &document)).transpose()
 }
 
 fn refused(error: CommandError) -> Error {
@@ -77,6 +83,12 @@ fn updated(error: Error) -> Error {
         }
         ErrorKind::Unauthorized => {
             "the source is updated, but the user lacks a privilege to update its copies: grant the role `readWrite`, then call sweep() for the source"
+        }
+        ErrorKind::DuplicateKey => {
+            "the source is updated, but a unique index of the application refused a new copy, and further copies may be outdated: use other values or drop the index, then call sweep() for the source"
+        }
+        ErrorKind::ValidationFailed => {
+            "the source is updated, but the validator of a collection refused a new copy, and further copies may be outdated: use other values or change the validator, then call sweep() for the source"
         }
         ErrorKind::TooLarge => {
             "the source is updated, but with the new copy a document would exceed MongoDB's limit of 16 MiB, and further copies may be outdated: make the document or the copied fields smaller, then call sweep() for the source"

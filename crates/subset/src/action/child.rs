@@ -1,6 +1,5 @@
 use super::prelude::*;
 use crate::form::child::decode;
-use crate::read::hinted;
 
 impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// Reads one child of a parent from the collection of the children. `None` if the child or the parent does not
@@ -53,6 +52,7 @@ impl<C: DeserializeOwned> FindChild<'_, C> {
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         let found = send::find_one(&mut conn, children, filter, options::find_child(settings)).await;
         let found = found.map_err(|error| hinted(error, &settings.child_index))?;
-        found.map(|child| decode(&child)).transpose()
+        let child = found.map(|child| decode(&child)).transpose();
+        child.map_err(|error| error.of_collection(children))
     }
 }

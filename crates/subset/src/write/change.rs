@@ -146,30 +146,27 @@ impl<'a> Write<'a> {
         let Some(duplicate) = duplicate_key(&error) else {
             return error.into();
         };
-        // Without the driver's error: its labels would retry a transaction.
         if is_child_id(settings, duplicate.index.as_deref()) {
-            Error::new(
+            Error::from_driver(
                 ErrorKind::AlreadyExists,
                 "a child with this id exists already, it was not changed: replace it, or use another id",
+                error,
             )
         } else {
-            Error::new(
+            Error::from_driver(
                 ErrorKind::DuplicateKey,
                 "a unique index of the application refused a child, it was not stored: use other values",
+                error,
             )
         }
     }
 
     pub(super) fn not_written(&self, error: CommandError) -> Error {
-        // Without the driver's error, which would replace this one in the driver's `and_run2`.
-        if is_bad_hint(&error) {
-            return index_missing(&self.shared.settings.child_index);
-        }
         if code(&error) == Some(IMMUTABLE_FIELD) {
             let message = "the `_id` of the child differs from the stored one, nothing was stored: omit it, or keep it";
             return Error::new(ErrorKind::InvalidArgument, message);
         }
-        error.into()
+        hinted(error, &self.shared.settings.child_index)
     }
 }
 

@@ -11,7 +11,7 @@ use super::change::{Change, Write, Written, child_not_found};
 use crate::form::embedded::Embedded;
 use crate::query::computed::change::{ValueChange, set_subsets_and_change, with_figures};
 use crate::query::computed::{CHANGED, EXTREME, VALUE, first_children_and_values};
-use crate::read::{add_child, first_children, hinted_in_write};
+use crate::read::{add_child, first_children};
 use crate::repository::prelude::*;
 
 /// The first children of a parent for each subset, and what its computed fields need.
@@ -82,7 +82,7 @@ impl Children {
         let stages = first_children_and_values(settings, children.name(), parent, changed);
         let options = options::first_children_and_values(settings);
         let rows = send::aggregate_all(conn, children, stages, options).await;
-        let rows = rows.map_err(|error| hinted_in_write(error, &settings.order_index))?;
+        let rows = rows.map_err(|error| hinted(error, &settings.order_index))?;
         for row in rows {
             if add_child(&mut read.embedded, &row) {
                 continue;

@@ -6,7 +6,7 @@
 //!
 //! A migration that is running would insert its children again, as children without a parent.
 
-use crate::read::{hinted_in_write, unmanaged};
+use crate::read::unmanaged;
 use crate::repository::prelude::*;
 use crate::results::DeletedParent;
 
@@ -37,7 +37,7 @@ async fn delete(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<D
     let filter = query::children_of(settings, parent);
     let options = options::delete_children(settings);
     let deleted = send::delete_many(conn, children, filter, options).await;
-    let deleted = deleted.map_err(|error| hinted_in_write(error, &settings.child_index))?;
+    let deleted = deleted.map_err(|error| hinted(error, &settings.child_index))?;
     Ok(DeletedParent {
         found,
         children: deleted.deleted_count,

@@ -58,18 +58,6 @@ impl Target for WaitingInserts {
         document.as_bytes().len()
     }
 
-    fn can_be_of_one_item(error: &Error) -> bool {
-        let may_be_refused = matches!(
-            error.kind(),
-            ErrorKind::AlreadyExists
-                | ErrorKind::DuplicateKey
-                | ErrorKind::InvalidArgument
-                | ErrorKind::TooLarge
-                | ErrorKind::Driver
-        );
-        may_be_refused && !error.is_outcome_unknown()
-    }
-
     async fn store(&self, children: &[Self::Item], lane: Lane) -> Stored<Inserted> {
         let Self { shared, parent } = self;
         let write = Write::of_calls(shared, parent.clone(), children);
