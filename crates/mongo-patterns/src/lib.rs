@@ -173,7 +173,7 @@
 //!
 //! The documentation of each pattern has its guarantees, the cost of each call, its indexes, and a cookbook. The [book] has
 //! a tutorial, the hazards of the manual's recipes, a cookbook for services, operations, and a reference of errors. The
-//! package `examples/service` of the repository is a web service over the first four.
+//! package `examples/service` of the repository is a web service over all of them.
 //!
 //! [book]: https://github.com/mongo-patterns/mongo-patterns/blob/main/book/src/SUMMARY.md
 //!
@@ -230,7 +230,7 @@
 //!
 //! `ensure_sharded` of a repository shards its collections and does what `ensure_indexes` does, in the order that the server
 //! accepts. `shard_keys` returns the suitable shard keys, with reasons and limits, and `verify_shard_keys` names collections
-//! with another one. See [`sharding`]. The automated tests of these calls have not run against a mongos yet.
+//! with another one. See [`sharding`]. No mongos of a supported version has run the tests of these calls yet.
 //!
 //! # Observability
 //!
