@@ -113,10 +113,8 @@ async fn an_item_goes_to_the_bucket_of_its_window() {
                 "history": [trade(5, 2, 3)],
             },
         ];
-        let stored = all(&plain(db)).await;
-        assert_eq!(stored, expected);
-        let fields: Vec<&String> = stored[0].keys().collect();
-        assert_eq!(fields, ["_id", "customerId", "window", "count", "history"]);
+        // In any order of fields: since 7.0, an upsert takes those of its filter in a random one.
+        assert_eq!(all(&plain(db)).await, expected);
 
         let command = db.recorder().commands().pop().unwrap().essence();
         let update = command.get_array("updates").unwrap()[0].as_document().unwrap();

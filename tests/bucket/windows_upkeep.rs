@@ -11,7 +11,7 @@ use mongo_patterns::{ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, doc};
 
-use crate::bucket::migration::{fill, flat, histories, stored};
+use crate::bucket::migration::{fill, flat, histories};
 use crate::bucket::windows::*;
 use crate::common::support::*;
 
@@ -278,7 +278,7 @@ async fn a_migration_writes_what_appends_write() {
         assert_eq!((migrated.keys, migrated.items), (3, 200));
         let found: Vec<_> = trades.verify().stream().try_collect().await.unwrap();
         assert_eq!(found, []);
-        let by_migration = stored(&plain(db)).await;
+        let by_migration = all(&plain(db)).await;
         assert_eq!(by_migration.len() as u64, migrated.buckets);
         let again = trades.migrate_from_flat(&flat(db)).keep_ids().await.unwrap();
         assert!(again.resumed && again.items == 200);
@@ -289,7 +289,8 @@ async fn a_migration_writes_what_appends_write() {
             let key = u32::try_from(document.remove("customerId").unwrap().as_i32().unwrap()).unwrap();
             trades.append(&key, &document).await.unwrap();
         }
-        assert_eq!(stored(&plain(db)).await, by_migration);
+        // In any order of fields: since 7.0, an upsert takes those of its filter in a random one.
+        assert_eq!(all(&plain(db)).await, by_migration);
     })
     .await;
 }
