@@ -17,6 +17,8 @@ use crate::system::own_process_group;
 /// The longest time that a start may take. On an idle machine it takes under a second.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(120);
 pub(crate) const POLL: Duration = Duration::from_millis(20);
+/// The exit status of a server that cannot listen on its port. Its text depends on the system.
+const NET_ERROR: i32 = 48;
 
 /// Runs the program of its arguments, and kills it when its own standard input closes. The system closes that pipe
 /// however the process ends, even by a kill. Then the keeper removes the directory, which needs no clean shutdown. A
@@ -178,11 +180,12 @@ impl Process {
             if log.contains("Waiting for connections") {
                 return Ok(true);
             }
-            if let Ok(status) = self.read("ended.txt") {
-                if log.contains("Address already in use") {
-                    return Ok(false);
-                }
-                return Err(self.failure(&format!("{} ended with status {}", self.name, status.trim())));
+            // The keeper creates the file before it writes the status.
+            let ended = self.read("ended.txt").unwrap_or_default();
+            match ended.trim().parse() {
+                Ok(NET_ERROR) => return Ok(false),
+                Ok(status) => return Err(self.failure(&format!("{} ended with status {status}", self.name))),
+                Err(_) => {}
             }
             if started.elapsed() > START_TIMEOUT {
                 return Err(self.failure(&format!("{} did not listen within {START_TIMEOUT:?}", self.name)));
