@@ -239,6 +239,13 @@ async fn the_index_of_an_expiry_is_created_and_a_changed_one_is_refused() {
             let error = expiring(db, seconds).build().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Configuration);
         }
+        let with_nanos = |nanos: u32| plain_builder(db).expire_after(Duration::new(1, nanos)).build();
+        assert!(with_nanos(0).is_ok());
+        for nanos in [1, 999_999_999] {
+            let error = with_nanos(nanos).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Configuration);
+            assert!(error.to_string().contains("round it up"), "{error}");
+        }
     })
     .await;
 }

@@ -141,6 +141,26 @@ async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
     .await;
 }
 
+/// The server takes 0 for no limit, and refuses more than `i32::MAX`.
+#[tokio::test]
+async fn every_limit_is_one_for_the_server() {
+    testkit::run(async |db| {
+        let patrons = embedded::support::builder(db).build().unwrap();
+        for (limit, sent) in [
+            (Duration::ZERO, 1),
+            (Duration::from_nanos(1), 1),
+            (Duration::from_micros(2999), 2),
+            (Duration::from_secs(86_400 * 30), i32::MAX),
+            (Duration::MAX, i32::MAX),
+        ] {
+            // A millisecond may be too short for the read.
+            let _ = patrons.get(1).max_time(limit).await;
+            assert_limits(db, Duration::from_millis(sent.try_into().unwrap()));
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn the_server_ends_a_read_that_takes_longer() {
     testkit::run(async |db| {

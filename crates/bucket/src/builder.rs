@@ -328,5 +328,10 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
 fn expiry(age: Duration) -> Result<u32> {
     let seconds = u32::try_from(age.as_secs()).unwrap_or(u32::MAX);
     check_bound("number of seconds of the expiry", seconds)?;
+    if age.subsec_nanos() > 0 {
+        return Err(configuration(
+            "the expiry is not a number of whole seconds, and a TTL index has no parts of a second: round it up",
+        ));
+    }
     Ok(seconds)
 }
