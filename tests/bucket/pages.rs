@@ -269,9 +269,22 @@ async fn the_largest_limits_and_numbers_are_right() {
         }
         let largest = i64::MAX as u64;
         for number in [largest - 1, largest, largest + 1, u64::MAX - 1, u64::MAX] {
-            match trades.page(&123, number).await {
-                Ok(page) => assert_eq!(page, None, "{number}"),
-                Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{number}: {error:?}"),
+            db.recorder().clear();
+            for page in [trades.page(&123, number), trades.page(&123, number).of(u64::MAX)] {
+                match page.await {
+                    Ok(page) => assert!(page.is_none() && number <= largest, "{number}"),
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{number}: {error:?}");
+                        assert!(number > largest && db.recorder().round_trips() == 0, "{number}");
+                    }
+                }
+            }
+            // A router adds the page to those that it skips.
+            for sent in db.recorder().commands() {
+                assert!(
+                    sent.command.get_i64("skip").unwrap().checked_add(1).is_some(),
+                    "{number}"
+                );
             }
         }
         for limit in [largest - 1, largest, largest + 1, u64::MAX] {

@@ -47,7 +47,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// ```
     ///
     /// # Cost
-    /// One round trip. The server examines as many index entries as there are pages, and no document.
+    /// One round trip. The server examines as many index entries as there are pages, and no document. Of a sharded collection
+    /// it examines the documents too.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.

@@ -24,7 +24,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// A document is the key field, and the fields of the item in their order. It has no `_id`, unless the item has one.
     /// Where an item has a field with the name of the key field, the key is returned. Items must be documents: the
-    /// server's aggregation fails at another one.
+    /// server's aggregation fails at another one. Through a router of a sharded cluster, the server leaves out fields of the
+    /// result whose names begin with `$`, which [`find_items`](Self::find_items) returns.
     ///
     /// The filter is as for [`find_items`](Self::find_items), and selects buckets first, so that an index serves it.
     /// Prefer it to a `$match` of yours after the stages, which reads all buckets.

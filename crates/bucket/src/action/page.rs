@@ -21,14 +21,14 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// # Cost
     /// One round trip. The server examines one document, and skips `number - 1` index entries, or with
     /// [`of`](GetPage::of) those behind the page if they are fewer. For pages far from both ends, [`pages`](Self::pages)
-    /// with a token is faster. On a sharded cluster this call reads from every shard, and
-    /// `pages` from one.
+    /// with a token is faster. On a sharded cluster this call reads from every shard, which examines the documents before the
+    /// page too, and `pages` reads from one.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for page 0, [`InvalidKey`], [`Corrupt`] and [`Decode`] for the stored document.
+    /// [`InvalidArgument`] for page 0 and one above `i64::MAX`, [`InvalidKey`], [`Corrupt`] and [`Decode`] for the stored document.
     pub fn page<Q: EncodeKey + ?Sized>(&self, key: &Q, number: u64) -> GetPage<'_, K, T>
     where
         K: Borrow<Q>,
@@ -79,8 +79,9 @@ impl<K, T> GetPage<'_, K, T> {
 
     /// Returns whether to read from the last page, and how many pages to skip.
     fn position(&self) -> Result<(bool, u64)> {
-        let skip = self.number.checked_sub(1).filter(|skip| i64::try_from(*skip).is_ok());
-        let skip = skip.ok_or_else(|| {
+        // A router adds the page itself to those that it skips, and refuses more than i64::MAX.
+        let number = Some(self.number).filter(|number| i64::try_from(*number).is_ok());
+        let skip = number.and_then(|number| number.checked_sub(1)).ok_or_else(|| {
             Error::new(
                 InvalidArgument,
                 "the number of the page is out of range: pass one from 1 to i64::MAX",
