@@ -1,6 +1,8 @@
 //! Writes a profile from a sample of a collection.
 
+mod buckets;
 mod children;
+mod fields;
 mod inspect;
 mod overflow;
 mod references;

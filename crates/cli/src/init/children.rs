@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use mongo_patterns_core::catalog;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::inspect::{Inspection, is_called_id};
+use super::fields::is_called_id;
+use super::inspect::Inspection;
 use crate::Context;
 use crate::failure::Failure;
 use crate::settings::{EmbeddedSettings, SubsetSettings};

@@ -4,6 +4,7 @@ use futures::TryStreamExt;
 use mongo_patterns_core::catalog;
 use mongodb::bson::{Bson, Document, doc};
 
+use super::fields::is_count;
 use crate::Context;
 use crate::failure::Failure;
 use crate::settings::OutlierSettings;
@@ -90,15 +91,7 @@ impl Fields {
         let everywhere = |is: &dyn Fn(&Document, &str) -> bool, name: &str| documents.iter().all(|one| is(one, name));
         let is_array = |one: &Document, name: &str| one.get_array(name).is_ok();
         let extras = first.keys().find(|name| everywhere(&is_array, name))?.clone();
-        let is_count = |one: &Document, name: &str| {
-            let length = one.get_array(&extras).map_or(0, Vec::len);
-            match one.get(name) {
-                Some(Bson::Int32(count)) => usize::try_from(*count) == Ok(length),
-                Some(Bson::Int64(count)) => usize::try_from(*count) == Ok(length),
-                _ => false,
-            }
-        };
-        let count = first.keys().find(|name| everywhere(&is_count, name)).cloned();
+        let count = first.keys().find(|name| is_count(documents, &extras, name)).cloned();
         let may_refer = |one: &Document, name: &str| {
             let value = one.get(name);
             value.is_some_and(|value| !matches!(value, Bson::Array(_) | Bson::Null | Bson::Boolean(_)))
