@@ -79,6 +79,35 @@ async fn a_view_is_refused_for_every_collection_of_a_pattern() {
     .await;
 }
 
+/// A collection can be replaced by a view at any time, and reads of the server's statistics need no set-up.
+#[tokio::test]
+async fn a_command_that_a_view_does_not_have_is_refused_with_what_to_do() {
+    testkit::run(async |db| {
+        create(db, "patron", doc! { "viewOn": "others", "pipeline": [] }).await;
+        let view = db.plain_collection::<Document>("patron");
+        let index = mongodb::IndexModel::builder().keys(doc! { "a": 1 }).build();
+        let refused = [
+            view.insert_one(doc! {}).await.unwrap_err(),
+            view.update_one(doc! {}, doc! { "$set": { "a": 1 } }).await.unwrap_err(),
+            view.delete_many(doc! {}).await.unwrap_err(),
+            view.create_index(index).await.unwrap_err(),
+            view.aggregate([doc! { "$collStats": { "storageStats": {} } }])
+                .await
+                .map(drop)
+                .unwrap_err(),
+        ];
+        for (number, refused) in refused.into_iter().enumerate() {
+            let error = Error::from(refused);
+            assert_eq!(error.kind(), ErrorKind::Configuration, "{number}: {error:?}");
+            assert!(
+                error.to_string().contains("use the collection that the view reads"),
+                "{error}"
+            );
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_time_series_is_refused() {
     testkit::run(async |db| {

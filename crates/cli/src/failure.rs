@@ -103,7 +103,7 @@ impl From<Error> for Failure {
         if let Some(cause) = std::error::Error::source(&error) {
             let _ = write!(text, ": {cause}");
         }
-        let collection = error.namespace().map(|namespace| namespace.coll.clone());
+        let collection = error.document_namespace().map(|namespace| namespace.coll.clone());
         let document = error.document_id().map(|id| {
             Box::new(Faulty {
                 collection: collection.unwrap_or_default(),
@@ -155,6 +155,7 @@ fn exit_of(kind: ErrorKind) -> Exit {
 fn advice(error: &Error) -> Option<&'static str> {
     const UNAUTHORIZED: i32 = 13;
     const INVALID_NAMESPACE: i32 = 73;
+    const DUPLICATE_KEY: i32 = 11000;
     let of_driver = error.as_driver_error();
     if of_driver.is_some_and(|error| matches!(*error.kind, DriverKind::Authentication { .. })) {
         return Some("check user, password and --auth-source, or those in the connection string");
@@ -170,10 +171,11 @@ fn advice(error: &Error) -> Option<&'static str> {
         );
     }
     match error.kind() {
-        ErrorKind::TargetNotEmpty if error.to_string().contains("allow_non_empty_target()") => {
-            Some("pass --allow-non-empty-target for allow_non_empty_target()")
+        ErrorKind::Corrupt if of_driver.and_then(error::code) == Some(DUPLICATE_KEY) => {
+            Some("run `verify`, which names them")
         }
-        ErrorKind::IndexMissing if error.to_string().contains("ensure_indexes()") => {
+        // The embedded pattern has no index of its own, but needs one for a migration.
+        ErrorKind::IndexMissing if error.pattern() != Some("embedded") => {
             Some("run `indexes --create` for ensure_indexes()")
         }
         ErrorKind::SettingsMismatch => Some(

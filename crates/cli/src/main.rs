@@ -11,6 +11,7 @@ mod catalog;
 mod confirm;
 mod connection;
 mod embedded;
+mod extended_json;
 mod failure;
 mod findings;
 mod generate;
@@ -36,7 +37,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use mongodb::Database;
-use mongodb::bson::doc;
+use mongodb::bson::{Document, doc};
 
 use crate::args::{Args, Command};
 use crate::failure::{Exit, Failure, Outcome};
@@ -64,10 +65,16 @@ impl Context {
     }
 
     pub(crate) async fn exists(&self, collection: &str) -> Result<bool, Failure> {
-        let named = self
-            .database
-            .list_collection_names()
-            .filter(doc! { "name": collection });
+        self.has(doc! { "name": collection }).await
+    }
+
+    pub(crate) async fn is_view(&self, collection: &str) -> Result<bool, Failure> {
+        self.has(doc! { "name": collection, "type": "view" }).await
+    }
+
+    /// Returns whether the database has a collection that the server lists so.
+    async fn has(&self, listed: Document) -> Result<bool, Failure> {
+        let named = self.database.list_collection_names().filter(listed);
         let named = named.await.map_err(Failure::on(self.database.name()))?;
         Ok(!named.is_empty())
     }

@@ -1,15 +1,20 @@
 //! The documents that a command takes.
 
+use mongo_patterns_core::ErrorKind;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document};
 
 use crate::Context;
+use crate::extended_json::{self, Problem};
 use crate::failure::Failure;
 use crate::output::Summary;
 
-/// Parses an id. Text that is not Extended JSON is a string.
-pub(crate) fn id(text: &str) -> Bson {
-    serde_json::from_str(text).unwrap_or_else(|_| Bson::String(text.to_owned()))
+/// Parses an id. Text that is not JSON is a string.
+pub(crate) fn id(text: &str) -> Result<Bson, Failure> {
+    match extended_json::value(text) {
+        Err(Problem::Syntax { .. }) => Ok(Bson::String(text.to_owned())),
+        value => value.map_err(|problem| Failure::usage(format!("the id: {problem}"))),
+    }
 }
 
 /// The options that choose documents.
@@ -31,19 +36,27 @@ impl Selection {
         let Some(text) = &self.filter else {
             return Ok(None);
         };
-        let filter = serde_json::from_str::<Document>(text).map_err(|error| {
-            let (line, column) = (error.line(), error.column());
-            Failure::usage(format!(
-                "--where is not a document of Extended JSON, at line {line}, column {column}: quote names and operators, such as {{\"year\": {{\"$gte\": 2025}}}}"
-            ))
-        })?;
-        Ok(Some(filter))
+        let filter = extended_json::document(text);
+        filter
+            .map(Some)
+            .map_err(|problem| Failure::usage(format!("--where: {problem}")))
     }
 
     /// Returns the collection that lists the skipped documents.
     pub(crate) fn skipped(&self, context: &Context) -> Option<Collection<Document>> {
         let name = self.skip_invalid.as_ref()?;
         Some(context.database.collection(name))
+    }
+
+    /// Adds the option for a target with documents. With a list of skipped documents, which is a target too, the error may
+    /// be about that.
+    pub(crate) fn advise(&self, failure: Failure, kind: ErrorKind, allows_documents: bool) -> Failure {
+        match kind {
+            ErrorKind::TargetNotEmpty if !allows_documents && self.skip_invalid.is_none() => {
+                failure.advise("pass --allow-non-empty-target for allow_non_empty_target()")
+            }
+            _ => failure,
+        }
     }
 
     /// Returns whether it chooses.

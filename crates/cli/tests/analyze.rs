@@ -116,3 +116,39 @@ async fn lists_of_documents_are_analyzed() {
     })
     .await;
 }
+
+/// A view has neither a size nor an index. It can be migrated.
+#[tokio::test]
+async fn a_view_is_migrated_but_neither_analyzed_nor_indexed() {
+    testkit::run(async |db| {
+        let documents = fill(db, 3, 30).await;
+        let database = db.plain_client().database(db.database().name());
+        database.collection::<Document>("flat").drop().await.unwrap();
+        database
+            .collection::<Document>("stored")
+            .insert_many(&documents)
+            .await
+            .unwrap();
+        database.create_collection("flat").view_on("stored").await.unwrap();
+        let lists = ["outlier", "--collection", "flat", "--array", "a", "analyze"];
+        for analyzed in [bucket(db, &["analyze"]), ran(on(db).args(lists))] {
+            refused(&analyzed, ".flat: the collection is a view");
+            assert!(
+                analyzed.err.contains("use the collection that the view reads"),
+                "{analyzed:?}"
+            );
+        }
+        for options in [&["--create-index"][..], &["--chunk-items", "5"], &["--rate", "5"]] {
+            let migrated = bucket(db, &[&["migrate"], options].concat());
+            refused(&migrated, "pass --no-index");
+        }
+        assert!(all(db, "trades").await.is_empty());
+        let migrated = bucket(db, &["migrate", "--no-index", "--json"]);
+        assert_eq!(
+            (migrated.code, &migrated.summary()["items"]),
+            (Some(0), &30.into()),
+            "{migrated:?}"
+        );
+    })
+    .await;
+}

@@ -22,7 +22,7 @@ impl<K: Key> Work<'_, K> {
         } else {
             self.migration_from_flat(options, &flat)?.plan().await
         };
-        planned.map_err(|error| self.at_source(error, options))
+        planned.map_err(|error| Self::failed(error, options))
     }
 
     fn migration_to_flat(
@@ -87,7 +87,8 @@ impl<K: Key> Work<'_, K> {
         if options.back || options.no_index || indexes.iter().any(|index| serves(index, key)) {
             return Ok(());
         }
-        if options.create_index {
+        let is_view = self.context.is_view(flat.name()).await?;
+        if options.create_index && !is_view {
             let index = IndexModel::builder().keys(doc! { key: 1 }).build();
             flat.create_index(index).await.map_err(Failure::on(flat.namespace()))?;
             return Ok(());
@@ -96,10 +97,13 @@ impl<K: Key> Work<'_, K> {
             .estimated_document_count()
             .await
             .map_err(Failure::on(flat.namespace()))?;
-        if items <= options.chunk_items.min(options.rate.unwrap_or(u64::MAX)) {
+        if items <= options.chunk_items.min(options.rate.unwrap_or(u64::MAX)) && !options.create_index {
             return Ok(());
         }
         let consequence = match options.rate {
+            _ if is_view => {
+                "by one command, which does not resume: a view can have none, so pass --no-index instead of --create-index and --rate"
+            }
             Some(_) => "by one command, without the pauses of --rate: pass --create-index",
             None => "by one command, which does not resume: pass --create-index, or --no-index to migrate so",
         };
@@ -126,7 +130,7 @@ impl<K: Key> Work<'_, K> {
         } else {
             self.migration_from_flat(options, &flat)?.on_progress(on_progress).await
         };
-        let migrated: Migrated = migrated.map_err(|error| self.at_source(error, options))?;
+        let migrated: Migrated = migrated.map_err(|error| Self::failed(error, options))?;
         let summary = Summary::new("bucket migrate", self.namespace())
             .row("keys", migrated.keys)
             .row("items", migrated.items)
@@ -170,22 +174,19 @@ impl<K: Key> Work<'_, K> {
         crate::settings::need(self.settings.time.as_ref(), super::PATTERN, "time").map(|_| ())
     }
 
-    /// The document at fault is in the source.
-    fn at_source(&self, error: Error, options: &BucketMigration) -> Failure {
+    fn failed(error: Error, options: &BucketMigration) -> Failure {
+        let kind = error.kind();
         let is_invalid = matches!(
-            error.kind(),
+            kind,
             ErrorKind::InvalidKey | ErrorKind::InvalidTime | ErrorKind::InvalidItemId | ErrorKind::InvalidArgument
         );
-        let mut failure = Failure::from(error);
-        if let (Some(document), false, Some(flat)) = (&mut failure.document, options.back, &self.settings.flat) {
-            document.collection.clone_from(flat);
-        }
+        let failure = Failure::from(error);
         // Those without a document at fault are invalid only together.
         match failure.document {
             Some(_) if is_invalid && !options.back => failure.advise(
                 "`bucket analyze` counts them by reason and prints a query; --skip-invalid COLLECTION migrates the others",
             ),
-            _ => failure,
+            _ => options.selection.advise(failure, kind, options.allow_non_empty_target),
         }
     }
 }

@@ -19,12 +19,14 @@ enum Wanted {
 }
 
 /// Parses an id with the number of a revision after the last `@`. Other text after an `@` belongs to the id.
-fn id_and_revision(text: &str) -> (Bson, Wanted) {
+fn id_and_revision(text: &str) -> Result<(Bson, Wanted), Failure> {
     let revision = text.rsplit_once('@');
-    match revision.and_then(|(before, number)| Some((before, number.parse().ok()?))) {
-        Some((before, number)) => (id(before), Wanted::Revision(number)),
-        None => (id(text), Wanted::Current),
-    }
+    Ok(
+        match revision.and_then(|(before, number)| Some((before, number.parse().ok()?))) {
+            Some((before, number)) => (id(before)?, Wanted::Revision(number)),
+            None => (id(text)?, Wanted::Current),
+        },
+    )
 }
 
 impl Work<'_> {
@@ -33,7 +35,7 @@ impl Work<'_> {
         let token = options
             .before
             .map(|revision| revision.to_string().parse::<RevisionToken>());
-        let revisions = self.documents.revisions(id(&options.document)).newest_first();
+        let revisions = self.documents.revisions(id(&options.document)?).newest_first();
         let page = revisions.limit(options.limit).after(token.transpose()?).page().await?;
         for revision in &page.revisions {
             let deleted = if revision.document.is_some() { "" } else { "  deleted" };
@@ -61,9 +63,9 @@ impl Work<'_> {
             Some(text) => {
                 let time = DateTime::parse_rfc3339_str(text)
                     .map_err(|_| Failure::usage("--as-of is not a time such as 2026-11-23T12:00:00Z"))?;
-                (None, self.documents.as_of(id(&options.document), time).await?)
+                (None, self.documents.as_of(id(&options.document)?, time).await?)
             }
-            None => match id_and_revision(&options.document) {
+            None => match id_and_revision(&options.document)? {
                 (id, Wanted::Revision(number)) => (None, self.documents.at(id, number).await?),
                 (id, Wanted::Current) => (self.documents.get(id).await?, None),
             },
@@ -93,7 +95,7 @@ impl Work<'_> {
 
     pub(super) async fn diff(&self, document: &str, from: u64, to: u64) -> Outcome {
         let output = self.context.output;
-        let diff = self.documents.diff(id(document), from, to).await?;
+        let diff = self.documents.diff(id(document)?, from, to).await?;
         for change in &diff.changes {
             let side = |value: &Option<Bson>| value.as_ref().map_or_else(|| "nothing".to_owned(), shell::pretty);
             let (before, after) = (side(&change.before), side(&change.after));
@@ -143,6 +145,7 @@ mod tests {
 
     #[test]
     fn an_id_can_have_a_revision_after_it() {
+        let id_and_revision = |text: &str| super::id_and_revision(text).unwrap();
         assert_eq!(id_and_revision("5@3"), (Bson::Int32(5), Wanted::Revision(3)));
         assert_eq!(id_and_revision("5"), (Bson::Int32(5), Wanted::Current));
         assert_eq!(id_and_revision("-5"), (Bson::Int64(-5), Wanted::Current));
@@ -155,6 +158,14 @@ mod tests {
             ("ann@example.org".into(), Wanted::Revision(2))
         );
         assert_eq!(id_and_revision("\"5\"@1"), ("5".into(), Wanted::Revision(1)));
+        // Valid JSON that is no value of Extended JSON is not taken for a string.
+        for text in [
+            r#"{"$oid": "5"}"#,
+            r#"{"$date": "2024-01-01"}@3"#,
+            "99999999999999999999",
+        ] {
+            assert!(super::id_and_revision(text).is_err(), "{text}");
+        }
         let oid = ObjectId::from_bytes([7; 12]);
         let text = format!("{{\"$oid\": \"{}\"}}@12", oid.to_hex());
         assert_eq!(id_and_revision(&text), (oid.into(), Wanted::Revision(12)));

@@ -4,15 +4,15 @@ use mongo_patterns_core::FieldName;
 use mongo_patterns_subset::{Direction, Subset};
 use mongodb::bson::{Bson, Document, doc};
 
+use crate::extended_json;
 use crate::failure::Failure;
 
 /// Returns a subset by the value of its option.
 pub(crate) fn parse(option: &str, text: &str) -> Result<Subset, Failure> {
-    let document = serde_json::from_str::<Document>(text).ok();
-    let parsed = document.and_then(|document| of_document(&document));
-    parsed.ok_or_else(|| {
+    let document = extended_json::document(text).map_err(|problem| Failure::usage(format!("{option}: {problem}")))?;
+    of_document(&document).ok_or_else(|| {
         Failure::usage(format!(
-            "{option}: not a subset in Extended JSON: pass {{\"field\": \"top_rated\", \"order\": [\"-stars\"]}}, with \"size\", \"filter\" and \"embedded_fields\" if they are not the defaults"
+            "{option}: this is not a subset: pass {{\"field\": \"top_rated\", \"order\": [\"-stars\"]}}, with \"size\", \"filter\" and \"embedded_fields\" if they are not the defaults"
         ))
     })
 }

@@ -30,7 +30,7 @@ impl Work<'_> {
             }
             SubsetForm::Settings => self.parents.migrate_layout_from(&self.old(options)?).plan().await,
         };
-        planned.map_err(failed)
+        planned.map_err(|error| failed(error, options))
     }
 
     pub(super) async fn dry_run(&self, options: &SubsetMigration) -> Outcome {
@@ -62,7 +62,7 @@ impl Work<'_> {
         let (summary, orphans) = match options.from {
             SubsetForm::Embedded => {
                 let migration = self.embedded_migration(options)?.on_progress(progress.callback());
-                let migrated = migration.await.map_err(failed)?;
+                let migrated = migration.await.map_err(|error| failed(error, options))?;
                 let summary = summary
                     .row("parents", migrated.parents)
                     .row("children", migrated.children)
@@ -75,7 +75,7 @@ impl Work<'_> {
                 if options.discard_embedded {
                     migration = migration.discard_embedded();
                 }
-                let migrated = migration.await.map_err(failed)?;
+                let migrated = migration.await.map_err(|error| failed(error, options))?;
                 let summary = summary
                     .row("parents", migrated.parents)
                     .row("written_concurrently", migrated.rebuilt_individually)
@@ -86,7 +86,7 @@ impl Work<'_> {
             SubsetForm::Settings => {
                 let old = self.old(options)?;
                 let migration = self.parents.migrate_layout_from(&old).on_progress(progress.callback());
-                let migrated = migration.await.map_err(failed)?;
+                let migrated = migration.await.map_err(|error| failed(error, options))?;
                 let summary = summary
                     .row("parents", migrated.parents)
                     .row("written_concurrently", migrated.rebuilt_individually)
@@ -204,8 +204,9 @@ fn check(options: &SubsetMigration) -> Result<(), Failure> {
 }
 
 /// Adds what to do as options of the command line.
-fn failed(error: Error) -> Failure {
-    let advice = match error.kind() {
+fn failed(error: Error, options: &SubsetMigration) -> Failure {
+    let kind = error.kind();
+    let advice = match kind {
         ErrorKind::Corrupt | ErrorKind::InvalidItemId | ErrorKind::InvalidArgument
             if error.document_id().is_some() && error.operation() == Some("migrate_from_embedded") =>
         {
@@ -221,6 +222,6 @@ fn failed(error: Error) -> Failure {
     let failure = Failure::from(error);
     match advice {
         Some(advice) => failure.advise(advice),
-        None => failure,
+        None => options.selection.advise(failure, kind, options.allow_non_empty_target),
     }
 }

@@ -80,6 +80,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// - [`Configuration`]: the field of the ids is not a plain field.
     /// - [`InvalidArgument`]: there is no such reference field; the field of the ids is one of another reference, or no
     ///   document has it; the server refuses the filter; the chunk size or the rate is 0; or an unfinished migration has other settings.
+    /// - [`Driver`](mongo_patterns_core::ErrorKind::Driver): through a router, the database does not exist.
     /// - Those of [`ensure_indexes`](Self::ensure_indexes).
     ///
     /// With the migration unfinished; run it again:
