@@ -173,7 +173,7 @@ async fn check_prefixes(trades: &Trades, items: &[(u32, Trade)], failed: u32, po
 #[tokio::test]
 async fn a_failed_stream_stores_a_prefix_of_every_key() {
     testkit::run(async |db| {
-        let trades = trades(db).await;
+        let trades = unsharded(db).await;
         let unique = IndexOptions::builder().unique(true).build();
         let index = IndexModel::builder()
             .keys(doc! { "history.n": 1 })

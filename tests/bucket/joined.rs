@@ -131,7 +131,7 @@ async fn each_caller_learns_which_bucket_its_item_opened() {
 #[tokio::test]
 async fn an_item_that_is_refused_fails_alone() {
     testkit::run(async |db| {
-        let trades = trades(db).await;
+        let trades = unsharded(db).await;
         let unique = IndexOptions::builder().unique(true).build();
         let index = IndexModel::builder()
             .keys(doc! { "history.n": 1 })

@@ -339,7 +339,7 @@ async fn the_validator_accepts_our_buckets_and_refuses_invalid_ones() {
 #[tokio::test]
 async fn a_unique_index_of_the_user_is_not_mistaken_for_ours() {
     testkit::run(async |db| {
-        let trades = trades(db).await;
+        let trades = unsharded(db).await;
         let unique = IndexOptions::builder().unique(true).sparse(true).build();
         plain(db)
             .create_index(index(doc! { "history.n": 1 }, unique))

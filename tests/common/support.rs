@@ -72,6 +72,16 @@ pub async fn trades(db: &TestDatabase) -> Trades {
 pub async fn ready(db: &TestDatabase, builder: BucketRepositoryBuilder<u32, Trade>) -> Trades {
     let trades = builder.build().unwrap();
     on_shards(db, trades.ensure_sharded()).await;
+    with_indexes(db, trades).await
+}
+
+/// Does what [`trades`] does, but shards nothing: a sharded collection has only unique indexes that start with its shard
+/// key.
+pub async fn unsharded(db: &TestDatabase) -> Trades {
+    with_indexes(db, builder(db).build().unwrap()).await
+}
+
+async fn with_indexes(db: &TestDatabase, trades: Trades) -> Trades {
     trades.ensure_indexes().replace_settings().await.unwrap();
     db.recorder().clear();
     trades

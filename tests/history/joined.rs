@@ -101,7 +101,8 @@ async fn refused_changes_fail_alone() {
 #[tokio::test]
 async fn a_change_that_a_unique_index_of_the_application_refuses_fails_alone() {
     testkit::run(async |db| {
-        let policies = written(db).await;
+        let policies = unsharded(db).await;
+        policies.insert(&policy(1)).await.unwrap();
         let options = IndexOptions::builder().unique(true).build();
         let index = IndexModel::builder().keys(doc! { "customerName": 1 }).options(options);
         current(db).create_index(index.build()).await.unwrap();

@@ -26,6 +26,16 @@ pub async fn policies(db: &TestDatabase) -> Policies {
 pub async fn ready(db: &TestDatabase, builder: HistoryRepositoryBuilder<Document>) -> Policies {
     let policies = builder.build().unwrap();
     on_shards(db, policies.ensure_sharded()).await;
+    with_indexes(db, policies).await
+}
+
+/// Does what [`policies`] does, but shards nothing: a sharded collection has only unique indexes that start with its shard
+/// key.
+pub async fn unsharded(db: &TestDatabase) -> Policies {
+    with_indexes(db, builder(db.database()).build().unwrap()).await
+}
+
+async fn with_indexes(db: &TestDatabase, policies: Policies) -> Policies {
     policies.ensure_indexes().replace_settings().await.unwrap();
     current(db).delete_many(doc! {}).await.unwrap();
     revisions(db).delete_many(doc! {}).await.unwrap();

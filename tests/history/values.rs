@@ -2,7 +2,7 @@
 
 use mongo_patterns::history::HistoryRepositoryBuilder;
 use mongo_patterns::{Error, ErrorKind};
-use mongo_patterns_testkit::{self as testkit, Topology};
+use mongo_patterns_testkit as testkit;
 use mongodb::IndexModel;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -259,10 +259,6 @@ async fn a_large_document_is_refused_and_has_no_effect() {
 #[tokio::test]
 async fn a_unique_index_of_the_application_refuses_with_its_own_error() {
     testkit::run(async |db| {
-        // A sharded collection has only unique indexes that start with its shard key.
-        if db.server().topology() == Topology::Sharded {
-            return;
-        }
         let index = |name: &str| {
             let unique = IndexOptions::builder().unique(true).name(name.to_owned()).build();
             IndexModel::builder()
@@ -271,7 +267,7 @@ async fn a_unique_index_of_the_application_refuses_with_its_own_error() {
                 .build()
         };
         let is_refused = |error: Error| assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error}");
-        let policies = policies(db).await;
+        let policies = unsharded(db).await;
         let ann = |id: i32| doc! { "policyId": id, "customerName": "Ann", "itemsInsured": [] };
         current(db).create_index(index("of_current")).await.unwrap();
         policies.insert(&policy(1)).await.unwrap();

@@ -84,7 +84,7 @@ async fn the_flag_says_what_is_so_whatever_the_document_says() {
 #[tokio::test]
 async fn a_refused_insert_stores_nothing() {
     testkit::run(async |db| {
-        let documents = ready(db, builder::<Document, Bson>(db).threshold(2)).await;
+        let documents = unsharded(db, builder::<Document, Bson>(db).threshold(2)).await;
         let many = doc! { "_id": 1, "customers_purchased": [1, 2, 3] };
         documents.insert(&many).await.unwrap();
         db.recorder().clear();
@@ -139,7 +139,7 @@ async fn a_refused_insert_stores_nothing() {
         assert_eq!(documents.elements(1).await.unwrap().len(), 3);
         assert_eq!((all(&sales(db)).await.len(), all(&extra_sales(db)).await.len()), (1, 1));
 
-        let unique = ready(db, builder::<Document, Bson>(db).threshold(2).unique_elements()).await;
+        let unique = unsharded(db, builder::<Document, Bson>(db).threshold(2).unique_elements()).await;
         let doubled = doc! { "_id": 5, "customers_purchased": [1, 2, 3, 1] };
         assert_eq!(
             unique.insert(&doubled).await.unwrap_err().kind(),

@@ -29,7 +29,7 @@ fn kinds(results: Vec<Result<Pushed>>) -> Vec<Option<ErrorKind>> {
 #[tokio::test]
 async fn an_element_that_the_server_refuses_fails_alone() {
     testkit::run(async |db| {
-        let books = books(db).await;
+        let books: Books = unsharded(db, builder(db)).await;
         let options = IndexOptions::builder().unique(true).build();
         let index = IndexModel::builder().keys(doc! { "customers_purchased": 1 });
         sales(db).create_index(index.options(options).build()).await.unwrap();

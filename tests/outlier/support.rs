@@ -41,6 +41,15 @@ pub async fn books(db: &TestDatabase) -> Books {
 pub async fn ready<D, E>(db: &TestDatabase, builder: OutlierRepositoryBuilder<D, E>) -> OutlierRepository<D, E> {
     let books = builder.build().unwrap();
     on_shards(db, books.ensure_sharded()).await;
+    with_indexes(db, books).await
+}
+
+/// Does what [`ready`] does, but shards nothing: a sharded collection has only unique indexes that start with its shard key.
+pub async fn unsharded<D, E>(db: &TestDatabase, builder: OutlierRepositoryBuilder<D, E>) -> OutlierRepository<D, E> {
+    with_indexes(db, builder.build().unwrap()).await
+}
+
+async fn with_indexes<D, E>(db: &TestDatabase, books: OutlierRepository<D, E>) -> OutlierRepository<D, E> {
     books.ensure_indexes().replace_settings().await.unwrap();
     db.recorder().clear();
     books

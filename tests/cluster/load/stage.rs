@@ -47,8 +47,8 @@ pub struct Stored {
     pub by_kind: Vec<(&'static str, (usize, usize, usize))>,
     /// The number of reviews of repositories.
     pub reviews: usize,
-    /// The number of changes that the follower read.
-    pub followed: u64,
+    /// The number of changes that the follower read, if the server supports followers.
+    pub followed: Option<u64>,
     /// The number of migrations, and how many of them took several calls.
     pub migrations: (u64, u64),
 }
@@ -224,12 +224,13 @@ impl Follower {
         }
     }
 
-    /// Waits until it has caught up, and checks its subsets. Returns the number of changes that it has read.
-    async fn judge(mut self) -> u64 {
+    /// Waits until it has caught up, and checks its subsets. Returns the number of changes that it has read, if the server
+    /// supports it.
+    async fn judge(mut self) -> Option<u64> {
         if !self.has_begun {
             // The server is older than MongoDB 6.0.
             assert_eq!(self.task.await.unwrap().unwrap_err().kind(), ErrorKind::Unsupported);
-            return 0;
+            return None;
         }
         let last = ask(&self.database, doc! { "ping": 1 })
             .await
@@ -244,7 +245,7 @@ impl Follower {
         self.stop.send_replace(true);
         let followed = self.task.await.unwrap().unwrap();
         subset::assert_correct(&self.database).await;
-        followed.changes
+        Some(followed.changes)
     }
 }
 

@@ -17,7 +17,7 @@ use super::calls::{Load, Outcome, lock};
 use crate::subset::support::{Products, Review, builder, review_of, truth, wrong};
 
 /// The number of products, which all writers write.
-const PRODUCTS: i32 = 4;
+pub const PRODUCTS: i32 = 4;
 const NAME: &str = "reviews";
 
 /// All reviews, and their expected authors at the end.

@@ -2,15 +2,15 @@
 
 use futures::future::try_join_all;
 use mongo_patterns::ErrorKind;
+use mongo_patterns::sharding::EnsuredSharding;
 use mongodb::bson::{Document, doc};
 use mongodb::{Client, Database};
 
 use super::{cluster, direct, namespace, shard};
 use crate::cluster::load::bucket::{Ledger, Level};
 use crate::cluster::load::calls::Load;
-use crate::cluster::load::embedded::Addresses;
-use crate::cluster::load::outlier::Sales;
 use crate::cluster::load::subset;
+use crate::common::sharding::Repositories;
 use crate::common::support::{Trades, spread};
 
 fn trades(database: &Database) -> Trades {
@@ -30,50 +30,26 @@ async fn on_each(shards: &[Client], collection: &str) -> Vec<u64> {
 #[tokio::test]
 async fn each_pattern_is_set_up_once() {
     let (_cluster, database) = cluster().await;
-    let load = Load::new();
-    let trades = trades(&database);
-    let books = Sales::new(true, &load).repository(&database);
-    let patrons = Addresses::new(&load).repository(&database);
-    let products = subset::repository(&database);
-    let first = [
-        trades.ensure_sharded().await.unwrap(),
-        books.ensure_sharded().await.unwrap(),
-        patrons.ensure_sharded().await.unwrap(),
-        products.ensure_sharded().await.unwrap(),
-    ];
-    let second = [
-        trades.ensure_sharded().await.unwrap(),
-        books.ensure_sharded().await.unwrap(),
-        patrons.ensure_sharded().await.unwrap(),
-        products.ensure_sharded().await.unwrap(),
-    ];
-    for (first, second) in first.iter().zip(&second) {
-        assert!(
-            first.collections.iter().all(|collection| collection.sharded),
-            "{first:?}"
-        );
-        assert!(
-            second.collections.iter().all(|collection| !collection.sharded),
-            "{second:?}"
-        );
+    let repositories = Repositories::new(&database);
+    let mut first = Vec::new();
+    for ensure in repositories.ensure_sharded() {
+        first.push(ensure.await.unwrap());
+    }
+    for (ensure, first) in repositories.ensure_sharded().into_iter().zip(&first) {
+        let second = ensure.await.unwrap();
+        let sharded = |ensured: &EnsuredSharding| ensured.collections.iter().map(|one| one.sharded).collect::<Vec<_>>();
+        assert!(sharded(first).iter().all(|is_new| *is_new), "{first:?}");
+        assert!(sharded(&second).iter().all(|is_new| !is_new), "{second:?}");
         assert!(second.indexes.created.is_empty(), "{second:?}");
     }
-    let choices = [
-        trades.shard_keys(),
-        books.shard_keys(),
-        patrons.shard_keys(),
-        products.shard_keys(),
-    ];
-    for (choices, ensured) in choices.iter().zip(&first) {
-        let keys = |(choice, collection): (&_, &_)| {
-            let choice: &mongo_patterns_core::sharding::ShardKeyChoice = choice;
-            let collection: &mongo_patterns_core::sharding::ShardedCollection = collection;
-            choice.recommended == collection.key
-        };
-        assert!(choices.iter().zip(&ensured.collections).all(keys));
+    for (choices, ensured) in repositories.shard_keys().into_iter().zip(&first) {
+        let recommended: Vec<Document> = choices.into_iter().map(|choice| choice.recommended).collect();
+        let keys: Vec<Document> = ensured.collections.iter().map(|one| one.key.clone()).collect();
+        assert_eq!(keys, recommended);
     }
-    assert!(trades.verify_shard_keys().await.unwrap().is_empty());
-    assert!(books.verify_shard_keys().await.unwrap().is_empty());
+    for found in repositories.verify_shard_keys() {
+        assert_eq!(found.await.unwrap(), []);
+    }
 }
 
 #[tokio::test]

@@ -82,7 +82,10 @@ impl Report {
         writeln!(
             text,
             "\nOf {} reviews, none is lost or differs from its last write. At the end, no product was stale. The follower read {} changes, and all its subsets were correct after it had caught up. {} migrations from flat collections, {} of them in several calls, stored each item once.\n",
-            self.stored.reviews, self.stored.followed, self.stored.migrations.0, self.stored.migrations.1
+            self.stored.reviews,
+            self.stored.followed.unwrap_or(0),
+            self.stored.migrations.0,
+            self.stored.migrations.1
         )?;
         writeln!(
             text,
