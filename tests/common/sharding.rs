@@ -1,9 +1,8 @@
 //! Shard keys: the choice of each pattern, the set-up, its plan, and the check.
 
-use mongo_patterns::action::ActionFuture;
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::outlier::OutlierRepository;
-use mongo_patterns::sharding::{EnsuredSharding, ShardKeyChoice};
+use mongo_patterns::sharding::{EnsureSharded, ShardKeyChoice, VerifyShardKeys};
 use mongo_patterns::{ErrorKind, PlannedCommand};
 use mongo_patterns_testkit::{self as testkit, CommandRecorder, Mongod, MongodOptions};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -18,17 +17,31 @@ use crate::reference::support::{Orders, builder as orders};
 use crate::subset::support::{Products, builder as products};
 
 /// A repository of each pattern.
-pub(super) struct Repositories {
-    pub(super) trades: BucketRepository<u32, Trade>,
-    pub(super) books: OutlierRepository<Book, String>,
-    pub(super) products: Products,
-    pub(super) patrons: Patrons,
-    pub(super) policies: Policies,
-    pub(super) orders: Orders,
+pub struct Repositories {
+    pub trades: BucketRepository<u32, Trade>,
+    pub books: OutlierRepository<Book, String>,
+    pub products: Products,
+    pub patrons: Patrons,
+    pub policies: Policies,
+    pub orders: Orders,
+}
+
+/// Calls a method of each repository.
+macro_rules! of_each {
+    ($repositories:expr, $method:ident) => {
+        vec![
+            $repositories.trades.$method(),
+            $repositories.books.$method(),
+            $repositories.products.$method(),
+            $repositories.patrons.$method(),
+            $repositories.policies.$method(),
+            $repositories.orders.$method(),
+        ]
+    };
 }
 
 impl Repositories {
-    pub(super) fn new(database: &Database) -> Self {
+    pub fn new(database: &Database) -> Self {
         let collection = |name: &str| database.collection::<Document>(name);
         let trades = BucketRepository::builder(collection("trades"))
             .key_field("customerId")
@@ -49,15 +62,16 @@ impl Repositories {
         }
     }
 
-    pub(super) fn ensure_sharded(&self) -> Vec<ActionFuture<'_, EnsuredSharding>> {
-        vec![
-            self.trades.ensure_sharded().into_future(),
-            self.books.ensure_sharded().into_future(),
-            self.products.ensure_sharded().into_future(),
-            self.patrons.ensure_sharded().into_future(),
-            self.policies.ensure_sharded().into_future(),
-            self.orders.ensure_sharded().into_future(),
-        ]
+    pub fn ensure_sharded(&self) -> Vec<EnsureSharded<'_>> {
+        of_each!(self, ensure_sharded)
+    }
+
+    pub fn verify_shard_keys(&self) -> Vec<VerifyShardKeys<'_>> {
+        of_each!(self, verify_shard_keys)
+    }
+
+    pub fn shard_keys(&self) -> Vec<Vec<ShardKeyChoice>> {
+        of_each!(self, shard_keys)
     }
 }
 
@@ -76,10 +90,12 @@ async fn each_collection_has_its_shard_keys() {
             keys.extend(other);
             (name.to_owned(), keys)
         };
-        let trades = repositories.trades.shard_keys();
-        assert_eq!(all_keys(&trades), [by("trades", "customerId", None)]);
-        let books = repositories.books.shard_keys();
-        assert_eq!(all_keys(&books), [by_id("sales"), by("extra_sales", "book_id", None)]);
+        let all = repositories.shard_keys();
+        let [trades, books, products, patrons, policies, orders] = &all[..] else {
+            panic!("{all:?}")
+        };
+        assert_eq!(all_keys(trades), [by("trades", "customerId", None)]);
+        assert_eq!(all_keys(books), [by_id("sales"), by("extra_sales", "book_id", None)]);
         let plain = OutlierRepository::<Book, String>::builder(
             db.collection::<Document>("sales"),
             db.collection::<Document>("extra_sales"),
@@ -93,17 +109,14 @@ async fn each_collection_has_its_shard_keys() {
             all_keys(&plain.shard_keys())[1],
             by("extra_sales", "book_id", with_position)
         );
-        let products = repositories.products.shard_keys();
         let with_id = Some(doc! { "product_id": 1, "review_id": 1 });
         assert_eq!(
-            all_keys(&products),
+            all_keys(products),
             [by_id("product"), by("review", "product_id", with_id)]
         );
-        let patrons = repositories.patrons.shard_keys();
-        assert_eq!(all_keys(&patrons), [by_id("patron")]);
-        let policies = repositories.policies.shard_keys();
+        assert_eq!(all_keys(patrons), [by_id("patron")]);
         assert_eq!(
-            all_keys(&policies),
+            all_keys(policies),
             [
                 by("currentPolicies", "policyId", None),
                 by(
@@ -113,9 +126,8 @@ async fn each_collection_has_its_shard_keys() {
                 )
             ]
         );
-        let orders = repositories.orders.shard_keys();
-        assert_eq!(all_keys(&orders), [by_id("orders"), by_id("customers")]);
-        for choice in [trades, books, products, patrons, policies, orders].concat() {
+        assert_eq!(all_keys(orders), [by_id("orders"), by_id("customers")]);
+        for choice in all.concat() {
             assert!(!choice.reason.is_empty() && !choice.limits.is_empty());
             assert!(choice.limits.iter().all(|limit| limit.ends_with('.')), "{choice:?}");
         }
@@ -168,12 +180,9 @@ async fn a_server_that_is_no_router_is_refused_and_nothing_is_written() {
             assert_eq!(other.recorder.names(), ["hello"]);
             other.recorder.clear();
         }
-        assert_eq!(repositories.trades.verify_shard_keys().await.unwrap(), []);
-        assert_eq!(repositories.books.verify_shard_keys().await.unwrap(), []);
-        assert_eq!(repositories.products.verify_shard_keys().await.unwrap(), []);
-        assert_eq!(repositories.patrons.verify_shard_keys().await.unwrap(), []);
-        assert_eq!(repositories.policies.verify_shard_keys().await.unwrap(), []);
-        assert_eq!(repositories.orders.verify_shard_keys().await.unwrap(), []);
+        for found in repositories.verify_shard_keys() {
+            assert_eq!(found.await.unwrap(), []);
+        }
         assert_eq!(other.recorder.names(), ["hello"; 6]);
         assert!(other.is_empty().await);
     }

@@ -1,6 +1,7 @@
 //! The set-up of a sharded cluster. No router is part of the tests: a [`Router`] of them replies as one.
 
 use mongo_patterns::bucket::BucketRepository;
+use mongo_patterns::index::EnsuredIndexes;
 use mongo_patterns::{ErrorKind, PlannedCommand};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::IndexModel;
@@ -139,7 +140,7 @@ async fn a_collection_with_the_indexes_of_the_pattern_is_sharded() {
 }
 
 /// All documents and indexes of the database.
-async fn contents(db: &TestDatabase) -> Vec<(String, Vec<Document>, Vec<String>)> {
+pub(super) async fn contents(db: &TestDatabase) -> Vec<(String, Vec<Document>, Vec<String>)> {
     let plain = db.plain_client().database(db.database().name());
     let mut names = plain.list_collection_names().await.unwrap();
     names.sort();
@@ -418,18 +419,22 @@ async fn a_plan_on_a_cluster_is_what_the_call_sends() {
     testkit::run(async |db| {
         let router = Router::start(db).await;
         let repositories = Repositories::new(&router.database());
-        let ensure = || repositories.trades.ensure_sharded();
         let names = |plan: &[PlannedCommand]| -> Vec<String> {
             plan.iter()
                 .map(|planned| planned.command.keys().next().unwrap().clone())
                 .collect()
         };
-        for writes in [4, 0] {
-            let plan = ensure().plan().await.unwrap();
-            assert_eq!(plan.iter().filter(|planned| planned.writes).count(), writes);
-            router.recorder.clear();
-            ensure().await.unwrap();
-            assert_eq!(router.recorder.names(), names(&plan));
+        for pattern in 0..repositories.ensure_sharded().len() {
+            let ensure = || repositories.ensure_sharded().swap_remove(pattern);
+            for writes in [true, false] {
+                let plan = ensure().plan().await.unwrap();
+                assert_eq!(plan.iter().any(|planned| planned.writes), writes);
+                router.recorder.clear();
+                let ensured = ensure().await.unwrap();
+                assert_eq!(router.recorder.names(), names(&plan));
+                let EnsuredIndexes { created, existing, .. } = ensured.indexes;
+                assert!(created.iter().all(|name| !existing.contains(name)), "{created:?}");
+            }
         }
     })
     .await;

@@ -105,19 +105,20 @@ impl<'a> Sharding<'a> {
         if work.iter().any(|work| work.existing.is_none()) {
             self.prepare(&mut work, state, steps).await?;
         }
+        self.ensure.check_documents(state, steps).await?;
         let mut created = Vec::new();
         for work in &work {
             if let Some(support) = &work.support {
                 let on = work.target.collection;
-                created.extend(support.create_missing(steps, on, &work.present).await?.created);
+                let ensured = support.create_missing(steps, on, &work.present).await?;
+                created.extend(ensured.created.into_iter().map(|name| (on.namespace(), name)));
             }
         }
         for work in &mut work {
             work.shard(steps).await?;
         }
-        let plan = self.ensure.plan_in(state).without(&created);
-        let mut indexes = self.ensure.write(state, &plan, steps).await?;
-        indexes.created.splice(0..0, created);
+        let mut indexes = self.ensure.write(state, &created, steps).await?;
+        indexes.created.splice(0..0, created.into_iter().map(|(_, name)| name));
         let collections = work.into_iter().map(Work::result).collect();
         Ok(EnsuredSharding { collections, indexes })
     }
@@ -154,14 +155,15 @@ impl<'a> Sharding<'a> {
         self.targets.iter().map(decide).collect()
     }
 
-    /// Checks everything that can refuse the call, and finds the indexes that support the shard keys.
+    /// Checks the collections and their indexes, and finds the indexes that support the shard keys.
     async fn prepare(&self, work: &mut [Work<'_, '_>], state: State, steps: &mut Steps<'_, '_>) -> Result<()> {
         self.ensure.check_collections(steps).await?;
+        let plans = self.ensure.plans(state);
         for work in work {
             let on = work.target.collection;
             work.present = steps.list_indexes("look for the indexes", on).await?;
-            if on.namespace() == self.ensure.collection.namespace() {
-                self.ensure.plan_in(state).check_conflicts(&work.present)?;
+            for (_, plan) in plans.iter().filter(|(other, _)| other.namespace() == on.namespace()) {
+                plan.check_conflicts(&work.present)?;
             }
             if work.existing.is_some() {
                 continue;
@@ -174,7 +176,7 @@ impl<'a> Sharding<'a> {
                 support.check_conflicts(&work.present)?;
             }
         }
-        self.ensure.check_documents(state, steps).await
+        Ok(())
     }
 }
 
