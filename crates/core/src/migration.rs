@@ -25,7 +25,7 @@ mod steps;
 
 pub use chunks::{Chunk, Chunks, Walk};
 pub use filter::{FILTER, both, check_filter, record_filter, selecting};
-pub use inspect::{count_if, is_inserted, number, refuse, refuse_one};
+pub use inspect::{count_if, exceeds_memory, is_inserted, number, refuse, refuse_one};
 pub use pace::{Pace, check_rate, chunk_of_rate};
 pub use planned::PlannedCommand;
 pub use records::{MigrationRecord, forget_migration, migration_comment, migrations};

@@ -2,7 +2,7 @@
 
 use mongodb::bson::{Bson, Document, Timestamp, doc};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{CommandError, Error, ErrorKind, Result, code};
 
 /// Returns a number that an aggregation counted, or 0 if the field is missing.
 pub fn number(found: &Document, field: &str) -> u64 {
@@ -70,6 +70,13 @@ pub fn refuse_one(
         None | Some(Bson::Null) => Err(error),
         Some(id) => Err(error.at(id.clone(), field)),
     }
+}
+
+/// Returns whether an aggregation failed because documents that the server can store are too large together.
+pub fn exceeds_memory(error: &CommandError) -> bool {
+    /// The documents of a `$lookup`; a document or its buffer between two stages; a stage, without or with files.
+    const TOO_LARGE: [i32; 5] = [4568, 10334, 13548, 146, 292];
+    code(error).is_some_and(|code| TOO_LARGE.contains(&code))
 }
 
 /// Counts the rows that meet a condition, and names one of them, for [`refuse`].

@@ -6,7 +6,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// Migrates children that are all embedded in their parents, in the field of the subset, into the collection of the
     /// children. Each parent keeps the first of them.
     ///
-    /// The server does the work: only the ids of the parents pass through the client.
+    /// The server does the work: only the ids of the parents pass through the client. A parent can have as many embedded
+    /// children as fit into a document.
     ///
     /// ```no_run
     /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
@@ -42,7 +43,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// # Cost
     /// The server reads the parents to migrate once or twice to check them, and twice, by id, to migrate them. A chunk
     /// takes three round trips. At the end it does what [`rebuild_all`](Self::rebuild_all) does when it checks again. If
-    /// the collection of the children is not empty, the server reads the children of each parent once more to compare them.
+    /// the collection of the children is not empty, the server reads the children of each parent once more to compare them:
+    /// one by one, if those of a parent exceed its limits of memory.
     ///
     /// # Cancel safety
     /// It stops between two commands, and the server may still execute the last one. No child is lost or duplicated.

@@ -1,6 +1,6 @@
 //! The checks of the migration from embedded children. They precede all writes.
 
-use mongo_patterns_core::migration::{number, refuse};
+use mongo_patterns_core::migration::{exceeds_memory, number, refuse};
 
 use crate::query::from_embedded::{EmbeddedChildren, any_child};
 use crate::repository::prelude::*;
@@ -107,8 +107,12 @@ pub(super) async fn check_stored(
         refuse(&any, "n", ErrorKind::TargetNotEmpty, "", what)?;
     }
     let purpose = "compare embedded and stored children";
-    let conflicts = Step::aggregate(purpose, &shared.parents, commands.conflicts());
-    let conflicts = steps.read(conflicts).await?.first()?;
+    let compare = |stages| Step::aggregate(purpose, &shared.parents, stages);
+    let conflicts = match steps.read(compare(commands.conflicts())).await {
+        Err(error) if exceeds_memory(&error) => steps.read(compare(commands.conflicts_one_by_one())).await,
+        compared => compared,
+    };
+    let conflicts = conflicts?.first()?;
     let what = "parents embed children that are stored with other content: repair either";
     let subset = shared.settings.subset.as_str();
     refuse(&conflicts, "n", ErrorKind::TargetNotEmpty, subset, what)

@@ -13,6 +13,11 @@
 //! does not report which documents it left unchanged, and a scan for stale parents costs nearly as much as the rebuild.
 //! If the attempt succeeds, no parent needs that check. It also fails at an unmanaged parent, so that it needs no lookup
 //! of the ids of all children.
+//!
+//! ## Why is a condition a field, before a `$match` reads it?
+//!
+//! A `$match` copies the fields that its `$expr` reads into one document, and the server limits that to 16 MiB. An array of a
+//! parent and what it is compared with may be larger together. A field that is computed has no such limit.
 
 mod computed;
 mod further;
@@ -23,6 +28,9 @@ use crate::prelude::*;
 
 /// The field of a row with whether each of several subsets is stale.
 pub(crate) const STALE: &str = "stale";
+
+/// The field with whether a stage selects a document.
+pub(crate) const SELECTED: &str = "selected";
 
 /// Returns the stages that compute what each parent must store: first a projection of the parent, then the lookups of
 /// its children. A missing version is `null`.
@@ -77,8 +85,14 @@ pub(crate) fn stale(settings: &Settings, children: &str, parent: Option<&Bson>) 
     if !settings.further.is_empty() {
         row.insert(STALE, subsets_differ(settings));
     }
-    stages.extend([doc! { "$match": { "$expr": is_stale } }, doc! { "$project": row }]);
+    row.insert(SELECTED, is_stale);
+    stages.extend([doc! { "$project": row }, selected()]);
     stages
+}
+
+/// Selects the documents in which a computed condition is met.
+pub(crate) fn selected() -> Document {
+    doc! { "$match": { SELECTED: true } }
 }
 
 /// Whether each subset differs from the first children, as expressions.
@@ -187,9 +201,10 @@ pub(crate) fn rebuild(settings: &Settings, parents: &str, children: &str, scope:
         new.insert(name, 1);
     }
     let written = doc! { "$set": written };
+    new.insert(SELECTED, doc! { "$and": is_due });
     stages.extend([
-        doc! { "$match": { "$expr": { "$and": is_due } } },
         doc! { "$project": new },
+        selected(),
         doc! { "$merge": { "into": parents, "on": "_id", "whenMatched": [written], "whenNotMatched": "discard" } },
     ]);
     stages
@@ -239,9 +254,10 @@ pub(crate) fn rebuild_undisturbed(settings: &Settings, parents: &str, children: 
     let written = doc! { "$set": written };
     let mut stages = vec![doc! { "$project": projected }];
     stages.extend(lookups(settings, children));
+    new.insert(SELECTED, either(is_stale));
     stages.extend([
-        doc! { "$match": { "$expr": either(is_stale) } },
         doc! { "$project": new },
+        selected(),
         doc! { "$merge": { "into": parents, "on": "_id", "whenMatched": [written], "whenNotMatched": "discard" } },
     ]);
     stages
@@ -259,30 +275,36 @@ fn embeds_none(settings: &Settings) -> Document {
     }
 }
 
-/// Looks up the ids of the children of `$$id`, as documents with the field `i`.
-pub(crate) fn ids_of_children(settings: &Settings, children: &str, id: Document, into: &str) -> Document {
+/// Looks up the ids of the children of `$$id`, for [`looked_up_ids`].
+pub(super) fn ids_of_children(settings: &Settings, children: &str, id: Document, into: &str) -> Document {
     let is_child = doc! { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } };
     let ids = [
         doc! { "$match": is_child },
-        doc! { "$project": { "_id": 0, "i": format!("${}", settings.child_id) } },
+        // A document for each id takes ten times the memory, which the server limits.
+        doc! { "$group": { "_id": null, "i": { "$push": format!("${}", settings.child_id) } } },
     ];
     doc! { "$lookup": { "from": children, "let": id, "pipeline": ids.to_vec(), "as": into } }
 }
 
+/// The ids that [`ids_of_children`] has looked up, as an expression.
+pub(super) fn looked_up_ids(from: &str) -> Document {
+    doc! { "$ifNull": [{ "$arrayElemAt": [format!("${from}.i"), 0] }, []] }
+}
+
 /// Whether all children that an unmanaged parent embeds are stored, as an expression.
 fn has_all_embedded(settings: &Settings) -> Document {
-    let (ids, stored) = ("$ids", "$found.i");
+    let (ids, stored) = ("$ids", looked_up_ids("found"));
     match settings.further.is_empty() {
-        true => has_all(ids, stored),
+        true => has_all(ids, &stored),
         false => {
-            let each = doc! { "$map": { "input": ids, "as": "of_subset", "in": has_all("$$of_subset", stored) } };
+            let each = doc! { "$map": { "input": ids, "as": "of_subset", "in": has_all("$$of_subset", &stored) } };
             doc! { "$allElementsTrue": [{ "$ifNull": [each, [false]] }] }
         }
     }
 }
 
 /// Whether ids are distinct, and all among others, as an expression.
-fn has_all(ids: &str, others: &str) -> Document {
+fn has_all(ids: &str, others: &Document) -> Document {
     let all = doc! { "$and": [
         { "$not": [{ "$in": [null, ids] }] },
         { "$eq": [{ "$size": { "$setUnion": [ids, []] } }, { "$size": ids }] },
@@ -362,8 +384,14 @@ mod tests {
                 "next": next_version(&settings),
             } },
             lookups(&settings, "review").remove(0),
-            doc! { "$match": { "$expr": { "$ne": ["$subset", "$truth"] } } },
-            doc! { "$project": { "version": 1, "managed": 1, "next": 1, "truth": 1 } },
+            doc! { "$project": {
+                "version": 1,
+                "managed": 1,
+                "next": 1,
+                "truth": 1,
+                "selected": { "$ne": ["$subset", "$truth"] },
+            } },
+            doc! { "$match": { "selected": true } },
             doc! { "$merge": {
                 "into": "product",
                 "on": "_id",
@@ -387,7 +415,8 @@ mod tests {
             { "$ne": ["$subset", "$truth"] },
             { "$ne": ["$further0", "$truth0"] },
         ] };
-        assert!(stages.contains(&doc! { "$match": { "$expr": is_stale } }));
+        let compared = stages[stages.len() - 3].get_document("$project").unwrap();
+        assert_eq!(compared.get_document("selected").unwrap(), &is_stale);
         let written = stages.last().unwrap().to_string();
         assert!(written.contains(r#""top_rated": "$$new.truth0""#), "{written}");
         let is_empty = |array: &str| doc! { "$eq": [{ "$ifNull": [array, []] }, []] };
@@ -396,9 +425,10 @@ mod tests {
             doc! { "$and": [is_empty("$reviews"), is_empty("$top_rated")] }
         );
 
-        let row = stale(&settings, "review", None).pop().unwrap();
+        let stages = stale(&settings, "review", None);
         let differ = [("$subset", "$truth"), ("$further0", "$truth0")]
             .map(|(stored, truth)| doc! { "$ne": [{ "$ifNull": [stored, []] }, truth] });
-        assert_eq!(row, doc! { "$project": { "version": 1, "stale": differ.to_vec() } });
+        let row = doc! { "version": 1, "stale": differ.to_vec(), "selected": { "$or": differ.to_vec() } };
+        assert_eq!(stages[stages.len() - 2], doc! { "$project": row });
     }
 }
