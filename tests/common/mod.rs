@@ -3,6 +3,7 @@
 pub(crate) mod catalog;
 pub(crate) mod collections;
 pub(crate) mod debug;
+pub(crate) mod erasing;
 pub(crate) mod explain;
 pub(crate) mod extended_json;
 pub(crate) mod followers;
@@ -13,13 +14,16 @@ pub(crate) mod limits;
 pub(crate) mod metrics;
 pub(crate) mod migrations;
 pub(crate) mod model;
+pub(crate) mod moving_chunks;
 pub(crate) mod numeric_names;
+pub(crate) mod own_fields;
 pub(crate) mod plans;
 #[path = "../../crates/cli/tests/router.rs"]
 pub(crate) mod router;
 pub(crate) mod setup;
 pub(crate) mod sharding;
 pub(crate) mod sharding_cluster;
+pub(crate) mod sharding_refused;
 pub(crate) mod spawned;
 pub(crate) mod standalone;
 pub(crate) mod steps;

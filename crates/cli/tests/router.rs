@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use mongo_patterns_testkit::{CommandRecorder, TestDatabase};
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
-use mongodb::options::ClientOptions;
+use mongodb::options::{ClientOptions, ServerApi, ServerApiVersion};
 use mongodb::{Client, Database};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -33,12 +33,16 @@ pub struct Metadata {
     pub failure: Option<(&'static str, i32)>,
     /// Commands that fail once, in this order, with their codes: `createIndexes`, or those of the router.
     pub conflicts: Vec<(&'static str, i32)>,
+    /// The next updates of many documents that update none, because the documents move to another shard.
+    pub lost_updates: usize,
     /// The shard key by which another client shards a collection before the next command does.
     pub race: Option<Document>,
 }
 
 struct Cluster {
     metadata: Mutex<Metadata>,
+    /// Whether the driver takes it for a router too.
+    is_seen: bool,
     /// The server behind the router.
     server: Client,
 }
@@ -49,16 +53,28 @@ fn refused(code: i32, text: &str) -> Document {
 
 impl Router {
     pub async fn start(db: &TestDatabase) -> Self {
+        Self::start_as(db, false).await
+    }
+
+    /// Starts one that the driver takes for a router.
+    pub async fn seen_by_the_driver(db: &TestDatabase) -> Self {
+        Self::start_as(db, true).await
+    }
+
+    async fn start_as(db: &TestDatabase, is_seen: bool) -> Self {
         let options = db.server().client_options().await.unwrap();
         let server = options.hosts[0].to_string();
         let cluster = Arc::new(Cluster {
             metadata: Mutex::default(),
+            is_seen,
             server: db.plain_client().clone(),
         });
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let uri = format!("mongodb://{}/?directConnection=true", listener.local_addr().unwrap());
         tokio::spawn(accept(listener, server, Arc::clone(&cluster)));
         let mut options = ClientOptions::parse(&uri).await.unwrap();
+        // With it the driver's first command is a `hello`, and not one of the legacy protocol.
+        options.server_api = is_seen.then(|| ServerApi::builder().version(ServerApiVersion::V1).build());
         let recorder = CommandRecorder::new();
         recorder.attach(&mut options);
         let client = Client::with_options(options).unwrap();
@@ -165,6 +181,15 @@ fn encode(request: &[u8], reply: &Document) -> Vec<u8> {
     message
 }
 
+/// The reply of a router of MongoDB 6.0 to the driver's monitor.
+fn hello() -> Document {
+    doc! {
+        "isWritablePrimary": true, "msg": "isdbgrid", "helloOk": true, "maxBsonObjectSize": 16_777_216,
+        "maxMessageSizeBytes": 48_000_000, "maxWriteBatchSize": 100_000, "logicalSessionTimeoutMinutes": 30,
+        "minWireVersion": 0, "maxWireVersion": 17, "ok": 1.0,
+    }
+}
+
 fn is(document: &Document, field: &str, value: impl Into<Bson>) -> bool {
     document.get(field) == Some(&value.into())
 }
@@ -180,6 +205,12 @@ impl Cluster {
         let is_on_config = command.get_str("$db").is_ok_and(|database| database == "config");
         // The driver monitors the server without a session.
         let is_hello = name == "hello" && command.contains_key("lsid");
+        if self.is_seen && name == "hello" {
+            return Some(hello());
+        }
+        if self.loses(command) {
+            return Some(doc! { "n": 0, "nModified": 0, "ok": 1.0 });
+        }
         let namespace = command.get_str(name).unwrap_or_default();
         if let Some(code) = self.conflict(name) {
             if name == "shardCollection" {
@@ -200,6 +231,17 @@ impl Cluster {
             "find" => self.find(command),
             other => panic!("the router has no reply to {other}"),
         })
+    }
+
+    /// Returns whether no shard gets a command.
+    fn loses(&self, command: &Document) -> bool {
+        let updates = command.get_array("updates").into_iter().flatten();
+        let mut updates = updates.filter_map(|update| update.as_document());
+        let is_of_many = updates.any(|update| update.get_bool("multi").unwrap_or(false));
+        let mut metadata = self.metadata.lock().unwrap();
+        let loses = is_of_many && metadata.lost_updates > 0;
+        metadata.lost_updates -= usize::from(loses);
+        loses
     }
 
     /// Returns the code of the next conflict, if it is that of this command.

@@ -24,11 +24,13 @@ use mongodb::options::{
 use mongodb::results::{DeleteResult, InsertManyResult, InsertOneResult, UpdateResult};
 use mongodb::{Collection, Database, IndexModel};
 
+pub use self::every::{Every, IsRouter, update_every};
 pub use self::rows::{Rows, next_rows};
 use crate::conn::{Conn, in_flight};
 use crate::error::CommandError;
 use crate::error::command::Command;
 
+mod every;
 mod rows;
 
 /// The result of a command.

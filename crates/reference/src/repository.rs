@@ -8,6 +8,7 @@ use mongo_patterns_core::document_id;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Ensure, IndexPlan};
 use mongo_patterns_core::lanes::Lanes;
+use mongo_patterns_core::send::IsRouter;
 use mongo_patterns_core::topology::Topology;
 use mongodb::ClientSession;
 use tokio::sync::OnceCell;
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     lanes: Lanes,
     indexes: OnceCell<()>,
+    pub(crate) is_router: IsRouter,
 }
 
 mongo_patterns_core::redacted_debug!(
@@ -93,7 +95,8 @@ impl Shared {
             entry: self.entry(),
             // A document can be without a reference, so a sample of documents decides nothing.
             fields: Vec::new(),
-            fits: None,
+            own: None,
+            fits: Some(self),
             family: None,
             needs_transactions: true,
             has_indexes: None,
@@ -108,6 +111,7 @@ impl Shared {
             settings: self.settings.clone(),
             lanes: self.lanes.clone(),
             indexes: self.indexes.clone(),
+            is_router: self.is_router.clone(),
         }
     }
 
@@ -147,6 +151,7 @@ impl<D, S> ReferenceRepository<D, S> {
                 sources,
                 settings,
                 indexes: OnceCell::new(),
+                is_router: IsRouter::default(),
             }),
             types: PhantomData,
         }

@@ -1,9 +1,10 @@
 use mongo_patterns_core::catalog::Stored;
 use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::send::{Every, IsRouter};
 use mongo_patterns_core::settings::configuration;
 
 use crate::action::prelude::*;
-use crate::query::figures::recomputed;
+use crate::query::figures::{outdated, recomputed};
 use crate::query::totals::with_items;
 use crate::results::RebuiltFigures;
 use crate::settings::FIGURES;
@@ -29,14 +30,15 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// removed. Invalid values of items are left out: [`verify`](Self::verify) finds them.
     ///
     /// # Cost
-    /// Three round trips. The server reads every bucket, and writes those that change.
+    /// Three round trips, or four if the settings change. The server reads every bucket, and writes those that change.
+    /// On a router it reads them once more, in case the documents of a moving chunk are left.
     ///
     /// # Cancel safety
     /// The server may finish the last command. Each bucket has the old or the new figures. Call it again.
     ///
     /// # Errors
     /// With nothing changed: [`Configuration`] without figures, and [`SettingsMismatch`] when other settings contradict
-    /// the catalog. Those of the driver, after which some buckets may have new figures: call it again.
+    /// the catalog, or when a document has another value than figures in their field. Those of the driver, after which some buckets may have new figures: call it again.
     pub fn rebuild_figures(&self) -> RebuildFigures<'_> {
         RebuildFigures { shared: self.shared() }
     }
@@ -61,10 +63,15 @@ impl RebuildFigures<'_> {
         let entry = self.shared.entry();
         match entry.check_except(&mut Steps::run(), &[FIGURES]).await? {
             Stored::Same => {}
-            Stored::Old => entry.replace(&mut Steps::run()).await?,
+            Stored::Old => {
+                self.shared.ensure().check_own_fields(&mut Steps::run()).await?;
+                entry.replace(&mut Steps::run()).await?;
+            }
             Stored::None => return Err(entry.missing()),
         }
-        let updated = send::update_many(&mut Conn::new(), collection, with_items(settings), vec![stage], None).await?;
+        let mut every = Every::new(with_items(settings), vec![stage.clone()]);
+        every.left = outdated(settings, &stage);
+        let updated = send::update_every(&mut Conn::new(), collection, every, &IsRouter::default()).await?;
         Ok(RebuiltFigures {
             buckets: updated.modified_count,
         })

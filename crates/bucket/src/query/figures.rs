@@ -58,6 +58,19 @@ pub(crate) fn recomputed(settings: &Settings) -> Option<Document> {
     Some(doc! { "$set": { figures.field.as_str(): { "$mergeObjects": [computed] } } })
 }
 
+/// Matches the buckets whose figures are not those that [`recomputed`] stores.
+pub(crate) fn outdated(settings: &Settings, recomputed: &Document) -> Document {
+    let Ok(set) = recomputed.get_document("$set") else {
+        return Document::new();
+    };
+    let differs = set
+        .iter()
+        .map(|(field, figures)| doc! { "$ne": [format!("${field}"), figures] });
+    let mut conditions = vec![doc! { "$isArray": [format!("${}", settings.items)] }];
+    conditions.extend(differs);
+    doc! { "$expr": { "$and": conditions } }
+}
+
 /// Returns the items of a bucket, as an expression: none if they are not an array.
 pub(crate) fn items(settings: &Settings) -> Bson {
     let items = format!("${}", settings.items);

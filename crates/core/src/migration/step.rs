@@ -10,7 +10,7 @@ use mongodb::{Collection, IndexModel};
 use super::PlannedCommand;
 use crate::conn::Conn;
 use crate::error::{CommandError, Error, ErrorKind, Result as CoreResult};
-use crate::send::{self, Rows, primary};
+use crate::send::{self, Every, IsRouter, Rows, primary};
 
 type Result<T> = send::Result<T>;
 type Raw = Collection<RawDocumentBuf>;
@@ -133,7 +133,8 @@ impl Step {
         Self::new(purpose, on, Action::UpsertOne(filter, update.into()))
     }
 
-    /// Updates all documents that match.
+    /// Updates all documents that match, which they do not afterwards. On a router it
+    /// [looks again](send::update_every).
     pub fn update_many(purpose: &'static str, on: &Raw, filter: Document, update: impl Into<Update>) -> Self {
         Self::new(purpose, on, Action::UpdateMany(filter, update.into()))
     }
@@ -317,7 +318,8 @@ impl Step {
                 (reply.matched, reply.modified) = (updated.matched_count, updated.modified_count);
             }
             Action::UpdateMany(filter, update) => {
-                let updated = send::update_many(conn, on, filter, update, None).await?;
+                let every = Every::new(filter, update);
+                let updated = send::update_every(conn, on, every, &IsRouter::default()).await?;
                 (reply.matched, reply.modified) = (updated.matched_count, updated.modified_count);
             }
             Action::ReplaceOne(filter, document) => {

@@ -22,11 +22,12 @@ impl<D, S> ReferenceRepository<D, S> {
     /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
     /// meanings. The server applies them in one atomic command.
     ///
-    /// Refused, with nothing sent: a document without operators, other operators, a pipeline, positional paths, two paths of
-    /// which one contains the other, and changes of the version or `_id`.
+    /// Refused, with nothing sent: a document without operators, other operators, a pipeline, positional operators in paths
+    /// (`$`, `$[]`, `$[x]`), two paths of which one contains the other, and changes of the version or `_id`.
     ///
     /// # Cost
     /// One round trip for the source, and one for each reference whose copies follow it, which examines only outdated copies.
+    /// On a router two for each reference: the second one reads whether the documents of a moving chunk are left.
     /// The server yields between the documents, so another writer of one of them waits for one document, and not for
     /// the whole update: on two cores, 100,000 copies took 1.5 seconds, and the slowest concurrent update of one of the
     /// documents 0.1 seconds. One round trip in all for an update that cannot change a copied field. The first update of a

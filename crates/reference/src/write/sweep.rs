@@ -1,12 +1,13 @@
 //! Updates of the copies of a source.
 
 use mongo_patterns_core::error;
+use mongo_patterns_core::send::Every;
 use mongo_patterns_core::stored::id_of;
 
 use crate::form::id::distinct;
 use crate::form::source::{Source, stored_version};
 use crate::query::{CopyUpdate, scan};
-use crate::read::{find_source, find_sources, hinted};
+use crate::read::{find_source, find_sources};
 use crate::repository::prelude::*;
 use crate::results::Swept;
 use crate::write::is_in_transaction;
@@ -46,7 +47,7 @@ fn is_blocked(error: &Error) -> bool {
 }
 
 /// Updates copies in many documents. Idempotent, so it is retried after an error whose outcome is unknown. Returns the
-/// number of documents that the last command changed.
+/// number of documents that the last attempt changed.
 pub(crate) async fn update_copies(
     shared: &Shared,
     field: &ReferenceField,
@@ -56,10 +57,9 @@ pub(crate) async fn update_copies(
     let mut attempts = shared.settings.retry.start();
     let mut filter = update.filter.clone();
     loop {
-        let changes = update.update.clone();
-        let options = options::update_copies(field, update);
-        let collection = shared.collection_of(field);
-        let updated = send::update_many(conn, collection, filter.clone(), changes, options).await;
+        let mut every = Every::new(filter.clone(), update.update.clone());
+        every.options = Some(options::update_copies(field, update));
+        let updated = send::update_every(conn, shared.collection_of(field), every, &shared.is_router).await;
         let error = match updated {
             Ok(updated) => return Ok(updated.modified_count),
             Err(error) => hinted(error, &field.index),

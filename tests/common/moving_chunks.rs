@@ -1,0 +1,165 @@
+//! Updates of many documents through a router, while chunks move: no shard updates a document that moves at this moment, and
+//! the reply does not show it. No router is part of the tests: a [`Router`] of them loses such updates.
+
+use futures::TryStreamExt;
+use mongo_patterns::bucket::BucketRepository;
+use mongo_patterns::reference::{OnReferences, Reference};
+use mongo_patterns_core::send::IsRouter;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::Collection;
+use mongodb::bson::{DateTime, Document, RawDocumentBuf, doc};
+
+use crate::common::router::Router;
+use crate::common::support::all;
+use crate::reference::support::{self as orders, rename};
+use crate::{history, subset};
+
+/// Returns how many updates of many documents were sent since the last call.
+fn updates_of_many(router: &Router) -> usize {
+    let commands = router.recorder.commands();
+    router.recorder.clear();
+    let is_of_many = |update: &Document| update.get_bool("multi").unwrap_or(false);
+    let updates = commands
+        .iter()
+        .filter_map(|sent| sent.command.get_array("updates").ok());
+    let updates = updates.flatten().filter_map(|update| update.as_document());
+    updates.filter(|update| is_of_many(update)).count()
+}
+
+fn lose(router: &Router, updates: usize) {
+    router.metadata().lost_updates = updates;
+    router.recorder.clear();
+}
+
+#[tokio::test]
+async fn the_copies_of_a_source_are_current_when_its_update_returns() {
+    testkit::run(async |db| {
+        let router = Router::seen_by_the_driver(db).await;
+        let with_products = Reference::new("products").copied_fields(["name"]).array();
+        let repository = orders::builder(&router.database()).add_reference(with_products);
+        let repository = repository.build().unwrap();
+        repository.ensure_indexes().await.unwrap();
+        orders::add_customers(db, 1..=2).await;
+        for id in 1..=3 {
+            let order = doc! { "_id": id, "customer": { "_id": 1 }, "products": [{ "_id": 1 }, { "_id": 2 }] };
+            repository.insert(&order).await.unwrap();
+        }
+        for lost in 0..4 {
+            let name = format!("Ann {lost}");
+            lose(&router, lost);
+            repository.update_source(1, rename(&name)).await.unwrap();
+            // One for each reference.
+            assert_eq!(updates_of_many(&router), 2 + lost);
+            let current = doc! { "customer.name": &name, "products.0.name": &name, "products.1.name": "Ann" };
+            assert_eq!(orders::stored(db).count_documents(current).await.unwrap(), 3, "{lost}");
+            assert_eq!(orders::findings(&repository).await, []);
+        }
+        // One that died before it updated the copies.
+        let changed = doc! { "$set": { "name": "Bea" }, "$inc": { "v": 1_i64 } };
+        orders::customers(db)
+            .update_one(doc! { "_id": 1 }, changed)
+            .await
+            .unwrap();
+        lose(&router, 3);
+        repository.sweep().await.unwrap();
+        assert_eq!(orders::findings(&repository).await, []);
+        lose(&router, 1);
+        repository
+            .delete_source(2)
+            .on_references(OnReferences::Clear)
+            .await
+            .unwrap();
+        let dangling = doc! { "products._id": 2 };
+        assert_eq!(orders::stored(db).count_documents(dangling).await.unwrap(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_document_is_migrated_and_every_subset_and_figure_rebuilt() {
+    testkit::run(async |db| {
+        let router = Router::seen_by_the_driver(db).await;
+        let database = router.database();
+
+        let policies = |ids: std::ops::RangeInclusive<i32>| ids.map(history::support::policy).collect::<Vec<_>>();
+        history::support::current(db)
+            .insert_many(policies(1..=5))
+            .await
+            .unwrap();
+        let repository = history::support::builder(&database).build().unwrap();
+        lose(&router, 2);
+        let migrated = repository.migrate_existing().await.unwrap();
+        assert_eq!(migrated.numbered, 5);
+        assert_eq!(history::support::findings(&repository).await, []);
+
+        let trades = |with_sum: bool| {
+            let builder = BucketRepository::<u32, Document>::builder(database.collection::<Document>("trades"));
+            let builder = builder.key_field("customerId").items_field("history").page_size(2);
+            let builder = if with_sum { builder.sum("qty") } else { builder };
+            builder.build().unwrap()
+        };
+        let plain = trades(false);
+        plain.ensure_indexes().await.unwrap();
+        plain.append_many(&1, &vec![doc! { "qty": 3 }; 5]).await.unwrap();
+        let summed = trades(true);
+        for lost in [2, 0] {
+            lose(&router, lost);
+            let rebuilt = summed.rebuild_figures().await.unwrap();
+            assert_eq!(updates_of_many(&router), 1 + lost);
+            assert_eq!(rebuilt.buckets, if lost > 0 { 3 } else { 0 });
+        }
+        assert_eq!(summed.verify().stream().try_collect::<Vec<_>>().await.unwrap().len(), 0);
+
+        let products = subset::support::builder::<Document, Document>(&database)
+            .build()
+            .unwrap();
+        products.ensure_indexes().await.unwrap();
+        let review = doc! { "review_id": 1, "published_date": DateTime::from_millis(0) };
+        let unmanaged = (1..=3).map(|id| doc! { "_id": id, "reviews": [&review] });
+        subset::support::product(db).insert_many(unmanaged).await.unwrap();
+        lose(&router, 2);
+        products.rebuild_all().discard_embedded().await.unwrap();
+        let empty = |product: &Document| product.get_array("reviews").unwrap().is_empty();
+        assert!(all(&subset::support::product(db)).await.iter().all(empty));
+    })
+    .await;
+}
+
+/// A read by the router before an update would be a further command of each update of a source.
+#[tokio::test]
+async fn the_driver_knows_a_router_and_nothing_is_sent() {
+    testkit::run(async |db| {
+        let router = Router::seen_by_the_driver(db).await;
+        for (of_router, expected) in [(true, true), (false, false)] {
+            let trades: Collection<RawDocumentBuf> = match of_router {
+                true => router.database().collection("trades"),
+                false => db.collection("trades"),
+            };
+            db.recorder().clear();
+            router.recorder.clear();
+            assert_eq!(is_router(&trades).await, expected);
+            assert_eq!((db.recorder().names().len(), router.recorder.names().len()), (0, 0));
+        }
+    })
+    .await;
+}
+
+async fn is_router(collection: &Collection<RawDocumentBuf>) -> bool {
+    let is_router = IsRouter::default();
+    let first = is_router.of(collection).await.unwrap();
+    assert_eq!(is_router.clone().of(collection).await.unwrap(), first);
+    first
+}
+
+/// Outside of a router the same calls send one update.
+#[tokio::test]
+async fn a_replica_set_gets_one_update_for_each_reference() {
+    testkit::run(async |db: &TestDatabase| {
+        let repository = orders::with_customers(db).await;
+        repository.insert(&orders::order(1, 1)).await.unwrap();
+        db.recorder().clear();
+        repository.update_source(1, rename("Bea")).await.unwrap();
+        assert_eq!(db.recorder().names(), ["findAndModify", "update"]);
+    })
+    .await;
+}
