@@ -13,6 +13,7 @@ pub(crate) mod follow_refused;
 pub(crate) mod follow_support;
 pub(crate) mod interrupted;
 pub(crate) mod large;
+pub(crate) mod long_arrays;
 pub(crate) mod migrate;
 pub(crate) mod migrate_back;
 pub(crate) mod migrate_interrupted;

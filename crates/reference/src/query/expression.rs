@@ -1,4 +1,12 @@
 //! Expressions about reference fields, for aggregations.
+//!
+//! # Design
+//!
+//! ## Why is there a binary search?
+//!
+//! The server has no map from ids to documents in an expression. `$indexOfArray` reads the ids of the sources from the
+//! first one for each element of an array, so the time grows with the square of its length. Set expressions hash their
+//! operands, but do not return positions.
 
 use crate::prelude::*;
 use crate::settings::DELETED;
@@ -35,6 +43,19 @@ pub(crate) fn is_id(value: impl Into<Bson>) -> Document {
 /// Returns whether a value is a document with an `_id`, and so a reference, and not an id.
 pub(crate) fn is_reference(value: &str) -> Document {
     doc! { "$and": [type_in(value, &["object"]), not(is_missing(format!("{value}._id")))] }
+}
+
+/// Returns whether a value is a document without an `_id`: the `_id` of a source that is a document, or a reference of
+/// another form.
+pub(crate) fn is_without_id(value: &str) -> Document {
+    doc! { "$and": [type_in(value, &["object"]), is_missing(format!("{value}._id"))] }
+}
+
+/// Returns whether a document is a DBRef, which has the id in a field that no path can name.
+pub(crate) fn is_db_ref(document: &str) -> Document {
+    not(is_missing(
+        doc! { "$getField": { "field": { "$literal": "$id" }, "input": document } },
+    ))
 }
 
 /// Returns whether a value is a reference with a copy, or one whose source was deleted. A snapshot needs no version: it may
@@ -149,29 +170,82 @@ pub(crate) fn count_by_reason(group: &mut Document, reasons: impl IntoIterator<I
     }
 }
 
+/// The most sources whose ids are read one by one to find one of them.
+const FEW: i32 = 32;
+
+/// The steps of a binary search. Their sum exceeds the number of ids that fit into a document.
+const STEPS: [i32; 21] = {
+    let mut steps = [0; 21];
+    let mut at = 0;
+    while at < 21 {
+        steps[at] = 1 << (20 - at);
+        at += 1;
+    }
+    steps
+};
+
 /// Evaluates an expression with a variable `source`: the one of the sources in the field `s` with this id. It is missing if
-/// there is none. The ids of `s` are in the field `sid`.
+/// there is none. The sorted ids of `s` are in the field `sid`.
 pub(crate) fn with_source(id: impl Into<Bson>, then: impl Into<Bson>) -> Document {
     let at = doc! { "$cond": [
+        { "$lte": [{ "$size": "$sid" }, FEW] },
+        { "$indexOfArray": ["$sid", "$$id"] },
+        sorted_position(),
+    ] };
+    let source = doc! { "$cond": [
         // -1 would be the last one.
         { "$lt": ["$$at", 0] },
         "$$REMOVE",
         { "$arrayElemAt": ["$s", "$$at"] },
     ] };
-    let source = doc! { "$let": { "vars": { "at": { "$indexOfArray": ["$sid", id.into()] } }, "in": at } };
+    let source = doc! { "$let": { "vars": { "at": at }, "in": source } };
+    let source = doc! { "$let": { "vars": { "id": id.into() }, "in": source } };
     doc! { "$let": { "vars": { "source": source }, "in": then.into() } }
 }
 
-/// Looks up the sources of the ids in a field: their fields into `s`, and their ids into `sid`.
+/// Returns the position of `$$id` among the sorted ids in the field `sid`, or -1.
+fn sorted_position() -> Document {
+    let is_at_most = doc! { "$and": [
+        { "$lt": ["$$next", { "$size": "$sid" }] },
+        { "$lte": [{ "$arrayElemAt": ["$sid", "$$next"] }, "$$id"] },
+    ] };
+    let step = doc! { "$let": {
+        "vars": { "next": { "$add": ["$$value", "$$this"] } },
+        "in": { "$cond": [is_at_most, "$$next", "$$value"] },
+    } };
+    let last = doc! { "$reduce": { "input": STEPS.as_slice(), "initialValue": -1, "in": step } };
+    let found = doc! { "$cond": [{ "$eq": [{ "$arrayElemAt": ["$sid", "$$last"] }, "$$id"] }, "$$last", -1] };
+    doc! { "$let": { "vars": { "last": last }, "in": found } }
+}
+
+/// Returns whether any of some ids is that of no source. The ids of the sources are in the field `sid`.
+pub(crate) fn any_unknown(ids: Document) -> Document {
+    not(doc! { "$setIsSubset": [ids, "$sid"] })
+}
+
+/// Looks up the sources of the ids in a field, sorted by their ids: their fields into `s`, and their ids into `sid`.
 pub(crate) fn lookup_sources(sources: &str, ids: &str, projection: Document) -> [Document; 2] {
     [
         doc! { "$lookup": {
             "from": sources,
             "localField": ids,
             "foreignField": "_id",
-            "pipeline": [{ "$project": projection }],
+            "pipeline": [{ "$sort": { "_id": 1 } }, { "$project": projection }],
             "as": "s",
         } },
         doc! { "$addFields": { "sid": "$s._id" } },
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binary_search_reaches_every_id_of_a_document() {
+        // Of an integer: the type, a position of six digits, and the value.
+        let least_bytes = 1 + 7 + 4;
+        assert!(STEPS.iter().sum::<i32>() as usize > 16 * 1024 * 1024 / least_bytes);
+        assert_eq!((STEPS[0], STEPS[20]), (1_048_576, 1));
+    }
 }

@@ -6,9 +6,9 @@ use mongo_patterns_core::migration::{both, record_filter};
 
 use super::by_ids;
 use super::expression::{
-    ELEMENT, Problem, any, any_of, concatenated, count_by_reason, filtered, first_problem, id_in, ids, is_extended,
-    is_id, is_missing, is_no_array, is_present, is_reference, is_version, lookup_sources, mapped, not, values,
-    with_source,
+    ELEMENT, Problem, any, any_of, any_unknown, concatenated, count_by_reason, filtered, first_problem, id_in, ids,
+    is_db_ref, is_extended, is_id, is_missing, is_no_array, is_present, is_reference, is_version, is_without_id,
+    lookup_sources, mapped, not, values, with_source,
 };
 use super::new_copy::new_copy;
 use crate::form::copy;
@@ -162,7 +162,6 @@ impl FromReferences<'_> {
             };
             other.map(problem).collect::<Vec<_>>()
         };
-        let is_unknown = doc! { "$not": [{ "$in": [id_in(ELEMENT), "$sid"] }] };
         let version = format!("$$source.{}", self.settings.version);
         let is_invalid = with_source(
             id_in(ELEMENT),
@@ -186,8 +185,14 @@ impl FromReferences<'_> {
                 let differ = doc! { "$not": [{ "$setEquals": [ids(field, value), ids(field, bare)] }] };
                 doc! { "$and": [is_present(value), is_present(bare), differ] }
             }),
+            in_fields("db_ref", &|at, one| {
+                any(self.other_documents(at, one.field), is_db_ref(ELEMENT))
+            }),
+            in_fields("without_id", &|at, one| {
+                doc! { "$ne": [self.other_documents(at, one.field), []] }
+            }),
             in_fields("source_missing", &|at, one| {
-                any(self.open_values(at, one.field), is_unknown.clone())
+                any_unknown(mapped(self.open_values(at, one.field), id_in(ELEMENT)))
             }),
             in_fields("source_version", &|at, one| {
                 any(self.open_values(at, one.field), is_invalid.clone())
@@ -206,6 +211,12 @@ impl FromReferences<'_> {
             values(field, &path('g', at)),
             not(is_extended(self.settings, field, ELEMENT)),
         )
+    }
+
+    /// Returns the documents without an `_id` in a field that are the `_id` of no source.
+    fn other_documents(&self, at: usize, field: &ReferenceField) -> Document {
+        let documents = filtered(values(field, &path('g', at)), is_without_id(ELEMENT));
+        doc! { "$setDifference": [documents, "$sid"] }
     }
 
     /// Counts the documents to migrate, and the invalid ones by their reason, with one of each.

@@ -1,5 +1,6 @@
 //! The reads of all copies.
 
+use super::expression::{ELEMENT, filtered};
 use crate::prelude::*;
 use crate::settings::MARK;
 
@@ -35,6 +36,19 @@ pub(crate) fn references<'f>(fields: impl Iterator<Item = &'f ReferenceField>) -
     projection
 }
 
+/// The copies of a source in one field of a document.
+pub(crate) fn copies_of(field: &ReferenceField, source: Option<&Bson>) -> Document {
+    let path = format!("${}", field.name);
+    let copies = match source {
+        Some(source) if field.is_array => {
+            let is_of_source = doc! { "$eq": [format!("{ELEMENT}._id"), { "$literal": source }] };
+            doc! { "$cond": [{ "$isArray": &path }, filtered(&path, is_of_source), &path] }.into()
+        }
+        _ => Bson::Int32(1),
+    };
+    doc! { "_id": 1, field.name.as_str(): copies }
+}
+
 /// The fields of a source that show whether a copy of it is current.
 pub(crate) fn versions(settings: &Settings) -> Document {
     doc! { settings.version.as_str(): 1, MARK: 1 }
@@ -58,6 +72,25 @@ mod tests {
         assert_eq!(
             lowest_versions(&settings, &settings.references[1])[1],
             doc! { "$group": { "_id": "$products._id", "v": { "$min": { "$ifNull": ["$products.v", -1] } } } }
+        );
+    }
+
+    #[test]
+    fn only_the_copies_of_a_source_are_read_from_an_array() {
+        let settings = example();
+        let source = Bson::from("$name");
+        assert_eq!(
+            copies_of(&settings.references[0], Some(&source)),
+            doc! { "_id": 1, "customer": 1 }
+        );
+        let of_source = doc! { "$filter": {
+            "input": "$products",
+            "as": "element",
+            "cond": { "$eq": ["$$element._id", { "$literal": "$name" }] },
+        } };
+        assert_eq!(
+            copies_of(&settings.references[1], Some(&source)),
+            doc! { "_id": 1, "products": { "$cond": [{ "$isArray": "$products" }, of_source, "$products"] } }
         );
     }
 

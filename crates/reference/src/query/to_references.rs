@@ -9,8 +9,8 @@
 
 use super::by_ids;
 use super::expression::{
-    ELEMENT, Problem, any, any_of, concatenated, count_by_reason, filtered, first_problem, id_in, ids, is_id,
-    is_missing, is_no_array, is_present, is_reference, lookup_sources, mapped, never, not, type_in, values,
+    ELEMENT, Problem, any, any_of, any_unknown, concatenated, count_by_reason, filtered, first_problem, id_in, ids,
+    is_id, is_missing, is_no_array, is_present, is_reference, lookup_sources, mapped, never, not, type_in, values,
 };
 use super::new_copy::inner;
 use crate::prelude::*;
@@ -133,10 +133,10 @@ impl ToReferences<'_> {
 
     /// Returns the problem of copies without a source, which are in the field `s`.
     fn source_missing(&self) -> Vec<Problem<'_>> {
-        let is_unknown = doc! { "$not": [{ "$in": [id_in(ELEMENT), "$sid"] }] };
         let fields = self.fields.iter().enumerate().map(|(at, one)| {
             let copies = filtered(values(one.field, &format!("$f{at}")), has_copy());
-            ("source_missing", &one.field.name, any(copies, is_unknown.clone()))
+            let ids = mapped(copies, format!("{ELEMENT}._id"));
+            ("source_missing", &one.field.name, any_unknown(ids))
         });
         fields.collect()
     }

@@ -12,12 +12,12 @@
 //! Between two commands of a writer, a copy can be outdated or without a source. A second read of the documents of a batch
 //! with problems, after a pause, only confirms what has not changed.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::finding::{Finding, Problem};
 use crate::form::copy::{Difference, difference, is_deleted};
-use crate::form::document::stored_copies;
+use crate::form::document::{OtherForm, other_forms, stored_copies};
 use crate::form::id::{canonical, distinct};
 use crate::query::scan;
 use crate::read::{Invalid, Sources, find_sources_or};
@@ -128,26 +128,35 @@ pub(crate) async fn confirm<'a>(
     tokio::time::sleep(BETWEEN_COMMANDS).await;
     let ids = distinct(first.iter().map(|found| &found.finding.document_id));
     let second = examine_ids(shared, collection, &ids, invalid).await?;
-    Ok(second
-        .into_iter()
-        .filter(|second| first.iter().any(|first| is_confirmed(first, second))))
+    // A document can have very many of them.
+    let mut problems: HashMap<_, Vec<Problem>> = HashMap::new();
+    for found in first {
+        let of_copy = problems.entry(copy_of(&found.finding)).or_default();
+        if !of_copy.contains(&found.finding.problem) {
+            of_copy.push(found.finding.problem);
+        }
+    }
+    Ok(second.into_iter().filter(move |second| {
+        let first = problems.get(&copy_of(&second.finding));
+        first.is_some_and(|first| first.iter().any(|first| first.is_confirmed_by(second.finding.problem)))
+    }))
 }
 
-/// Returns whether a second read found the same problem.
-fn is_confirmed(first: &Found<'_>, second: &Found<'_>) -> bool {
-    let (a, b) = (&first.finding, &second.finding);
-    let source = |finding: &Finding| finding.source_id.as_ref().map(canonical);
-    a.field == b.field
-        && a.problem.is_confirmed_by(b.problem)
-        && canonical(&a.document_id) == canonical(&b.document_id)
-        && source(a) == source(b)
+/// Returns what two findings of one copy have in common.
+fn copy_of(finding: &Finding) -> (String, String, Option<String>) {
+    let source = finding.source_id.as_ref().map(canonical);
+    (finding.field.clone(), canonical(&finding.document_id), source)
 }
 
-/// Returns whether a finding is still there.
+/// Returns whether a finding is still there. Reads only the copies of its source, and the source.
 pub(crate) async fn is_still_there(shared: &Shared, found: &Found<'_>) -> Result<bool> {
-    let id = std::slice::from_ref(&found.finding.document_id);
-    let now = examine_ids(shared, found.field.collection, id, Invalid::Fail).await?;
-    Ok(now.iter().any(|now| is_confirmed(found, now)))
+    let (field, finding) = (found.field, &found.finding);
+    let projection = scan::copies_of(field, finding.source_id.as_ref());
+    let ids = std::slice::from_ref(&finding.document_id);
+    let now = examine_projected(shared, field.collection, ids, projection, Invalid::Fail).await?;
+    Ok(now
+        .iter()
+        .any(|now| copy_of(&now.finding) == copy_of(finding) && finding.problem.is_confirmed_by(now.finding.problem)))
 }
 
 /// Reads documents of a collection by their ids, and returns their problems. Two round trips for up to 1000 sources.
@@ -158,6 +167,16 @@ pub(crate) async fn examine_ids<'a>(
     invalid: Invalid,
 ) -> Result<Vec<Found<'a>>> {
     let projection = scan::references(shared.settings.of_collection(collection));
+    examine_projected(shared, collection, ids, projection, invalid).await
+}
+
+async fn examine_projected<'a>(
+    shared: &'a Shared,
+    collection: usize,
+    ids: &[Bson],
+    projection: Document,
+    invalid: Invalid,
+) -> Result<Vec<Found<'a>>> {
     let (filter, options) = (query::by_ids(ids), options::scan(projection));
     let documents = send::find_all(&mut Conn::new(), &shared.referring[collection], filter, options).await?;
     examine(shared, collection, &documents, invalid).await
@@ -198,7 +217,8 @@ async fn examine<'a>(
         for field in fields() {
             let (copies, has_other) = stored_copies(field, document);
             if has_other {
-                found.push(finding(field, None, Problem::NotAReference));
+                let problems = other_forms(field, document).into_iter().map(problem_of_form);
+                found.extend(problems.map(|problem| finding(field, None, problem)));
             }
             for copy in copies {
                 if let Some(problem) = problem(shared, field, &sources, copy) {
@@ -208,6 +228,14 @@ async fn examine<'a>(
         }
     }
     Ok(found)
+}
+
+fn problem_of_form(form: OtherForm) -> Problem {
+    match form {
+        OtherForm::DbRef => Problem::DbRef,
+        OtherForm::WithoutId => Problem::WithoutId,
+        OtherForm::Value => Problem::NotAReference,
+    }
 }
 
 /// Returns the problem of a copy.

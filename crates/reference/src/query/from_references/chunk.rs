@@ -120,7 +120,7 @@ mod tests {
                     "from": "customers",
                     "localField": "ids",
                     "foreignField": "_id",
-                    "pipeline": [{ "$project": fields }],
+                    "pipeline": [{ "$sort": { "_id": 1 } }, { "$project": fields }],
                     "as": "s",
                 } }
             );
@@ -156,7 +156,7 @@ mod tests {
             assert_eq!(stages[0], doc! { "$match": { "_id": { "$eq": 7 } } });
             let lookup = stages[2].get_document("$lookup").unwrap();
             assert_eq!(
-                lookup.get_array("pipeline").unwrap()[0],
+                lookup.get_array("pipeline").unwrap()[1],
                 doc! { "$project": { "v": 1, "mongo_patterns_deleting": 1 } }.into()
             );
             let migrated = doc! { "$and": [{ "$not": ["$open"] }, { "$lte": ["$at", 0] }] };
