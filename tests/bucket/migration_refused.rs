@@ -29,6 +29,26 @@ async fn refused(db: &TestDatabase, trades: &Histories<u32>, bad: Document, kind
     nothing_is_stored(db).await;
 }
 
+/// Drivers store the bytes of a UUID in different orders under the legacy subtype, so no order is guessed.
+#[tokio::test]
+async fn a_uuid_of_the_legacy_subtype_is_named() {
+    testkit::run(async |db| {
+        let trades = histories::<u32>(db).build().unwrap();
+        let mut bad = good(9);
+        let bytes = vec![0; 16];
+        for (subtype, is_named) in [(BinarySubtype::UuidOld, true), (BinarySubtype::Generic, false)] {
+            let bytes = bytes.clone();
+            bad.insert("customerId", Binary { subtype, bytes });
+            fill(db, &[good(1), bad.clone()]).await;
+            let error = trades.migrate_from_flat(&flat(db)).await.unwrap_err();
+            assert_eq!((error.kind(), error.document_id()), (ErrorKind::InvalidKey, Some(&9.into())));
+            assert_eq!(error.to_string().contains("legacy subtype 3"), is_named, "{error}");
+            nothing_is_stored(db).await;
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn documents_that_cannot_be_items() {
     testkit::run(async |db| {

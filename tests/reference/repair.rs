@@ -281,17 +281,23 @@ async fn orders_without_a_customer_are_no_findings() {
             .await
             .unwrap();
         assert_eq!(findings(&orders).await, []);
-        for (id, value) in [
-            (22, Bson::from("Ann")),
-            (23, doc! {}.into()),
-            (24, doc! { "name": "Ann" }.into()),
-            (25, vec![doc! { "_id": 1 }].into()),
+        let db_ref = doc! { "$ref": "customers", "$id": 1, "name": "Ann" };
+        for (id, value, problem) in [
+            (22, Bson::from("Ann"), Problem::NotAReference),
+            (23, doc! {}.into(), Problem::WithoutId),
+            (24, doc! { "id": 1, "name": "Ann" }.into(), Problem::WithoutId),
+            (25, vec![doc! { "_id": 1 }].into(), Problem::NotAReference),
+            (26, doc! { "_id": null, "$id": 1 }.into(), Problem::NotAReference),
+            (27, db_ref.into(), Problem::DbRef),
         ] {
             stored(db)
                 .insert_one(doc! { "_id": id, "customer": value.clone() })
                 .await
                 .unwrap();
-            assert_eq!(problems(&orders).await, [Problem::NotAReference], "{value}");
+            assert_eq!(problems(&orders).await, [problem], "{value}");
+            let destroys = ["remove", "insert"].map(|advice| problem.to_string().contains(advice));
+            let is_of_other_form = problem != Problem::NotAReference;
+            assert!(!is_of_other_form || destroys == [false, false], "{problem}");
             stored(db).delete_one(doc! { "_id": id }).await.unwrap();
         }
     })

@@ -237,9 +237,15 @@ async fn key_type(context: &Context, settings: &BucketSettings) -> Result<KeyTyp
         if let Some(collection) = collection
             && let Some(value) = typical_value(database, collection, field).await?
         {
+            let problem = match &value {
+                Bson::Binary(key) if key.subtype == BinarySubtype::UuidOld => {
+                    "has UUIDs of the legacy subtype 3, whose order of bytes depends on the driver that wrote them, so they cannot be keys: store them with subtype 4 first, read by the representation of that driver (`javaLegacy`, `csharpLegacy` or `pythonLegacy`)"
+                }
+                _ => "is not an integer, string, ObjectId or UUID and cannot be a key: check --key",
+            };
             return type_of(&value).ok_or_else(|| {
                 Failure::usage(format!(
-                    "the field `{field}` of {}.{collection} is not an integer, string, ObjectId or UUID and cannot be a key: check --key",
+                    "the field `{field}` of {}.{collection} {problem}",
                     database.name()
                 ))
             });

@@ -261,3 +261,23 @@ async fn windows_are_migrated_verified_and_refused() {
     })
     .await;
 }
+
+/// The order of the bytes of a legacy UUID depends on the driver, so the command line does not guess it.
+#[tokio::test]
+async fn a_flat_collection_with_uuids_of_the_legacy_subtype_is_refused_with_what_to_do() {
+    testkit::run(async |db| {
+        let subtype = mongodb::bson::spec::BinarySubtype::UuidOld;
+        let key = mongodb::bson::Binary { subtype, bytes: vec![0; 16] };
+        let flat = db.plain_collection::<Document>("flat");
+        let date = mongodb::bson::DateTime::from_millis(1_698_335_223_000);
+        flat.insert_one(doc! { "customerId": key, "date": date }).await.unwrap();
+        let settings = BUCKETS.iter().take_while(|option| **option != "--key-type");
+        let refused = ran(on(db).arg("bucket").args(settings).arg("migrate"));
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        for part in ["`customerId`", "legacy subtype 3", "subtype 4", "javaLegacy"] {
+            assert!(refused.err.contains(part), "{part}: {}", refused.err);
+        }
+        assert!(!refused.err.contains("check --key"), "{}", refused.err);
+    })
+    .await;
+}

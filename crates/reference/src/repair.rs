@@ -1,5 +1,6 @@
 //! Finds and repairs problems of references.
 
+mod check_version;
 pub(crate) mod finding;
 pub(crate) mod scan;
 
@@ -36,6 +37,7 @@ pub(crate) async fn next(
     };
     let unrepaired = match found.finding.problem {
         Problem::NotAReference => Some(Unrepaired::NotAReference),
+        Problem::DbRef | Problem::WithoutId => Some(Unrepaired::WithoutId),
         Problem::SourceMissing if on_missing == OnReferences::Restrict => Some(Unrepaired::SourceMissing),
         _ if dry_run => None,
         // The repair of another copy of the source may have repaired it.

@@ -4,6 +4,7 @@ use mongo_patterns_core::catalog::Last;
 use mongo_patterns_core::error;
 use mongo_patterns_core::migration::{FILTER, Step, Steps, both, check_chunk_size, number, refuse_one, selecting};
 use mongo_patterns_core::settings::is_unacknowledged;
+use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Uuid};
 
 use crate::migrate::chunks::Chunks;
@@ -18,6 +19,8 @@ use crate::results::InvalidDocuments;
 
 /// MongoDB's limit of a document, without the fields of a bucket other than its items.
 const MAX_BYTES: i64 = 16 * 1024 * 1024 - 8 * 1024;
+
+const LEGACY_UUID: &str = "documents of the flat collection have no valid key, such as UUIDs of the legacy subtype 3, whose order of bytes depends on the driver that wrote them: store these with subtype 4 first, read by the representation of that driver (`javaLegacy`, `csharpLegacy` or `pythonLegacy`)";
 
 /// Documents that prevent the migration.
 struct Check {
@@ -93,10 +96,14 @@ impl Migration<'_> {
 
     /// Checks all documents to migrate. Returns the number of their items, and the documents that are skipped.
     pub(super) async fn check_source(&self, steps: &mut Steps<'_, '_>) -> Result<(u64, InvalidDocuments)> {
-        match &self.direction {
+        let checked = match &self.direction {
             Direction::ToBuckets(form) => self.check_flat(steps, form).await,
-            Direction::ToFlat(form) => Ok((self.check_buckets(steps, form).await?, InvalidDocuments::default())),
-        }
+            Direction::ToFlat(form) => {
+                let total = self.check_buckets(steps, form).await;
+                total.map(|total| (total, InvalidDocuments::default()))
+            }
+        };
+        checked.map_err(|error| error.of_collection(self.source))
     }
 
     async fn check_flat(&self, steps: &mut Steps<'_, '_>, form: &ToBuckets<'_>) -> Result<(u64, InvalidDocuments)> {
@@ -106,9 +113,8 @@ impl Migration<'_> {
             return Ok((self.check_valid(steps, form, &found).await?, invalid));
         }
         let found = self.read_given(steps, form.inspection()).await?;
+        self.check_keys(steps, form, &found).await?;
         let refuse = |names, kind, field: &FieldName, what| refuse_one(&found, names, kind, field.as_str(), what);
-        let what = "documents of the flat collection have no key of the repository's key type, or one that is out of range or too long";
-        refuse(("keys", "key"), ErrorKind::InvalidKey, &form.key, what)?;
         let what = "documents of the flat collection have no BSON date in the time field, or one that is not from 1970-01-01T00:00:00Z to 2286-11-20T17:46:39Z";
         refuse(("times", "time"), ErrorKind::InvalidTime, form.time, what)?;
         if let Some(item_id) = &form.settings.item_id {
@@ -121,6 +127,24 @@ impl Migration<'_> {
         }
         let total = self.check_valid(steps, form, &found).await?;
         Ok((total, InvalidDocuments::default()))
+    }
+
+    /// Refuses documents without a valid key. Reads one of them, because a UUID of another form looks like a valid one.
+    async fn check_keys(&self, steps: &mut Steps<'_, '_>, form: &ToBuckets<'_>, found: &Document) -> Result<()> {
+        let what = "documents of the flat collection have no key of the repository's key type, or one that is out of range or too long";
+        let key = form.key.as_str();
+        let refuse = |what| refuse_one(found, ("keys", "key"), ErrorKind::InvalidKey, key, what);
+        let (Err(error), Some(id)) = (refuse(what), found.get("key")) else {
+            return Ok(());
+        };
+        let options = FindOneOptions::builder().projection(doc! { key: 1 }).build();
+        let filter = doc! { "_id": { "$eq": id } };
+        let find = Step::find_one("look for the type of the key", self.source, filter, options);
+        let document = steps.read(find).await?.first()?;
+        match document.get(key) {
+            Some(Bson::Binary(key)) if key.subtype == BinarySubtype::UuidOld => refuse(LEGACY_UUID),
+            _ => Err(error),
+        }
     }
 
     /// Checks what only several documents of a key together show. Returns the number of items.

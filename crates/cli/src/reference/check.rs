@@ -8,7 +8,7 @@ use super::Work;
 use crate::args::{OnMissing, ReferenceRepair};
 use crate::failure::{Exit, Outcome};
 use crate::findings;
-use crate::output::{Record, Summary, to_json, variant};
+use crate::output::{Record, Summary, to_json};
 use crate::progress::SharedProgress;
 use crate::selection::id;
 
@@ -52,7 +52,7 @@ impl Work<'_> {
                     text,
                     fields: vec![
                         ("field", json!(reference.finding.field)),
-                        ("unrepaired", json!(reference.unrepaired.as_ref().map(variant))),
+                        ("unrepaired", json!(reference.unrepaired.map(|left| left.name()))),
                     ],
                 })
             })?;
@@ -77,7 +77,7 @@ impl Work<'_> {
         let progress = SharedProgress::new(output, "sweep", "sources", None);
         let sweep = self.documents.sweep();
         let swept = match source {
-            Some(source) => sweep.source(id(source)).await?,
+            Some(source) => sweep.source(id(source)?).await?,
             None => sweep.on_progress(progress.callback()).await?,
         };
         progress.end();
@@ -92,7 +92,7 @@ impl Work<'_> {
         let mut fields = vec![
             ("field", json!(finding.field)),
             ("source_id", finding.source_id.as_ref().map_or(json!(null), to_json)),
-            ("problem", json!(variant(&finding.problem))),
+            ("problem", json!(finding.problem.name())),
         ];
         if let Problem::Stale {
             version,
@@ -133,6 +133,12 @@ fn text(problem: Problem) -> String {
         Problem::VersionMissing => {
             "the copy has no valid version: `reference repair` copies the source again".to_owned()
         }
+        Problem::DbRef => {
+            "the reference is a DBRef: replace it by a document with the value of its `$id` as `_id`, then run `reference repair`".to_owned()
+        }
+        Problem::WithoutId => {
+            "the reference is a document without an `_id`: rename its field with the id of the source to `_id`, then run `reference repair`".to_owned()
+        }
         Problem::NotAReference => {
             "the value is not a document with the `_id` of a source: migrate ids with `reference migrate`, set a reference, or remove the field".to_owned()
         }
@@ -158,6 +164,9 @@ fn reason(left: Unrepaired) -> String {
         Unrepaired::SourceMissing => {
             "it is unknown whether the source was deleted on purpose: insert it again, or pass --on-missing keep or clear"
                 .to_owned()
+        }
+        Unrepaired::WithoutId => {
+            "a repair does not change the form of a reference: store the id of the source as its `_id`, then run `reference repair`".to_owned()
         }
         Unrepaired::NotAReference => {
             "it is unknown to which source the value refers: migrate ids with `reference migrate`, set a reference, or remove the field".to_owned()

@@ -1,5 +1,7 @@
 //! Referring documents.
 
+use std::collections::BTreeSet;
+
 use mongo_patterns_core::size;
 use mongo_patterns_core::stored::not_decoded;
 use mongodb::bson::oid::ObjectId;
@@ -8,6 +10,27 @@ use super::copy;
 use super::id::canonical;
 use super::source::Source;
 use crate::prelude::*;
+
+/// A value in a reference field that is not a reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum OtherForm {
+    DbRef,
+    /// Another document without an `_id`.
+    WithoutId,
+    /// Another value, such as an id alone.
+    Value,
+}
+
+impl OtherForm {
+    fn of(value: &Bson) -> Self {
+        match value.as_document() {
+            Some(document) if document.contains_key("_id") => Self::Value,
+            Some(document) if document.contains_key("$id") => Self::DbRef,
+            Some(_) => Self::WithoutId,
+            None => Self::Value,
+        }
+    }
+}
 
 /// A document of the caller, checked, before the copies are filled in.
 #[derive(Clone, Debug)]
@@ -109,17 +132,38 @@ pub(crate) fn copies<'d>(
 
 /// Returns the copies in a field, and whether it has another value than references.
 pub(crate) fn stored_copies<'d>(field: &ReferenceField, document: &'d Document) -> (Vec<&'d Document>, bool) {
-    let is_copy = |copy: &&Document| copy.get("_id").is_some_and(|id| DocumentId::new(id.clone()).is_ok());
-    let copy = |value: &'d Bson| value.as_document().filter(is_copy);
-    let values: Vec<&Bson> = match document.get(field.name.as_str()) {
-        None | Some(Bson::Null) => Vec::new(),
-        Some(Bson::Array(elements)) if field.is_array => elements.iter().collect(),
-        Some(_) if field.is_array => return (Vec::new(), true),
-        Some(value) => vec![value],
+    let Some(values) = values(field, document) else {
+        return (Vec::new(), true);
     };
-    let copies: Vec<&Document> = values.iter().copied().filter_map(copy).collect();
+    let copies: Vec<&Document> = values.iter().filter_map(as_copy).collect();
     let has_other = copies.len() < values.len();
     (copies, has_other)
+}
+
+/// Returns the forms of the values in a field that are not references, each once.
+pub(crate) fn other_forms(field: &ReferenceField, document: &Document) -> BTreeSet<OtherForm> {
+    match values(field, document) {
+        None => BTreeSet::from([OtherForm::Value]),
+        Some(values) => {
+            let others = values.iter().filter(|value| as_copy(value).is_none());
+            others.map(OtherForm::of).collect()
+        }
+    }
+}
+
+/// Returns the values in a field, each of which should be a reference. `None` for another value than an array of them.
+fn values<'d>(field: &ReferenceField, document: &'d Document) -> Option<&'d [Bson]> {
+    match document.get(field.name.as_str()) {
+        None | Some(Bson::Null) => Some(&[]),
+        Some(Bson::Array(elements)) if field.is_array => Some(elements),
+        Some(_) if field.is_array => None,
+        Some(value) => Some(std::slice::from_ref(value)),
+    }
+}
+
+fn as_copy(value: &Bson) -> Option<&Document> {
+    let is_copy = |copy: &&Document| copy.get("_id").is_some_and(|id| DocumentId::new(id.clone()).is_ok());
+    value.as_document().filter(is_copy)
 }
 
 /// Returns the documents in a field, to change them.

@@ -177,7 +177,7 @@ impl Rewrite for FromReferences<'_> {
 }
 
 /// The problems of documents, in the order in which they are checked, with the kinds and the texts of their errors.
-const PROBLEMS: [Reason; 8] = [
+const PROBLEMS: [Reason; 10] = [
     (
         "no_array",
         ErrorKind::Corrupt,
@@ -202,6 +202,16 @@ const PROBLEMS: [Reason; 8] = [
         "other_reference",
         ErrorKind::TargetNotEmpty,
         "documents refer to other sources in the reference field than in the field of the ids: remove either",
+    ),
+    (
+        "db_ref",
+        ErrorKind::InvalidItemId,
+        "documents have a DBRef as a reference: replace it by the value of its `$id`, or by a document with this value as `_id`",
+    ),
+    (
+        "without_id",
+        ErrorKind::InvalidItemId,
+        "documents have a reference that is a document without an `_id`, such as one with the id in another field: rename this field to `_id`, or replace the document by the id",
     ),
     (
         "source_missing",

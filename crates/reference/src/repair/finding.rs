@@ -53,7 +53,23 @@ pub enum Problem {
     SourceMissing,
     /// The copy has no valid version: another program inserted the document.
     VersionMissing,
+    /// The field has a DBRef instead of a reference.
+    DbRef,
+    /// The field has a document without an `_id`, such as one with the id in another field.
+    WithoutId,
     /// The field has another value than a reference, such as an id alone.
+    NotAReference,
+}
+
+mongo_patterns_core::names! {
+    Problem:
+    Stale,
+    Differs,
+    NewerThanSource,
+    SourceMissing,
+    VersionMissing,
+    DbRef,
+    WithoutId,
     NotAReference,
 }
 
@@ -81,6 +97,12 @@ impl fmt::Display for Problem {
                 "the source does not exist: insert it again, or call repair() with on_missing(..) to keep the copy or clear the reference",
             ),
             Self::VersionMissing => f.write_str("the copy has no valid version: call repair()"),
+            Self::DbRef => f.write_str(
+                "the reference is a DBRef: replace it by a document with the value of its `$id` as `_id`, then call repair()",
+            ),
+            Self::WithoutId => f.write_str(
+                "the reference is a document without an `_id`: rename its field with the id of the source to `_id`, then call repair()",
+            ),
             Self::NotAReference => {
                 f.write_str("the value is not a document with the `_id` of a source: set a reference, or remove the field")
             }
@@ -115,15 +137,22 @@ pub struct Repaired {
 pub enum Unrepaired {
     /// There is no source.
     SourceMissing,
+    /// The reference is a DBRef, or another document without an `_id`.
+    WithoutId,
     /// The value is not a reference.
     NotAReference,
 }
+
+mongo_patterns_core::names!(Unrepaired: SourceMissing, WithoutId, NotAReference);
 
 impl fmt::Display for Unrepaired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::SourceMissing => {
                 "it is unknown whether the source was deleted on purpose: insert it again, or set on_missing(..)"
+            }
+            Self::WithoutId => {
+                "a repair does not change the form of a reference: store the id of the source as its `_id`, then call repair()"
             }
             Self::NotAReference => {
                 "it is unknown to which source the value refers: set a reference, or remove the field"

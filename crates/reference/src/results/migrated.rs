@@ -62,6 +62,11 @@ pub struct InvalidDocuments {
     pub other_value: u64,
     /// The reference field refers to other sources than the field of the ids.
     pub other_reference: u64,
+    /// A reference is a DBRef.
+    pub db_ref: u64,
+    /// A reference is a document without an `_id`, such as one with the id in another field, and no source has it as its
+    /// `_id`.
+    pub without_id: u64,
     /// A source does not exist.
     pub source_missing: u64,
     /// The version of a source is not an integer from 0.
@@ -79,13 +84,15 @@ impl InvalidDocuments {
 
     /// Returns the reasons as they are listed, with the numbers of documents.
     #[must_use]
-    pub fn by_reason(&self) -> [(&'static str, u64); 8] {
+    pub fn by_reason(&self) -> [(&'static str, u64); 10] {
         [
             ("no_array", self.no_array),
             ("not_an_id", self.not_an_id),
             ("twice", self.twice),
             ("other_value", self.other_value),
             ("other_reference", self.other_reference),
+            ("db_ref", self.db_ref),
+            ("without_id", self.without_id),
             ("source_missing", self.source_missing),
             ("source_version", self.source_version),
             ("too_large", self.too_large),
@@ -99,6 +106,8 @@ impl InvalidDocuments {
             twice: number(found, "twice"),
             other_value: number(found, "other_value"),
             other_reference: number(found, "other_reference"),
+            db_ref: number(found, "db_ref"),
+            without_id: number(found, "without_id"),
             source_missing: number(found, "source_missing"),
             source_version: number(found, "source_version"),
             too_large: number(found, "too_large"),
