@@ -44,6 +44,16 @@ pub enum Problem {
     },
 }
 
+mongo_patterns_core::names! {
+    Problem:
+    ChildrenMissing,
+    ChildrenNotArray,
+    TooManyChildren,
+    ChildNotDocument,
+    ChildIdMissing,
+    DuplicateChildId,
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

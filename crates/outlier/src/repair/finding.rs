@@ -93,6 +93,24 @@ impl Problem {
     }
 }
 
+mongo_patterns_core::names! {
+    Problem:
+    OverThreshold,
+    ArrayNotArray,
+    ArrayNull,
+    DuplicateElements,
+    FlagNotBoolean,
+    FlagWithoutOverflow,
+    OverflowWithoutFlag,
+    Orphaned,
+    PositionMissing,
+    DuplicatePosition,
+    Gap,
+    Count,
+    TooManyElements,
+    ElementsNotArray,
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -169,6 +187,15 @@ pub enum Unrepaired {
     /// A repair would delete an overflow document with fields of your own. Nothing of the list was changed.
     OwnFields,
     /// An overflow document would exceed 16 MiB. Nothing of the list was changed.
+    TooLarge,
+}
+
+mongo_patterns_core::names! {
+    Unrepaired:
+    Orphaned,
+    ArrayNotArray,
+    ElementsNotArray,
+    OwnFields,
     TooLarge,
 }
 
