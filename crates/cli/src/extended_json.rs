@@ -1,4 +1,4 @@
-//! Values of options in MongoDB Extended JSON, and what is wrong with other text.
+//! Values of options in MongoDB Extended JSON, and the problems of other text.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ const TYPES: [(&str, &str); 17] = [
     ),
 ];
 
-/// What is wrong with a text. It has no values of it.
+/// The problem of a text. It has no values of it.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Problem {
     /// It is not JSON, from this position.
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn the_problem_is_named() {
         for (text, name) in [
             (r#"{"$date": "2024-01-01"}"#, "$date"),
             (r#"{"a": [{"b": {"$gte": {"$date": "s3cret"}}}]}"#, "$date"),
