@@ -140,7 +140,9 @@ async fn no_push_is_reported_as_not_stored() {
 #[tokio::test]
 async fn a_child_whose_transaction_failed_is_not_stored() {
     testkit::run(async |db| {
-        let products = subset::support::products(db).await;
+        let few = mongo_patterns::RetryPolicy::default().with_max_attempts(3);
+        let products: subset::support::Products =
+            subset::support::ready(db, subset::support::builder(db.database()).retry(few)).await;
         for code in UNAVAILABLE.into_iter().chain(BROKEN) {
             let fault = FailPoint::on(&["insert"]).error_code(code).enable(db).await;
             products.insert(&subset::support::review(1)).await.unwrap_err();

@@ -153,7 +153,12 @@ pub(super) const BROADCAST: [Broadcast; 39] = [
         "reads a sample of collections without an entry in the catalog",
         &[("aggregate", "extra_sales", All), ("find", "sales", All)],
     ),
-    of("outlier", "migrate_existing", MIGRATED, &[("aggregate", "sales", All)]),
+    of(
+        "outlier",
+        "migrate_existing",
+        MIGRATED,
+        &[("aggregate", "sales", All), ("find", "sales", All)],
+    ),
     of("outlier", "repair", WHOLE, &[("aggregate", "sales", All)]),
     of("subset", "rebuild_all", WHOLE, &[("aggregate", "product", All)]),
     of(
