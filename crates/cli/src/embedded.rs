@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::analyze::{self, Source};
 use crate::args::{Embedded, EmbeddedMigration, EmbeddedVerb};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::{Record, Summary, to_json, variant};
+use crate::output::{Record, Summary, to_json};
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
 use crate::settings::{EmbeddedSettings, check_different, check_fields, need};
@@ -124,7 +124,7 @@ impl Work<'_> {
         } else {
             self.migrate_from_references(&source, reference, options)?.plan().await
         };
-        let planned = planned.map_err(|error| self.at_fault(error))?;
+        let planned = planned.map_err(Self::failed)?;
         if !summary_only {
             return plan::print(self.context.output, &self.context.database, &planned.commands);
         }
@@ -153,7 +153,7 @@ impl Work<'_> {
             migration.on_progress(progress.callback()).await
         };
         progress.end();
-        let migrated = migrated.map_err(|error| self.at_fault(error))?;
+        let migrated = migrated.map_err(Self::failed)?;
         let exit = Exit::of_findings(migrated.orphans);
         let summary = Summary::new("embedded migrate", self.parents.collection().namespace().to_string())
             .row("parents", migrated.parents)
@@ -218,7 +218,7 @@ impl Work<'_> {
                     collection: self.parents.collection().name(),
                     id: Some(finding.document_id.clone()),
                     text: finding.problem.to_string(),
-                    fields: vec![("problem", json!(variant(&finding.problem)))],
+                    fields: vec![("problem", json!(finding.problem.name()))],
                 })
             })?;
         }
@@ -261,16 +261,10 @@ impl Work<'_> {
         Ok(found)
     }
 
-    /// A child at fault is in the source, a parent in the parents' collection.
-    fn at_fault(&self, error: Error) -> Failure {
+    fn failed(error: Error) -> Failure {
         let is_invalid = error.kind() == ErrorKind::InvalidItemId;
         let is_from_references = error.operation() == Some("migrate_from_references");
-        let mut failure = Failure::from(error);
-        if let (Some(document), Some(source)) = (&mut failure.document, &self.settings.source)
-            && document.field.as_ref() != self.settings.children.as_ref()
-        {
-            document.collection.clone_from(source);
-        }
+        let failure = Failure::from(error);
         match is_invalid && is_from_references {
             true => failure.advise("--skip-invalid COLLECTION migrates the others, if each is invalid by itself"),
             false => failure,

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::analyze::{self, Fields, Source};
 use crate::args::{DryRun, Outlier, OutlierLimits, OutlierVerb};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::{Output, Record, Summary, counted, to_json, variant};
+use crate::output::{Output, Record, Summary, counted, to_json};
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
 use crate::settings::{OutlierSettings, check_different, check_fields, need};
@@ -219,7 +219,7 @@ async fn repair(output: Output, lists: &Lists, options: DryRun, delete_orphans: 
                     ("main_changed", json!(document.main_modified)),
                     ("written", json!(written)),
                     ("removed", json!(removed)),
-                    ("unrepaired", json!(document.unrepaired.as_ref().map(variant))),
+                    ("unrepaired", json!(document.unrepaired.map(|left| left.name()))),
                 ],
             })
         })?;
@@ -251,7 +251,7 @@ fn print(output: Output, lists: &Lists, finding: &Finding) -> std::io::Result<()
         text: finding.problem.to_string(),
         fields: vec![
             ("main_id", to_json(&finding.main_id)),
-            ("problem", json!(variant(&finding.problem))),
+            ("problem", json!(finding.problem.name())),
         ],
     })
 }

@@ -229,13 +229,6 @@ pub(crate) fn wrapped(text: &str, indent: usize) -> String {
         .join("\n")
 }
 
-/// Returns the name of a variant: `Count` for `Count { .. }`.
-pub(crate) fn variant(value: &impl std::fmt::Debug) -> String {
-    let text = format!("{value:?}");
-    let end = text.find(|character: char| !character.is_alphanumeric());
-    text[..end.unwrap_or(text.len())].to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Work;
 use crate::args::DryRun;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::{Record, Summary, counted, printable, to_json, variant};
+use crate::output::{Record, Summary, counted, printable, to_json};
 use crate::progress::SharedProgress;
 use crate::shard;
 
@@ -74,7 +74,7 @@ impl<K: Key> Work<'_, K> {
             text: finding.problem.to_string(),
             fields: vec![
                 ("key", key::<K>(finding.key.as_deref())),
-                ("problem", json!(variant(&finding.problem))),
+                ("problem", json!(finding.problem.name())),
             ],
         })
     }
@@ -103,7 +103,7 @@ impl<K: Key> Work<'_, K> {
                 ("key", key::<K>(repaired.key.as_deref())),
                 ("written", json!(repaired.written)),
                 ("removed", repaired.removed.iter().map(to_json).collect()),
-                ("unrepaired", json!(repaired.unrepaired.as_ref().map(variant))),
+                ("unrepaired", json!(repaired.unrepaired.map(|left| left.name()))),
             ],
         })
     }
