@@ -12,7 +12,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A builder got an invalid setting, such as a page size of 0 or a field name with a dot.
+    /// A builder got an invalid setting, such as a page size of 0 or a field name with a dot, or a collection is a view or
+    /// of another kind that the call does not work on.
     Configuration,
     /// A call got an invalid argument, such as page 0.
     InvalidArgument,
