@@ -158,3 +158,33 @@ async fn an_update_that_does_not_suit_the_stored_child_changes_nothing() {
     })
     .await;
 }
+
+/// As in MongoDB: a number is a position, and the positional operators are not supported.
+#[tokio::test]
+async fn a_number_in_a_path_is_the_position_of_an_element() {
+    testkit::run(async |db| {
+        let patrons = patrons(db);
+        let mut child = home();
+        child.insert("locations", vec![doc! { "n": 1 }, doc! { "n": 2 }]);
+        plant(db, &patron("joe", [address("a"), child.clone()])).await;
+        let update = doc! { "$inc": { "locations.0.n": 5 }, "$set": { "marks.2": 0 } };
+        patrons.update_child("joe", "home", update).await.unwrap();
+        child.insert("locations", vec![doc! { "n": 6 }, doc! { "n": 2 }]);
+        child.insert("marks", vec![1, 5, 0]);
+        let expected: Bson = vec![address("a"), child].into();
+        assert_eq!(addresses(db, "joe").await, Some(expected.clone()));
+        db.recorder().clear();
+        for path in ["locations.$.n", "locations.$[].n", "locations.$[one].n"] {
+            let update = doc! { "$inc": { path: 5 } };
+            let error = patrons.update_child("joe", "home", update).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{path}");
+            assert!(
+                error.to_string().contains("positional operator, $, $[] or $[name]"),
+                "{error}"
+            );
+        }
+        assert_eq!(db.recorder().round_trips(), 0);
+        assert_eq!(addresses(db, "joe").await, Some(expected));
+    })
+    .await;
+}

@@ -54,7 +54,7 @@ impl Operators {
     ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) when it is no document of supported operators, changes nothing, or
-    /// has an invalid value or path: one that is empty, positional or fixed, or that contains another one.
+    /// has an invalid value or path: one that is empty or fixed, that has a positional operator, or that contains another one.
     pub fn new(update: Document, fixed: &[Fixed<'_>]) -> Result<Self> {
         let mut operators = Vec::with_capacity(update.len());
         for (name, fields) in update {
@@ -275,6 +275,21 @@ mod tests {
                 let update = doc! { operator.name(): { path: operator.example() } };
                 assert_eq!(Operators::new(update.clone(), &FIXED).unwrap().under(""), update);
             }
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_positional_operator_names_it() {
+        for path in ["$", "$[]", "a.$", "a.$[]", "a.$[x].b", "a.0.$.b"] {
+            let shown = message(doc! { "$set": { path: 1 } });
+            assert!(
+                shown.contains("positional operator, $, $[] or $[name]"),
+                "{path}: {shown}"
+            );
+        }
+        for path in ["$a", "a.$**", "a..b"] {
+            let shown = message(doc! { "$set": { path: 1 } });
+            assert!(shown.contains("starts with $"), "{path}: {shown}");
         }
     }
 

@@ -32,8 +32,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// document with `$each` in a `$push` or `$addToSet` is a modifier, and the value of a `$pull` is a condition.
     ///
     /// Refused, with nothing sent: a document without operators, other operators, a pipeline, which the server applies to
-    /// whole documents only, positional paths, two paths of which one contains the other, and the id of the item. The time
-    /// of the item can be changed by `$set`, `$min` and `$max` to a date, and, without windows, by `$currentDate`.
+    /// whole documents only, positional operators in paths (`$`, `$[]`, `$[x]`), two paths of which one contains the other,
+    /// and the id of the item. A number in a path is the position of an element. The time of the item can be
+    /// changed by `$set`, `$min` and `$max` to a date, and, without windows, by `$currentDate`.
     ///
     /// An update with `$inc`, `$mul` or `$push` is not idempotent. The others are, except `$currentDate`, which sets the time
     /// again.

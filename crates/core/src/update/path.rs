@@ -9,11 +9,17 @@ pub(super) struct Path<'a>(&'a str);
 impl<'a> Path<'a> {
     /// Checks a path.
     pub(super) fn new(path: &'a str) -> Result<Self> {
+        let is_positional = |name: &str| name == "$" || name.starts_with("$[");
+        if path.split('.').any(is_positional) {
+            return Err(refused(
+                "a path of the update has a positional operator, $, $[] or $[name], which is not supported, nothing was sent: name an element by its position, as in `locations.0.n`, or set the whole array",
+            ));
+        }
         let is_plain = |name: &str| !name.is_empty() && !name.starts_with('$') && !name.contains('\0');
         match path.split('.').all(is_plain) {
             true => Ok(Self(path)),
             false => Err(refused(
-                "a path of the update has a name that is empty, starts with $ or contains NUL, nothing was sent: use plain field names, without positional operators",
+                "a path of the update has a name that is empty, starts with $ or contains NUL, nothing was sent: use plain field names",
             )),
         }
     }

@@ -23,7 +23,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// with `$each` in a `$push` or `$addToSet` is a modifier, and the value of a `$pull` is a condition.
     ///
     /// Refused, with nothing sent: a document without operators, other operators, a pipeline, which the server applies to
-    /// whole documents only, positional paths, two paths of which one contains the other, and the id of the child.
+    /// whole documents only, positional operators in paths (`$`, `$[]`, `$[x]`), two paths of which one contains the other,
+    /// and the id of the child. A number in a path is the position of an element, as in `locations.0.n`.
     ///
     /// An update with `$inc`, `$mul` or `$push` is not idempotent. The others are, except `$currentDate`, which sets the time
     /// again.

@@ -35,8 +35,9 @@ impl<D> HistoryRepository<D> {
     /// A pipeline is a `Vec` of stages, each `$set` (or `$addFields`) or `$unset`. Its expressions are the caller's: wrap
     /// untrusted values in `$literal`.
     ///
-    /// Refused, with nothing sent: a document without operators, other operators and stages, positional paths, two paths
-    /// of which one contains the other, and changes of the id, the revision, the time, `_id`, or a field that describes the change.
+    /// Refused, with nothing sent: a document without operators, other operators and stages, positional operators in
+    /// paths (`$`, `$[]`, `$[x]`), two paths of which one contains the other, and changes of the id, the revision, the
+    /// time, `_id`, or a field that describes the change.
     ///
     /// # Cost
     /// Three round trips, each of which examines at most one document: the update, its copy, and the commit. One more on a

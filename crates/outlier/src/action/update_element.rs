@@ -33,7 +33,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// or `$addToSet` is a modifier, and the value of a `$pull` is a condition.
     ///
     /// Refused, with nothing sent: a document without operators, other operators, a pipeline, which the server applies to
-    /// whole documents only, positional paths, and two paths of which one contains the other.
+    /// whole documents only, positional operators in paths (`$`, `$[]`, `$[x]`), and two paths of which one contains the
+    /// other.
     ///
     /// An update with `$inc`, `$mul` or `$push` is not idempotent. Nor is one that changes a field of the match, after which
     /// it finds another element.

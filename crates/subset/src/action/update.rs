@@ -26,9 +26,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// A pipeline is a `Vec` of stages, each `$set` (or `$addFields`) or `$unset`. Its expressions are the caller's: wrap
     /// untrusted values in `$literal`.
     ///
-    /// Refused, with nothing sent: a document without operators, other operators and stages, positional paths, and two paths
-    /// of which one contains the other. So are the parent and the id of a child, which cannot be changed: delete it, and
-    /// insert it again. A field of the order or of a computed field cannot become an array.
+    /// Refused, with nothing sent: a document without operators, other operators and stages, positional operators in
+    /// paths (`$`, `$[]`, `$[x]`), and two paths of which one contains the other. So are the parent and the id of a child,
+    /// which cannot be changed: delete it, and insert it again. A field of the order or of a computed field cannot become an array.
     ///
     /// An update with `$inc`, `$mul` or `$push`, or with a pipeline that reads what it writes, is not idempotent.
     ///
