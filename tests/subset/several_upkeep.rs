@@ -1,5 +1,7 @@
 //! Migrations, the catalog, unmanaged products and the follower with several subsets.
 
+use futures::TryStreamExt;
+use mongo_patterns::subset::{Direction, Subset};
 use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
@@ -234,6 +236,53 @@ async fn several_subsets_have_figures_beside_them() {
             (9, sum, 7)
         );
         assert_eq!(stale(&products).await, []);
+    })
+    .await;
+}
+
+/// A NaN does not equal itself, but a setting with one is the same setting.
+#[tokio::test]
+async fn a_filter_with_a_nan_is_the_same_setting_again() {
+    testkit::run(async |db| {
+        let repository = |filter: Document| {
+            let rated = Subset::new("rated")
+                .order_by("stars", Direction::Descending)
+                .filter(filter);
+            builder::<Document, Document>(db.database())
+                .add_subset(rated)
+                .build()
+                .unwrap()
+        };
+        for (filter, other) in [
+            (doc! { "stars": f64::NAN }, doc! { "stars": 0.0 }),
+            (
+                doc! { "stars": { "$ne": f64::NAN } },
+                doc! { "stars": { "$ne": f64::INFINITY } },
+            ),
+            (
+                doc! { "stars": { "$in": [1, f64::NAN] } },
+                doc! { "stars": { "$in": [1] } },
+            ),
+            (
+                doc! { "of": { "$eq": { "a": f64::NAN } } },
+                doc! { "of": { "$eq": { "a": Bson::Null } } },
+            ),
+        ] {
+            let database = db.plain_client().database(db.database().name());
+            database.drop().await.unwrap();
+            repository(filter.clone()).ensure_indexes().await.unwrap();
+            add_product(db, 1).await;
+            // Another process with the same settings.
+            let products = repository(filter.clone());
+            products.ensure_indexes().await.unwrap();
+            products.insert(&reviewed(1, 1, 1, 5)).await.unwrap();
+            assert_eq!(stale(&products).await, []);
+            let repaired: Vec<_> = products.repair().stream().try_collect().await.unwrap();
+            assert_eq!(repaired, [], "{filter}");
+            products.rebuild_all().await.unwrap();
+            let refused = repository(other).ensure_indexes().await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::SettingsMismatch, "{filter}: {refused}");
+        }
     })
     .await;
 }

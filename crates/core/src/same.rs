@@ -2,6 +2,8 @@
 
 use mongodb::bson::{Bson, Document};
 
+use crate::number::Number;
+
 /// Returns the definition without what the server adds to each: the version, and since MongoDB 9.0 the simple collation
 /// of an index that has no other.
 pub(crate) fn without_version(index: &Document) -> Document {
@@ -40,23 +42,28 @@ pub(crate) fn same_fields(a: &Document, b: &Document) -> bool {
     a.len() == b.len() && fields().all(|((name_a, a), (name_b, b))| name_a == name_b && same_value(a, b))
 }
 
-/// Returns whether two values mean the same: numbers by value, documents and arrays by their contents.
+/// Returns whether two values mean the same: numbers by value, documents and arrays by their contents. A NaN is the same as
+/// another.
 pub(crate) fn same_value(a: &Bson, b: &Bson) -> bool {
-    let number = |value: &Bson| match value {
-        Bson::Int32(value) => Some(f64::from(*value)),
-        #[allow(clippy::cast_precision_loss)] // directions and page sizes are far below 2^53
-        Bson::Int64(value) => Some(*value as f64),
-        Bson::Double(value) => Some(*value),
-        _ => None,
-    };
     match (a, b) {
         (Bson::Document(a), Bson::Document(b)) => same_fields(a, b),
         (Bson::Array(a), Bson::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_value(a, b)),
+        (Bson::Double(a), Bson::Double(b)) if a.is_nan() && b.is_nan() => true,
         _ => match (number(a), number(b)) {
-            (Some(a), Some(b)) => a == b,
+            (Some(a), Some(b)) => a.compare(b).is_eq(),
             _ => a == b,
         },
     }
+}
+
+/// Returns the number that a value is, unless it is a NaN or infinite.
+fn number(value: &Bson) -> Option<Number> {
+    Some(match value {
+        Bson::Int32(value) => Number::Int32(*value),
+        Bson::Int64(value) => Number::Int64(*value),
+        Bson::Double(value) if value.is_finite() => Number::Double(*value),
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -98,5 +105,36 @@ mod tests {
         let named = |key: Document| doc! { "key": key, "name": "n" };
         let (one, other) = (named(doc! { "name": 1, "a": 1 }), named(doc! { "a": 1, "name": 1 }));
         assert!(same_document(&one, &one) && !same_document(&one, &other));
+    }
+
+    #[test]
+    fn values_are_compared_as_the_server_compares_them() {
+        let nan = Bson::Double(f64::NAN);
+        let same = [
+            (nan.clone(), nan.clone()),
+            (Bson::from(doc! { "$gte": &nan }), doc! { "$gte": &nan }.into()),
+            (
+                Bson::from(vec![nan.clone(), 1.into()]),
+                vec![nan.clone(), 1_i64.into()].into(),
+            ),
+            (f64::INFINITY.into(), f64::INFINITY.into()),
+            (5.into(), 5.0.into()),
+            (0.0.into(), (-0.0).into()),
+        ];
+        for (a, b) in &same {
+            assert!(same_value(a, b) && same_value(b, a), "{a} {b}");
+        }
+        let great = 9_007_199_254_740_993_i64;
+        let other = [
+            (nan.clone(), Bson::Int32(0)),
+            (nan, Bson::Null),
+            (f64::INFINITY.into(), f64::NEG_INFINITY.into()),
+            (great.into(), (great - 1).into()),
+            (great.into(), ((great - 1) as f64).into()),
+            (5.into(), "5".into()),
+        ];
+        for (a, b) in &other {
+            assert!(!same_value(a, b) && !same_value(b, a), "{a} {b}");
+        }
     }
 }

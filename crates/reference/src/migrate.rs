@@ -120,7 +120,7 @@ fn left() -> Error {
 /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an unfinished migration of other settings.
 async fn earlier(steps: &mut Steps<'_, '_>, record: &Record, settings: &Document) -> Result<(Option<Last>, bool)> {
     let last = record.read(steps).await?;
-    let has_begun = last.as_ref().is_some_and(|last| last.settings == *settings);
+    let has_begun = last.as_ref().is_some_and(|last| last.has(settings));
     let unfinished = last.filter(|last| !last.finished);
     if unfinished.is_some() && !has_begun {
         return Err(Error::new(

@@ -144,7 +144,7 @@ impl Migration<'_> {
         self.check_key_type(steps).await?;
         self.check_selection(steps).await?;
         let last = record.read(steps).await?;
-        let same = last.as_ref().is_some_and(|last| last.settings == self.fingerprint());
+        let same = last.as_ref().is_some_and(|last| last.has(&self.fingerprint()));
         let other = last.as_ref().filter(|last| !last.finished && !same);
         if let Some(other) = other
             && !self.target_is_empty(steps).await?

@@ -9,6 +9,7 @@ use super::catalog_of;
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
 use crate::migration::{Step, Steps, number};
+use crate::same::same_fields;
 use crate::send;
 
 /// The record of the last migration into a collection. It stays after the migration has finished, so that a call that
@@ -40,6 +41,14 @@ pub struct Last {
     pub finished: bool,
     /// Its position.
     pub position: Position,
+}
+
+impl Last {
+    /// Returns whether the migration has these settings.
+    pub fn has(&self, settings: &Document) -> bool {
+        // Also by meaning, because a NaN of a filter does not equal itself.
+        self.settings == *settings || same_fields(&self.settings, settings)
+    }
 }
 
 impl Record {
@@ -141,5 +150,24 @@ impl Record {
             ));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_migration_with_a_nan_in_its_filter_has_the_same_settings_again() {
+        let of = |settings: Document| Last {
+            settings,
+            finished: false,
+            position: Position::default(),
+        };
+        let settings = |value: Bson| doc! { "filter": { "score": { "$ne": value } }, "source": "a" };
+        let nan = || settings(f64::NAN.into());
+        assert!(of(nan()).has(&nan()));
+        assert!(!of(nan()).has(&settings(0.0.into())));
+        assert!(of(doc! { "a": 1, "b": 2 }).has(&doc! { "b": 2, "a": 1 }));
     }
 }
