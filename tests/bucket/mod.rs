@@ -37,6 +37,7 @@ pub(crate) mod page_size;
 pub(crate) mod pages;
 pub(crate) mod poll;
 pub(crate) mod repair;
+pub(crate) mod repair_key_types;
 pub(crate) mod repair_live;
 pub(crate) mod tampered_tokens;
 pub(crate) mod transactions;

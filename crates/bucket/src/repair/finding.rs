@@ -27,7 +27,10 @@ pub enum Problem {
     IdOrder,
     /// The key field is missing.
     KeyMissing,
-    /// The key field does not contain a key of the repository's type.
+    /// The key field does not contain a key of the repository's type, but for example the text `"123"` for the number 123.
+    ///
+    /// [`repair`](crate::BucketRepository::repair) changes no bucket of the key, because the items can be those of two keys,
+    /// and reports it as [`AmbiguousKey`](crate::Unrepaired::AmbiguousKey): set the key field by hand, and repair again.
     KeyType,
     /// The `_id` and the key field contain different keys.
     KeyMismatch,
@@ -129,6 +132,29 @@ impl Problem {
     }
 }
 
+mongo_patterns_core::names! {
+    Problem:
+    IdFormat,
+    IdOrder,
+    KeyMissing,
+    KeyType,
+    KeyMismatch,
+    ItemsNotArray,
+    Count,
+    Figures,
+    Window,
+    ItemOutsideWindow,
+    TooManyItems,
+    Empty,
+    SeveralOpen,
+    NotFull,
+    ItemNull,
+    ItemTimeMissing,
+    ItemValueInvalid,
+    ItemIdMissing,
+    DuplicateItemId,
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -137,7 +163,7 @@ impl fmt::Display for Problem {
                 "the second in the `_id` does not have ten digits, so the bucket is not at the position of its time: repair it",
             ),
             Self::KeyMissing => f.write_str("the key field is missing: repair it, which sets it from the `_id`"),
-            Self::KeyType => f.write_str("the key field has no key of the repository's type: correct it by hand"),
+            Self::KeyType => f.write_str("the key field has no key of the repository's type: find out whose items they are, and set the key field by hand, before anything of the key is repaired"),
             Self::KeyMismatch => f.write_str(
                 "the `_id` and the key field have different keys: find out whose items they are, and correct one by hand",
             ),
@@ -198,8 +224,8 @@ pub struct Repaired {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unrepaired {
-    /// The key of a bucket is ambiguous: its `_id` and its key field have different keys, or neither has one. Nothing
-    /// of the key was changed.
+    /// The key of a bucket is ambiguous: its `_id` and its key field have different keys, or neither has one, or the key
+    /// field has a value of another type. Nothing of the key was changed.
     AmbiguousKey,
     /// The items of a bucket are not an array. Nothing of the key was changed.
     ItemsNotArray,
@@ -221,10 +247,23 @@ pub enum Unrepaired {
     SuffixesExhausted,
 }
 
+mongo_patterns_core::names! {
+    Unrepaired:
+    AmbiguousKey,
+    ItemsNotArray,
+    UnknownPosition,
+    ItemsDiffer,
+    NoItemId,
+    UnreadableItems,
+    OwnFields,
+    TooLarge,
+    SuffixesExhausted,
+}
+
 impl fmt::Display for Unrepaired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::AmbiguousKey => "the key of the items is ambiguous: set the key field of the bucket that belongs to another key, or its `_id`, by hand",
+            Self::AmbiguousKey => "the key of the items is ambiguous: set the key field of the bucket that belongs to another key or has another type, or its `_id`, by hand",
             Self::ItemsNotArray => "the items of a bucket are not an array: correct them by hand",
             Self::UnknownPosition => "the position of a bucket is unknown: set the second at which it was opened in its `_id`, by hand",
             Self::ItemsDiffer => "different items have the same id: change an id, or remove an item, by hand",

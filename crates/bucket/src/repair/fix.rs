@@ -34,7 +34,7 @@ pub(crate) fn fix<K: Key>(settings: &Settings, key: &EncodedKey, found: Vec<RawD
         let mismatches = summary.identity.problems.contains(&Problem::KeyMismatch);
         let type_differs = summary.identity.problems.contains(&Problem::KeyType);
         if summary.key_text() == Some(key.text()) {
-            is_ambiguous |= mismatches || (type_differs && !has_text_of(settings, key, &document));
+            is_ambiguous |= mismatches || type_differs;
             buckets.push((summary, document));
         } else {
             // Its `_id` is of this key, or it is a hand-written one of another key, which only starts alike.
@@ -68,13 +68,6 @@ pub(crate) fn fix<K: Key>(settings: &Settings, key: &EncodedKey, found: Vec<RawD
         fix.unrepaired = unrepaired.or(fix.unrepaired);
     }
     Ok(fix)
-}
-
-/// Returns whether a key field of another type has the text of the key, such as `"123"` for 123.
-fn has_text_of(settings: &Settings, key: &EncodedKey, document: &RawDocument) -> bool {
-    document
-        .get_str(settings.key.as_str())
-        .is_ok_and(|text| text == key.text())
 }
 
 /// Plans the changes of buckets whose items are arrays. Returns the reason if there are none.
