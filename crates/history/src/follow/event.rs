@@ -3,7 +3,7 @@
 use mongo_patterns_core::follow;
 use mongo_patterns_core::stored::value;
 
-use crate::form::document::{Head, content, is_copy};
+use crate::form::document::{Head, have_same_content, is_copy};
 use crate::prelude::*;
 
 /// A write of another program to a current document.
@@ -112,7 +112,7 @@ impl Written<'_> {
             // A repository, or a program that stores its revisions itself.
             (Some(old), Some(new)) if new > old => true,
             // A migration, or a follower.
-            (old, Some(_)) => old != new && content(self.settings, before)? == content(self.settings, after)?,
+            (old, Some(_)) => old != new && have_same_content(self.settings, before, after)?,
             (_, None) => false,
         };
         if is_numbered || is_copy(before, after)? {

@@ -1,6 +1,6 @@
 //! The differences between two revisions.
 
-use super::document::content;
+use super::document::{content, is_same};
 use crate::prelude::*;
 use crate::results::{Diff, FieldChange};
 
@@ -28,7 +28,7 @@ fn documents(path: &str, before: &Document, after: &Document, changes: &mut Vec<
 /// A document or an array that is in both is compared field by field, or element by element.
 fn values(path: &str, before: Option<&Bson>, after: Option<&Bson>, changes: &mut Vec<FieldChange>) {
     match (before, after) {
-        (Some(before), Some(after)) if before == after => {}
+        (Some(before), Some(after)) if is_same(before, after) => {}
         (Some(Bson::Document(before)), Some(Bson::Document(after))) => {
             documents(&format!("{path}."), before, after, changes);
         }
@@ -81,5 +81,29 @@ mod tests {
         let diff = diff(&Settings::example(), &before, &after).unwrap();
         assert_eq!(diff.changes.len(), 1);
         assert_eq!(diff.changes[0].path, "a");
+    }
+
+    #[test]
+    fn a_nan_that_stays_is_no_change() {
+        let nan = f64::NAN;
+        let before = rawdoc! { "a": nan, "b": [nan, 1], "c": { "d": nan, "e": nan }, "f": nan };
+        let after = rawdoc! { "a": nan, "b": [nan, 2], "c": { "d": nan, "e": 0.5 }, "f": "NaN" };
+        let diff = diff(&Settings::example(), &before, &after).unwrap();
+        let paths: Vec<&str> = diff.changes.iter().map(|change| change.path.as_str()).collect();
+        assert_eq!(paths, ["b.1", "c.e", "f"]);
+    }
+
+    #[test]
+    fn a_deletion_has_no_fields() {
+        let settings = Settings::with_change_fields();
+        let before = rawdoc! { "_id": 1, "policyId": 1, "revision": 1, "dateSet": 5, "reason": "x", "items": ["car"] };
+        let deletion = rawdoc! { "_id": 2, "policyId": 1, "revision": 2, "dateSet": 6, "reason": "y", "deleted": true };
+        let paths = |before, after| {
+            let changes = diff(&settings, before, after).unwrap().changes;
+            changes.into_iter().map(|change| change.path).collect::<Vec<_>>()
+        };
+        assert_eq!(paths(&before, &deletion), ["items"]);
+        assert_eq!(paths(&deletion, &before), ["items"]);
+        assert_eq!(paths(&deletion, &deletion), [""; 0]);
     }
 }

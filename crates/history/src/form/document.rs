@@ -143,23 +143,43 @@ fn append_fields(to: &mut RawDocumentBuf, document: &RawDocument) -> std::result
     Ok(())
 }
 
-/// Returns the content of a revision, to restore it: without its `_id`, its number, its time, and what describes its
+/// Returns the content of a revision, to restore it: without its `_id`, the fields of the pattern, and what describes its
 /// change.
 pub(crate) fn content(settings: &Settings, revision: &RawDocument) -> Result<Document> {
     let mut content = Document::try_from(revision).map_err(CommandError::from)?;
-    let own = ["_id", settings.revision.as_str(), settings.time.as_str()];
-    for field in own.into_iter().chain(settings.change_fields()) {
+    let own = settings.own_fields().map(FieldName::as_str);
+    for field in ["_id"].into_iter().chain(own).chain(settings.change_fields()) {
         content.remove(field);
     }
     Ok(content)
 }
 
+/// Returns whether two documents have the same [content].
+pub(crate) fn have_same_content(settings: &Settings, a: &RawDocument, b: &RawDocument) -> Result<bool> {
+    Ok(same_fields(&content(settings, a)?, &content(settings, b)?))
+}
+
 /// Returns whether a current document and its copy have the same fields. The `_id` differs.
 pub(crate) fn is_copy(current: &RawDocument, copy: &RawDocument) -> Result<bool> {
     let [current, copy] = [without_id(current)?, without_id(copy)?];
-    // By bytes first, because a NaN does not equal itself.
     let fields = |document: &RawDocumentBuf| Document::try_from(document).ok();
-    Ok(current.as_bytes() == copy.as_bytes() || fields(&current).is_some() && fields(&current) == fields(&copy))
+    let have_same_fields = || Some(same_fields(&fields(&current)?, &fields(&copy)?));
+    Ok(current.as_bytes() == copy.as_bytes() || have_same_fields().unwrap_or(false))
+}
+
+/// Returns whether two values are the same, with the fields of documents in any order. A NaN is the same as another.
+pub(crate) fn is_same(a: &Bson, b: &Bson) -> bool {
+    match (a, b) {
+        (Bson::Double(a), Bson::Double(b)) if a.is_nan() && b.is_nan() => true,
+        (Bson::Document(a), Bson::Document(b)) => same_fields(a, b),
+        (Bson::Array(a), Bson::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)),
+        (a, b) => a == b,
+    }
+}
+
+fn same_fields(a: &Document, b: &Document) -> bool {
+    let has = |(name, value): (&String, &Bson)| b.get(name).is_some_and(|other| is_same(value, other));
+    a.len() == b.len() && a.iter().all(has)
 }
 
 /// Decodes a revision.
@@ -278,6 +298,8 @@ mod tests {
         assert_eq!(names, ["_id", "policyId", "items", "revision"]);
         assert_eq!(copy.get_object_id("_id").unwrap(), id);
         assert!(is_copy(&current, &copy).unwrap());
+        let sorted = rawdoc! { "items": ["a", f64::NAN], "policyId": 1, "revision": 2 };
+        assert!(is_copy(&current, &sorted).unwrap());
         let other = rawdoc! { "policyId": 1, "items": ["b"], "revision": 2 };
         assert!(!is_copy(&other, &copy).unwrap());
         assert!(
