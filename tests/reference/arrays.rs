@@ -237,3 +237,48 @@ async fn a_read_replaces_the_elements_that_are_too_old() {
     })
     .await;
 }
+
+/// More sources than the server's first batch has are still one read.
+#[tokio::test]
+async fn many_sources_are_read_in_one_round_trip() {
+    testkit::run(async |db| {
+        let orders = with_products(db).await;
+        let more = (4..=600).map(|id| doc! { "_id": id, "name": id.to_string() });
+        customers(db).insert_many(more).await.unwrap();
+        for sources in [100, 101, 102, 500, 600] {
+            db.recorder().clear();
+            let of: Vec<(i32, i32)> = (1..=sources).map(|id| (id, 1)).collect();
+            orders.insert(&order_of(sources, &of)).await.unwrap();
+            assert_eq!(names(db), "find insert find", "{sources}");
+        }
+        // The scan, the sources of a batch, and no more.
+        db.recorder().clear();
+        assert_eq!(findings(&orders).await, []);
+        assert_eq!(names(db), "find find find", "the catalog, the orders, their products");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_error_of_a_positional_operator_names_it() {
+    testkit::run(async |db| {
+        let orders = with_products(db).await;
+        for path in ["prices.$[]", "prices.$[one].net", "prices.$"] {
+            let update = doc! { "$inc": { path: 1 } };
+            let error = orders.update_source(1, update).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{path}");
+            assert!(
+                error.to_string().contains("positional operator, $, $[] or $[name]"),
+                "{error}"
+            );
+        }
+        assert_eq!(names(db), "");
+        let numbered = doc! { "$set": { "prices.0": 5 } };
+        let with_prices = doc! { "$set": { "prices": [1, 2] } };
+        orders.update_source(1, with_prices).await.unwrap();
+        orders.update_source(1, numbered).await.unwrap();
+        let product = customers(db).find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
+        assert_eq!(product.get_array("prices").unwrap(), &[Bson::Int32(5), Bson::Int32(2)]);
+    })
+    .await;
+}

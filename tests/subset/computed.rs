@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Finding, Problem, Repaired};
+use mongo_patterns::subset::{Finding, Problem, Repaired, SubsetRepositoryBuilder};
 use mongo_patterns_testkit::{self as testkit, RecordedCommand, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::UpdateModifications;
@@ -120,6 +120,41 @@ async fn a_transaction_only_adds_to_sums_and_counts() {
         let [insert, update, delete] =
             ["insert", "update", "delete"].map(|write| format!("update {write} aggregate update commitTransaction"));
         assert_eq!(names(db), format!("{insert} {update} {delete}"));
+    })
+    .await;
+}
+
+/// A batch that is as large as the result leaves the cursor open, and the driver would read it once more.
+#[tokio::test]
+async fn values_are_read_in_one_round_trip_for_any_number_of_fields() {
+    testkit::run(async |db| {
+        type Builder = SubsetRepositoryBuilder<Document, Document>;
+        let fields: [fn(Builder) -> Builder; 5] = [
+            |builder| builder.sum("rating", "rating_sum"),
+            |builder| builder.max("rating", "highest"),
+            |builder| builder.count_by("rating", "stars"),
+            |builder| builder.sum("rating", "rating_sum").min("published_date", "oldest"),
+            |builder| builder.sum("rating", "rating_sum").total_field("review_count"),
+        ];
+        for (number, with_fields) in fields.into_iter().enumerate() {
+            let products = ready(db, with_fields(builder(db.database()).subset_size(3))).await;
+            for id in 0..5 {
+                products.insert(&rated(1, id, id)).await.unwrap();
+            }
+            products.update(1, 3, rate(9)).await.unwrap();
+            products.replace(&rated(1, 3, 2)).await.unwrap();
+            products.delete(1, 4).await.unwrap();
+            assert!(!names(db).contains("getMore"), "{number}: {}", names(db));
+            db.recorder().clear();
+            products.rebuild(1).await.unwrap();
+            assert_eq!(names(db), "find find aggregate update", "{number}");
+            let mut session = db.client().start_session().await.unwrap();
+            session.start_transaction().await.unwrap();
+            db.recorder().clear();
+            products.rebuild(1).session(&mut session).await.unwrap();
+            assert!(!names(db).contains("getMore"), "{number}: {}", names(db));
+            session.abort_transaction().await.unwrap();
+        }
     })
     .await;
 }

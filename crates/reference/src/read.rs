@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use mongo_patterns_core::action::one_batch;
 use mongo_patterns_core::stored::id_of;
 
 use crate::form::copy;
@@ -12,15 +13,6 @@ use crate::repository::prelude::*;
 
 /// How many sources one command reads.
 const SOURCES: usize = 1000;
-
-/// Names a missing index in the error of a command. Omits the driver's error, which would replace this one in the driver's
-/// `and_run2`.
-pub(crate) fn hinted(error: CommandError, index: &str) -> Error {
-    match is_bad_hint(&error) {
-        true => index_missing(index),
-        false => error.into(),
-    }
-}
 
 /// Sources by their ids; `None` for one whose version is invalid.
 #[derive(Debug, Default)]
@@ -66,7 +58,11 @@ pub(crate) fn projection(shared: &Shared) -> Document {
 pub(crate) async fn find_source(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<Source>> {
     let options = options::find_document(projection(shared), conn);
     let found = send::find_one(conn, &shared.sources, query::by_id(id), options).await?;
-    found.map(|found| Source::of(&shared.settings, &found)).transpose()
+    found.map(|found| source_of(shared, &found)).transpose()
+}
+
+pub(crate) fn source_of(shared: &Shared, found: &RawDocument) -> Result<Source> {
+    Source::of(&shared.settings, found).map_err(|error| error.of_collection(&shared.sources))
 }
 
 /// Reads the sources of [distinct](crate::form::id::distinct) ids. One round trip for each 1000.
@@ -83,11 +79,12 @@ pub(crate) async fn find_sources_or(
 ) -> Result<Sources> {
     let mut sources = Sources::default();
     for ids in ids.chunks(SOURCES) {
-        let options = options::find_sources(projection(shared), conn);
+        let mut options = options::find_sources(projection(shared), conn);
+        options.batch_size = one_batch(ids.len());
         let filter = query::by_ids(ids);
         let found = send::find_all(conn, &shared.sources, filter, options).await?;
         for found in &found {
-            sources.add(&id_of(found), Source::of(&shared.settings, found), invalid)?;
+            sources.add(&id_of(found), source_of(shared, found), invalid)?;
         }
         let missing: Vec<&Bson> = ids.iter().filter(|id| sources.is_missing(id)).collect();
         // Otherwise a source has an equal number of another type as its id.

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use futures::{StreamExt, stream};
+use mongo_patterns_core::action::one_batch;
 use mongo_patterns_core::stored::{id_of, value};
 
 use super::event::Check;
@@ -12,7 +13,7 @@ use crate::form::document::stored_copies;
 use crate::form::id::canonical;
 use crate::form::source::Source;
 use crate::query::{follow as commands, scan};
-use crate::read::{Invalid, Sources, find_source, find_sources_or, hinted};
+use crate::read::{Invalid, Sources, find_source, find_sources_or};
 use crate::repair::unmark_deleted;
 use crate::repository::prelude::*;
 use crate::results::OnReferences;
@@ -30,7 +31,7 @@ pub(super) async fn correct(shared: &Shared, changed: Vec<(Bson, Check)>, rule: 
     let ids: Vec<Bson> = changed.iter().map(|(id, _)| id.clone()).collect();
     let sources = &find_sources_or(shared, &ids, Invalid::Skip, &mut Conn::new()).await?;
     let corrected = stream::iter(changed)
-        .map(|(id, check)| async move { of_source(correct_one(shared, sources, &id, check, rule).await, &id) });
+        .map(|(id, check)| async move { of_source(shared, correct_one(shared, sources, &id, check, rule).await, &id) });
     let corrected = corrected.buffer_unordered(CONCURRENCY);
     corrected
         .try_fold(0, |sum, copies| async move { Ok(sum + copies) })
@@ -47,7 +48,8 @@ async fn without_unreferenced(shared: &Shared, changed: Vec<(Bson, Check)>) -> R
         let known: HashSet<String> = ids.iter().map(canonical).collect();
         let mut found = HashSet::new();
         for field in &shared.settings.references {
-            let options = options::scan_index(&field.index);
+            let mut options = options::scan_index(&field.index);
+            options.batch_size = one_batch(ids.len());
             let collection = shared.collection_of(field);
             let rows =
                 send::aggregate_all(&mut Conn::new(), collection, commands::referenced(field, &ids), options).await;

@@ -1,6 +1,6 @@
 //! Options of the driver's calls.
 
-use mongo_patterns_core::action::batch_size;
+use mongo_patterns_core::action::{aggregate_batch_size, batch_size};
 use mongodb::options::{
     AggregateOptions, CountOptions, DeleteOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions,
     FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint, ReplaceOptions, ReturnDocument, SelectionCriteria,
@@ -54,8 +54,7 @@ pub(crate) fn first_children_of_all(settings: &Settings, in_transaction: bool) -
     let (criteria, concern) = latest(in_transaction);
     AggregateOptions::builder()
         .hint(order_hint(settings))
-        // One more: a full batch leaves the cursor open.
-        .batch_size(batch_size(settings.most_embedded().saturating_add(1)))
+        .batch_size(aggregate_batch_size(settings.most_embedded()))
         .selection_criteria(criteria)
         .read_concern(concern)
         .build()
@@ -73,9 +72,10 @@ pub(crate) fn count_children(settings: &Settings, in_transaction: bool) -> Count
 /// For the values of a parent, by the index of the first source.
 pub(crate) fn compute(settings: &Settings, index: &str, in_transaction: bool) -> AggregateOptions {
     let (criteria, concern) = latest(in_transaction);
+    let values = u32::try_from(settings.computed.len()).unwrap_or(u32::MAX);
     AggregateOptions::builder()
         .hint(Hint::Name(index.to_owned()))
-        .batch_size(batch_size(u32::try_from(settings.computed.len()).unwrap_or(u32::MAX)))
+        .batch_size(aggregate_batch_size(values))
         .selection_criteria(criteria)
         .read_concern(concern)
         .build()
@@ -86,9 +86,9 @@ pub(crate) fn first_children_and_values(settings: &Settings) -> AggregateOptions
     let values = u32::try_from(settings.computed.len()).unwrap_or(u32::MAX);
     AggregateOptions::builder()
         .hint(order_hint(settings))
-        // With the changed child, and one more: a full batch leaves the cursor open.
-        .batch_size(batch_size(
-            settings.most_embedded().saturating_add(values).saturating_add(2),
+        // With the changed child.
+        .batch_size(aggregate_batch_size(
+            settings.most_embedded().saturating_add(values).saturating_add(1),
         ))
         .build()
 }
