@@ -185,8 +185,10 @@ async fn one_round_trip_checks_both_collections() {
     testkit::run(async |db| {
         ensure(db, "sales").await.unwrap();
         ensure(db, "product").await.unwrap();
-        // The settings and the fields of a sample; for the outlier pattern also the flag.
-        let (sales, product) = (["hello", "find", "aggregate", "find"], ["hello", "find", "aggregate"]);
+        // The settings, the fields of a sample, and values of the application in fields of the pattern; for the outlier
+        // pattern also the flag.
+        let sales = ["hello", "find", "aggregate", "find", "find"];
+        let product = ["hello", "find", "aggregate", "find"];
         let each = ["listCollections", "listIndexes", "createIndexes", "update"];
         assert_eq!(db.recorder().names(), [&sales[..], &each, &product, &each].concat());
     })

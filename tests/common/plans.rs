@@ -89,8 +89,8 @@ async fn a_plan_of_outliers_lists_every_transaction() {
             .unwrap();
         assert_eq!(
             (commands.len(), writes(&commands)),
-            (3, 0),
-            "the settings are those of the catalog"
+            (4, 0),
+            "the settings are those of the catalog, and the flags are flags"
         );
     })
     .await;

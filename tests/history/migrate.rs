@@ -188,3 +188,108 @@ async fn embedded_histories_become_revisions() {
     })
     .await;
 }
+
+/// Updates write the number and the time: a field of the application with one of these names would be lost.
+#[tokio::test]
+async fn fields_of_the_application_are_not_taken_for_the_number_or_the_time() {
+    testkit::run(async |db| {
+        let by_default = || {
+            let [current, revisions] =
+                ["currentPolicies", "policyRevisions"].map(|name| db.database().collection::<Document>(name));
+            Policies::builder(current, revisions).id_field("policyId")
+        };
+        let day = DateTime::from_millis(1_000_000);
+        let with = |field: &str, value: mongodb::bson::Bson| {
+            let mut policy = policy(5);
+            policy.insert(field, value);
+            policy
+        };
+        for (field, document) in [
+            ("time", with("time", day.into())),
+            ("revision", with("revision", 7.into())),
+            ("revision", with("revision", 7.0.into())),
+        ] {
+            current(db).drop().await.unwrap();
+            revisions(db).drop().await.unwrap();
+            db.plain_collection::<Document>("mongo_patterns").drop().await.unwrap();
+            // Of the recipe, and without a history.
+            let mut of_recipe = policy(1);
+            of_recipe.extend(doc! { "revision": 1, "time": day });
+            current(db).insert_many([of_recipe, policy(2), document]).await.unwrap();
+            let before = contents(db).await;
+            let policies = by_default().build().unwrap();
+            for refused in [
+                policies.migrate_existing().plan().await.unwrap_err(),
+                policies.migrate_existing().await.unwrap_err(),
+            ] {
+                assert_eq!(
+                    (refused.kind(), refused.field()),
+                    (ErrorKind::Corrupt, Some(field)),
+                    "{refused}"
+                );
+                let id = current(db).find_one(doc! { "policyId": 5 }).await.unwrap().unwrap();
+                assert_eq!(refused.document_id(), id.get("_id"), "{refused}");
+                let setter = format!("{field}_field(..)");
+                assert!(refused.to_string().contains(&setter), "{refused}");
+            }
+            assert_eq!(contents(db).await, before, "{field}");
+            // Settings that are stored already do not make the field one of the pattern.
+            policies.ensure_indexes().replace_settings().await.unwrap();
+            let refused = policies.migrate_existing().await.unwrap_err();
+            assert_eq!(
+                (refused.kind(), refused.field()),
+                (ErrorKind::Corrupt, Some(field)),
+                "{refused}"
+            );
+            assert_eq!(contents(db).await, before, "{field}");
+
+            let names = by_default().revision_field("revisionNumber").time_field("recordedAt");
+            current(db).delete_one(doc! { "policyId": 1 }).await.unwrap();
+            // With its indexes on the other names.
+            revisions(db).drop().await.unwrap();
+            let policies = names.build().unwrap();
+            policies.ensure_indexes().replace_settings().await.unwrap();
+            policies.migrate_existing().await.unwrap();
+            policies.update(5, push("watch")).await.unwrap();
+            let now = current(db).find_one(doc! { "policyId": 5 }).await.unwrap().unwrap();
+            assert_eq!(
+                now.get(field),
+                before[0][2].get(field),
+                "the field of the application stays"
+            );
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn copies_have_the_fields_in_the_order_of_the_document() {
+    testkit::run(async |db| {
+        let mut first = doc! { "z": 1, "policyId": 1, "customerName": "a", "b": { "z": 1, "a": 2 } };
+        first.extend(doc! { "revision": 1, "dateSet": DateTime::from_millis(5), "a": 1 });
+        let plain = doc! { "z": 1, "policyId": 2, "y": 2, "a": 3 };
+        let version = doc! { "z": 1, "y": 2, "dateSet": DateTime::from_millis(5), "a": 3 };
+        let embedding = doc! { "y": 1, "policyId": 3, "x": 2, "versions": [&version], "b": 4 };
+        current(db).insert_many([first, plain, embedding]).await.unwrap();
+        let policies = builder(db.database()).build().unwrap();
+        policies.migrate_existing().embedded_versions("versions").await.unwrap();
+        for id in 1..=3 {
+            let now = current(db).find_one(doc! { "policyId": id }).await.unwrap().unwrap();
+            let copies = copies(db, id).await;
+            let copy = copies.last().unwrap();
+            let names = |document: &Document| document.keys().cloned().collect::<Vec<_>>();
+            assert_eq!(names(copy), names(&now), "policy {id}");
+            assert!(
+                copy.get_object_id("_id").is_ok() && copy.get("_id") != now.get("_id"),
+                "policy {id}"
+            );
+        }
+        let names: Vec<String> = copies(db, 3).await[0].keys().cloned().collect();
+        assert_eq!(names, ["_id", "z", "y", "dateSet", "a", "policyId", "revision"]);
+        assert_eq!(findings(&policies).await, []);
+        let before = contents(db).await;
+        policies.migrate_existing().embedded_versions("versions").await.unwrap();
+        assert_eq!(contents(db).await, before, "stored copies stay as they are");
+    })
+    .await;
+}

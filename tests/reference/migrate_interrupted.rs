@@ -41,7 +41,8 @@ async fn rename_if_unfinished(db: &TestDatabase) {
     let records = mongo_patterns::migrations(&database).await.unwrap();
     let is_unfinished =
         |record: &MigrationRecord| record.finished.is_none() && record.settings.get_str("into").unwrap() == "copies";
-    if records.iter().all(is_unfinished) {
+    // Before its record, there are no indexes, without which no repository renames a customer.
+    if !records.is_empty() && records.iter().all(is_unfinished) {
         rename_unnoticed(db, 1, "Bea").await;
     }
 }

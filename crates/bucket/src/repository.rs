@@ -89,6 +89,7 @@ impl Shared {
             further: Vec::new(),
             entry: self.entry(),
             fields: self.settings.fields(),
+            own: Some(self.settings.own_fields(&self.collection)),
             fits: None,
             family: self.settings.index_family(),
             needs_transactions: false,

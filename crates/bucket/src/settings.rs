@@ -12,9 +12,11 @@ pub(crate) mod window;
 
 use std::time::Duration;
 
+use mongo_patterns_core::catalog::{OwnField, OwnFields};
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
 use mongo_patterns_core::{FieldName, RetryPolicy};
-use mongodb::bson::{Document, doc};
+use mongodb::Collection;
+use mongodb::bson::{Document, RawDocumentBuf, doc};
 
 use self::figures::Figures;
 use self::window::Windows;
@@ -106,6 +108,20 @@ impl Settings {
     /// Returns the name of the index on the item ids.
     pub(crate) fn item_index(&self) -> Option<String> {
         Some(format!("{}_1_{}_1", self.key, self.item_id_path()?))
+    }
+
+    /// Returns the fields of a bucket that only repositories write.
+    pub(crate) fn own_fields<'a>(&'a self, buckets: &'a Collection<RawDocumentBuf>) -> OwnFields<'a> {
+        let numbers = ["int", "long", "double", "decimal"];
+        let mut fields = vec![OwnField::of_types("count", self.count.as_str(), &numbers)];
+        let figures = self.figures.iter();
+        fields.extend(figures.map(|figures| OwnField::of_types(FIGURES, figures.field.as_str(), &["object"])));
+        let windows = self.windows.iter();
+        fields.extend(windows.map(|windows| OwnField::of_types("window", windows.field.as_str(), &["date"])));
+        OwnFields {
+            collection: buckets,
+            fields,
+        }
     }
 
     /// Returns the indexes of a collection with these settings.

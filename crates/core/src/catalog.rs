@@ -57,7 +57,7 @@ use mongodb::options::{CollectionOptions, ReadConcern, WriteConcern};
 #[doc(hidden)]
 pub use self::entry::{Entry, Stored};
 #[doc(hidden)]
-pub use self::plausible::{check_fields, implausible};
+pub use self::plausible::{OwnField, OwnFields, check_fields, implausible};
 #[doc(hidden)]
 pub use self::record::{Last, Position, Record};
 use crate::error::{Error, Result};

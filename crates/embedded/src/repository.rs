@@ -64,6 +64,7 @@ impl Shared {
             further: Vec::new(),
             entry: self.entry(),
             fields: Vec::new(),
+            own: None,
             fits: None,
             family: None,
             needs_transactions: false,

@@ -31,7 +31,7 @@ pub(crate) async fn existing(
     } = shared;
     shared.ensure().check_deployment(steps).await?;
     shared.entry().check(steps).await?;
-    inspect(shared, steps).await?;
+    inspect(shared, embedded.is_some(), steps).await?;
     if let Some(array) = embedded {
         inspect_embedded(shared, array, steps).await?;
     }
@@ -62,7 +62,7 @@ pub(crate) async fn existing(
             what,
         )?;
     }
-    let (filter, update) = (commands::incomplete(settings), commands::number(settings));
+    let (filter, update) = (commands::unnumbered(settings), commands::number(settings));
     let number = Step::update_many("number the documents without a revision", current, filter, update);
     migrated.numbered += steps.write(number).await?.map_or(0, |reply| reply.modified);
     let copies = commands::record(settings, revisions.name());
@@ -73,13 +73,16 @@ pub(crate) async fn existing(
 }
 
 /// Refuses documents that cannot be migrated.
-async fn inspect(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()> {
+async fn inspect(shared: &Shared, have_versions: bool, steps: &mut Steps<'_, '_>) -> Result<()> {
     let settings = &shared.settings;
     for (collection, are_revisions) in [(&shared.current, false), (&shared.revisions, true)] {
-        let pipeline = commands::inspection(settings, are_revisions);
+        let pipeline = commands::inspection(settings, are_revisions, have_versions);
         let inspect = Step::aggregate("check the documents", collection, pipeline);
         let found = steps.read(inspect).await?.first()?;
-        let check = |name, field: &FieldName, what| refuse(&found, name, ErrorKind::Corrupt, field.as_str(), what);
+        let check = |name, field: &FieldName, what| {
+            let refused = refuse(&found, name, ErrorKind::Corrupt, field.as_str(), what);
+            refused.map_err(|error| error.of_collection(collection))
+        };
         check("no_id", &settings.id, "documents have no valid id")?;
         let what = "documents have a number of the revision that is not an integer from 1";
         check("no_number", &settings.revision, what)?;
@@ -88,6 +91,10 @@ async fn inspect(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()> {
             &settings.time,
             "documents have a time of the revision that is not a date",
         )?;
+        let what = "documents have the field, but no number of a revision, so that no repository has written the field, and the next write would overwrite it: use another name with time_field(..), or set the number if it is the time of their revision";
+        check("only_time", &settings.time, what)?;
+        let what = "documents have the field, but no time of a revision, so that no repository has written the field, and the next write would overwrite it: use another name with revision_field(..), or set the time if it is the number of their revision";
+        check("only_number", &settings.revision, what)?;
         let what = "documents have the field that marks a deletion: use another name with deleted_field(..)";
         check("reserved", &settings.deleted, what)?;
     }
@@ -134,7 +141,7 @@ async fn remove_duplicates(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result
             if !is_copy(&pair[0], &pair[1])? {
                 let message = "revisions of a document have the same number and other content, nothing was migrated: see document_id(), and delete or renumber those that are wrong";
                 let id = mongo_patterns_core::stored::id_of(&pair[1]);
-                return Err(Error::corrupt(id, settings.revision.as_str(), message));
+                return Err(Error::corrupt(id, settings.revision.as_str(), message).of_collection(revisions));
             }
         }
         surplus.extend(ids.iter().skip(1).cloned());

@@ -113,8 +113,8 @@
 //! | [`rebalance`](OutlierRepository::rebalance) | 3 if there is nothing to do, else about 10 | all of the list |
 //! | [`verify`](OutlierRepository::verify) | 1, and 4 for each list with findings | all of both collections |
 //! | [`migrate_existing`](OutlierRepository::migrate_existing), [`repair`](OutlierRepository::repair) | that, and a `rebalance` for each list that needs it | all, and those lists again |
-//! | [`ensure_indexes`](OutlierRepository::ensure_indexes) | 4, or 7 the first time | all overflow documents, when it creates an index |
-//! | [`ensure_sharded`](OutlierRepository::ensure_sharded) | 5, or 16 the first time | as `ensure_indexes` |
+//! | [`ensure_indexes`](OutlierRepository::ensure_indexes) | 4, or 8 the first time | all, the first time |
+//! | [`ensure_sharded`](OutlierRepository::ensure_sharded) | 5, or 17 the first time | as `ensure_indexes` |
 //!
 //! ## Known outliers
 //!

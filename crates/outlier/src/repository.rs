@@ -89,6 +89,7 @@ impl Shared {
             further: Vec::new(),
             entry: self.entry(),
             fields: self.settings.fields_of_overflow(),
+            own: Some(self.settings.own_fields(&self.main)),
             fits: Some(self),
             family: None,
             needs_transactions: true,

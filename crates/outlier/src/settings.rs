@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use mongo_patterns_core::catalog::{OwnField, OwnFields};
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
 use mongo_patterns_core::{FieldName, RetryPolicy};
-use mongodb::bson::{Document, doc};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -59,6 +61,21 @@ impl Settings {
     /// Returns the fields that an overflow document of any form has, by their settings.
     pub(crate) fn fields_of_overflow(&self) -> Vec<(&'static str, &str)> {
         vec![("parent", self.parent.as_str()), ("extras", self.extras.as_str())]
+    }
+
+    /// Returns the fields of the main documents that only repositories write.
+    pub(crate) fn own_fields<'a>(&'a self, main: &'a Collection<RawDocumentBuf>) -> OwnFields<'a> {
+        // The manual's flag is the text "true".
+        let flags: Vec<Bson> = vec![true.into(), false.into(), "true".into(), "false".into()];
+        let flag = OwnField {
+            setting: "flag",
+            name: self.flag.as_str(),
+            is_own: doc! { "$in": [{ "$ifNull": [format!("${}", self.flag), false] }, flags] },
+        };
+        OwnFields {
+            collection: main,
+            fields: vec![flag],
+        }
     }
 
     /// Returns the settings of the stored form.

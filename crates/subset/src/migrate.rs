@@ -20,7 +20,9 @@ pub(crate) async fn existing(
     steps: &mut Steps<'_, '_>,
     reporter: Reporter<'_>,
 ) -> Result<MigratedExisting> {
-    let ensured = shared.ensure().run(steps).await?;
+    let ensure = shared.ensure();
+    let state = ensure.check_for_migration(steps).await?;
+    let ensured = ensure.run_after(state, steps).await?;
     if discard {
         discard_embedded(shared, steps).await?;
     }

@@ -6,9 +6,11 @@ pub(crate) mod further;
 
 use std::time::Duration;
 
+use mongo_patterns_core::catalog::{OwnField, OwnFields};
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
 use mongo_patterns_core::{FieldName, RetryPolicy};
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 use self::computed::{ComputedField, Figure};
 use self::further::FurtherSubset;
@@ -146,6 +148,19 @@ impl Settings {
     /// Returns the fields of every child, by their settings.
     pub(crate) fn fields_of_child(&self) -> Vec<(&'static str, &str)> {
         vec![("parent", self.parent.as_str()), ("child_id", self.child_id.as_str())]
+    }
+
+    /// Returns the fields of the parents that only repositories write.
+    pub(crate) fn own_fields<'a>(&'a self, parents: &'a Collection<RawDocumentBuf>) -> OwnFields<'a> {
+        let mut fields = vec![OwnField::of_types("version", self.version.as_str(), &["int", "long"])];
+        if let Some(total) = &self.total {
+            let numbers = ["int", "long", "double", "decimal"];
+            fields.push(OwnField::of_types("total", total.as_str(), &numbers));
+        }
+        OwnFields {
+            collection: parents,
+            fields,
+        }
     }
 
     /// Returns the settings of the stored form.

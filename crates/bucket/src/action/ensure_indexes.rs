@@ -21,7 +21,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Cost
     /// Three round trips, one of them to read the settings in the [catalog](mongo_patterns_core::catalog), and three more when
-    /// an index is created and the settings are stored: a sample of a collection without an entry must fit them. To create one, the server reads the whole collection.
+    /// an index is created and the settings are stored: a sample of a collection without an entry must fit them. One more for a
+    /// collection with documents, whose fields of the pattern must have no other values. To create an index, the server reads
+    /// the whole collection.
     ///
     /// # Cancel safety
     /// None, some or all of the indexes are created, and the server may complete a build that it has begun. Call it
@@ -29,7 +31,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Errors
     /// [`SettingsMismatch`], with nothing written, when the [catalog](mongo_patterns_core::catalog) has other settings, or has
-    /// none and no document has one of the fields, unless you [replace](EnsureIndexes::replace_settings) them.
+    /// none and no document has one of the fields, or one has another value than a number in the count field, or than figures
+    /// and times of windows in theirs, unless you [replace](EnsureIndexes::replace_settings) them.
     /// With nothing created: [`IndexMismatch`] when an existing index conflicts, [`UnsupportedCollation`] when the
     /// collation of the collection is not the simple one, [`Configuration`] when it is a view, a time series, capped or
     /// clustered, and [`Corrupt`] when a key has several open buckets.

@@ -143,6 +143,26 @@ impl Entry {
         Ok(())
     }
 
+    /// Returns whether the pattern has another entry with these settings. One round trip.
+    ///
+    /// # Errors
+    /// Those of the driver. None when the user may not read the catalog.
+    pub async fn has_another(&self, steps: &mut Steps<'_, '_>, settings: &Document) -> Result<bool> {
+        let mut filter = doc! { "_id": { "$ne": &self.id }, "_id.kind": self.id.get("kind") };
+        filter.extend(
+            settings
+                .iter()
+                .map(|(name, value)| (format!("settings.{name}"), value.clone())),
+        );
+        let purpose = "look for another repository in the catalog";
+        let find = Step::find_one(purpose, &self.catalog, filter, FindOneOptions::default());
+        match steps.read(find).await.map_err(Error::from) {
+            Ok(reply) => Ok(!reply.documents.is_empty()),
+            Err(error) if error.kind() == ErrorKind::Unauthorized => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn filter(&self) -> Document {
         doc! { "_id": self.id.clone() }
     }

@@ -3,10 +3,12 @@
 use std::fmt::Display;
 
 use mongodb::Collection;
-use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::options::FindOneOptions;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::migration::{Step, Steps, number};
+use crate::stored::id_of;
 
 /// The number of documents in a sample.
 const SAMPLE: i32 = 1000;
@@ -67,4 +69,122 @@ pub fn implausible(reason: impl Display) -> Error {
             "{reason}, and the collection has no entry in the catalog, nothing was written: correct the settings, or call ensure_indexes().replace_settings() if they are right"
         ),
     )
+}
+
+/// The fields that only a repository writes, in the documents of a collection that the application writes too.
+#[doc(hidden)]
+pub struct OwnFields<'a> {
+    /// The collection.
+    pub collection: &'a Collection<RawDocumentBuf>,
+    pub fields: Vec<OwnField<'a>>,
+}
+
+crate::redacted_debug!(OwnFields<'_>, |own| "collection" = own.collection.namespace());
+
+/// A field that only a repository writes.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct OwnField<'a> {
+    /// The setting that names it.
+    pub setting: &'static str,
+    pub name: &'a str,
+    /// Whether a repository can have written its value, or it is missing, as an expression.
+    pub is_own: Document,
+}
+
+impl<'a> OwnField<'a> {
+    /// Creates it for a field in which a repository writes values of these types. It may be null.
+    pub fn of_types(setting: &'static str, name: &'a str, types: &[&str]) -> Self {
+        let types: Vec<&str> = ["missing", "null", "undefined"].iter().chain(types).copied().collect();
+        let is_own = doc! { "$in": [{ "$type": format!("${name}") }, types] };
+        Self { setting, name, is_own }
+    }
+}
+
+impl OwnFields<'_> {
+    /// Checks that no document has a value in a field of the repository that no repository has written: the next write
+    /// would overwrite it. One round trip, in which the server reads the collection.
+    ///
+    /// # Errors
+    /// [`SettingsMismatch`](ErrorKind::SettingsMismatch), with the document and the field.
+    pub async fn check(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        let (filter, options) = self.find_other();
+        let find = Step::find_one(
+            "look for other values in the fields of the pattern",
+            self.collection,
+            filter,
+            options,
+        );
+        let found = steps.read(find).await?.documents;
+        found.first().map_or(Ok(()), |document| Err(self.refused(document)))
+    }
+
+    /// Matches a document with such a value, and returns which fields have one.
+    fn find_other(&self) -> (Document, FindOneOptions) {
+        let others = || self.fields.iter().map(|field| doc! { "$not": [&field.is_own] });
+        let mut which = doc! { "_id": 1 };
+        which.extend(
+            (0..)
+                .zip(others())
+                .map(|(number, other)| (is_other(number), Bson::from(other))),
+        );
+        let filter = doc! { "$expr": { "$or": others().collect::<Vec<_>>() } };
+        (filter, FindOneOptions::builder().projection(which).build())
+    }
+
+    fn refused(&self, document: &RawDocumentBuf) -> Error {
+        let is_of = |number: usize| document.get_bool(is_other(number)).unwrap_or(false);
+        let field = (0..).zip(&self.fields).find(|(number, _)| is_of(*number));
+        let (setting, name) = field.map_or(("", ""), |(_, field)| (field.setting, field.name));
+        let error = Error::new(
+            ErrorKind::SettingsMismatch,
+            format!(
+                "documents of `{}` have a value in the field `{name}` that no repository has written, and the setting `{setting}` names this field, so that it would be overwritten, nothing was written: use another name, or correct the values",
+                self.collection.namespace()
+            ),
+        );
+        error.at(id_of(document), name).of_collection(self.collection)
+    }
+}
+
+/// The name of the result for a field.
+fn is_other(number: usize) -> String {
+    format!("other{number}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_other_types_are_looked_for_in_all_fields_at_once() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let _guard = runtime.enter();
+        let client = mongodb::Client::with_options(mongodb::options::ClientOptions::default()).unwrap();
+        let collection = client.database("shop").collection("products");
+        let own = OwnFields {
+            collection: &collection,
+            fields: vec![
+                OwnField::of_types("version", "v", &["int", "long"]),
+                OwnField::of_types("total", "n", &["int"]),
+            ],
+        };
+        let no = |field: &str, types: &[&str]| {
+            let all: Vec<&str> = ["missing", "null", "undefined"].iter().chain(types).copied().collect();
+            doc! { "$not": [{ "$in": [{ "$type": field }, all] }] }
+        };
+        let (version, total) = (no("$v", &["int", "long"]), no("$n", &["int"]));
+        let (filter, options) = own.find_other();
+        assert_eq!(filter, doc! { "$expr": { "$or": [&version, &total] } });
+        assert_eq!(
+            options.projection,
+            Some(doc! { "_id": 1, "other0": version, "other1": total })
+        );
+        let found = mongodb::bson::rawdoc! { "_id": 5, "other0": false, "other1": true };
+        let error = own.refused(&found);
+        assert_eq!(error.kind(), ErrorKind::SettingsMismatch);
+        assert_eq!((error.document_id(), error.field()), (Some(&Bson::Int32(5)), Some("n")));
+        assert!(error.to_string().contains("`shop.products`"), "{error}");
+        assert!(error.to_string().contains("the setting `total`"), "{error}");
+    }
 }

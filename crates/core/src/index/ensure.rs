@@ -6,9 +6,10 @@ use futures::future::BoxFuture;
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 
+use super::plan::Created;
 use super::{EnsuredIndexes, IndexPlan, collection};
 use crate::action::Call;
-use crate::catalog::{Entry, check_fields};
+use crate::catalog::{Entry, OwnFields, check_fields};
 use crate::conn::Conn;
 use crate::error::{ErrorKind, Result};
 use crate::migration::{PlannedCommand, Steps};
@@ -43,6 +44,8 @@ pub struct Ensure<'a> {
     pub entry: Entry,
     /// The settings that name a field of each document of the collection that has the indexes.
     pub fields: Vec<(&'static str, &'a str)>,
+    /// The fields that only the repository writes, in documents that the application writes too.
+    pub own: Option<OwnFields<'a>>,
     /// A further check of the stored documents, before settings are stored for the first time.
     pub fits: Option<&'a dyn Fits>,
     /// The start of the names of indexes that exist for one setting only.
@@ -101,7 +104,7 @@ impl<'a> Ensure<'a> {
     }
 
     /// Compares the settings with the catalog, creates the missing indexes, and stores the settings if there are none,
-    /// or if the collections were dropped. Up to six round trips.
+    /// or if the collections were dropped. Up to seven round trips.
     ///
     /// # Errors
     /// Those of [`check`](Self::check) and [`IndexPlan::ensure`], with nothing written, and those of [`Entry::store`].
@@ -116,7 +119,7 @@ impl<'a> Ensure<'a> {
     /// Those of [`run`](Self::run).
     pub async fn run_after(&self, state: State, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
         self.check_documents(state, steps).await?;
-        self.write(state, &self.plan_in(state), steps).await
+        self.write(state, &[], steps).await
     }
 
     /// Compares the settings with the catalog, for a call that rewrites or deletes stored documents: it needs an entry.
@@ -153,7 +156,7 @@ impl<'a> Ensure<'a> {
         self.entry.store(steps).await
     }
 
-    /// Checks that the stored documents fit settings that are not stored yet. At most one round trip, and those of a
+    /// Checks that the stored documents fit settings that are not stored yet. At most two round trips, and those of a
     /// further check.
     pub(crate) async fn check_documents(&self, state: State, steps: &mut Steps<'_, '_>) -> Result<()> {
         if state != State::None {
@@ -163,28 +166,64 @@ impl<'a> Ensure<'a> {
             true => false,
             false => check_fields(steps, self.collection, &self.fields).await?,
         };
-        match &self.fits {
-            Some(fits) => fits.check_documents(has_documents, steps).await,
+        if let Some(fits) = &self.fits {
+            fits.check_documents(has_documents, steps).await?;
+        }
+        let own = self.own.as_ref().map(|own| own.collection.namespace());
+        if !has_documents && own == Some(self.collection.namespace()) {
+            return Ok(());
+        }
+        self.check_own_fields(steps).await
+    }
+
+    /// Checks that the fields of the repository have no values of the application. One round trip, if there are such fields.
+    ///
+    /// # Errors
+    /// Those of [`OwnFields::check`].
+    pub async fn check_own_fields(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        match &self.own {
+            Some(own) => own.check(steps).await,
             None => Ok(()),
         }
     }
 
+    /// Does what [`check`](Self::check) does, for a migration of documents that the application has written: it checks their
+    /// fields too, unless [`run_after`](Self::run_after) does.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check), and of [`check_own_fields`](Self::check_own_fields).
+    pub async fn check_for_migration(&self, steps: &mut Steps<'_, '_>) -> Result<State> {
+        let state = self.check(steps).await?;
+        if state != State::None {
+            self.check_own_fields(steps).await?;
+        }
+        Ok(state)
+    }
+
+    /// Returns the collections that have indexes, with their plans.
+    pub(crate) fn plans(&self, state: State) -> Vec<(&'a Collection<RawDocumentBuf>, IndexPlan)> {
+        let mut plans = vec![(self.collection, self.plan_in(state))];
+        plans.extend(self.other.zip(self.other_plan.clone()));
+        plans.extend(self.further.iter().cloned());
+        plans
+    }
+
     /// Returns the plan, which refuses an index of another setting where no settings are stored.
-    pub(crate) fn plan_in(&self, state: State) -> IndexPlan {
+    fn plan_in(&self, state: State) -> IndexPlan {
         match state {
             State::None => self.plan.clone().only_one_of(self.family.clone()),
             State::Stored | State::Dropped => self.plan.clone(),
         }
     }
 
-    /// Creates the missing indexes of a plan, and stores the settings.
+    /// Creates the missing indexes, but for those that are created already, and stores the settings.
     pub(crate) async fn write(
         &self,
         state: State,
-        plan: &IndexPlan,
+        created: &[Created],
         steps: &mut Steps<'_, '_>,
     ) -> Result<EnsuredIndexes> {
-        let ensured = self.create_indexes(plan, steps).await?;
+        let ensured = self.create_indexes(&self.plan_in(state), created, steps).await?;
         match state {
             State::Stored => {}
             State::None => self.entry.store(steps).await?,
@@ -235,12 +274,18 @@ impl<'a> Ensure<'a> {
     /// # Errors
     /// Those of [`IndexPlan::ensure`], with nothing written, and those of the driver.
     pub async fn replace(&self, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
-        let ensured = self.create_indexes(&self.plan, steps).await?;
+        let ensured = self.create_indexes(&self.plan, &[], steps).await?;
         self.entry.replace(steps).await?;
         Ok(ensured)
     }
 
-    async fn create_indexes(&self, plan: &IndexPlan, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
+    async fn create_indexes(
+        &self,
+        plan: &IndexPlan,
+        created: &[Created],
+        steps: &mut Steps<'_, '_>,
+    ) -> Result<EnsuredIndexes> {
+        let plan = plan.without(created, self.collection);
         let mut in_further = Vec::with_capacity(self.further.len());
         for (further, of_further) in &self.further {
             collection::check(steps, further, None).await?;
@@ -251,14 +296,16 @@ impl<'a> Ensure<'a> {
         let mut ensured = match (self.other, &self.other_plan) {
             (Some(other), Some(of_other)) => {
                 self.check_collections(steps).await?;
-                plan.ensure_both(steps, self.collection, (other, of_other)).await?
+                let of_other = of_other.without(created, other);
+                plan.ensure_both(steps, self.collection, (other, &of_other)).await?
             }
             _ => plan.ensure_in(steps, self.collection, self.other).await?,
         };
         for ((further, of_further), present) in self.further.iter().zip(&in_further) {
-            let created = of_further.create_missing(steps, further, present).await?;
-            ensured.created.extend(created.created);
-            ensured.existing.extend(created.existing);
+            let rest = of_further.without(created, further);
+            let of_further = rest.create_missing(steps, further, present).await?;
+            ensured.created.extend(of_further.created);
+            ensured.existing.extend(of_further.existing);
         }
         if let Some(has_indexes) = self.has_indexes.filter(|_| !steps.is_plan()) {
             has_indexes.store(true, Ordering::Relaxed);
@@ -301,7 +348,7 @@ impl<'a> EnsureIndexes<'a> {
         match shared.entry.check(&mut steps).await {
             Ok(false) => drop(shared.run_after(State::None, &mut steps).await?),
             Err(error) if error.kind() != ErrorKind::SettingsMismatch => return Err(error),
-            Ok(true) | Err(_) => drop(shared.create_indexes(&shared.plan, &mut steps).await?),
+            Ok(true) | Err(_) => drop(shared.create_indexes(&shared.plan, &[], &mut steps).await?),
         }
         Ok(steps.into_commands())
     }
@@ -315,6 +362,6 @@ impl<'a> EnsureIndexes<'a> {
         }
         // Before the indexes, which duplicates may refuse until a repair, and a repair needs the settings.
         self.shared.entry.replace(steps).await?;
-        self.shared.create_indexes(&self.shared.plan, steps).await
+        self.shared.create_indexes(&self.shared.plan, &[], steps).await
     }
 }

@@ -7,8 +7,8 @@ impl<D> HistoryRepository<D> {
     /// Migrates existing collections: those that the manual's recipe has written, current documents without a history, and
     /// documents with an [embedded](MigrateExisting::embedded_versions) array of their earlier versions.
     ///
-    /// It deletes revisions that are stored twice with equal content, creates the indexes, gives the number 1 to current
-    /// documents without one, and stores the missing copies of the current documents. It invents no missing revisions:
+    /// It deletes revisions that are stored twice with equal content, creates the indexes, gives the number 1 and a time to
+    /// current documents without them, and stores the missing copies of the current documents. It invents no missing revisions:
     /// [`verify`](Self::verify) reports them, and times that go back.
     ///
     /// ```no_run
@@ -22,6 +22,13 @@ impl<D> HistoryRepository<D> {
     /// # }
     /// ```
     ///
+    /// Every write replaces the number and the time of a document. So the call refuses documents that have only one of the two
+    /// fields: no repository has written it, and it is probably a field of your own with the name of
+    /// [`revision_field`](crate::HistoryRepositoryBuilder::revision_field) or
+    /// [`time_field`](crate::HistoryRepositoryBuilder::time_field). A document with both is taken for one
+    /// of the recipe. With [embedded versions](MigrateExisting::embedded_versions), a time without a number is that of the
+    /// newest version.
+    ///
     /// Stop all programs that write to the collections without this crate first. It can be interrupted and called again.
     ///
     /// # Cost
@@ -34,9 +41,9 @@ impl<D> HistoryRepository<D> {
     /// # Errors
     /// With nothing changed: [`Unsupported`] on a standalone, [`SettingsMismatch`] when the
     /// [catalog](mongo_patterns_core::catalog) has other settings, and
-    /// [`Corrupt`] when a document has no valid id, number or time, when one has the field of a deletion, and when two
-    /// revisions with the same number differ. Those of [`ensure_indexes`](Self::ensure_indexes) after the deletion of
-    /// equal revisions.
+    /// [`Corrupt`] when a document has no valid id, number or time, when one has the field of a deletion, or of the number
+    /// and the time only one, and when two revisions with the same number differ. Those of
+    /// [`ensure_indexes`](Self::ensure_indexes) after the deletion of equal revisions.
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
         MigrateExisting::create(self.shared(), None)
     }

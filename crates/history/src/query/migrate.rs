@@ -4,8 +4,8 @@ use mongo_patterns_core::migration::count_if;
 
 use crate::prelude::*;
 
-/// Counts the stored documents that cannot be migrated.
-pub(crate) fn inspection(settings: &Settings, are_revisions: bool) -> Vec<Document> {
+/// Counts the stored documents that cannot be migrated. Current documents with embedded versions have a time, and no number.
+pub(crate) fn inspection(settings: &Settings, are_revisions: bool, have_versions: bool) -> Vec<Document> {
     let [id, revision, time, deleted] =
         [&settings.id, &settings.revision, &settings.time, &settings.deleted].map(|field| format!("${field}"));
     let type_of = |field: &str, types: Vec<&str>| doc! { "$in": [{ "$type": field }, types] };
@@ -16,9 +16,10 @@ pub(crate) fn inspection(settings: &Settings, are_revisions: bool) -> Vec<Docume
     ] };
     // Without a number, `$mod` would fail.
     let is_number = doc! { "$cond": [{ "$isNumber": &revision }, is_number, false] };
+    let is_missing = |field: &str| doc! { "$eq": [{ "$type": field }, "missing"] };
     let missing = |field: &str| match are_revisions {
         true => doc! { "$literal": false },
-        false => doc! { "$eq": [{ "$type": field }, "missing"] },
+        false => is_missing(field),
     };
     let mut group = doc! { "_id": null };
     let no_id = type_of(
@@ -30,6 +31,13 @@ pub(crate) fn inspection(settings: &Settings, are_revisions: bool) -> Vec<Docume
     count_if(&mut group, "no_number", no_number, 1, "$_id");
     let no_time = doc! { "$not": [{ "$or": [missing(&time), type_of(&time, vec!["date"])] }] };
     count_if(&mut group, "no_time", no_time, 1, "$_id");
+    if !are_revisions {
+        let only = |one: &str, other: &str| doc! { "$and": [{ "$not": [is_missing(one)] }, is_missing(other)] };
+        count_if(&mut group, "only_number", only(&revision, &time), 1, "$_id");
+        if !have_versions {
+            count_if(&mut group, "only_time", only(&time, &revision), 1, "$_id");
+        }
+    }
     // The deletions of an earlier migration, or of a repository, are revisions.
     let is_reserved = match are_revisions {
         true => doc! { "$not": [type_of(&deleted, vec!["missing", "bool"])] },
@@ -77,31 +85,30 @@ pub(crate) fn unnumbered_with_revisions(settings: &Settings, revisions: &str) ->
 
 /// Gives the number 1 to current documents without one, and a time to those without one.
 pub(crate) fn number(settings: &Settings) -> Vec<Document> {
-    let or = |field: &FieldName, value: Bson| doc! { "$ifNull": [format!("${field}"), value] };
     vec![doc! { "$set": {
-        settings.revision.as_str(): or(&settings.revision, 1.into()),
-        settings.time.as_str(): or(&settings.time, "$$NOW".into()),
+        settings.revision.as_str(): 1,
+        settings.time.as_str(): { "$ifNull": [format!("${}", settings.time), "$$NOW"] },
     } }]
-}
-
-/// Matches current documents without a number or a time.
-pub(crate) fn incomplete(settings: &Settings) -> Document {
-    doc! { "$or": [unnumbered(settings), { settings.time.as_str(): { "$exists": false } }] }
 }
 
 /// Stores the missing copies of the current documents.
 pub(crate) fn record(settings: &Settings, revisions: &str) -> Vec<Document> {
-    let merge = doc! {
-        "into": revisions,
-        "on": [settings.id.as_str(), settings.revision.as_str()],
-        "whenMatched": "keepExisting",
-        "whenNotMatched": "insert",
-    };
     vec![
         // The server gives each copy an `_id` of its own.
         doc! { "$unset": "_id" },
-        doc! { "$merge": merge },
+        merge(settings, revisions),
     ]
+}
+
+/// Inserts the revisions that are not stored yet.
+fn merge(settings: &Settings, revisions: &str) -> Document {
+    doc! { "$merge": {
+        "into": revisions,
+        "on": [settings.id.as_str(), settings.revision.as_str()],
+        // Changes nothing. With `keepExisting`, the server would sort the fields of a new document by name.
+        "whenMatched": [{ "$replaceWith": "$$ROOT" }],
+        "whenNotMatched": "insert",
+    } }
 }
 
 /// Counts the elements of embedded histories that cannot be migrated.
@@ -138,12 +145,7 @@ pub(crate) fn unwind(settings: &Settings, array: &FieldName, revisions: &str) ->
         doc! { "$unwind": { "path": &version, "includeArrayIndex": "mongo_patterns_position" } },
         doc! { "$replaceWith": { "$mergeObjects": [&version, own] } },
         doc! { "$unset": "_id" },
-        doc! { "$merge": {
-            "into": revisions,
-            "on": [settings.id.as_str(), settings.revision.as_str()],
-            "whenMatched": "keepExisting",
-            "whenNotMatched": "insert",
-        } },
+        merge(settings, revisions),
     ]
 }
 

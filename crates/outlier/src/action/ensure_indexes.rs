@@ -19,8 +19,9 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// # Cost
     /// Four round trips, one of them to find out what the server is, one to read the settings in the
-    /// [catalog](mongo_patterns_core::catalog), and three more when it creates an index and stores the settings: a sample of
-    /// documents without an entry must fit them. To create one, the server reads all overflow documents.
+    /// [catalog](mongo_patterns_core::catalog), and four more when it creates an index and stores the settings: a sample of
+    /// documents without an entry must fit them, and no main document may have another value than a flag in its field. For
+    /// that, the server reads all documents.
     ///
     /// # Sessions and transactions
     /// MongoDB does not allow it in a transaction.
@@ -33,7 +34,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// [`Unsupported`], with nothing written, on a standalone, which has no transactions.
     ///
     /// [`SettingsMismatch`], with nothing written, when the [catalog](mongo_patterns_core::catalog) has other settings, or has
-    /// none and no document has one of the fields, unless you [replace](EnsureIndexes::replace_settings) them.
+    /// none and no document has one of the fields, or a main document has another value than a boolean (or the manual's text
+    /// `"true"`) in the field of the flag, unless you [replace](EnsureIndexes::replace_settings) them.
     /// With no index created: [`IndexMismatch`] when another index conflicts, [`UnsupportedCollation`] when the
     /// collation of either collection is not the simple one, [`Configuration`] when one is a view, a time series,
     /// capped or clustered, and [`Corrupt`] when stored documents violate an index, as several overflow documents of

@@ -27,8 +27,10 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// # Cost
     /// The aggregation of [`verify`](Self::verify), and the cost of [`rebalance`](Self::rebalance) for each document
-    /// that is not in place, and one round trip to find out what the server is. A [progress callback](MigrateExisting::on_progress) costs one more round trip, in which
-    /// the server reads the main documents: it counts those with overflow documents, a flag or a long array.
+    /// that is not in place, and three round trips: what the server is, the settings, and whether the field of the flag has
+    /// other values, for which the server reads the main documents. A [progress
+    /// callback](MigrateExisting::on_progress) costs one more round trip, in which the server reads the main documents: it counts
+    /// those with overflow documents, a flag or a long array.
     ///
     /// # Cancel safety
     /// Each document is rewritten as a whole or not at all. Call it again: it resumes.
@@ -36,9 +38,11 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Errors
     /// [`SettingsMismatch`], with nothing changed, when settings other than the limits contradict the
     /// [catalog](mongo_patterns_core::catalog), or, without an entry there, when the stored documents do not
-    /// fit them: it stores the settings then, as [`ensure_indexes`](Self::ensure_indexes) does. [`Unsupported`] on a standalone, with nothing changed,
-    /// [`Configuration`] when the two collections are in two databases, and [`Contention`]. After all other documents are rewritten, the error of
-    /// [`rebalance`](Self::rebalance) for one that cannot be.
+    /// fit them: it stores the settings then, as [`ensure_indexes`](Self::ensure_indexes) does. Also when a main document has
+    /// another value than a boolean, or the manual's text `"true"`, in the field of the flag: it is one of your own.
+    /// [`Unsupported`] on a standalone, with nothing changed, [`Configuration`] when the two collections are in two
+    /// databases, and [`Contention`]. After all other documents are rewritten, the error of [`rebalance`](Self::rebalance)
+    /// for one that cannot be.
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
         MigrateExisting {
             shared: self.shared(),

@@ -34,10 +34,14 @@ pub(crate) async fn check_migration(shared: &Shared, steps: &mut Steps<'_, '_>, 
     if !dry_run {
         shared.ensure().check_deployment(steps).await?;
     }
-    let entry = shared.entry();
-    match entry.check_except(steps, &["threshold", "max_extras_elements"]).await? {
+    let (entry, ensure) = (shared.entry(), shared.ensure());
+    let stored = entry.check_except(steps, &["threshold", "max_extras_elements"]).await?;
+    if stored == Stored::None && !dry_run {
+        return ensure.store_settings(steps).await;
+    }
+    ensure.check_own_fields(steps).await?;
+    match stored {
         Stored::Old if !dry_run => entry.replace(steps).await,
-        Stored::None if !dry_run => shared.ensure().store_settings(steps).await,
         _ => Ok(()),
     }
 }

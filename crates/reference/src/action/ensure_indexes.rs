@@ -19,7 +19,8 @@ impl<D, S> ReferenceRepository<D, S> {
     ///
     /// # Cost
     /// Four round trips, and two for each further referring collection. One more for each collection whose indexes are
-    /// created, for which the server reads it, and one to store the settings.
+    /// created, for which the server reads it, and two to store the settings: sources that no repository has written must not
+    /// have a version. If they do, one for each reference field, one for each referring collection, and one of the catalog.
     ///
     /// # Sessions and transactions
     /// MongoDB does not allow it in a transaction.
@@ -31,7 +32,9 @@ impl<D, S> ReferenceRepository<D, S> {
     /// # Errors
     /// [`Unsupported`], with nothing written, on a standalone.
     ///
-    /// [`SettingsMismatch`], with nothing written, when the [catalog](mongo_patterns_core::catalog) has other settings,
+    /// [`SettingsMismatch`], with nothing written, when the [catalog](mongo_patterns_core::catalog) has other settings, or has
+    /// none, and sources have a number in the field of the version that no copy has, without the indexes and without another
+    /// repository that copies them,
     /// unless you [replace](EnsureIndexes::replace_settings) them. With no index created: [`IndexMismatch`] when an index
     /// conflicts, [`UnsupportedCollation`] when the collation of a collection is not the simple one, and
     /// [`Configuration`] when a collection is a view, a time series, capped or clustered.

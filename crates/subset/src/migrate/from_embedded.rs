@@ -31,7 +31,7 @@ impl FromEmbedded<'_> {
         check_chunk_size(self.chunk_children)?;
         let record = Record::of(&shared.children);
         let ensure = shared.ensure();
-        let state = ensure.check(steps).await?;
+        let state = ensure.check_for_migration(steps).await?;
         let (last, total, skipped) = self.check(steps, &record).await?;
         ensure.run_after(state, steps).await?;
         if let Some(list) = self.skip_list() {
@@ -83,9 +83,7 @@ impl FromEmbedded<'_> {
             check_filter(steps, &self.shared.parents, &self.filter).await?;
         }
         let last = record.read(steps).await?;
-        let has_begun = last
-            .as_ref()
-            .is_some_and(|last| last.settings == commands.record_settings());
+        let has_begun = last.as_ref().is_some_and(|last| last.has(&commands.record_settings()));
         let last = last.filter(|last| !last.finished);
         let is_resumed = has_begun && last.is_some();
         if last.is_some() && !is_resumed {

@@ -1,0 +1,75 @@
+//! Checks that the versions of the sources are those of a repository, before settings are stored for the first time.
+
+use futures::future::BoxFuture;
+use mongo_patterns_core::catalog::implausible;
+use mongo_patterns_core::index::Fits;
+use mongo_patterns_core::stored::id_of;
+use mongodb::options::FindOneOptions;
+
+use crate::repository::prelude::*;
+
+impl Fits for Shared {
+    fn check_documents<'a>(&'a self, _: bool, steps: &'a mut Steps<'_, '_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(check_version(self, steps))
+    }
+}
+
+/// Refuses sources with a version that no repository has written: an update of a source would increment a number of the
+/// application.
+async fn check_version(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()> {
+    let version = shared.settings.version.as_str();
+    let Some(source) = find(steps, &shared.sources, with_version(version)).await? else {
+        return Ok(());
+    };
+    if is_of_repository(shared, version, steps).await? {
+        return Ok(());
+    }
+    let reason = format!(
+        "documents of `{}` have the field `{version}`, which is the setting `version`, and no copy has it, so that no repository has written it, and updates would overwrite it",
+        shared.sources.namespace()
+    );
+    Err(implausible(reason)
+        .at(id_of(&source), version)
+        .of_collection(&shared.sources))
+}
+
+/// Returns whether a repository can have written versions: copies have them, or the indexes exist, without which no
+/// repository updates a source, or another repository copies the sources.
+async fn is_of_repository(shared: &Shared, version: &str, steps: &mut Steps<'_, '_>) -> Result<bool> {
+    for field in shared.settings.followed() {
+        let with_copy = doc! { field.path(version): { "$exists": true } };
+        if find(steps, shared.collection_of(field), with_copy).await?.is_some() {
+            return Ok(true);
+        }
+    }
+    let settings = doc! { "source_collection": shared.sources.name(), "version": version };
+    if shared.entry().has_another(steps, &settings).await? {
+        return Ok(true);
+    }
+    for (plan, collection) in shared.plans().iter().zip(&shared.referring) {
+        if !plan.missing(collection).await?.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Matches sources with a version that an update increments. Another value is reported by the calls that read it.
+fn with_version(version: &str) -> Document {
+    let path = format!("${version}");
+    let is_integer = doc! { "$eq": [{ "$mod": [&path, 1] }, 0] };
+    doc! {
+        version: { "$gte": 0 },
+        "$expr": { "$cond": [{ "$isNumber": &path }, is_integer, false] },
+    }
+}
+
+async fn find(
+    steps: &mut Steps<'_, '_>,
+    collection: &Collection<RawDocumentBuf>,
+    filter: Document,
+) -> Result<Option<RawDocumentBuf>> {
+    let options = FindOneOptions::builder().projection(doc! { "_id": 1 }).build();
+    let find = Step::find_one("look for a version", collection, filter, options);
+    Ok(steps.read(find).await?.documents.pop())
+}
