@@ -3,6 +3,7 @@
 pub(crate) mod calls;
 pub(crate) mod concurrent;
 pub(crate) mod described;
+pub(crate) mod duplicates;
 pub(crate) mod follow;
 pub(crate) mod follow_killed;
 pub(crate) mod follow_support;
@@ -14,3 +15,4 @@ pub(crate) mod repair;
 pub(crate) mod sessions;
 pub(crate) mod support;
 pub(crate) mod values;
+pub(crate) mod values_of_reads;

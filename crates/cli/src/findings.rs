@@ -5,9 +5,11 @@ use std::io;
 use futures::{Stream, TryStreamExt};
 use mongo_patterns_core::Error;
 use mongo_patterns_core::sharding::VerifyShardKeys;
+use mongodb::bson::Bson;
+use serde_json::Value;
 
 use crate::failure::{Exit, Outcome};
-use crate::output::{Output, Summary};
+use crate::output::{Output, Summary, printable, to_json};
 use crate::progress::SharedProgress;
 use crate::shard;
 
@@ -30,4 +32,18 @@ pub(crate) async fn verify<T>(
     let summary = Summary::new(command, namespace).row("findings", found);
     output.summary(&summary, exit)?;
     Ok(exit)
+}
+
+/// The number of documents that a text names. JSON has all.
+const NAMED: usize = 10;
+
+/// Returns the `_id`s of the documents of a finding as text, and as a field for `--json`.
+pub(crate) fn documents(ids: &[Bson]) -> (String, (&'static str, Value)) {
+    let named = ids.iter().take(NAMED).map(|id| printable(&id.to_string()));
+    let mut named = named.collect::<Vec<_>>().join(", ");
+    if ids.len() > NAMED {
+        named.push_str(", ..");
+    }
+    let all = ids.iter().map(to_json).collect();
+    (named, ("document_ids", Value::Array(all)))
 }

@@ -1,6 +1,7 @@
 //! The indexes of a pattern: created where they are missing, never changed or dropped.
 
 mod collection;
+mod duplicates;
 mod ensure;
 mod existing;
 mod plan;
@@ -11,11 +12,13 @@ use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
+#[doc(hidden)]
+pub use duplicates::{Duplicates, FindDuplicates};
 pub use ensure::EnsureIndexes;
 #[doc(hidden)]
 pub use ensure::{Ensure, Fits, State};
 pub use existing::{list_indexes, serves};
-pub use plan::{EnsuredIndexes, IndexPlan, drop_old_index, index_missing};
+pub use plan::{EnsuredIndexes, IndexPlan, drop_old_index, hinted, index_missing};
 
 /// An index that a pattern relies on.
 ///

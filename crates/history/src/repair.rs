@@ -16,14 +16,12 @@ use crate::write::record::{Duplicate, insert_copy, refused};
 
 /// Compares the settings with the catalog.
 pub(crate) async fn check_settings(shared: &Shared) -> Result<()> {
-    shared.entry().check(&mut Steps::run()).await?;
-    shared.check_indexes().await
+    shared.entry().check(&mut Steps::run()).await.map(drop)
 }
 
 /// Does what [`check_settings`] does, for a repair.
 pub(crate) async fn check_repair(shared: &Shared, dry_run: bool) -> Result<()> {
-    shared.ensure().check_repair(dry_run).await?;
-    shared.check_indexes().await
+    shared.ensure().check_repair(dry_run).await
 }
 
 /// Repairs the next finding of a scan.
@@ -39,6 +37,7 @@ pub(crate) async fn next(shared: &Shared, scan: &mut Scan<'_>, dry_run: bool) ->
         Problem::Ahead { .. } => Some(Unrepaired::Ahead),
         Problem::CurrentMissing { .. } => Some(Unrepaired::CurrentMissing),
         Problem::Invalid => Some(Unrepaired::Invalid),
+        Problem::DuplicateId { .. } | Problem::DuplicateRevision { .. } => Some(Unrepaired::Duplicate),
     };
     Ok(Some(Repaired { finding, unrepaired }))
 }

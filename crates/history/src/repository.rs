@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::follow::with_majority;
-use mongo_patterns_core::index::{Ensure, IndexPlan};
+use mongo_patterns_core::index::{Ensure, FindDuplicates, IndexPlan};
 use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::topology::Topology;
 use mongodb::ClientSession;
@@ -82,6 +82,7 @@ impl Shared {
             further: Vec::new(),
             entry: self.entry(),
             fields: self.settings.fields_of_revision(),
+            own: None,
             fits: None,
             family: None,
             needs_transactions: true,
@@ -110,6 +111,17 @@ impl Shared {
             self.revisions_plan().check(&self.revisions).await
         };
         self.indexes.get_or_try_init(check).await.copied()
+    }
+
+    /// Does what [`check_indexes`](Self::check_indexes) does. Returns a search for the documents that violate a missing index.
+    pub(crate) async fn find_duplicates(&self) -> Result<Option<FindDuplicates<'_>>> {
+        match self.check_indexes().await {
+            Err(error) if error.kind() == ErrorKind::IndexMissing => {
+                let current = (&self.current, self.current_plan());
+                FindDuplicates::of(vec![current, (&self.revisions, self.revisions_plan())]).await
+            }
+            checked => checked.map(|()| None),
+        }
     }
 
     /// Returns the same with the write concern `majority`.

@@ -149,7 +149,7 @@
 //! | [`follow`](SubsetRepository::follow) | 2 for each batch of changes, and 3 for each of its parents; 1 a second | those of `rebuild` for each parent |
 //! | [`migrate_from_embedded`](SubsetRepository::migrate_from_embedded) | about 15, and 3 for each chunk of 100,000 children | the parents three or four times, the embedded children, and twice those of `rebuild_all` |
 //! | [`migrate_existing`](SubsetRepository::migrate_existing), [`migrate_layout_from`](SubsetRepository::migrate_layout_from) | about 7, and 1 for each 10,000 parents | twice those of `rebuild_all`; `migrate_existing` also the parent field of all children |
-//! | [`ensure_indexes`](SubsetRepository::ensure_indexes) | 4, or 7 the first time | all children, to create |
+//! | [`ensure_indexes`](SubsetRepository::ensure_indexes) | 4, or 8 the first time | all, the first time |
 //!
 //! A write that meets a conflict with another process runs again, as often as the [retry
 //! policy](SubsetRepositoryBuilder::retry) allows. The first write of a repository has one more round trip, which checks the

@@ -15,6 +15,7 @@ pub(crate) async fn next(shared: &Shared, scan: &mut Scan<'_>, dry_run: bool) ->
     while let Some(finding) = scan.next().await? {
         let left = match finding.problem {
             Problem::Orphaned { .. } => Some(Unrepaired::NoParent),
+            Problem::DuplicateChildId { .. } => Some(Unrepaired::DuplicateChildId),
             Problem::Stale => match fix(shared, &finding.parent_id, dry_run).await {
                 Ok(true) => None,
                 // Another client deleted the parent concurrently.

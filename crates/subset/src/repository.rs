@@ -6,7 +6,7 @@ use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::hints::HintCache;
-use mongo_patterns_core::index::{Ensure, IndexPlan};
+use mongo_patterns_core::index::{Ensure, FindDuplicates, IndexPlan};
 use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongodb::ClientSession;
 use tokio::sync::OnceCell;
@@ -80,6 +80,7 @@ impl Shared {
             further: Vec::new(),
             entry: self.entry(),
             fields: self.settings.fields_of_child(),
+            own: Some(self.settings.own_fields(&self.parents)),
             fits: None,
             family: None,
             needs_transactions: true,
@@ -96,6 +97,16 @@ impl Shared {
     /// unique index of the child ids is missing.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         self.check_indexes_in(&mut Steps::run()).await
+    }
+
+    /// Does what [`check_indexes`](Self::check_indexes) does. Returns a search for the children that violate a missing index.
+    pub(crate) async fn find_duplicates(&self) -> Result<Option<FindDuplicates<'_>>> {
+        match self.check_indexes().await {
+            Err(error) if error.kind() == ErrorKind::IndexMissing => {
+                FindDuplicates::of(vec![(&self.children, self.index_plan())]).await
+            }
+            checked => checked.map(|()| None),
+        }
     }
 
     /// Does what [`check_indexes`](Self::check_indexes) does, as a step of a run. A plan only lists it.

@@ -8,7 +8,7 @@ use super::Work;
 use crate::args::DryRun;
 use crate::failure::{Exit, Outcome};
 use crate::findings;
-use crate::output::{Record, Summary, variant};
+use crate::output::{Record, Summary};
 use crate::progress::SharedProgress;
 
 impl Work<'_> {
@@ -45,7 +45,7 @@ impl Work<'_> {
                     collection: self.documents.collection().name(),
                     id: Some(document.finding.document_id.clone()),
                     text,
-                    fields: vec![("unrepaired", json!(document.unrepaired.as_ref().map(variant)))],
+                    fields: vec![("unrepaired", json!(document.unrepaired.map(|left| left.name())))],
                 })
             })?;
         }
@@ -63,12 +63,19 @@ impl Work<'_> {
     }
 
     fn print(&self, finding: &Finding) -> std::io::Result<()> {
+        let mut text = text(finding.problem);
+        let mut fields = vec![("problem", json!(finding.problem.name()))];
+        if !finding.document_ids.is_empty() {
+            let (documents, document_ids) = findings::documents(&finding.document_ids);
+            text = format!("{text}: {documents}");
+            fields.push(document_ids);
+        }
         self.context.output.record(Record {
             kind: "finding",
             collection: self.documents.collection().name(),
             id: Some(finding.document_id.clone()),
-            text: text(finding.problem),
-            fields: vec![("problem", json!(variant(&finding.problem)))],
+            text,
+            fields,
         })
     }
 }
@@ -81,6 +88,12 @@ fn text(problem: Problem) -> String {
         }
         Problem::Different { revision } => format!(
             "the current document differs from its revision {revision}: `history repair` stores it as the next revision"
+        ),
+        Problem::DuplicateId { documents } => format!(
+            "{documents} current documents have the same id, or none: set other ids, or delete all but one of these"
+        ),
+        Problem::DuplicateRevision { revisions } => format!(
+            "{revisions} revisions of the document have the same number, or none: delete or renumber those that are wrong, or run `history migrate`, which deletes equal ones, among these"
         ),
         problem => problem.to_string(),
     }

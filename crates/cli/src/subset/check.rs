@@ -8,7 +8,7 @@ use super::Work;
 use crate::args::DryRun;
 use crate::failure::{Exit, Outcome};
 use crate::findings;
-use crate::output::{Record, Summary, variant};
+use crate::output::{Record, Summary};
 use crate::progress::SharedProgress;
 
 impl Work<'_> {
@@ -45,7 +45,7 @@ impl Work<'_> {
                     collection: self.parents.collection().name(),
                     id: Some(parent.finding.parent_id.clone()),
                     text,
-                    fields: vec![("unrepaired", json!(parent.unrepaired.as_ref().map(variant)))],
+                    fields: vec![("unrepaired", json!(parent.unrepaired.map(|left| left.name())))],
                 })
             })?;
         }
@@ -65,7 +65,11 @@ impl Work<'_> {
     }
 
     fn print(&self, finding: &Finding) -> std::io::Result<()> {
+        let (documents, document_ids) = findings::documents(&finding.document_ids);
         let text = match finding.problem {
+            Problem::DuplicateChildId { children } => format!(
+                "{children} children of the parent have the same id, or none: set other ids, or delete all but one of these: {documents}"
+            ),
             Problem::Stale if !finding.stale_subsets.is_empty() => {
                 let fields = finding.stale_subsets.join(" and ");
                 format!("{fields} differ from the first children: rebuild the parent with `subset repair`")
@@ -78,9 +82,12 @@ impl Work<'_> {
             }
             problem => problem.to_string(),
         };
-        let mut fields = vec![("problem", json!(variant(&finding.problem)))];
+        let mut fields = vec![("problem", json!(finding.problem.name()))];
         if !finding.stale_subsets.is_empty() {
             fields.push(("stale_subsets", json!(finding.stale_subsets)));
+        }
+        if !finding.document_ids.is_empty() {
+            fields.push(document_ids);
         }
         self.context.output.record(Record {
             kind: "finding",

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::{Collection, Namespace};
 
 use super::{PlannedIndex, collection, existing};
 use crate::busy::{Busy, is_busy};
-use crate::error::{self, Error, ErrorKind, Result};
+use crate::error::{self, CommandError, Error, ErrorKind, Result, is_bad_hint};
 use crate::migration::{Step, Steps};
 use crate::same::{same_document, same_fields, without_version};
 
@@ -24,6 +24,9 @@ pub struct IndexPlan {
     /// The start of the names of indexes that exist for one setting only.
     family: Option<String>,
 }
+
+/// A created index: its collection, and its name.
+pub(crate) type Created = (Namespace, String);
 
 /// The result of `ensure_indexes()`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,11 +126,12 @@ impl IndexPlan {
         Ok(ensured)
     }
 
-    /// Returns the same plan without indexes of these names.
-    #[must_use]
-    pub(crate) fn without(mut self, names: &[String]) -> Self {
-        self.indexes.retain(|planned| !names.contains(&planned.name));
-        self
+    /// Returns the same plan without the indexes that are created in its collection already.
+    pub(super) fn without(&self, created: &[Created], collection: &Collection<RawDocumentBuf>) -> Self {
+        let (mut rest, on) = (self.clone(), collection.namespace());
+        let is_created = |name: &str| created.iter().any(|(there, one)| *there == on && one == name);
+        rest.indexes.retain(|planned| !is_created(&planned.name));
+        rest
     }
 
     /// Checks that no index conflicts with the plan.
@@ -270,7 +274,7 @@ impl IndexPlan {
             Some(DUPLICATE_KEY) => Error::from_driver(
                 ErrorKind::Corrupt,
                 format!(
-                    "stored documents violate the unique index of the plan, so it was not created: repair them first. Planned: {self}"
+                    "stored documents violate the unique index of the plan, so it was not created: call verify(), which names them, and correct or repair them first. Planned: {self}"
                 ),
                 error,
             ),
@@ -304,6 +308,15 @@ pub fn index_missing(name: &str) -> Error {
             "the index `{name}` does not exist, and nothing was written: call ensure_indexes() once before the first write"
         ),
     )
+}
+
+/// Converts the error of a command that names an index in its hint.
+#[doc(hidden)]
+pub fn hinted(error: CommandError, index: &str) -> Error {
+    match is_bad_hint(&error) {
+        true => index_missing(index).caused_by(error),
+        false => error.into(),
+    }
 }
 
 /// Returns whether an index exists. Refuses one of its name that has another definition.

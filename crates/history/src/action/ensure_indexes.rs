@@ -18,9 +18,9 @@ impl<D> HistoryRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// Five round trips, one of them to find out what the server is, one to read the settings in the [catalog](mongo_patterns_core::catalog), and four more to
-    /// check that a sample of revisions fits the settings, to create indexes, for which the server reads both collections, and
-    /// to store the settings.
+    /// Five round trips, one of them to find out what the server is, one to read the settings in the
+    /// [catalog](mongo_patterns_core::catalog), and four more to check that a sample of revisions fits the settings, to create
+    /// indexes, for which the server reads both collections, and to store the settings.
     ///
     /// # Sessions and transactions
     /// MongoDB does not allow it in a transaction.
@@ -36,7 +36,8 @@ impl<D> HistoryRepository<D> {
     /// none and no revision has one of the fields, unless you [replace](EnsureIndexes::replace_settings) them.
     /// With no index created: [`IndexMismatch`] when an index conflicts, [`UnsupportedCollation`] when the collation of
     /// a collection is not the simple one, and [`Configuration`] when a collection is a view, a time series, capped or
-    /// clustered. [`Corrupt`] when two stored documents have the same id, or two revisions of one document the same number.
+    /// clustered. [`Corrupt`] when two stored documents have the same id, or two revisions of one document the same number:
+    /// [`verify`](Self::verify) names them.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         EnsureIndexes::new(self.shared().ensure())
     }

@@ -8,7 +8,7 @@ use crate::repair::scan::Scan;
 
 impl<D> HistoryRepository<D> {
     /// Scans both collections for problems: revisions that are missing, that differ from the current document, or whose
-    /// times go back, and documents without a history. The unique index excludes equal revisions.
+    /// times go back, and documents without a history.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -23,13 +23,18 @@ impl<D> HistoryRepository<D> {
     ///
     /// The history of a document begins with its oldest stored revision: pruned revisions are no gap.
     ///
+    /// Without its indexes, it finds the documents that prevent them: current documents with the same id, and revisions of one
+    /// document with the same number, with their `_id`s in [`Finding::document_ids`]. Nothing else is checked then, and
+    /// [`IndexMissing`] is the last item.
+    ///
     /// It writes nothing, and is safe for concurrent writers: further reads, 50 ms apart, confirm each finding.
     ///
     /// It checks documents. [`verify_shard_keys`](Self::verify_shard_keys) checks the shard keys of a sharded cluster.
     ///
     /// # Cost
     /// Two scans, which read all documents, and the numbers and times of all revisions. One round trip for each 100 current
-    /// documents, and one for each 100 revisions. About ten for each document with a problem.
+    /// documents, and one for each 100 revisions. About ten for each document with a problem. Without the indexes, one
+    /// aggregation of each collection reads and groups all documents, on disk if needed, and one round trip for each finding.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing.

@@ -52,6 +52,7 @@ impl Documents {
     /// Repairs all documents. A document that was deleted, or has no number or an old one, is what another program left.
     async fn repair(&self) -> Result<u64> {
         repair::check_repair(&self.shared, false).await?;
+        self.shared.check_indexes().await?;
         let mut scan = Scan::new(&self.shared, None);
         let mut recorded = 0;
         while let Some(repaired) = repair::next(&self.shared, &mut scan, false).await? {

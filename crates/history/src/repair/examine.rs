@@ -6,7 +6,7 @@ use super::finding::Problem;
 use crate::form::document::{Head, is_copy};
 use crate::query::options::Reader;
 use crate::query::scan;
-use crate::read::{find_current, find_newest, find_revision, hinted};
+use crate::read::{find_current, find_newest, find_revision};
 use crate::repository::prelude::*;
 
 /// The time after which a transaction that committed between the reads is visible on all shards.

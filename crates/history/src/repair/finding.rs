@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use mongo_patterns_core::index::Duplicates;
 use mongodb::bson::Bson;
+
+use crate::settings::Settings;
 
 /// A problem of a document and its revisions, from [`verify`](crate::HistoryRepository::verify).
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +15,9 @@ pub struct Finding {
     pub document_id: Bson,
     /// The problem.
     pub problem: Problem,
+    /// The `_id`s of the documents or revisions that are stored several times, up to 100 of them; empty for other problems.
+    /// They are user values.
+    pub document_ids: Vec<Bson>,
 }
 
 /// A kind of problem. Its text says what to do, and contains no user value.
@@ -53,6 +59,54 @@ pub enum Problem {
     },
     /// A stored document has no number or no time of its revision.
     Invalid,
+    /// Current documents have the same id, or none: another program inserted them. Only found while the unique index does
+    /// not exist, which they prevent. So are duplicate revisions.
+    DuplicateId {
+        /// The number of these documents.
+        documents: u64,
+    },
+    /// Revisions of a document have the same number, or none.
+    DuplicateRevision {
+        /// The number of these revisions.
+        revisions: u64,
+    },
+}
+
+impl Finding {
+    /// Creates the finding of a problem of a document.
+    pub(crate) fn new(document_id: Bson, problem: Problem) -> Self {
+        Self {
+            document_id,
+            problem,
+            document_ids: Vec::new(),
+        }
+    }
+
+    /// Creates the finding of documents that violate one of the unique indexes.
+    pub(crate) fn of_duplicates(settings: &Settings, found: Duplicates) -> Self {
+        let number = found.documents;
+        let problem = match found.index == settings.current_index {
+            true => Problem::DuplicateId { documents: number },
+            false => Problem::DuplicateRevision { revisions: number },
+        };
+        Self {
+            document_ids: found.ids,
+            ..Self::new(found.values.into_iter().next().unwrap_or(Bson::Null), problem)
+        }
+    }
+}
+
+mongo_patterns_core::names! {
+    Problem:
+    Unrecorded,
+    Different,
+    Gap,
+    TimeReversed,
+    Ahead,
+    CurrentMissing,
+    Invalid,
+    DuplicateId,
+    DuplicateRevision,
 }
 
 impl fmt::Display for Problem {
@@ -80,6 +134,14 @@ impl fmt::Display for Problem {
                 "there is no current document, and the newest revision, {revision}, is not that of a deletion: restore it, or insert the document"
             ),
             Self::Invalid => f.write_str("a stored document has no number or no time of its revision: correct it"),
+            Self::DuplicateId { documents } => write!(
+                f,
+                "{documents} current documents have the same id, or none: set other ids, or delete all but one of them"
+            ),
+            Self::DuplicateRevision { revisions } => write!(
+                f,
+                "{revisions} revisions of the document have the same number, or none: delete or renumber those that are wrong; migrate_existing() deletes equal ones"
+            ),
         }
     }
 }
@@ -106,6 +168,17 @@ pub enum Unrepaired {
     CurrentMissing,
     /// A stored document has no number or no time of its revision.
     Invalid,
+    /// Documents have the same id, or revisions the same number.
+    Duplicate,
+}
+
+mongo_patterns_core::names! {
+    Unrepaired:
+    Unknown,
+    Ahead,
+    CurrentMissing,
+    Invalid,
+    Duplicate,
 }
 
 impl fmt::Display for Unrepaired {
@@ -117,6 +190,7 @@ impl fmt::Display for Unrepaired {
             }
             Self::CurrentMissing => "it is unknown whether the document was deleted: restore a revision, or delete it",
             Self::Invalid => "its number and time are stored nowhere: correct the document",
+            Self::Duplicate => "it is unknown which of the duplicates is correct: change or delete the others",
         })
     }
 }

@@ -9,13 +9,13 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use mongo_patterns_core::index::FindDuplicates;
 use mongo_patterns_core::send::Rows;
 
 use super::examine::{between, examine};
 use super::finding::Finding;
 use crate::form::document::{Head, id_in, is_copy};
 use crate::query::scan;
-use crate::read::hinted;
 use crate::repository::prelude::*;
 
 /// How many documents are compared by one command.
@@ -25,7 +25,7 @@ const BATCH: usize = 100;
 pub(crate) struct Scan<'a> {
     shared: &'a Shared,
     reporter: Reporter<'a>,
-    phase: Phase,
+    phase: Phase<'a>,
     /// The documents to examine.
     suspects: VecDeque<Bson>,
     /// The documents that were examined, by the texts of their ids.
@@ -33,8 +33,10 @@ pub(crate) struct Scan<'a> {
     findings: VecDeque<Finding>,
 }
 
-enum Phase {
+enum Phase<'a> {
     Start,
+    /// Without the indexes: the documents that prevent them.
+    Duplicates(FindDuplicates<'a>),
     /// The current documents, each of which must equal its copy.
     Current(Rows),
     /// The revisions, with the last one that was read.
@@ -71,10 +73,7 @@ impl<'a> Scan<'a> {
                 if !self.examined.contains(&document_id::text(&id)) {
                     let problems = examine(self.shared, &id).await?;
                     self.examined.insert(document_id::text(&id));
-                    let finding = |problem| Finding {
-                        document_id: id.clone(),
-                        problem,
-                    };
+                    let finding = |problem| Finding::new(id.clone(), problem);
                     self.findings.extend(problems.into_iter().map(finding));
                 }
                 self.suspects.pop_front();
@@ -82,6 +81,10 @@ impl<'a> Scan<'a> {
             }
             match &mut self.phase {
                 Phase::Start => self.start().await?,
+                Phase::Duplicates(duplicates) => {
+                    let found = duplicates.next_found().await?;
+                    return Ok(Some(Finding::of_duplicates(&self.shared.settings, found)));
+                }
                 Phase::Current(_) => self.read_current().await?,
                 Phase::Revisions(..) => self.read_revisions().await?,
                 Phase::End => return Ok(None),
@@ -96,6 +99,10 @@ impl<'a> Scan<'a> {
             settings,
             ..
         } = self.shared;
+        if let Some(duplicates) = self.shared.find_duplicates().await? {
+            self.phase = Phase::Duplicates(duplicates);
+            return Ok(());
+        }
         if self.reporter.is_asked() {
             let documents = send::estimated_count(current).await?;
             let copies = send::estimated_count(revisions).await?;

@@ -18,8 +18,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```
     ///
     /// # Cost
-    /// Four round trips, one of them to find out what the server is, one to read the settings in the [catalog](mongo_patterns_core::catalog), and three more to
-    /// check that a sample of children fits the settings, to create indexes and to store the settings, for which the server reads the whole collection.
+    /// Four round trips, one of them to find out what the server is, one to read the settings in the
+    /// [catalog](mongo_patterns_core::catalog), and four more to check that a sample of children fits the settings, and that
+    /// no parent has another value than a number in the fields of the version and the total, to create indexes and to store
+    /// the settings. For these, the server reads both collections.
     ///
     /// # Sessions and transactions
     /// MongoDB does not allow it in a transaction.
@@ -32,10 +34,11 @@ impl<P, C> SubsetRepository<P, C> {
     /// [`Unsupported`], with nothing written, on a standalone, which has no transactions.
     ///
     /// [`SettingsMismatch`], with nothing written, when the [catalog](mongo_patterns_core::catalog) has other settings, or has
-    /// none and no document has one of the fields, unless you [replace](EnsureIndexes::replace_settings) them.
+    /// none and no document has one of the fields, or a parent has another value than a number in the field of the version or
+    /// the total, unless you [replace](EnsureIndexes::replace_settings) them.
     /// With no index created: [`IndexMismatch`] when an index conflicts, [`UnsupportedCollation`] when the collation of
     /// a collection is not the simple one, [`Configuration`] when a collection is a view, a time series, capped or
-    /// clustered, and [`Corrupt`] when two stored children of one parent have the same id.
+    /// clustered, and [`Corrupt`] when two stored children of one parent have the same id: [`verify`](Self::verify) names them.
     pub fn ensure_indexes(&self) -> EnsureIndexes<'_> {
         EnsureIndexes::new(self.shared().ensure())
     }

@@ -20,6 +20,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     ///
+    /// Without its indexes, it finds the children that prevent them: those of one parent with the same id, with their `_id`s in
+    /// [`Finding::document_ids`]. Nothing else is checked then, and [`IndexMissing`] is the last item.
+    ///
     /// It writes nothing, and is safe for concurrent writers: a second read confirms each finding.
     ///
     /// It checks documents. [`verify_shard_keys`](Self::verify_shard_keys) checks the shard keys of a sharded cluster.
@@ -27,6 +30,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// # Cost
     /// Two aggregations: one reads all parents and as many children of each as are embedded, the other the parent field
     /// of all children. With a total or computed fields, the first also reads all children. One more round trip for each finding.
+    /// Without the indexes, one aggregation reads all children and groups them, on disk if needed.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use mongo_patterns_core::index::Duplicates;
 use mongodb::bson::Bson;
 
 /// A problem of a parent, from [`verify`](crate::SubsetRepository::verify).
@@ -16,6 +17,8 @@ pub struct Finding {
     /// The fields of the stale subsets, if a parent has [several](crate::SubsetRepositoryBuilder::add_subset). Empty if it
     /// has one, or if only the total or computed fields are wrong.
     pub stale_subsets: Vec<String>,
+    /// The `_id`s of the children with the same id, up to 100 of them; empty for other problems. They are user values.
+    pub document_ids: Vec<Bson>,
 }
 
 /// A kind of problem. Its text says what to do, and contains no user value.
@@ -31,7 +34,28 @@ pub enum Problem {
         /// The number of these children.
         children: u64,
     },
+    /// Children of one parent have the same id, or none: another program inserted them. Only found while the unique index
+    /// does not exist, which they prevent.
+    DuplicateChildId {
+        /// The number of these children.
+        children: u64,
+    },
 }
+
+impl Finding {
+    /// Creates the finding of children with the same parent and id.
+    pub(crate) fn of_duplicates(found: Duplicates) -> Self {
+        let children = found.documents;
+        Self {
+            parent_id: found.values.into_iter().next().unwrap_or(Bson::Null),
+            problem: Problem::DuplicateChildId { children },
+            stale_subsets: Vec::new(),
+            document_ids: found.ids,
+        }
+    }
+}
+
+mongo_patterns_core::names!(Problem: Stale, Orphaned, DuplicateChildId);
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,6 +69,10 @@ impl fmt::Display for Problem {
                     "{children} children belong to a parent that does not exist: insert it, or delete them with delete_parent(..)"
                 )
             }
+            Self::DuplicateChildId { children } => write!(
+                f,
+                "{children} children of the parent have the same id, or none: set other ids, or delete all but one of them"
+            ),
         }
     }
 }
@@ -67,13 +95,20 @@ pub enum Unrepaired {
     NoParent,
     /// No repository has written the parent, and it embeds children that are not in their collection.
     NotMigrated,
+    /// Children have the same id.
+    DuplicateChildId,
 }
+
+mongo_patterns_core::names!(Unrepaired: NoParent, NotMigrated, DuplicateChildId);
 
 impl fmt::Display for Unrepaired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoParent => {
                 "the parent of the children does not exist: insert it, or delete them with delete_parent(..)"
+            }
+            Self::DuplicateChildId => {
+                "it is unknown which of the children with one id is the child: set other ids, or delete all but one of them"
             }
             Self::NotMigrated => {
                 "the parent embeds children that are not in their collection: migrate them with migrate_from_embedded(), or discard them with rebuild(..).discard_embedded()"

@@ -1,5 +1,6 @@
-//! The scan for stale parents, and for children without a parent.
+//! The scan for stale parents, and for children without a parent. Without the indexes, that for children with the same id.
 
+use mongo_patterns_core::index::FindDuplicates;
 use mongo_patterns_core::send::Rows;
 
 use super::finding::{Finding, Problem};
@@ -20,6 +21,8 @@ pub(crate) struct Scan<'a> {
     /// Whether it scans the children after the parents.
     with_children: bool,
     rows: Option<Rows>,
+    /// The search for children with the same id, if an index does not exist.
+    duplicates: Option<FindDuplicates<'a>>,
     reporter: Reporter<'a>,
 }
 
@@ -30,6 +33,7 @@ impl<'a> Scan<'a> {
             is_at_children: false,
             with_children: true,
             rows: None,
+            duplicates: None,
             reporter: Reporter::new(on_progress),
         }
     }
@@ -53,6 +57,12 @@ impl<'a> Scan<'a> {
 
     /// Returns the next finding, which a second read has confirmed.
     pub(crate) async fn next(&mut self) -> Result<Option<Finding>> {
+        if self.rows.is_none() && !self.is_at_children && self.duplicates.is_none() {
+            self.duplicates = self.shared.find_duplicates().await?;
+        }
+        if let Some(duplicates) = &mut self.duplicates {
+            return Ok(Some(Finding::of_duplicates(duplicates.next_found().await?)));
+        }
         loop {
             let Some(row) = self.row().await? else {
                 if self.is_at_children || !self.with_children {
@@ -97,7 +107,6 @@ impl<'a> Scan<'a> {
             let orphans = whole::orphans(settings, parents.name(), None);
             return aggregate(children, orphans, None).await;
         }
-        self.shared.check_indexes().await?;
         if self.reporter.is_asked() {
             self.reporter.begin(send::estimated_count(parents).await?);
             let stale = whole::stale_with_progress(settings, children.name());
@@ -126,6 +135,7 @@ async fn stale(shared: &Shared, parent: Bson, first_version: Bson) -> Result<Opt
                 parent_id: parent,
                 problem: Problem::Stale,
                 stale_subsets: stale_subsets(&shared.settings, &row),
+                document_ids: Vec::new(),
             }));
         }
         version = read;
@@ -144,6 +154,7 @@ async fn orphans(shared: &Shared, parent: Bson) -> Result<Option<Finding>> {
             parent_id: parent,
             problem: Problem::Orphaned { children },
             stale_subsets: Vec::new(),
+            document_ids: Vec::new(),
         }
     }))
 }
