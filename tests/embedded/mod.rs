@@ -4,6 +4,7 @@ pub(crate) mod calls;
 pub(crate) mod concurrent;
 pub(crate) mod faults;
 pub(crate) mod migration;
+pub(crate) mod migration_large;
 pub(crate) mod migration_refused;
 pub(crate) mod migration_skipped;
 pub(crate) mod model;

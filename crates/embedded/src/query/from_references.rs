@@ -101,16 +101,18 @@ impl FromReferences<'_> {
     }
 
     /// Counts the parents whose children differ from those that the migration would give them.
-    pub(crate) fn occupied(&self) -> [Document; 5] {
+    pub(crate) fn occupied(&self) -> [Document; 6] {
         let array = format!("${}", self.settings.children);
         let mut group = doc! { "_id": null };
-        count_if(&mut group, "bad", doc! { "$not": [{ "$isArray": "$a" }] }, 1, "$_id");
-        count_if(&mut group, "occupied", doc! { "$isArray": "$a" }, 1, "$_id");
+        count_if(&mut group, "bad", doc! { "$not": ["$is_array"] }, 1, "$_id");
+        count_if(&mut group, "occupied", doc! { "$and": ["$is_array"] }, 1, "$_id");
         [
             doc! { "$match": { "$expr": { "$not": [self.is_open()] } } },
             doc! { "$project": { "a": array } },
             self.gathered(),
-            doc! { "$match": { "$expr": { "$ne": ["$a", "$c"] } } },
+            // A `$match` would copy both, and the server limits the copy to 16 MiB.
+            doc! { "$project": { "is_array": { "$isArray": "$a" }, "differs": { "$ne": ["$a", "$c"] } } },
+            doc! { "$match": { "differs": true } },
             doc! { "$group": group },
         ]
     }

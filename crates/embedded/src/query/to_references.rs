@@ -68,7 +68,9 @@ impl ToReferences<'_> {
             doc! { "$lookup": {
                 "from": self.target, "localField": "d._id", "foreignField": "_id", "as": "t",
             } },
-            doc! { "$match": { "$expr": is_there } },
+            // A `$match` would copy both, and the server limits the copy to 16 MiB.
+            doc! { "$project": { "is_there": is_there } },
+            doc! { "$match": { "is_there": true } },
             doc! { "$count": "n" },
         ]);
         stages
