@@ -247,7 +247,7 @@ async fn the_validator_of_the_application_refuses_invalid_input() {
 
 /// The update has changed the source by then, and the error reports it.
 #[tokio::test]
-async fn an_update_of_a_source_with_an_invalid_version_reports_what_is_stored() {
+async fn an_update_of_a_source_with_an_invalid_version_reports_that_it_is_stored() {
     testkit::run(async |db| {
         let orders = reference::support::with_customers(db).await;
         let customers = reference::support::customers(db);

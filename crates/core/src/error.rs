@@ -34,7 +34,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// [`document_id`](Self::document_id), and [`as_driver_error`](Self::as_driver_error).
 ///
 /// It converts into the driver's error and back, so `?` works in a callback of the driver's transactions. A driver's error
-/// with labels keeps them, so the driver retries the transaction. Any other one comes back as it was, with its kind.
+/// with labels keeps them, so the driver retries the transaction. Any other one is the same afterwards, with its kind.
 ///
 /// ```
 /// # use mongo_patterns_core::{Error, ErrorKind};

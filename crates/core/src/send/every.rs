@@ -2,9 +2,9 @@
 //!
 //! # Design
 //!
-//! ## Why does an update look again on a router?
+//! ## Why does an update check again on a router?
 //!
-//! A router sends an update of many documents to all shards at once. If a chunk moves meanwhile, its new shard may have
+//! A router sends an update of many documents to all shards at once. If a chunk moves at that moment, its new shard may have
 //! read past its documents before they arrive, and its old shard may no longer have them when it gets there. Then no shard
 //! updates them, and the reply does not show it (SERVER-20361). A read has no such gap: a shard keeps the documents of a
 //! chunk that it has given away for the reads that began before. So a read that finds nothing shows that every document is
