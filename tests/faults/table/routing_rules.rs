@@ -288,6 +288,7 @@ pub(super) const BROADCAST: [Broadcast; 39] = [
         "migrate_from_references",
         MIGRATED,
         &[
+            ("find", "customers", All),
             ("aggregate", "orders", All),
             ("aggregate", "orders", Listed),
             ("find", "orders", All),
