@@ -76,7 +76,7 @@ pub(crate) async fn run(
                 match (reason, &list) {
                     (Some(reason), Some(list)) if !dry_run => list.add(call, &id, reason).await?,
                     (Some(_), _) => {}
-                    (None, _) => drop(first_refused.get_or_insert_with(|| fix.refused(unrepaired, &id))),
+                    (None, _) => drop(first_refused.get_or_insert_with(|| fix.refused(unrepaired, shared, &id))),
                 }
             }
             _ if fix.is_empty() => {}

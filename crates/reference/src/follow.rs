@@ -34,18 +34,21 @@ mod documents;
 mod event;
 mod sources;
 
-use crate::prelude::*;
+use crate::repository::prelude::*;
 
 /// The number of sources whose copies are updated concurrently. A client has ten connections by default.
 const CONCURRENCY: usize = 4;
 
 /// Names the source in the error of a document that would become too large. Returns 0 for a source whose version has become
 /// invalid: its correction is a change too.
-fn of_source(copies: Result<u64>, source: &Bson) -> Result<u64> {
+fn of_source(shared: &Shared, copies: Result<u64>, source: &Bson) -> Result<u64> {
     const TOO_LARGE: &str = "with the copy of a source, a document would exceed MongoDB's limit of 16 MiB, and further copies may be outdated: see document_id() for the source, make the documents that refer to it or the copied fields smaller, then follow again";
     match copies {
         Err(error) if error.is_corrupt() => Ok(0),
-        Err(error) if error.kind() == ErrorKind::TooLarge => Err(error.with_text(TOO_LARGE).at(source.clone(), "")),
+        Err(error) if error.kind() == ErrorKind::TooLarge => Err(error
+            .with_text(TOO_LARGE)
+            .at(source.clone(), "")
+            .of_collection(&shared.sources)),
         copies => copies,
     }
 }

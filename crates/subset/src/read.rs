@@ -21,28 +21,11 @@ pub(crate) fn is_in_transaction(conn: &Conn<'_>) -> bool {
     conn.is_in_transaction()
 }
 
-/// Names a missing index in the error of a read for the caller.
-pub(crate) fn hinted(error: CommandError, index: &str) -> Error {
-    match is_bad_hint(&error) {
-        true => index_missing(index).caused_by(error),
-        false => error.into(),
-    }
-}
-
-/// Names a missing index in the error of a command that is part of a write. Omits the driver's error, which would
-/// replace this one in the driver's `and_run2`.
-pub(crate) fn hinted_in_write(error: CommandError, index: &str) -> Error {
-    match is_bad_hint(&error) {
-        true => index_missing(index),
-        false => error.into(),
-    }
-}
-
 /// Reads the first children for each subset, as they are embedded.
 pub(crate) async fn first_children(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Embedded> {
     let Shared { children, settings, .. } = shared;
     let in_transaction = is_in_transaction(conn);
-    let failed = |error| hinted_in_write(error, &settings.order_index);
+    let failed = |error| hinted(error, &settings.order_index);
     if settings.further.is_empty() && !settings.is_covered() {
         let options = options::find_first_children(settings, in_transaction);
         let filter = query::children_of(settings, parent);
@@ -86,7 +69,7 @@ pub(crate) async fn figures(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>)
         let index = settings.values_index(of);
         let options = options::compute(settings, &index, in_transaction);
         let read = send::aggregate_all(conn, &shared.children, stages, options).await;
-        rows.extend(read.map_err(|error| hinted_in_write(error, &index))?);
+        rows.extend(read.map_err(|error| hinted(error, &index))?);
     }
     let counted = rows.iter().find_map(|row| row.get_i64(query::computed::TOTAL).ok());
     Ok(Figures {
@@ -104,6 +87,6 @@ async fn total(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Op
     let options = options::count_children(settings, is_in_transaction(conn));
     let filter = query::children_of(settings, parent);
     let counted = send::count_documents(conn, &shared.children, filter, options).await;
-    let counted = counted.map_err(|error| hinted_in_write(error, &settings.child_index))?;
+    let counted = counted.map_err(|error| hinted(error, &settings.child_index))?;
     Ok(i64::try_from(counted).ok())
 }

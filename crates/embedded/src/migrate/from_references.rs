@@ -153,7 +153,8 @@ impl Migration<'_> {
         let settings = self.query.settings;
         let (children, child_id) = (settings.children.as_str(), settings.child_id.as_str());
         let what = "children have no id, or one of an invalid type";
-        refuse(found, "bad", ErrorKind::InvalidItemId, child_id, what)?;
+        let of_child = |error: Error| error.of_collection(self.source);
+        refuse(found, "bad", ErrorKind::InvalidItemId, child_id, what).map_err(of_child)?;
         let what = format!(
             "parents would have more than {} children: raise the bound, or use a pattern for longer lists",
             settings.max_children
@@ -165,7 +166,7 @@ impl Migration<'_> {
             let purpose = "check the ids of the children";
             let found = read(steps, purpose, self.source, self.query.repeated_ids()).await?;
             let what = "ids belong to several children of one parent";
-            refuse(&found, "bad", ErrorKind::InvalidItemId, child_id, what)?;
+            refuse(&found, "bad", ErrorKind::InvalidItemId, child_id, what).map_err(of_child)?;
         }
         Ok(())
     }

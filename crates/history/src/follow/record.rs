@@ -7,7 +7,7 @@ use super::states::{Recorded, State, States, after, states};
 use crate::form::document::{Head, copy, is_copy};
 use crate::query::follow as commands;
 use crate::query::options::Reader;
-use crate::read::{find_current, find_newest, find_revision, hinted};
+use crate::read::{find_current, find_newest, find_revision};
 use crate::repository::prelude::*;
 use crate::write::change::with_head;
 use crate::write::record::insert_new;

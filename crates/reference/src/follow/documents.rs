@@ -67,7 +67,7 @@ async fn copy_again(shared: &Shared, findings: Vec<Found<'_>>) -> Result<u64> {
     let sources = &find_sources_or(shared, &ids, Invalid::Skip, &mut Conn::new()).await?;
     let copied = of_sources.into_values().map(|differing| async move {
         match sources.get(&differing.id) {
-            Some(source) => of_source(differing.copy_again(shared, source).await, &source.id),
+            Some(source) => of_source(shared, differing.copy_again(shared, source).await, &source.id),
             None => Ok(0),
         }
     });

@@ -4,7 +4,7 @@ use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
 
 use crate::query::CopyUpdate;
-use crate::read::{find_source, hinted};
+use crate::read::find_source;
 use crate::repository::prelude::*;
 use crate::results::{OnReferences, SourceDeleted};
 use crate::write::is_in_transaction;

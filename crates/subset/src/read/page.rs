@@ -2,7 +2,6 @@
 
 use mongo_patterns_core::send::find_all;
 
-use super::hinted;
 use crate::form::child::{decode, invalid_argument};
 use crate::form::token::{ChildToken, PageStart};
 use crate::query::page::find_page;
@@ -32,7 +31,8 @@ pub(crate) async fn page<C: DeserializeOwned>(
     if matches!(start, PageStart::Before(_)) {
         found.reverse();
     }
-    of_children(settings, &start, limit, &found)
+    let page = of_children(settings, &start, limit, &found);
+    page.map_err(|error| error.of_collection(&shared.children))
 }
 
 fn of_children<C: DeserializeOwned>(

@@ -9,7 +9,7 @@
 //! change of the children: as long as a parent has no version, no repository changes or deletes what a migration
 //! copies.
 
-use super::{find_state, hinted_in_write, is_in_transaction};
+use super::{find_state, is_in_transaction};
 use crate::form::parent::ParentState;
 use crate::repository::prelude::*;
 
@@ -42,7 +42,7 @@ async fn are_stored(shared: &Shared, parent: &Bson, ids: &Bson, conn: &mut Conn<
     let filter = query::children_among(settings, parent, ids);
     let counted = send::count_documents(conn, &shared.children, filter, options).await;
     // The index is unique, so embedded children with equal ids are counted once.
-    let stored = counted.map_err(|error| hinted_in_write(error, &settings.child_index))?;
+    let stored = counted.map_err(|error| hinted(error, &settings.child_index))?;
     Ok(stored == ids.len() as u64)
 }
 
