@@ -33,7 +33,8 @@ impl<D> HistoryRepository<D> {
     ///
     /// # Cost
     /// About thirteen round trips, one for each number that is stored twice, and one for each 1000 revisions to delete. The
-    /// server reads both collections several times.
+    /// server reads both collections several times. On a router one more for each update, which looks for documents of moving
+    /// chunks that are left.
     ///
     /// # Cancel safety
     /// It stops between two steps, and the server may still execute the last command. Call it again: each step is idempotent.

@@ -23,7 +23,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// For each reference that follows its sources, a scan of its index, which reads one key for each source, or all
     /// documents for an array. One round trip for the catalog, one for each 500 sources, and one for each reference of a
     /// source with outdated copies. With [`source`](Sweep::source), one round trip for the catalog, one for the source, and
-    /// one for each reference.
+    /// one for each reference. On a router one more for each update, as for [`update_source`](Self::update_source).
     ///
     /// # Cancel safety
     /// Each copy is updated or not. Call it again: it updates the rest.
