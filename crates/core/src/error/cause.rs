@@ -219,6 +219,10 @@ pub(super) fn classify(error: &CommandError) -> (ErrorKind, Cow<'static, str>) {
                 ErrorKind::Driver,
                 "the server could not execute the command at the moment, which had no effect: retry it later",
             ),
+            Some(_) if error.is_outcome_unknown() && error.command == Command::Read => (
+                ErrorKind::Driver,
+                "the server interrupted the read, or lost its connection to a shard: read it again",
+            ),
             Some(_) if error.is_outcome_unknown() => (ErrorKind::Driver, UNKNOWN_OUTCOME),
             Some(code) => return (ErrorKind::Driver, Cow::Owned(refused(code, code_name(error)))),
             None => (ErrorKind::Driver, "the driver reported an error: see as_driver_error()"),

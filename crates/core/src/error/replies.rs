@@ -98,6 +98,8 @@ fn a_router_that_lost_its_shard_knows_no_outcome() {
                 Unknown,
                 "{code} {command:?}"
             );
+            let names_a_write = converted(failed(code, ""), command).to_string().contains("a write");
+            assert_eq!(names_a_write, command != Command::Read, "{code} {command:?}");
         }
         assert_eq!(meaning(&converted(write_failed(code, ""), Command::WriteOne)), Unknown);
         assert_eq!(
