@@ -214,7 +214,7 @@ async fn a_collection_gets_figures_on_the_server() {
 
         db.recorder().clear();
         assert_eq!(orders.rebuild_figures().await.unwrap().buckets, 5);
-        assert_eq!(db.recorder().names(), ["find", "update", "update"]);
+        assert_eq!(db.recorder().names(), ["find", "find", "update", "update"]);
         assert_eq!(orders.rebuild_figures().await.unwrap().buckets, 0);
         orders.ensure_indexes().await.unwrap();
         check(db, &orders).await;
