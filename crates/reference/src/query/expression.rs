@@ -184,22 +184,38 @@ const STEPS: [i32; 21] = {
     steps
 };
 
+/// The order of the sources that a document refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SourceOrder {
+    /// For few sources.
+    Any,
+    /// For an array of references: the sources are searched by their ids.
+    ById,
+}
+
 /// Evaluates an expression with a variable `source`: the one of the sources in the field `s` with this id. It is missing if
-/// there is none. The sorted ids of `s` are in the field `sid`.
-pub(crate) fn with_source(id: impl Into<Bson>, then: impl Into<Bson>) -> Document {
-    let at = doc! { "$cond": [
-        { "$lte": [{ "$size": "$sid" }, FEW] },
-        { "$indexOfArray": ["$sid", "$$id"] },
-        sorted_position(),
-    ] };
-    let source = doc! { "$cond": [
-        // -1 would be the last one.
-        { "$lt": ["$$at", 0] },
-        "$$REMOVE",
-        { "$arrayElemAt": ["$s", "$$at"] },
-    ] };
-    let source = doc! { "$let": { "vars": { "at": at }, "in": source } };
-    let source = doc! { "$let": { "vars": { "id": id.into() }, "in": source } };
+/// there is none. The ids of `s` are in the field `sid`, in this order.
+pub(crate) fn with_source(order: SourceOrder, id: impl Into<Bson>, then: impl Into<Bson>) -> Document {
+    let at = |position: Document| {
+        let source = doc! { "$cond": [
+            // -1 would be the last one.
+            { "$lt": ["$$at", 0] },
+            "$$REMOVE",
+            { "$arrayElemAt": ["$s", "$$at"] },
+        ] };
+        doc! { "$let": { "vars": { "at": position }, "in": source } }
+    };
+    let source = match order {
+        SourceOrder::Any => at(doc! { "$indexOfArray": ["$sid", id.into()] }),
+        SourceOrder::ById => {
+            let position = doc! { "$cond": [
+                { "$lte": [{ "$size": "$sid" }, FEW] },
+                { "$indexOfArray": ["$sid", "$$id"] },
+                sorted_position(),
+            ] };
+            doc! { "$let": { "vars": { "id": id.into() }, "in": at(position) } }
+        }
+    };
     doc! { "$let": { "vars": { "source": source }, "in": then.into() } }
 }
 
@@ -223,14 +239,16 @@ pub(crate) fn any_unknown(ids: Document) -> Document {
     not(doc! { "$setIsSubset": [ids, "$sid"] })
 }
 
-/// Looks up the sources of the ids in a field, sorted by their ids: their fields into `s`, and their ids into `sid`.
-pub(crate) fn lookup_sources(sources: &str, ids: &str, projection: Document) -> [Document; 2] {
+/// Looks up the sources of the ids in a field, in this order: their fields into `s`, and their ids into `sid`.
+pub(crate) fn lookup_sources(sources: &str, ids: &str, projection: Document, order: SourceOrder) -> [Document; 2] {
+    let sort = (order == SourceOrder::ById).then(|| doc! { "$sort": { "_id": 1 } });
+    let pipeline = sort.into_iter().chain([doc! { "$project": projection }]);
     [
         doc! { "$lookup": {
             "from": sources,
             "localField": ids,
             "foreignField": "_id",
-            "pipeline": [{ "$sort": { "_id": 1 } }, { "$project": projection }],
+            "pipeline": pipeline.collect::<Vec<_>>(),
             "as": "s",
         } },
         doc! { "$addFields": { "sid": "$s._id" } },

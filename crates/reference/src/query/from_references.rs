@@ -6,9 +6,9 @@ use mongo_patterns_core::migration::{both, record_filter};
 
 use super::by_ids;
 use super::expression::{
-    ELEMENT, Problem, any, any_of, any_unknown, concatenated, count_by_reason, filtered, first_problem, id_in, ids,
-    is_db_ref, is_extended, is_id, is_missing, is_no_array, is_present, is_reference, is_version, is_without_id,
-    lookup_sources, mapped, not, values, with_source,
+    ELEMENT, Problem, SourceOrder, any, any_of, any_unknown, concatenated, count_by_reason, filtered, first_problem,
+    id_in, ids, is_db_ref, is_extended, is_id, is_missing, is_no_array, is_present, is_reference, is_version,
+    is_without_id, lookup_sources, mapped, not, values, with_source,
 };
 use super::new_copy::new_copy;
 use crate::form::copy;
@@ -92,7 +92,8 @@ impl FromReferences<'_> {
             }
         }
         let own = self.fields.iter().map(|one| one.field);
-        let [lookup, source_ids] = lookup_sources(self.sources, "ids", copy::projection(self.settings, own));
+        let [lookup, source_ids] =
+            lookup_sources(self.sources, "ids", copy::projection(self.settings, own), self.order());
         let valid = doc! { "$eq": ["$r", null] };
         let new = self.numbered().map(|(at, one)| {
             let new = doc! { "$cond": [&valid, self.new_references(at, one.field), "$$REMOVE"] };
@@ -113,6 +114,14 @@ impl FromReferences<'_> {
         ]
     }
 
+    /// Returns the order of the sources of a document.
+    fn order(&self) -> SourceOrder {
+        match self.fields.iter().any(|one| one.field.is_array) {
+            true => SourceOrder::ById,
+            false => SourceOrder::Any,
+        }
+    }
+
     /// Returns the ids whose sources are copied.
     fn open_ids(&self) -> Document {
         concatenated(self.numbered().map(|(at, one)| {
@@ -123,7 +132,7 @@ impl FromReferences<'_> {
 
     /// Returns the new value of a reference field. It is missing for a document without references.
     fn new_references(&self, at: usize, field: &ReferenceField) -> Document {
-        let new = with_source(id_in(ELEMENT), new_copy(self.settings, field, ELEMENT));
+        let new = with_source(self.order(), id_in(ELEMENT), new_copy(self.settings, field, ELEMENT));
         let new = doc! { "$cond": [is_extended(self.settings, field, ELEMENT), ELEMENT, new] };
         let given = path('g', at);
         let new = match field.is_array {
@@ -164,6 +173,7 @@ impl FromReferences<'_> {
         };
         let version = format!("$$source.{}", self.settings.version);
         let is_invalid = with_source(
+            self.order(),
             id_in(ELEMENT),
             doc! { "$cond": [is_missing(&version), false, not(is_version(&version))] },
         );

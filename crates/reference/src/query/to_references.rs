@@ -9,8 +9,9 @@
 
 use super::by_ids;
 use super::expression::{
-    ELEMENT, Problem, any, any_of, any_unknown, concatenated, count_by_reason, filtered, first_problem, id_in, ids,
-    is_id, is_missing, is_no_array, is_present, is_reference, lookup_sources, mapped, never, not, type_in, values,
+    ELEMENT, Problem, SourceOrder, any, any_of, any_unknown, concatenated, count_by_reason, filtered, first_problem,
+    id_in, ids, is_id, is_missing, is_no_array, is_present, is_reference, lookup_sources, mapped, never, not, type_in,
+    values,
 };
 use super::new_copy::inner;
 use crate::prelude::*;
@@ -179,7 +180,7 @@ impl ToReferences<'_> {
             stages.push(doc! { "$addFields": { "r": first_problem(problems) } });
         } else {
             stages.push(doc! { "$addFields": { "ids": concatenated(copied) } });
-            stages.extend(lookup_sources(self.sources, "ids", doc! { "_id": 1 }));
+            stages.extend(lookup_sources(self.sources, "ids", doc! { "_id": 1 }, SourceOrder::Any));
             let all = problems.into_iter().chain(self.source_missing());
             stages.push(doc! { "$addFields": { "r": first_problem(all) } });
         }

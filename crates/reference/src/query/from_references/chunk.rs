@@ -81,10 +81,11 @@ impl FromReferences<'_> {
         ] };
         let is_kept = doc! { "$eq": [format!("{ELEMENT}.d"), true] };
         let is_bad = with_source(
+            self.order(),
             format!("{ELEMENT}.i"),
             doc! { "$cond": [is_missing("$$source"), not(is_kept), has_changed] },
         );
-        let [lookup, source_ids] = lookup_sources(self.sources, "copies.i", scan::versions(settings));
+        let [lookup, source_ids] = lookup_sources(self.sources, "copies.i", scan::versions(settings), self.order());
         let migrated = doc! { "$and": [doc! { "$not": ["$open"] }, { "$lte": ["$at", 0] }] };
         vec![
             doc! { "$match": by_ids(chunk) },
@@ -120,7 +121,7 @@ mod tests {
                     "from": "customers",
                     "localField": "ids",
                     "foreignField": "_id",
-                    "pipeline": [{ "$sort": { "_id": 1 } }, { "$project": fields }],
+                    "pipeline": [{ "$project": fields }],
                     "as": "s",
                 } }
             );
@@ -156,7 +157,7 @@ mod tests {
             assert_eq!(stages[0], doc! { "$match": { "_id": { "$eq": 7 } } });
             let lookup = stages[2].get_document("$lookup").unwrap();
             assert_eq!(
-                lookup.get_array("pipeline").unwrap()[1],
+                lookup.get_array("pipeline").unwrap()[0],
                 doc! { "$project": { "v": 1, "mongo_patterns_deleting": 1 } }.into()
             );
             let migrated = doc! { "$and": [{ "$not": ["$open"] }, { "$lte": ["$at", 0] }] };
