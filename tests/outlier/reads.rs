@@ -244,11 +244,11 @@ async fn an_unreadable_document_is_named() {
             (error.kind(), error.field()),
             (ErrorKind::Corrupt, Some("customers_purchased_extra"))
         );
+        // The push has not read which overflow document it is.
         let error = books.push(3, &"user".to_owned()).await.unwrap_err();
-        assert_eq!(
-            (error.kind(), error.field()),
-            (ErrorKind::Corrupt, Some("customers_purchased_extra"))
-        );
+        assert_eq!((error.kind(), error.field()), (ErrorKind::Corrupt, None));
+        assert_eq!(error.document_id(), Some(&Bson::Int32(3)));
+        assert!(error.to_string().contains("the newest overflow document"), "{error}");
         assert_eq!(books.get_full(9).await.unwrap(), None);
         assert!(books.get(9).await.unwrap().is_none());
         for error in [
