@@ -5,8 +5,9 @@
 //! settings with it first, by one read. Plain reads and writes do not read it.
 //!
 //! A call that rewrites or deletes stored documents needs an entry: a repair, a rebuild, and a migration within its
-//! collections. `ensure_indexes()` stores one for existing documents only if they fit: a sample of them has the fields, and
-//! no index of other settings exists. Dry runs and plans of repairs need none.
+//! collections. `ensure_indexes()` stores one for existing documents only if they fit: a sample of them has the fields, no
+//! index of other settings exists, and no document has a value of the application in a field that only the pattern writes.
+//! Dry runs and plans of repairs need none.
 //!
 //! # Stored form
 //!
