@@ -252,7 +252,9 @@ async fn the_error_of_a_batch_has_the_length_of_the_stored_prefix() {
             assert_eq!(error.stored_count(), Some(stored), "{error:?}");
             assert!(error.is_outcome_unknown());
             assert!(
-                error.to_string().contains(&format!("stored before the error: {stored})")),
+                error
+                    .to_string()
+                    .contains(&format!("stored before the error: {stored})")),
                 "{error}"
             );
             let prefix = i64::try_from(stored).unwrap();

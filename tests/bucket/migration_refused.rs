@@ -41,7 +41,10 @@ async fn a_uuid_of_the_legacy_subtype_is_named() {
             bad.insert("customerId", Binary { subtype, bytes });
             fill(db, &[good(1), bad.clone()]).await;
             let error = trades.migrate_from_flat(&flat(db)).await.unwrap_err();
-            assert_eq!((error.kind(), error.document_id()), (ErrorKind::InvalidKey, Some(&9.into())));
+            assert_eq!(
+                (error.kind(), error.document_id()),
+                (ErrorKind::InvalidKey, Some(&9.into()))
+            );
             assert_eq!(error.to_string().contains("legacy subtype 3"), is_named, "{error}");
             nothing_is_stored(db).await;
         }

@@ -54,16 +54,28 @@ fn invalid() -> Vec<(Document, &'static str, ErrorKind)> {
         ),
         (doc! { "customerId": 8 }, "source_missing", NotFound),
         (doc! { "customerId": { "$gt": 0 } }, "without_id", InvalidItemId),
-        (doc! { "customerId": { "id": 1, "name": "Ann" } }, "without_id", InvalidItemId),
+        (
+            doc! { "customerId": { "id": 1, "name": "Ann" } },
+            "without_id",
+            InvalidItemId,
+        ),
         (doc! { "customerId": {} }, "without_id", InvalidItemId),
         (doc! { "products": [1, { "id": 2 }, 8] }, "without_id", InvalidItemId),
-        (doc! { "customerId": { "$ref": "customers", "$id": 1 } }, "db_ref", InvalidItemId),
+        (
+            doc! { "customerId": { "$ref": "customers", "$id": 1 } },
+            "db_ref",
+            InvalidItemId,
+        ),
         (
             doc! { "customerId": { "$ref": "customers", "$id": 1, "$db": "shop", "name": "Ann" } },
             "db_ref",
             InvalidItemId,
         ),
-        (doc! { "products": [{ "$ref": "customers", "$id": 1 }, { "id": 2 }, 8] }, "db_ref", InvalidItemId),
+        (
+            doc! { "products": [{ "$ref": "customers", "$id": 1 }, { "id": 2 }, 8] },
+            "db_ref",
+            InvalidItemId,
+        ),
         (doc! { "customerId": "$_id" }, "source_missing", NotFound),
         (
             doc! { "customerId": { "_id": 1, "x": 1 }, "products": [8] },

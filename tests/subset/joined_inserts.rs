@@ -112,7 +112,7 @@ async fn a_validator_of_the_application_refuses_one_child() {
         let inserted = join_all(new.iter().map(|new| products.insert(new).into_future())).await;
         for (id, inserted) in (200..).zip(inserted) {
             match id {
-                203 => assert_eq!(inserted.unwrap_err().kind(), ErrorKind::Driver),
+                203 => assert_eq!(inserted.unwrap_err().kind(), ErrorKind::ValidationFailed),
                 _ => drop(inserted.unwrap()),
             }
         }

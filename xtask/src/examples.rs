@@ -65,7 +65,10 @@ fn stable(printed: &str) -> Vec<String> {
     let lines = printed.trim_end().lines().filter(|line| !line.starts_with("MongoDB "));
     let stable = lines.map(|line| {
         if let Some(rate) = line.strip_prefix("Rate: ") {
-            return format!("Rate: N{}", rate.trim_start_matches(|digit: char| digit.is_ascii_digit()));
+            return format!(
+                "Rate: N{}",
+                rate.trim_start_matches(|digit: char| digit.is_ascii_digit())
+            );
         }
         match line.strip_prefix("the manual's commands ") {
             Some(_) => "the manual's commands: N".to_owned(),

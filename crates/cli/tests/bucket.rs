@@ -267,7 +267,10 @@ async fn windows_are_migrated_verified_and_refused() {
 async fn a_flat_collection_with_uuids_of_the_legacy_subtype_is_refused_with_what_to_do() {
     testkit::run(async |db| {
         let subtype = mongodb::bson::spec::BinarySubtype::UuidOld;
-        let key = mongodb::bson::Binary { subtype, bytes: vec![0; 16] };
+        let key = mongodb::bson::Binary {
+            subtype,
+            bytes: vec![0; 16],
+        };
         let flat = db.plain_collection::<Document>("flat");
         let date = mongodb::bson::DateTime::from_millis(1_698_335_223_000);
         flat.insert_one(doc! { "customerId": key, "date": date }).await.unwrap();

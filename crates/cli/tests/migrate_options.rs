@@ -112,7 +112,10 @@ async fn a_filter_is_checked_planned_stored_and_the_same_when_the_migration_resu
                 assert!(!refused.err.contains("s3cret"), "{}", refused.err);
             }
         }
-        let old = bucket(db, &["migrate", "--where", r#"{"date": {"$gte": {"$date": "2024-01-01"}}}"#]);
+        let old = bucket(
+            db,
+            &["migrate", "--where", r#"{"date": {"$gte": {"$date": "2024-01-01"}}}"#],
+        );
         refused(&old, "a value of the type `$date` has not the form of Extended JSON");
         assert!(all(db, "trades").await.is_empty() && all(db, "mongo_patterns").await.is_empty());
 

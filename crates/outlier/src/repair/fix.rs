@@ -67,11 +67,16 @@ impl Fix {
         };
         let error = Error::new(kind, format!("nothing of the document was changed: {left}"));
         let about = self.findings.iter().find(|finding| finding.problem.needs_hand());
-        let (settings, document) = (&shared.settings, about.map_or(id, |finding| &finding.document_id).clone());
+        let (settings, document) = (
+            &shared.settings,
+            about.map_or(id, |finding| &finding.document_id).clone(),
+        );
         match about.map(|finding| finding.collection) {
             None => error.at(document, "_id"),
             Some(FoundIn::Main) => error.at(document, settings.array.as_str()),
-            Some(FoundIn::Extras) => error.at(document, settings.extras.as_str()).of_collection(&shared.overflow),
+            Some(FoundIn::Extras) => error
+                .at(document, settings.extras.as_str())
+                .of_collection(&shared.overflow),
         }
     }
 }

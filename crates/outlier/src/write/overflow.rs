@@ -140,14 +140,16 @@ impl Rest<'_> {
         let seq = self.shared.settings.seq.as_str();
         match document.get(seq).ok().flatten() {
             None | Some(RawBsonRef::Null) => Ok(-1),
-            Some(value) => stored_integer(value).and_then(|seq| seq.try_into().ok()).ok_or_else(|| {
-                Error::corrupt(
+            Some(value) => stored_integer(value)
+                .and_then(|seq| seq.try_into().ok())
+                .ok_or_else(|| {
+                    Error::corrupt(
                     id_of(document),
                     seq,
                     "the position of an overflow document is not an integer, the rest was not stored: call repair()",
                 )
                 .of_collection(&self.shared.overflow)
-            }),
+                }),
         }
     }
 

@@ -146,17 +146,16 @@ impl<'a> Write<'a> {
         let Some(duplicate) = duplicate_key(&error) else {
             return error.into();
         };
+        // Without the driver's error, by which the transaction distinguishes a refusal from a conflict.
         if is_child_id(settings, duplicate.index.as_deref()) {
-            Error::from_driver(
+            Error::new(
                 ErrorKind::AlreadyExists,
                 "a child with this id exists already, it was not changed: replace it, or use another id",
-                error,
             )
         } else {
-            Error::from_driver(
+            Error::new(
                 ErrorKind::DuplicateKey,
                 "a unique index of the application refused a child, it was not stored: use other values",
-                error,
             )
         }
     }
