@@ -193,7 +193,7 @@ async fn a_killed_outlier_migration_resumes_with_the_same_result() {
 #[tokio::test]
 async fn a_killed_reference_migration_resumes_with_the_same_result() {
     testkit::run(async |db| {
-        let customers = (0..40).map(|id| doc! { "_id": id, "name": format!("customer {id}"), "v": id });
+        let customers = (0..40).map(|id| doc! { "_id": id, "name": format!("customer {id}") });
         let collection = db.plain_collection::<Document>("customers");
         collection.insert_many(customers).await.unwrap();
         for collection in ["orders", "expected"] {

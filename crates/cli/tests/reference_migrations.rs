@@ -11,7 +11,7 @@ const TO: &str = "--to-field=customer=customerId";
 
 /// Stores the customers 1 to 3, and as many orders of them.
 async fn bare(db: &TestDatabase, orders: i32) {
-    let customer = |id: i32| doc! { "_id": id, "name": "Ann", "v": id };
+    let customer = |id: i32| doc! { "_id": id, "name": "Ann" };
     let customers = db.plain_collection::<Document>("customers");
     customers.insert_many((1..4).map(customer)).await.unwrap();
     let order = |id: i32| doc! { "_id": id, "customerId": id % 3 + 1 };
@@ -38,7 +38,7 @@ async fn ids_get_copies_and_lose_them_again() {
         let order = all(db, "orders").await.remove(4);
         assert_eq!(
             order,
-            doc! { "_id": 4, "customer": { "_id": 2, "name": "Ann", "v": 2_i64 } }
+            doc! { "_id": 4, "customer": { "_id": 2, "name": "Ann", "v": 0_i64 } }
         );
         assert_eq!(reference(db, &["verify"]).code, Some(0));
         // The catalog has the settings.
