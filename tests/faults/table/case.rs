@@ -136,6 +136,10 @@ impl<M: Model> Case<'_, M> {
         let may_be_open = is_commit || self.operation.in_session;
         if outcome.is_none() || may_be_open && matches!(outcome, Some(Err(_))) {
             self.settle(&other).await;
+        } else if matches!(outcome, Some(Err(_))) {
+            // A follower that ends with an error drops its commands for other documents, which run to their replies.
+            dropped_commands(self.db).await;
+            quiet(self.db).await;
         }
         let facts = sorted(other.facts().await);
         self.check_stored(undisturbed, &facts, outcome.as_ref(), &context);
