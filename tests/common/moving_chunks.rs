@@ -2,6 +2,7 @@
 //! the reply does not show it. No router is part of the tests: a [`Router`] of them loses such updates.
 
 use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::reference::{OnReferences, Reference};
 use mongo_patterns_core::send::IsRouter;
@@ -71,6 +72,25 @@ async fn the_copies_of_a_source_are_current_when_its_update_returns() {
             .unwrap();
         let dangling = doc! { "products._id": 2 };
         assert_eq!(orders::stored(db).count_documents(dangling).await.unwrap(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_update_that_is_never_complete_ends_as_contention() {
+    testkit::run(async |db| {
+        let router = Router::seen_by_the_driver(db).await;
+        let policies = history::support::policy(1);
+        history::support::current(db).insert_one(policies).await.unwrap();
+        let repository = history::support::builder(&router.database()).build().unwrap();
+        lose(&router, usize::MAX);
+        let error = repository.migrate_existing().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Contention, "{error}");
+        assert!(error.to_string().contains("again and again"), "{error}");
+        let sent = updates_of_many(&router);
+        assert!((2..=100).contains(&sent), "{sent}");
+        lose(&router, 0);
+        assert_eq!(repository.migrate_existing().await.unwrap().numbered, 1);
     })
     .await;
 }

@@ -21,6 +21,7 @@ use std::task::Poll;
 
 use futures::future::BoxFuture;
 use mongodb::bson::{Document, doc};
+use mongodb::error::Error as DriverError;
 use mongodb::options::{FindOneOptions, ReadConcern, SelectionCriteria, UpdateModifications, UpdateOptions};
 use mongodb::results::UpdateResult;
 use mongodb::{ServerInfo, ServerType};
@@ -28,7 +29,7 @@ use tokio::sync::OnceCell;
 
 use super::{Raw, Result, find_one, primary, update_many};
 use crate::conn::Conn;
-use crate::error::CommandError;
+use crate::error::{CommandError, Error, ErrorKind};
 
 /// The most updates of one call. Each one but the first follows a read that has found a document.
 const MOST: usize = 100;
@@ -104,7 +105,7 @@ fn seen(on: &Raw) -> BoxFuture<'static, Result<bool>> {
 /// while one is left.
 ///
 /// # Errors
-/// Those of the driver.
+/// Those of the driver, and [`Contention`](ErrorKind::Contention) when a document is left after the most updates.
 pub fn update_every<'a>(
     conn: &'a mut Conn<'_>,
     collection: &'a Raw,
@@ -112,9 +113,9 @@ pub fn update_every<'a>(
     is_router: &'a IsRouter,
 ) -> BoxFuture<'a, Result<UpdateResult>> {
     Box::pin(async move {
-        let looks_again = !conn.is_in_transaction() && is_router.of(collection).await?;
+        let checks_again = !conn.is_in_transaction() && is_router.of(collection).await?;
         let mut all = update(conn, collection, &every).await?;
-        if !looks_again {
+        if !checks_again {
             return Ok(all);
         }
         for _ in 1..MOST {
@@ -125,9 +126,12 @@ pub fn update_every<'a>(
             all.matched_count += further.matched_count;
             all.modified_count += further.modified_count;
         }
-        Err(CommandError::custom(
-            "other clients store documents that match an update again and again",
+        // The driver's error can have one of ours.
+        Err(DriverError::from(Error::new(
+            ErrorKind::Contention,
+            "other clients store documents that match the update again and again, and some are not updated: stop them, then call it again",
         ))
+        .into())
     })
 }
 
