@@ -1,7 +1,7 @@
 //! The calls that the book names to erase a person's data, in all patterns.
 
 use futures::TryStreamExt;
-use mongo_patterns::reference::OnReferences;
+use mongo_patterns::reference::{OnReferences, Reference};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 
@@ -28,6 +28,43 @@ async fn mentioned_in(db: &TestDatabase) -> Vec<String> {
     }
     found.sort();
     found
+}
+
+/// Where the documents stay, and only the values are erased.
+#[tokio::test]
+async fn a_value_is_erased_from_the_revisions_and_from_the_copies() {
+    testkit::run(async |db| {
+        let policies = history::support::policies(db).await;
+        let policy = doc! { "policyId": 1, "customerName": PERSON, "itemsInsured": [] };
+        policies.insert(&policy).await.unwrap();
+        let orders = reference::support::bare(db.database())
+            .reference_field("customer")
+            .copied_fields(["name"])
+            .add_reference(Reference::new("buyer").copied_fields(["name"]).snapshot());
+        let orders = reference::support::ready(db, orders).await;
+        reference::support::add_customers(db, 1..=1).await;
+        let rename = |name: &str| doc! { "$set": { "name": name } };
+        orders.update_source(1, rename(PERSON)).await.unwrap();
+        let order = doc! { "_id": 1, "customer": { "_id": 1 }, "buyer": { "_id": 1 } };
+        orders.insert(&order).await.unwrap();
+        let everywhere = ["currentPolicies", "customers", "orders", "policyRevisions"];
+        assert_eq!(mentioned_in(db).await, everywhere);
+
+        let unnamed = doc! { "$unset": { "customerName": "" } };
+        policies.update(1, unnamed).await.unwrap();
+        policies.prune(1).keep_last(1).await.unwrap();
+        orders.update_source(1, rename("a customer")).await.unwrap();
+        // A snapshot does not follow its source.
+        assert_eq!(mentioned_in(db).await, ["orders"]);
+        orders
+            .delete_source(1)
+            .on_references(OnReferences::Clear)
+            .await
+            .unwrap();
+        assert_eq!(mentioned_in(db).await, Vec::<String>::new());
+        assert_eq!(policies.get(1).await.unwrap().unwrap().get("customerName"), None);
+    })
+    .await;
 }
 
 #[tokio::test]
