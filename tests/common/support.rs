@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use futures::TryStreamExt;
-use mongo_patterns::ErrorKind;
+use futures::{Stream, StreamExt, TryStreamExt};
 use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
+use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_core::index::EnsureIndexes;
 use mongo_patterns_core::sharding::EnsureSharded;
 use mongo_patterns_testkit::{RecordedCommand, TestDatabase, Topology};
@@ -264,5 +264,17 @@ pub async fn until_blocked(db: &TestDatabase, filter: Document) {
 pub async fn confirm_settings(ensure: EnsureIndexes<'_>) {
     if let Err(error) = ensure.replace_settings().await {
         assert!(error.is_corrupt(), "{error:?}");
+    }
+}
+
+/// Reads a stream that ends with an error. Returns what came before, and the error.
+pub async fn until_error<T>(mut stream: impl Stream<Item = Result<T, Error>> + Unpin) -> (Vec<T>, Error) {
+    let mut read = Vec::new();
+    loop {
+        match stream.next().await {
+            Some(Ok(item)) => read.push(item),
+            Some(Err(error)) => return (read, error),
+            None => panic!("no error after {} items", read.len()),
+        }
     }
 }

@@ -7,7 +7,7 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use crate::common::support::all;
+use crate::common::support::{all, until_error};
 use crate::history::support::*;
 
 fn stored(id: impl Into<Bson>, revision: impl Into<Bson>, name: &str) -> Document {
@@ -19,17 +19,9 @@ fn stored(id: impl Into<Bson>, revision: impl Into<Bson>, name: &str) -> Documen
 
 /// Returns the findings, and the kind of the error after them.
 async fn verified(policies: &Policies) -> (Vec<Finding>, ErrorKind) {
-    let (mut found, mut stream) = (Vec::new(), policies.verify().stream());
-    loop {
-        match stream.next().await {
-            Some(Ok(finding)) => found.push(finding),
-            Some(Err(error)) => {
-                assert_eq!(error.operation(), Some("verify"));
-                return (found, error.kind());
-            }
-            None => panic!("no error after {found:?}"),
-        }
-    }
+    let (found, error) = until_error(policies.verify().stream()).await;
+    assert_eq!(error.operation(), Some("verify"));
+    (found, error.kind())
 }
 
 #[tokio::test]

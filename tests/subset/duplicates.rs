@@ -7,6 +7,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, doc};
 
+use crate::common::support::until_error;
 use crate::subset::support::*;
 
 type Any = mongo_patterns::subset::SubsetRepository<Document, Document>;
@@ -23,17 +24,9 @@ fn child(product: impl Into<Bson>, id: impl Into<Bson>) -> Document {
 
 /// Returns the findings, and the kind of the error after them.
 async fn verified(products: &Any) -> (Vec<Finding>, ErrorKind) {
-    let (mut found, mut stream) = (Vec::new(), products.verify().stream());
-    loop {
-        match stream.next().await {
-            Some(Ok(finding)) => found.push(finding),
-            Some(Err(error)) => {
-                assert_eq!(error.operation(), Some("verify"));
-                return (found, error.kind());
-            }
-            None => panic!("no error after {found:?}"),
-        }
-    }
+    let (found, error) = until_error(products.verify().stream()).await;
+    assert_eq!(error.operation(), Some("verify"));
+    (found, error.kind())
 }
 
 #[tokio::test]
