@@ -192,12 +192,13 @@ async fn the_version_of_a_source_is_not_overwritten() {
 
         // The indexes exist: a repository was killed before it stored its settings, and another one updates sources.
         let entry = doc! { "_id.kind": "reference" };
-        planted(db, "customers", doc! { "_id": 1, "name": "Ann", "address": "D1" }).await;
-        orders.ensure_indexes().await.unwrap();
-        orders
-            .update_source(1, doc! { "$set": { "name": "Bob" } })
-            .await
-            .unwrap();
+        let versioned_by_orders = async || {
+            planted(db, "customers", doc! { "_id": 1, "name": "Ann", "address": "D1" }).await;
+            orders.ensure_indexes().await.unwrap();
+            let rename = doc! { "$set": { "name": "Bob" } };
+            orders.update_source(1, rename).await.unwrap();
+        };
+        versioned_by_orders().await;
         let catalog = db.plain_collection::<Document>("mongo_patterns");
         assert_eq!(catalog.delete_one(entry).await.unwrap().deleted_count, 1);
         orders.ensure_indexes().await.unwrap();
@@ -212,12 +213,7 @@ async fn the_version_of_a_source_is_not_overwritten() {
         orders.ensure_indexes().await.unwrap();
 
         // Another repository of the catalog writes it.
-        planted(db, "customers", doc! { "_id": 1, "name": "Ann", "address": "D1" }).await;
-        orders.ensure_indexes().await.unwrap();
-        orders
-            .update_source(1, doc! { "$set": { "name": "Bob" } })
-            .await
-            .unwrap();
+        versioned_by_orders().await;
         let invoices = mongo_patterns::reference::ReferenceRepository::<Document, Document>::builder(
             db.collection::<Document>("invoices"),
             db.collection::<Document>("customers"),
