@@ -1,8 +1,12 @@
 //! The pages of an order and its buyer in the example `service`.
 
+use std::time::Duration;
+
+use mongodb::bson::{Document, doc};
 use serde_json::{Value, json};
 
 use crate::service::pages::{json_of, started};
+use crate::service::process::server;
 use crate::service::support::*;
 
 const FORM: &str = "content-type: application/x-www-form-urlencoded\r\n";
@@ -57,6 +61,25 @@ async fn an_order_shows_its_buyer_and_follows_each_change() {
     let removed = ask(service, "POST", "/orders/o-1/remove", FORM, "").await.unwrap();
     assert_eq!((removed.status, removed.header("location")), (303, Some("/orders")));
     assert_eq!(get(service, "/orders/o-1").await.unwrap().status, 404);
+}
+
+#[tokio::test]
+async fn a_change_by_another_program_reaches_the_orders_in_the_background() {
+    let (mongod, database) = server().await;
+    let service = Service::start(mongod.uri()).await;
+    let buyers = database.collection::<Document>("buyers");
+    // The first change can be before the follower has started, the second is after it.
+    for name in ["Bea", "Cleo"] {
+        let renamed = buyers.update_one(doc! { "_id": 1 }, doc! { "$set": { "name": name } });
+        assert_eq!(renamed.await.unwrap().modified_count, 1);
+        let shown = async {
+            while json_of(service.address, "/orders/sample-1.json").await["buyer"]["name"] != name {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let shown = tokio::time::timeout(TIMEOUT, shown).await;
+        assert!(shown.is_ok(), "the order never had the name {name}");
+    }
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ const ROUNDS: u64 = 25;
 const KINDS: u64 = 4;
 const DATABASE: &str = "mongo_patterns_service";
 
-async fn server() -> (Mongod, Database) {
+pub(crate) async fn server() -> (Mongod, Database) {
     let mongod = Mongod::start(MongodOptions::new()).await.unwrap();
     let client = Client::with_uri_str(mongod.uri()).await.unwrap();
     let database = client.database(DATABASE);

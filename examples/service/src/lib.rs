@@ -19,12 +19,14 @@
 //!   two sides of a reference. Everything that is stored has an id that the client chooses, so all requests are idempotent.
 //! - `choose.rs`: the lists from which a visitor chooses, for example, a customer or a book.
 //! - `guard.rs`: the checks of every request, among them that no other site sends a write.
+//! - `background.rs`: what runs beside the requests, among them a follower, which restarts after an error.
 //! - `serve.rs`: connections, with time limits for slow clients and a graceful shutdown.
 //! - `health.rs`: liveness and readiness.
 //! - `metrics.rs`: the metrics for Prometheus.
 //!
 //! There are no users: every client may read and write. Authentication, rate limits and TLS belong to a reverse proxy.
 
+mod background;
 mod books;
 mod buyers;
 mod choose;
@@ -59,6 +61,7 @@ use mongodb::options::ClientOptions;
 use serve::{ReadTimeout, RequestTimeout};
 use store::Store;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tracing::Level;
 
 const LARGEST_BODY: usize = 64 * 1024;
@@ -85,14 +88,14 @@ pub async fn run() -> Result<()> {
     println!("http://{}", listener.local_addr()?);
 
     // It serves from the start, and reports that it is not ready until the collections are prepared.
-    let preparing = tokio::spawn(store.clone().prepare());
+    let (stopping, stopped) = watch::channel(false);
+    tokio::spawn(background::run(store.clone(), stopped));
     let upkeep = tokio::spawn(metrics::upkeep(metrics.clone()));
     let router = router(store)
         .layer(Extension(request_timeout))
         .layer(Extension(read_timeout))
         .layer(Extension(metrics));
-    let served = serve::until_stopped(listener, router, read_timeout).await;
-    preparing.abort();
+    let served = serve::until_stopped(listener, router, read_timeout, stopping).await;
     upkeep.abort();
     served
 }

@@ -95,24 +95,27 @@ impl Limits {
     }
 }
 
-/// Serves until a stop signal, and then finishes the requests in flight.
-pub(crate) async fn until_stopped(mut listener: TcpListener, router: Router, read_timeout: ReadTimeout) -> Result<()> {
+/// Serves until a stop signal. Then it sends `true`, finishes the requests in flight, and waits until nobody receives any more.
+pub(crate) async fn until_stopped(
+    mut listener: TcpListener,
+    router: Router,
+    read_timeout: ReadTimeout,
+    stopping: watch::Sender<bool>,
+) -> Result<()> {
     let mut asked_to_stop = pin!(asked_to_stop()?);
     let limits = Limits::new(read_timeout);
-    let (stopping, stopped) = watch::channel(false);
     loop {
         let (stream, _) = tokio::select! {
             accepted = Listener::accept(&mut listener) => accepted,
             () = &mut asked_to_stop => break,
         };
-        tokio::spawn(connection(stream, router.clone(), limits, stopped.clone()));
+        tokio::spawn(connection(stream, router.clone(), limits, stopping.subscribe()));
     }
     info!("stopping: requests in flight are answered, new ones are refused");
     drop(listener);
-    drop(stopped);
     stopping.send_replace(true);
     let end = Instant::now() + GRACE;
-    // Each connection has a receiver.
+    // Each connection has a receiver, and so has what runs in the background.
     match timeout_at(end, stopping.closed()).await {
         Ok(()) => info!("stopped"),
         Err(_) => warn!("stopped with requests in flight, after {GRACE:?}"),

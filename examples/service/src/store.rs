@@ -89,7 +89,7 @@ impl Store {
     }
 
     /// Creates the indexes, and sample data in empty collections. Retries until it reaches the server.
-    pub(crate) async fn prepare(self) {
+    pub(crate) async fn prepare(&self) {
         while let Err(error) = self.try_to_prepare().await {
             warn!(%error, "not ready");
             tokio::time::sleep(PAUSE).await;
