@@ -16,6 +16,14 @@ mod several_patterns {}
 #[cfg(doctest)]
 mod background {}
 
+#[doc = include_str!("src/cookbook/lists.md")]
+#[cfg(doctest)]
+mod lists {}
+
+#[doc = include_str!("src/cookbook/json.md")]
+#[cfg(doctest)]
+mod json {}
+
 #[doc = include_str!("src/cookbook/tests.md")]
 #[cfg(doctest)]
 mod tests {}
