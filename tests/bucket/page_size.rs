@@ -112,7 +112,7 @@ async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
     let indexes = plain(db).list_index_names().await.unwrap();
     assert_eq!(
         indexes,
-        ["_id_".to_owned(), new_size.indexes().indexes()[0].name.clone()]
+        ["_id_".to_owned(), new_size.indexes()[0].indexes()[0].name.clone()]
     );
     let again = new_size.migrate_page_size_from(old).await.unwrap();
     assert_eq!((again.keys, again.pages), (0, 0), "and nothing is left to do");

@@ -1,8 +1,8 @@
 //! Updates of fields of single items, by their ids.
 
 use futures::future::join_all;
-use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::BucketRepository;
+use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};

@@ -247,8 +247,7 @@ async fn an_open_bucket_of_another_window_is_reported() {
 async fn the_validator_requires_the_window() {
     testkit::run(async |db| {
         let trades = windowed(db).build().unwrap();
-        let create = db.database().create_collection("trades").validator(trades.validator());
-        create.await.unwrap();
+        create_validated(db.database(), &trades).await;
         trades.ensure_indexes().await.unwrap();
         trades.append(&123, &in_hour(1, 0, 1)).await.unwrap();
         let mut without = bucket_of(5, &[9]);

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
-use mongo_patterns::{Error, ErrorKind, Result};
+use mongo_patterns::{Error, ErrorKind, Repository, Result};
 use mongo_patterns_testkit::{Mongod, MongodOptions};
 use mongodb::bson::{Document, doc};
 use mongodb::options::{ClientOptions, Credential, Tls, TlsOptions};

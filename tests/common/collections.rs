@@ -1,7 +1,7 @@
 //! Collections that the patterns do not support: `ensure_indexes` refuses them, and creates nothing.
 
 use mongo_patterns::outlier::OutlierRepository;
-use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns::{Error, ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
@@ -132,7 +132,7 @@ async fn a_clustered_collection_is_refused_even_if_its_indexes_exist() {
         let options = doc! { "clusteredIndex": { "key": { "_id": 1 }, "unique": true } };
         create(db, "extra_sales", options).await;
         let books: outlier_support::Books = outlier_support::builder(db).threshold(2).build().unwrap();
-        for index in books.indexes().indexes() {
+        for index in books.indexes()[0].indexes() {
             books.extras_collection().create_index(index.to_model()).await.unwrap();
         }
         let error = books.insert(&outlier_support::book(1, 5)).await.unwrap_err();

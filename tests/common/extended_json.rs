@@ -3,6 +3,7 @@
 
 use futures::TryStreamExt;
 use futures::future::try_join_all;
+use mongo_patterns::Repository;
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::subset::SubsetRepository;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};

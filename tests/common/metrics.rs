@@ -4,6 +4,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use futures::future::try_join_all;
+use mongo_patterns::Repository;
 use mongo_patterns::metrics::{METRICS, MetricType};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, Document};

@@ -2,9 +2,9 @@
 //! the reply does not show it. No router is part of the tests: a [`Router`] of them loses such updates.
 
 use futures::TryStreamExt;
-use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::reference::{OnReferences, Reference};
+use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_core::send::IsRouter;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Collection;

@@ -2,7 +2,7 @@
 //! write.
 
 use mongo_patterns::bucket::{BucketRepository, Window};
-use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns::{Error, ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 

@@ -2,8 +2,8 @@
 
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::outlier::OutlierRepository;
-use mongo_patterns::sharding::{EnsureSharded, ShardKeyChoice, VerifyShardKeys};
-use mongo_patterns::{ErrorKind, PlannedCommand};
+use mongo_patterns::sharding::{EnsureSharded, ShardKeyChoice};
+use mongo_patterns::{ErrorKind, PlannedCommand, Repository};
 use mongo_patterns_testkit::{self as testkit, CommandRecorder, Mongod, MongodOptions};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::ClientOptions;
@@ -24,20 +24,6 @@ pub struct Repositories {
     pub patrons: Patrons,
     pub policies: Policies,
     pub orders: Orders,
-}
-
-/// Calls a method of each repository.
-macro_rules! of_each {
-    ($repositories:expr, $method:ident) => {
-        vec![
-            $repositories.trades.$method(),
-            $repositories.books.$method(),
-            $repositories.products.$method(),
-            $repositories.patrons.$method(),
-            $repositories.policies.$method(),
-            $repositories.orders.$method(),
-        ]
-    };
 }
 
 impl Repositories {
@@ -62,16 +48,19 @@ impl Repositories {
         }
     }
 
+    pub fn all(&self) -> [&dyn Repository; 6] {
+        [
+            &self.trades,
+            &self.books,
+            &self.products,
+            &self.patrons,
+            &self.policies,
+            &self.orders,
+        ]
+    }
+
     pub fn ensure_sharded(&self) -> Vec<EnsureSharded<'_>> {
-        of_each!(self, ensure_sharded)
-    }
-
-    pub fn verify_shard_keys(&self) -> Vec<VerifyShardKeys<'_>> {
-        of_each!(self, verify_shard_keys)
-    }
-
-    pub fn shard_keys(&self) -> Vec<Vec<ShardKeyChoice>> {
-        of_each!(self, shard_keys)
+        self.all().map(Repository::ensure_sharded).into()
     }
 }
 
@@ -90,10 +79,8 @@ async fn each_collection_has_its_shard_keys() {
             keys.extend(other);
             (name.to_owned(), keys)
         };
-        let all = repositories.shard_keys();
-        let [trades, books, products, patrons, policies, orders] = &all[..] else {
-            panic!("{all:?}")
-        };
+        let all = repositories.all().map(Repository::shard_keys);
+        let [trades, books, products, patrons, policies, orders] = &all;
         assert_eq!(all_keys(trades), [by("trades", "customerId", None)]);
         assert_eq!(all_keys(books), [by_id("sales"), by("extra_sales", "book_id", None)]);
         let plain = OutlierRepository::<Book, String>::builder(
@@ -180,8 +167,8 @@ async fn a_server_that_is_no_router_is_refused_and_nothing_is_written() {
             assert_eq!(other.recorder.names(), ["hello"]);
             other.recorder.clear();
         }
-        for found in repositories.verify_shard_keys() {
-            assert_eq!(found.await.unwrap(), []);
+        for repository in repositories.all() {
+            assert_eq!(repository.verify_shard_keys().await.unwrap(), []);
         }
         assert_eq!(other.recorder.names(), ["hello"; 6]);
         assert!(other.is_empty().await);

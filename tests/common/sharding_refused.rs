@@ -1,7 +1,7 @@
 //! Indexes and documents that refuse the set-up of a sharded cluster, in whichever collection of a pattern they are.
 
-use mongo_patterns::ErrorKind;
 use mongo_patterns::reference::Reference;
+use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit as testkit;
 use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};

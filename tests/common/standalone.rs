@@ -2,7 +2,7 @@
 
 use mongo_patterns::outlier::{OutlierRepository, Pushed};
 use mongo_patterns::reference::OnReferences;
-use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns::{Error, ErrorKind, Repository};
 use mongo_patterns_testkit::{Mongod, MongodOptions};
 use mongodb::bson::{Document, doc};
 use mongodb::{Client, Database};

@@ -77,7 +77,7 @@ async fn indexes_are_planned_as_they_are_created_and_dropped() {
     testkit::run(async |db| {
         let things = db.collection::<RawDocumentBuf>("things");
         let index = || PlannedIndex::new("n_1", doc! { "n": 1 }).unique();
-        let indexes = IndexPlan::new("things", vec![index()]);
+        let indexes = IndexPlan::new(&things, vec![index()]);
         for is_drop in [false, true] {
             let mut plan = Steps::plan();
             let mut run = Steps::run();
@@ -87,9 +87,9 @@ async fn indexes_are_planned_as_they_are_created_and_dropped() {
                 db.recorder().clear();
                 assert!(drop_old_index(&mut run, &things, &index()).await.unwrap());
             } else {
-                indexes.ensure_in(&mut plan, &things, None).await.unwrap();
+                indexes.ensure(&mut plan).await.unwrap();
                 db.recorder().clear();
-                indexes.ensure_in(&mut run, &things, None).await.unwrap();
+                indexes.ensure(&mut run).await.unwrap();
             }
             let planned = plan.into_commands();
             let sent: Vec<Document> = db

@@ -1,16 +1,17 @@
 //! Shared code of the tests.
 
+pub use mongo_patterns::Repository;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, TryStreamExt};
 use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
-use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns::{Error, ErrorKind, Validator};
 use mongo_patterns_core::index::EnsureIndexes;
 use mongo_patterns_core::sharding::EnsureSharded;
 use mongo_patterns_testkit::{RecordedCommand, TestDatabase, Topology};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
-use mongodb::{ClientSession, Collection};
+use mongodb::{ClientSession, Collection, Database};
 use serde::{Deserialize, Serialize};
 
 pub use crate::common::explain::{explain, explain_last};
@@ -258,6 +259,17 @@ pub async fn until_blocked(db: &TestDatabase, filter: Document) {
     };
     let waits = tokio::time::timeout(Duration::from_secs(20), waits).await;
     waits.expect("no operation waits for the transaction");
+}
+
+/// Creates the collections of a repository that have a validator.
+pub async fn create_validated(database: &Database, repository: &dyn Repository) {
+    for Validator {
+        namespace, document, ..
+    } in repository.validators()
+    {
+        let create = database.create_collection(&namespace.coll).validator(document);
+        create.await.unwrap();
+    }
 }
 
 /// Stores the settings of a repository whose documents are damaged, so that duplicates can refuse its indexes.

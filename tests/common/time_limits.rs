@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
-use mongo_patterns::ErrorKind;
 use mongo_patterns::embedded::EmbeddedRepository;
+use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 

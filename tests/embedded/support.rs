@@ -1,5 +1,6 @@
 //! Shared code of the tests of the embedded pattern: patrons with their addresses.
 
+pub use mongo_patterns::Repository;
 use mongo_patterns::embedded::{EmbeddedRepository, EmbeddedRepositoryBuilder};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::Collection;

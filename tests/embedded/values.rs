@@ -255,9 +255,7 @@ async fn ids_that_are_equal_under_a_collation_lose_no_child() {
 async fn a_parent_that_is_inserted_without_the_array_has_no_children() {
     testkit::run(async |db| {
         let patrons = patrons(db);
-        let database = db.plain_client().database(db.database().name());
-        let validated = database.create_collection("patron").validator(patrons.validator());
-        validated.await.unwrap();
+        create_validated(&db.plain_client().database(db.database().name()), &patrons).await;
         let inserted = patrons.insert(&doc! { "_id": "joe", "name": "Joe" }).await.unwrap();
         assert_eq!(inserted.id, "joe".into());
         let stored = doc! { "_id": "joe", "name": "Joe", "addresses": [] };

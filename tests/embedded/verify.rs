@@ -105,12 +105,7 @@ async fn findings_of_many_parents_are_streamed() {
 async fn the_validator_refuses_every_damage() {
     testkit::run(async |db| {
         let patrons = patrons(db);
-        let database = db.plain_client().database(db.database().name());
-        database
-            .create_collection("patron")
-            .validator(patrons.validator())
-            .await
-            .unwrap();
+        create_validated(&db.plain_client().database(db.database().name()), &patrons).await;
         for parent in sound() {
             patrons.insert(&parent).await.unwrap();
         }
@@ -160,7 +155,7 @@ async fn invalid_settings_are_refused() {
 async fn no_index_is_needed_and_only_the_simple_collation_is_accepted() {
     testkit::run(async |db| {
         let patrons = patrons(db);
-        assert_eq!(patrons.indexes().indexes(), []);
+        assert!(patrons.indexes().is_empty());
         let ensured = patrons.ensure_indexes().await.unwrap();
         assert!(ensured.created.is_empty() && ensured.existing.is_empty());
         assert_eq!(

@@ -1,6 +1,7 @@
 //! Shared code of the tests of the history pattern: the manual's insurance policies.
 
 use futures::TryStreamExt;
+pub use mongo_patterns::Repository;
 use mongo_patterns::history::{Finding, HistoryRepository, HistoryRepositoryBuilder, Revision};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, DateTime, Document, doc};

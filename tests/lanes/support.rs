@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::TryStreamExt;
+use mongo_patterns::Repository;
 use mongo_patterns::mongodb::{Client, ClientSession};
 use mongo_patterns_testkit::{RecordedCommand, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};

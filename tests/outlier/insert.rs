@@ -317,17 +317,7 @@ async fn without_its_index_an_outlier_is_not_pushed_to() {
 async fn the_validators_refuse_what_breaks_the_pattern() {
     testkit::run(async |db| {
         let books: Books = builder(db).threshold(5).max_extras_elements(10).build().unwrap();
-        let database = db.database();
-        database
-            .create_collection("sales")
-            .validator(books.validator())
-            .await
-            .unwrap();
-        database
-            .create_collection("extra_sales")
-            .validator(books.extras_validator())
-            .await
-            .unwrap();
+        create_validated(db.database(), &books).await;
         let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
         books.insert(&book(1, 37)).await.unwrap();
         for user in users(37..60) {

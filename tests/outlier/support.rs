@@ -1,5 +1,6 @@
 //! What the tests of the outlier pattern share: the manual's books.
 
+pub use mongo_patterns::Repository;
 use std::collections::HashMap;
 
 use futures::TryStreamExt;

@@ -1,5 +1,6 @@
 //! Shared code of the tests of the reference pattern: orders with their customer.
 
+pub use mongo_patterns::Repository;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! Shared by the tests of the subset pattern: the manual's products and reviews.
 
+pub use mongo_patterns::Repository;
 use std::cmp::Reverse;
 
 use mongo_patterns::subset::{Direction, SubsetRepository, SubsetRepositoryBuilder};

@@ -235,7 +235,7 @@ async fn a_builder_refuses_invalid_settings() {
             assert_eq!(bad.build().unwrap_err().kind(), ErrorKind::Configuration);
         }
         let by_id = good().order_by("review_id", Direction::Ascending).build().unwrap();
-        assert_eq!(by_id.indexes().indexes().len(), 2);
+        assert_eq!(by_id.indexes()[0].indexes().len(), 2);
         assert_eq!((by_id.subset_size(), db.recorder().round_trips()), (10, 0));
     })
     .await;

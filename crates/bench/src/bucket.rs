@@ -18,6 +18,7 @@ mod trade;
 mod windows;
 
 use anyhow::{Result, bail};
+use mongo_patterns::Repository;
 use mongo_patterns_bucket::BucketRepository;
 use mongodb::Collection;
 use mongodb::bson::Document;

@@ -132,7 +132,7 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
         /// The server looks for expired buckets once a minute. A bucket that is not full, and its items, expire in the
         /// same way. A program that appends without the figures does not keep the last time: its items can expire too
         /// early. A number of whole seconds, at most `i32::MAX`. To change it later, drop the index, and call
-        /// [`ensure_indexes`](BucketRepository::ensure_indexes) with `replace_settings()`.
+        /// [`ensure_indexes`](crate::Repository::ensure_indexes) with `replace_settings()`.
         expire_after(age: Duration) => expire_after = Some(age);
 
         /// Sets the field of a bucket that contains its figures; `figures` by default.
@@ -193,7 +193,7 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     /// The index of open buckets is on the key field and this field, and its name contains the length. Writers with other
     /// windows, or with none, get [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing), and
     /// [`SettingsMismatch`](mongo_patterns_core::ErrorKind::SettingsMismatch) from
-    /// [`ensure_indexes`](BucketRepository::ensure_indexes). For other windows,
+    /// [`ensure_indexes`](crate::Repository::ensure_indexes). For other windows,
     /// [migrate to a flat collection](BucketRepository::migrate_to_flat), and from it into a new collection of buckets.
     pub fn window(mut self, window: Window) -> Self {
         self.window = Some(window);

@@ -23,7 +23,7 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns_bucket::BucketRepository;
+//! use mongo_patterns_bucket::{BucketRepository, Repository};
 //! use mongodb::bson::{DateTime, Document};
 //! use serde::{Deserialize, Serialize};
 //!
@@ -268,7 +268,7 @@
 //! **Late items.** By default an item that opens a bucket opens it at its own time, as in the manual, possibly before
 //! other pages. With [`IdPolicy::Monotonic`] pages stay in the order in which they were opened.
 //!
-//! **A collection that no other program can damage.** Pass [`validator`](BucketRepository::validator) to the server.
+//! **A collection that no other program can damage.** Pass [`validators`](BucketRepository::validators) to the server.
 
 pub mod action;
 mod builder;
@@ -289,7 +289,7 @@ mod write;
 pub use builder::BucketRepositoryBuilder;
 pub use form::document::Bucket;
 pub use form::token::{ItemToken, PageToken};
-pub use mongo_patterns_core::{Progress, Removed, Updated};
+pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::BucketRepository;
 pub use results::{

@@ -8,9 +8,9 @@ use std::sync::atomic::AtomicBool;
 
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
-use mongo_patterns_core::index::{Ensure, IndexPlan};
+use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
-use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::{Repository, Validator};
 use mongodb::ClientSession;
 
 pub(crate) use self::suffixes::NextSuffixes;
@@ -58,15 +58,7 @@ mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.coll
 
 impl Shared {
     pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call {
-            pattern: "bucket",
-            operation,
-            collection: &self.collection,
-        }
-    }
-
-    pub(crate) fn index_plan(&self) -> IndexPlan {
-        self.settings.index_plan(self.collection.name())
+        Call::new("bucket", operation, &self.collection)
     }
 
     /// Returns the entry in the catalog.
@@ -78,28 +70,20 @@ impl Shared {
         Entry::new("bucket", &self.collection, None, settings)
     }
 
-    /// Returns what creates the indexes and the entry.
+    /// Returns what creates the indexes and the entry, and shards the collection.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
-        Ensure {
-            call: self.operation("ensure_indexes"),
-            plan: self.index_plan(),
-            collection: &self.collection,
-            other: None,
-            other_plan: None,
-            further: Vec::new(),
-            entry: self.entry(),
-            fields: self.settings.fields(),
-            own: Some(self.settings.own_fields(&self.collection)),
-            fits: None,
-            family: self.settings.index_family(),
-            needs_transactions: false,
-            has_indexes: None,
-        }
-    }
-
-    /// Compares the settings with the catalog.
-    pub(crate) async fn check_settings(&self) -> Result<()> {
-        self.entry().check(&mut Steps::run()).await.map(drop)
+        let (collection, settings) = self.parts();
+        let reason =
+            "every command for a key has the key field, so it reaches one shard, and every unique index starts with it";
+        let buckets = Managed::new(collection, settings.key.as_str(), reason)
+            .limit("The buckets of a key are in one chunk, which cannot be split: a key with more data than the chunk size is a jumbo chunk, which the balancer does not move.")
+            .limit("Keys of several types whose text is equal, such as 1 and \"1\", can be on two shards, where no unique index refuses the second one: a collection has keys of one type.")
+            .limit("Pages by number, their count, lists of keys, and repairs are sent to all shards.")
+            .indexes(settings.indexes())
+            .only_one_of(settings.index_family());
+        Ensure::new(self.operation("ensure_indexes"), self.entry(), vec![buckets])
+            .fields(settings.fields())
+            .own(settings.own_fields(collection))
     }
 
     /// Returns the collection and the settings.
@@ -165,45 +149,22 @@ impl<K: Key, T> BucketRepository<K, T> {
     pub fn page_size(&self) -> u32 {
         self.shared.settings.page_size
     }
+}
 
-    /// Returns the indexes that the repository relies on.
-    ///
-    /// The first is unique, on the key field, over the buckets that are not full. It guarantees at most one open bucket
-    /// for each key, and lets an append examine one document at any length of the history. With an [item id
-    /// field](crate::BucketRepositoryBuilder::item_id_field) there is a second one: unique, on the key field and the
-    /// ids of the items.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
-    /// println!("{}", trades.indexes()); // the calls of createIndex, for a shell
-    /// trades.indexes().check(trades.collection()).await?; // an error where one is missing
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn indexes(&self) -> IndexPlan {
-        self.shared.index_plan()
+/// Where the catalog has no settings, `ensure_indexes()` refuses a collection in which no document has one of the fields,
+/// or one has another value than a number in the count field, or than figures and times of windows in theirs. It is
+/// `Corrupt` if a key has several open buckets.
+///
+/// The validator is a `$jsonSchema` of the stored form, and an `$expr` which requires that the count is the number of items.
+/// Old buckets of a larger page size violate it: set it with the largest page size in use.
+impl<K: Key, T> Repository for BucketRepository<K, T> {
+    fn managed(&self) -> Ensure<'_> {
+        self.shared.ensure()
     }
 
-    /// Returns a validator for the collection: a `$jsonSchema` of the stored form, and an `$expr` which requires that
-    /// the count is the number of items.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::{Database, bson::doc};
-    /// # async fn f(trades: BucketRepository<u32, i32>, database: Database) -> mongo_patterns_core::Result<()> {
-    /// // A new collection, or an existing one.
-    /// database.create_collection("trades").validator(trades.validator()).await?;
-    /// database.run_command(doc! { "collMod": "trades", "validator": trades.validator() }).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// Pass it to `create_collection().validator(..)` or to the command `collMod`. Then no other program can store a
-    /// bucket that this crate reports as corrupt. Old buckets of a larger page size violate it: create it with the
-    /// largest page size in use, or set the validation level `moderate`.
-    pub fn validator(&self) -> Document {
-        validator::validator::<K>(&self.shared.settings)
+    fn validators(&self) -> Vec<Validator> {
+        let document = validator::validator::<K>(&self.shared.settings);
+        vec![Validator::new(self.shared.collection.namespace(), document)]
     }
 }
 

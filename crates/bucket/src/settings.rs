@@ -13,7 +13,7 @@ pub(crate) mod window;
 use std::time::Duration;
 
 use mongo_patterns_core::catalog::{OwnField, OwnFields};
-use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
+use mongo_patterns_core::index::PlannedIndex;
 use mongo_patterns_core::{FieldName, RetryPolicy};
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
@@ -125,13 +125,13 @@ impl Settings {
     }
 
     /// Returns the indexes of a collection with these settings.
-    pub(crate) fn index_plan(&self, collection: &str) -> IndexPlan {
+    pub(crate) fn indexes(&self) -> Vec<PlannedIndex> {
         let mut indexes = vec![self.open_index_for(self.page_size)];
         if let (Some(name), Some(path)) = (self.item_index(), self.item_id_path()) {
             indexes.push(PlannedIndex::new(name, doc! { self.key.as_str(): 1, path: 1 }).unique());
         }
         indexes.extend(self.expiry_index());
-        IndexPlan::new(collection, indexes)
+        indexes
     }
 
     /// Returns the TTL index. It has no bucket whose figures are marked as not current, because its last time may be wrong.
@@ -159,8 +159,8 @@ impl Settings {
     }
 
     /// Returns the start of the names of the indexes on open buckets, whatever the page size and the windows are.
-    pub(crate) fn index_family(&self) -> Option<String> {
-        Some(format!("{}_1_{}_lt_", self.key, self.count))
+    pub(crate) fn index_family(&self) -> String {
+        format!("{}_1_{}_lt_", self.key, self.count)
     }
 
     /// Returns the settings of the stored form.
@@ -257,13 +257,10 @@ mod tests {
     #[test]
     fn the_index_of_windows_has_their_start_and_the_name_their_length() {
         let settings = with_windows();
-        let plan = settings.index_plan("trades");
-        assert_eq!(plan.indexes()[0].name, settings.open_index);
-        assert_eq!(
-            plan.to_string(),
-            r#"db.getCollection("trades").createIndex({ "customerId": 1, "window": 1 }, { "name": "customerId_1_count_lt_10_window_3600s", "unique": true, "partialFilterExpression": { "count": { "$lt": 10 } } })"#
-        );
-        assert!(settings.open_index.starts_with(&settings.index_family().unwrap()));
+        let keys = doc! { "customerId": 1, "window": 1 };
+        let open = PlannedIndex::new("customerId_1_count_lt_10_window_3600s", keys).unique();
+        assert_eq!(settings.indexes(), [open.partial(doc! { "count": { "$lt": 10 } })]);
+        assert!(settings.open_index.starts_with(&settings.index_family()));
         let stored = doc! { "field": "window", "seconds": 3600_i64 };
         assert_eq!(settings.stored_form().get_document("window").unwrap(), &stored);
         assert_eq!(Settings::example().stored_form().get("window"), None);
@@ -275,17 +272,18 @@ mod tests {
             expire_after: Some(3600),
             ..with_figures(&[], &[], true)
         };
-        let expected = r#"db.getCollection("trades").createIndex({ "figures.date.last": 1 }, { "name": "figures.date.last_1", "partialFilterExpression": { "figures.date.count": { "$gt": 0 } }, "expireAfterSeconds": 3600 })"#;
-        assert_eq!(settings.index_plan("trades").to_string().lines().last(), Some(expected));
+        let expiry = PlannedIndex::new("figures.date.last_1", doc! { "figures.date.last": 1 });
+        let expiry = expiry
+            .partial(doc! { "figures.date.count": { "$gt": 0 } })
+            .expiring(3600);
+        assert_eq!(settings.indexes().last(), Some(&expiry));
         assert_eq!(Settings::example().stored_form().get("expire_after_seconds"), None);
     }
 
     #[test]
     fn the_index_is_named_by_its_definition() {
-        let plan = Settings::example().index_plan("trades");
-        assert_eq!(
-            plan.to_string(),
-            r#"db.getCollection("trades").createIndex({ "customerId": 1 }, { "name": "customerId_1_count_lt_10", "unique": true, "partialFilterExpression": { "count": { "$lt": 10 } } })"#
-        );
+        let open = PlannedIndex::new("customerId_1_count_lt_10", doc! { "customerId": 1 }).unique();
+        let open = open.partial(doc! { "count": { "$lt": 10 } });
+        assert_eq!(Settings::example().indexes(), [open]);
     }
 }

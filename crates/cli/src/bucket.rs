@@ -21,8 +21,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Summary;
 use crate::profile::overlay;
 use crate::settings::{BucketSettings, KeyType, check_different, check_fields, need};
-use crate::shard::{self, ShardOptions};
-use crate::{catalog, indexes, plan};
+use crate::{catalog, indexes, plan, shard};
 
 const PATTERN: &str = "bucket";
 
@@ -79,15 +78,8 @@ impl<'a, K: Key> Work<'a, K> {
             BucketVerb::Migrate { options, .. } => self.migrate(options).await,
             BucketVerb::Verify => self.verify().await,
             BucketVerb::Repair(options) => self.repair(*options).await,
-            BucketVerb::Indexes(create) if create.create => {
-                let ensured = indexes::create(self.buckets.ensure_indexes(), *create).await?;
-                indexes::created(output, "bucket indexes", self.namespace(), &ensured)
-            }
-            BucketVerb::Indexes(_) => {
-                let (plan, collection) = (self.buckets.indexes(), self.buckets.collection());
-                indexes::show(output, "bucket indexes", &plan, collection).await
-            }
-            BucketVerb::Shard(options) => self.shard(options).await,
+            BucketVerb::Indexes(create) => indexes::run(output, &self.buckets, *create).await,
+            BucketVerb::Shard(options) => shard::run(self.context, &self.buckets, options).await,
             BucketVerb::Resize { from } => self.resize(*from).await,
             BucketVerb::View { name } => self.view(name).await,
             BucketVerb::Figures => self.rebuild_figures().await,
@@ -95,15 +87,9 @@ impl<'a, K: Key> Work<'a, K> {
         }
     }
 
-    async fn shard(&self, options: &ShardOptions) -> Outcome {
-        let of = ("bucket shard", self.namespace());
-        let ensure = self.buckets.ensure_sharded();
-        shard::run(self.context, of, ensure, &self.buckets.shard_keys(), options).await
-    }
-
     async fn view(&self, name: &str) -> Outcome {
         self.buckets.create_view(name).await?;
-        let summary = Summary::new("bucket view", self.namespace()).row("view", name);
+        let summary = Summary::of(&self.buckets, "view").row("view", name);
         self.context.output.summary(&summary, Exit::Success)?;
         Ok(Exit::Success)
     }
@@ -123,10 +109,6 @@ impl<'a, K: Key> Work<'a, K> {
             BucketVerb::Plan(_) | BucketVerb::Migrate { .. } => self.context.must_exist(self.flat()?.name()).await,
             BucketVerb::Analyze(_) | BucketVerb::Indexes(_) | BucketVerb::Shard(_) => Ok(()),
         }
-    }
-
-    fn namespace(&self) -> String {
-        self.buckets.collection().namespace().to_string()
     }
 
     fn flat(&self) -> Result<Collection<Document>, Failure> {

@@ -41,22 +41,11 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
         EmbeddedVerb::Plan(options) => work.plan(options, false).await,
         EmbeddedVerb::Migrate { options, dry_run } if dry_run.dry_run => work.plan(options, true).await,
         EmbeddedVerb::Migrate { options, .. } => work.migrate(options).await,
-        EmbeddedVerb::Verify => work.verify("embedded verify").await,
-        EmbeddedVerb::Repair(_) => work.verify("embedded repair").await,
-        EmbeddedVerb::Shard(options) => {
-            let ensure = work.parents.ensure_sharded();
-            let of = ("embedded shard", work.parents.collection().namespace().to_string());
-            shard::run(context, of, ensure, &work.parents.shard_keys(), options).await
-        }
-        EmbeddedVerb::Indexes(create) if create.create => {
-            let ensured = indexes::create(work.parents.ensure_indexes(), *create).await?;
-            let namespace = work.parents.collection().namespace().to_string();
-            indexes::created(context.output, "embedded indexes", namespace, &ensured)
-        }
-        EmbeddedVerb::Indexes(_) | EmbeddedVerb::Analyze(_) => {
-            let (plan, collection) = (work.parents.indexes(), work.parents.collection());
-            indexes::show(context.output, "embedded indexes", &plan, collection).await
-        }
+        EmbeddedVerb::Verify => work.verify("verify").await,
+        EmbeddedVerb::Repair(_) => work.verify("repair").await,
+        EmbeddedVerb::Shard(options) => shard::run(context, &work.parents, options).await,
+        EmbeddedVerb::Indexes(create) => indexes::run(context.output, &work.parents, *create).await,
+        EmbeddedVerb::Analyze(_) => unreachable!("analyze needs no repository"),
     }
 }
 
@@ -128,13 +117,10 @@ impl Work<'_> {
         if !summary_only {
             return plan::print(self.context.output, &self.context.database, &planned.commands);
         }
-        let summary = Summary::new(
-            "embedded migrate --dry-run",
-            self.parents.collection().namespace().to_string(),
-        )
-        .row("children", planned.children)
-        .row("orphans", planned.orphans)
-        .row("commands", planned.commands.len());
+        let summary = Summary::of(&self.parents, "migrate --dry-run")
+            .row("children", planned.children)
+            .row("orphans", planned.orphans)
+            .row("commands", planned.commands.len());
         let summary = options.selection.rows(summary, [("child_id", planned.skipped)]);
         self.context.output.summary(&summary, Exit::Success)?;
         Ok(Exit::Success)
@@ -155,7 +141,7 @@ impl Work<'_> {
         progress.end();
         let migrated = migrated.map_err(Self::failed)?;
         let exit = Exit::of_findings(migrated.orphans);
-        let summary = Summary::new("embedded migrate", self.parents.collection().namespace().to_string())
+        let summary = Summary::of(&self.parents, "migrate")
             .row("parents", migrated.parents)
             .row("children", migrated.children)
             .row("orphans", migrated.orphans);
@@ -205,9 +191,9 @@ impl Work<'_> {
     }
 
     /// Verifies the parents and, if a source is set, finds documents that refer to no parent.
-    async fn verify(&self, command: &'static str) -> Outcome {
+    async fn verify(&self, command: &str) -> Outcome {
         let output = self.context.output;
-        let mut found = shard::verify(output, self.parents.verify_shard_keys()).await?;
+        let mut found = shard::verify(output, &self.parents).await?;
         let progress = SharedProgress::new(output, "verify", "parents", None);
         let mut findings = self.parents.verify().on_progress(progress.callback()).stream();
         while let Some(finding) = findings.try_next().await? {
@@ -223,8 +209,7 @@ impl Work<'_> {
             })?;
         }
         progress.end();
-        let mut summary =
-            Summary::new(command, self.parents.collection().namespace().to_string()).row("findings", found);
+        let mut summary = Summary::of(&self.parents, command).row("findings", found);
         let mut orphans = 0;
         if self.settings.source.is_some() {
             orphans = self.orphans().await?;

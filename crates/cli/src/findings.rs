@@ -3,8 +3,7 @@
 use std::io;
 
 use futures::{Stream, TryStreamExt};
-use mongo_patterns_core::Error;
-use mongo_patterns_core::sharding::VerifyShardKeys;
+use mongo_patterns_core::{Error, Repository};
 use mongodb::bson::Bson;
 use serde_json::Value;
 
@@ -13,23 +12,22 @@ use crate::output::{Output, Summary, printable, to_json};
 use crate::progress::SharedProgress;
 use crate::shard;
 
-/// Checks the shard keys, and prints all findings. `command` is the command with the namespace that it verifies.
+/// Checks the shard keys, and prints all findings.
 pub(crate) async fn verify<T>(
     output: Output,
-    (command, namespace): (&'static str, String),
-    shard_keys: VerifyShardKeys<'_>,
+    repository: &dyn Repository,
     progress: &SharedProgress,
     mut findings: impl Stream<Item = Result<T, Error>> + Unpin,
     print: impl Fn(&T) -> io::Result<()>,
 ) -> Outcome {
-    let mut found = shard::verify(output, shard_keys).await?;
+    let mut found = shard::verify(output, repository).await?;
     while let Some(finding) = findings.try_next().await? {
         found += 1;
         progress.suspend(|| print(&finding))?;
     }
     progress.end();
     let exit = Exit::of_findings(found);
-    let summary = Summary::new(command, namespace).row("findings", found);
+    let summary = Summary::of(repository, "verify").row("findings", found);
     output.summary(&summary, exit)?;
     Ok(exit)
 }

@@ -39,16 +39,8 @@ pub(crate) async fn run(context: &Context, pattern: &History) -> Outcome {
         HistoryVerb::Migrate { options, .. } => work.migrate(options).await,
         HistoryVerb::Verify => work.verify().await,
         HistoryVerb::Repair(options) => work.repair(*options).await,
-        HistoryVerb::Shard(options) => {
-            let of = ("history shard", work.namespace());
-            let ensure = work.documents.ensure_sharded();
-            shard::run(context, of, ensure, &work.documents.shard_keys(), options).await
-        }
-        HistoryVerb::Indexes(create) if create.create => {
-            let ensured = indexes::create(work.documents.ensure_indexes(), *create).await?;
-            indexes::created(output, "history indexes", work.namespace(), &ensured)
-        }
-        HistoryVerb::Indexes(_) => work.indexes().await,
+        HistoryVerb::Shard(options) => shard::run(context, &work.documents, options).await,
+        HistoryVerb::Indexes(create) => indexes::run(output, &work.documents, *create).await,
         HistoryVerb::Log(options) => work.log(options).await,
         HistoryVerb::Show(options) => work.show(options).await,
         HistoryVerb::Diff { document, from, to } => work.diff(document, *from, *to).await,
@@ -76,21 +68,6 @@ impl Work<'_> {
             .await
     }
 
-    fn namespace(&self) -> String {
-        self.documents.collection().namespace().to_string()
-    }
-
-    async fn indexes(&self) -> Outcome {
-        let [current, revisions] = self.documents.indexes();
-        let (output, name) = (self.context.output, "history indexes");
-        let of_current = indexes::show(output, name, &current, self.documents.collection()).await?;
-        let of_revisions = indexes::show(output, name, &revisions, self.documents.revisions_collection()).await?;
-        Ok(match of_current {
-            Exit::Success => of_revisions,
-            findings => findings,
-        })
-    }
-
     fn migration(&self, options: &HistoryMigration) -> MigrateExisting<'_> {
         let migration = self.documents.migrate_existing();
         match &options.embedded_versions {
@@ -102,7 +79,7 @@ impl Work<'_> {
     async fn dry_run(&self, options: &HistoryMigration) -> Outcome {
         let planned = self.migration(options).plan().await?;
         let writes = planned.iter().filter(|planned| planned.writes);
-        let summary = Summary::new("history migrate --dry-run", self.namespace())
+        let summary = Summary::of(&self.documents, "migrate --dry-run")
             .row("commands", planned.len())
             .row("commands_that_write", writes.count());
         self.context.output.summary(&summary, Exit::Success)?;
@@ -116,7 +93,7 @@ impl Work<'_> {
         let migrated = self.migration(options).await;
         progress.end();
         let migrated = migrated?;
-        let summary = Summary::new("history migrate", self.namespace())
+        let summary = Summary::of(&self.documents, "migrate")
             .row("numbered", migrated.numbered)
             .row("duplicates_removed", migrated.removed_duplicates)
             .row("indexes_created", migrated.created_indexes.len());

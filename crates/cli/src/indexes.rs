@@ -1,22 +1,38 @@
 //! The indexes that a pattern needs.
 
-use mongo_patterns_core::index::{EnsureIndexes, EnsuredIndexes, IndexPlan};
-use mongodb::Collection;
+use mongo_patterns_core::Repository;
+use mongo_patterns_core::index::IndexPlan;
 use serde_json::json;
 
 use crate::args::Create;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Exit, Outcome};
 use crate::output::{Output, Summary, to_json};
 use crate::shell;
 
-/// Prints each index, and whether it exists.
-pub(crate) async fn show<T: Send + Sync>(
-    output: Output,
-    command: &'static str,
-    plan: &IndexPlan,
-    collection: &Collection<T>,
-) -> Outcome {
-    let missing = plan.missing(collection).await?;
+/// Prints each index and whether it exists, or creates those that are missing.
+pub(crate) async fn run(output: Output, repository: &dyn Repository, options: Create) -> Outcome {
+    if options.create {
+        return create(output, repository, options.replace_settings).await;
+    }
+    let plans = repository.indexes();
+    if plans.is_empty() {
+        output.summary(
+            &summary(repository, None).row("planned", 0).row("missing", 0),
+            Exit::Success,
+        )?;
+    }
+    let mut exit = Exit::Success;
+    for plan in &plans {
+        match show(output, repository, plan).await? {
+            Exit::Success => {}
+            findings => exit = findings,
+        }
+    }
+    Ok(exit)
+}
+
+async fn show(output: Output, repository: &dyn Repository, plan: &IndexPlan) -> Outcome {
+    let missing = plan.missing().await?;
     for index in plan.indexes() {
         let is_missing = missing.contains(index);
         let state = if is_missing { "missing" } else { "present" };
@@ -32,7 +48,7 @@ pub(crate) async fn show<T: Send + Sync>(
         }))?;
     }
     let exit = Exit::of_findings(missing.len() as u64);
-    let summary = Summary::new(command, collection.namespace().to_string())
+    let summary = summary(repository, Some(plan))
         .row("planned", plan.indexes().len())
         .row("missing", missing.len());
     output.summary(&summary, exit)?;
@@ -42,22 +58,27 @@ pub(crate) async fn show<T: Send + Sync>(
     Ok(exit)
 }
 
-/// Creates the missing indexes, and stores the settings in the catalog.
-pub(crate) async fn create(ensure: EnsureIndexes<'_>, create: Create) -> Result<EnsuredIndexes, Failure> {
-    let ensure = match create.replace_settings {
-        true => ensure.replace_settings(),
-        false => ensure,
+/// Creates the missing indexes, stores the settings in the catalog, and prints the names of the created indexes.
+async fn create(output: Output, repository: &dyn Repository, replace_settings: bool) -> Outcome {
+    let ensure = repository.ensure_indexes();
+    let ensured = match replace_settings {
+        true => ensure.replace_settings().await?,
+        false => ensure.await?,
     };
-    Ok(ensure.await?)
-}
-
-/// Prints the names of the created indexes.
-pub(crate) fn created(output: Output, command: &'static str, namespace: String, ensured: &EnsuredIndexes) -> Outcome {
-    let mut summary = Summary::new(command, namespace).row("created", ensured.created.len());
-    summary = summary.row("present_before", ensured.existing.len());
+    let mut summary = summary(repository, repository.indexes().first())
+        .row("created", ensured.created.len())
+        .row("present_before", ensured.existing.len());
     if !ensured.created.is_empty() {
         summary = summary.row("names", ensured.created.join(", "));
     }
     output.summary(&summary, Exit::Success)?;
     Ok(Exit::Success)
+}
+
+fn summary(repository: &dyn Repository, plan: Option<&IndexPlan>) -> Summary {
+    let namespace = match plan {
+        Some(plan) => plan.namespace(),
+        None => repository.namespaces()[0].clone(),
+    };
+    Summary::new(format!("{} indexes", repository.pattern()), namespace.to_string())
 }

@@ -1,7 +1,7 @@
 //! The commands of the outlier pattern.
 
 use futures::TryStreamExt;
-use mongo_patterns_core::Error;
+use mongo_patterns_core::{Error, Repository};
 use mongo_patterns_outlier::{Finding, FoundIn, OutlierRepository, Unrepaired};
 use mongodb::bson::{Bson, Document};
 use serde_json::json;
@@ -48,20 +48,8 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
             options,
             delete_orphans,
         } => repair(output, &lists, *options, *delete_orphans).await,
-        OutlierVerb::Shard(options) => {
-            let ensure = lists.ensure_sharded();
-            let of = ("outlier shard", lists.collection().namespace().to_string());
-            shard::run(context, of, ensure, &lists.shard_keys(), options).await
-        }
-        OutlierVerb::Indexes(create) if create.create => {
-            let ensured = indexes::create(lists.ensure_indexes(), *create).await?;
-            let namespace = lists.extras_collection().namespace().to_string();
-            indexes::created(output, "outlier indexes", namespace, &ensured)
-        }
-        OutlierVerb::Indexes(_) => {
-            let (plan, collection) = (lists.indexes(), lists.extras_collection());
-            indexes::show(output, "outlier indexes", &plan, collection).await
-        }
+        OutlierVerb::Shard(options) => shard::run(context, &lists, options).await,
+        OutlierVerb::Indexes(create) => indexes::run(output, &lists, *create).await,
     }
 }
 
@@ -143,12 +131,8 @@ async fn migrate(context: &Context, lists: &Lists, options: DryRun, limits: &Out
     }
     let migrated = migration.await.map_err(failed)?;
     progress.end();
-    let command = if dry_run {
-        "outlier migrate --dry-run"
-    } else {
-        "outlier migrate"
-    };
-    let mut summary = Summary::new(command, lists.collection().namespace().to_string())
+    let command = if dry_run { "migrate --dry-run" } else { "migrate" };
+    let mut summary = Summary::of(lists, command)
         .row("documents", migrated.documents)
         .row("overflow_documents_written", migrated.overflow_documents);
     summary = limits.selection.rows(summary, migrated.skipped.by_reason());
@@ -174,10 +158,9 @@ fn failed(error: Error) -> Failure {
 async fn verify(output: Output, lists: &Lists) -> Outcome {
     let progress = SharedProgress::new(output, "verify", "long lists", None);
     progress.show("the server finds long lists, and groups the overflow documents");
-    let verified = ("outlier verify", lists.collection().namespace().to_string());
     let found = lists.verify().on_progress(progress.callback()).stream();
     let print = |finding: &_| print(output, lists, finding);
-    findings::verify(output, verified, lists.verify_shard_keys(), &progress, found, print).await
+    findings::verify(output, lists, &progress, found, print).await
 }
 
 async fn repair(output: Output, lists: &Lists, options: DryRun, delete_orphans: bool) -> Outcome {
@@ -226,13 +209,9 @@ async fn repair(output: Output, lists: &Lists, options: DryRun, delete_orphans: 
     }
     progress.end();
     let exit = Exit::of_findings(if dry_run { documents } else { left });
-    let command = if dry_run {
-        "outlier repair --dry-run"
-    } else {
-        "outlier repair"
-    };
+    let command = if dry_run { "repair --dry-run" } else { "repair" };
     let name = if dry_run { "documents_to_repair" } else { "documents" };
-    let summary = Summary::new(command, lists.collection().namespace().to_string())
+    let summary = Summary::of(lists, command)
         .row(name, documents - left)
         .row("unrepaired", left);
     output.summary(&summary, exit)?;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write, stderr, stdout};
 
 use console::style;
+use mongo_patterns_core::Repository;
 use mongodb::bson::Bson;
 use serde_json::{Map, Value, json};
 
@@ -35,18 +36,24 @@ pub(crate) struct Record<'a> {
 
 /// The result of a command.
 pub(crate) struct Summary {
-    command: &'static str,
+    command: Cow<'static, str>,
     namespace: String,
     rows: Vec<(Cow<'static, str>, Value)>,
 }
 
 impl Summary {
-    pub(crate) fn new(command: &'static str, namespace: impl Into<String>) -> Self {
+    pub(crate) fn new(command: impl Into<Cow<'static, str>>, namespace: impl Into<String>) -> Self {
         Self {
-            command,
+            command: command.into(),
             namespace: namespace.into(),
             rows: Vec::new(),
         }
+    }
+
+    /// Creates the summary of a command of a pattern.
+    pub(crate) fn of(repository: &dyn Repository, command: &str) -> Self {
+        let namespace = repository.namespaces()[0].to_string();
+        Self::new(format!("{} {command}", repository.pattern()), namespace)
     }
 
     pub(crate) fn row(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) -> Self {
@@ -89,7 +96,7 @@ impl Output {
         if self.json {
             let mut object = Map::new();
             object.insert("type".into(), "summary".into());
-            object.insert("command".into(), summary.command.into());
+            object.insert("command".into(), summary.command.as_ref().into());
             object.insert("namespace".into(), summary.namespace.clone().into());
             let rows = summary.rows.iter();
             object.extend(rows.map(|(name, value)| (name.to_string(), value.clone())));

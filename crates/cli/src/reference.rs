@@ -4,12 +4,13 @@ mod check;
 mod migrate;
 
 use mongo_patterns_core::FieldName;
+use mongo_patterns_core::Repository;
 use mongo_patterns_reference::{ReferenceRepository, ReferenceRepositoryBuilder};
 use mongodb::bson::Document;
 
 use crate::analyze::reference as analysis;
 use crate::args::{Reference, ReferenceVerb};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::nested::references::{self, ReferenceField};
 use crate::profile::overlay;
 use crate::settings::{ReferenceSettings, check_different, need};
@@ -49,16 +50,8 @@ pub(crate) async fn run(context: &Context, pattern: &Reference) -> Outcome {
         ReferenceVerb::Verify => work.verify().await,
         ReferenceVerb::Repair(options) => work.repair(*options).await,
         ReferenceVerb::Sweep { source } => work.sweep(source.as_deref()).await,
-        ReferenceVerb::Shard(options) => {
-            let of = ("reference shard", work.namespace());
-            let ensure = work.documents.ensure_sharded();
-            shard::run(context, of, ensure, &work.documents.shard_keys(), options).await
-        }
-        ReferenceVerb::Indexes(create) if create.create => {
-            let ensured = indexes::create(work.documents.ensure_indexes(), *create).await?;
-            indexes::created(context.output, "reference indexes", work.namespace(), &ensured)
-        }
-        ReferenceVerb::Indexes(_) => work.indexes().await,
+        ReferenceVerb::Shard(options) => shard::run(context, &work.documents, options).await,
+        ReferenceVerb::Indexes(create) => indexes::run(context.output, &work.documents, *create).await,
     }
 }
 
@@ -75,44 +68,12 @@ impl Work<'_> {
         if matches!(verb, ReferenceVerb::Indexes(_) | ReferenceVerb::Shard(_)) {
             return Ok(());
         }
-        self.context
-            .must_exist(self.documents.sources_collection().name())
-            .await?;
-        for collection in self.collections() {
-            self.context.must_exist(collection).await?;
+        let mut namespaces = self.documents.namespaces();
+        namespaces.rotate_right(1); // that of the sources first
+        for namespace in namespaces {
+            self.context.must_exist(&namespace.coll).await?;
         }
         Ok(())
-    }
-
-    /// Returns the referring collections, that of the repository's documents first.
-    fn collections(&self) -> Vec<&str> {
-        let mut collections = vec![self.documents.collection().name()];
-        for collection in self
-            .references
-            .iter()
-            .filter_map(|reference| reference.collection.as_deref())
-        {
-            if !collections.contains(&collection) {
-                collections.push(collection);
-            }
-        }
-        collections
-    }
-
-    fn namespace(&self) -> String {
-        self.documents.collection().namespace().to_string()
-    }
-
-    async fn indexes(&self) -> Outcome {
-        let mut exit = Exit::Success;
-        for (plan, name) in self.documents.indexes().iter().zip(self.collections()) {
-            let collection = self.context.database.collection::<Document>(name);
-            match indexes::show(self.context.output, "reference indexes", plan, &collection).await? {
-                Exit::Success => {}
-                findings => exit = findings,
-            }
-        }
-        Ok(exit)
     }
 }
 

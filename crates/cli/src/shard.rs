@@ -1,7 +1,7 @@
 //! Shards the collections of a pattern, and finds unsuitable shard keys.
 
-use mongo_patterns_core::ErrorKind;
-use mongo_patterns_core::sharding::{EnsureSharded, EnsuredSharding, ShardKeyChoice, VerifyShardKeys};
+use mongo_patterns_core::sharding::{EnsuredSharding, ShardKeyChoice};
+use mongo_patterns_core::{ErrorKind, Repository};
 use mongodb::bson::Document;
 use serde_json::json;
 
@@ -25,18 +25,12 @@ pub(crate) struct ShardOptions {
 }
 
 /// Shards the collections, or prints the plan.
-pub(crate) async fn run(
-    context: &Context,
-    (command, namespace): (&'static str, String),
-    ensure: EnsureSharded<'_>,
-    choices: &[ShardKeyChoice],
-    options: &ShardOptions,
-) -> Outcome {
-    let output = context.output;
+pub(crate) async fn run(context: &Context, repository: &dyn Repository, options: &ShardOptions) -> Outcome {
+    let (output, ensure) = (context.output, repository.ensure_sharded());
     let ensure = if options.hashed { ensure.hashed() } else { ensure };
     if options.plan {
         let commands = ensure.plan().await?;
-        print_choices(output, choices)?;
+        print_choices(output, &repository.shard_keys())?;
         return plan::print_of(output, &context.database, "shard", &commands);
     }
     if !options.yes {
@@ -44,8 +38,7 @@ pub(crate) async fn run(
         let reason = format!("{stays}, nothing was changed: read the output of --plan, then pass --yes");
         confirm(output, &format!("{stays}: shard the collections?"), reason).await?;
     }
-    let ensured = ensure.await?;
-    print(output, command, namespace, &ensured)
+    print(output, repository, &ensure.await?)
 }
 
 fn print_choices(output: Output, choices: &[ShardKeyChoice]) -> std::io::Result<()> {
@@ -74,7 +67,7 @@ fn print_choices(output: Output, choices: &[ShardKeyChoice]) -> std::io::Result<
     Ok(())
 }
 
-fn print(output: Output, command: &'static str, namespace: String, ensured: &EnsuredSharding) -> Outcome {
+fn print(output: Output, repository: &dyn Repository, ensured: &EnsuredSharding) -> Outcome {
     let mut sharded = 0_u64;
     for collection in &ensured.collections {
         sharded += u64::from(collection.sharded);
@@ -90,7 +83,7 @@ fn print(output: Output, command: &'static str, namespace: String, ensured: &Ens
             ],
         })?;
     }
-    let summary = Summary::new(command, namespace)
+    let summary = Summary::of(repository, "shard")
         .row("sharded", sharded)
         .row("sharded_before", ensured.collections.len() as u64 - sharded)
         .row("indexes_created", ensured.indexes.created.len());
@@ -99,8 +92,8 @@ fn print(output: Output, command: &'static str, namespace: String, ensured: &Ens
 }
 
 /// Prints the collections with an unsuitable shard key. Returns their number.
-pub(crate) async fn verify(output: Output, check: VerifyShardKeys<'_>) -> Result<u64, Failure> {
-    let unsuitable = match check.await {
+pub(crate) async fn verify(output: Output, repository: &dyn Repository) -> Result<u64, Failure> {
+    let unsuitable = match repository.verify_shard_keys().await {
         Ok(unsuitable) => unsuitable,
         Err(error) if error.kind() == ErrorKind::Unauthorized => {
             output.notice(

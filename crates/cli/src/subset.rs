@@ -42,20 +42,9 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
         SubsetVerb::Migrate { options, .. } => work.migrate(options).await,
         SubsetVerb::Verify => work.verify().await,
         SubsetVerb::Repair(options) => work.repair(*options).await,
-        SubsetVerb::Shard(options) => {
-            let ensure = work.parents.ensure_sharded();
-            let choices = work.parents.shard_keys();
-            shard::run(context, ("subset shard", work.namespace()), ensure, &choices, options).await
-        }
-        SubsetVerb::Indexes(create) if create.create => {
-            let ensured = indexes::create(work.parents.ensure_indexes(), *create).await?;
-            let namespace = work.parents.children_collection().namespace().to_string();
-            indexes::created(output, "subset indexes", namespace, &ensured)
-        }
-        SubsetVerb::Indexes(_) | SubsetVerb::Analyze(_) => {
-            let (plan, collection) = (work.parents.indexes(), work.parents.children_collection());
-            indexes::show(output, "subset indexes", &plan, collection).await
-        }
+        SubsetVerb::Shard(options) => shard::run(context, &work.parents, options).await,
+        SubsetVerb::Indexes(create) => indexes::run(output, &work.parents, *create).await,
+        SubsetVerb::Analyze(_) => unreachable!("analyze needs no repository"),
     }
 }
 
@@ -81,10 +70,6 @@ impl Work<'_> {
             return Ok(());
         }
         self.context.must_exist(self.parents.children_collection().name()).await
-    }
-
-    fn namespace(&self) -> String {
-        self.parents.collection().namespace().to_string()
     }
 }
 

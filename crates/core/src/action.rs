@@ -100,7 +100,16 @@ crate::redacted_debug!(
     "collection" = call.collection.namespace()
 );
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// Creates the call of a method.
+    pub fn new(pattern: &'static str, operation: &'static str, collection: &'a Collection<RawDocumentBuf>) -> Self {
+        Self {
+            pattern,
+            operation,
+            collection,
+        }
+    }
+
     /// Sets the operation in an error, unless an inner one is set already.
     pub fn name(&self, error: Error) -> Error {
         error.in_operation(&Operation {

@@ -16,7 +16,7 @@ use mongodb::options::IndexOptions;
 pub use duplicates::{Duplicates, FindDuplicates};
 pub use ensure::EnsureIndexes;
 #[doc(hidden)]
-pub use ensure::{Ensure, Fits, State};
+pub use ensure::{Ensure, Fits, Managed, State};
 pub use existing::{list_indexes, serves};
 pub use plan::{EnsuredIndexes, IndexPlan, drop_old_index, hinted, index_missing};
 
@@ -78,6 +78,16 @@ impl PlannedIndex {
     pub fn expiring(mut self, seconds: u32) -> Self {
         self.expire_after_seconds = Some(seconds);
         self
+    }
+
+    /// Returns whether it supports a shard key: it has all documents, each once, and starts with the key. A path may lead
+    /// into an array, of which it would have each element.
+    pub(crate) fn supports(&self, key: &Document) -> bool {
+        let is_path = |field: &String| field.contains('.');
+        self.unique
+            && self.partial_filter.is_none()
+            && !self.keys.keys().any(is_path)
+            && self.keys.iter().take(key.len()).eq(key)
     }
 
     /// Returns the driver's form of it.

@@ -48,8 +48,11 @@ pub mod migration;
 mod names;
 #[doc(hidden)] // numbers of any type, compared and added
 pub mod number;
+#[cfg(test)]
+mod offline;
 pub mod progress;
 mod redacted;
+mod repository;
 mod results;
 pub mod retry;
 #[doc(hidden)] // arrays over several documents, rewritten
@@ -84,5 +87,6 @@ pub use into_id::IntoId;
 pub use key::{AsKey, EncodeKey, EncodedKey, Key};
 pub use migration::{MigrationRecord, PlannedCommand, forget_migration, migrations};
 pub use progress::Progress;
+pub use repository::{Repository, Validator};
 pub use results::{Removed, Updated};
 pub use retry::RetryPolicy;

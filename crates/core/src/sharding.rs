@@ -39,7 +39,5 @@ mod ensure;
 mod verify;
 
 pub use choice::{ShardKeyChoice, UnsuitableShardKey};
-#[doc(hidden)]
-pub use choice::{Sharding, Target};
 pub use ensure::{EnsureSharded, EnsuredSharding, ShardedCollection};
 pub use verify::VerifyShardKeys;

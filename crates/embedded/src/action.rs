@@ -2,7 +2,6 @@
 
 mod add_child;
 mod child;
-mod ensure_indexes;
 mod get;
 mod insert;
 mod migrate_from_references;
@@ -11,7 +10,6 @@ mod orphans;
 mod remove_child;
 mod reorder_children;
 mod replace_child;
-mod sharding;
 mod update_child;
 mod verify;
 
@@ -21,8 +19,6 @@ pub use get::Get;
 pub use insert::Insert;
 pub use migrate_from_references::MigrateFromReferences;
 pub use migrate_to_references::MigrateToReferences;
-pub use mongo_patterns_core::index::EnsureIndexes;
-pub use mongo_patterns_core::sharding::{EnsureSharded, VerifyShardKeys};
 pub use orphans::{OrphanStream, Orphans};
 pub use remove_child::RemoveChild;
 pub use reorder_children::ReorderChildren;
@@ -32,10 +28,10 @@ pub use verify::{FindingStream, Verify};
 
 /// The names that most actions use.
 mod prelude {
-    #[allow(unused_imports)] // the links of the documentation use it
-    pub(crate) use mongo_patterns_core::ErrorKind::*;
     pub(crate) use mongo_patterns_core::Removed;
     pub(crate) use mongo_patterns_core::action::{ActionFuture, run};
+    #[allow(unused_imports)] // the links of the documentation use them
+    pub(crate) use mongo_patterns_core::{ErrorKind::*, Repository};
 
     pub(crate) use crate::form::child_id::ChildId;
     pub(crate) use crate::form::document::encode;

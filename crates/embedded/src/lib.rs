@@ -84,7 +84,7 @@
 //!   [`AlreadyExists`] and [`LimitReached`].
 //! - Ids and values are never interpreted: `{ $gt: "" }` is an id like any other.
 //!
-//! Other programs can violate these invariants. With [`validator`](EmbeddedRepository::validator) the server refuses
+//! Other programs can violate these invariants. With [`validators`](EmbeddedRepository::validators) the server refuses
 //! their writes, and [`verify`](EmbeddedRepository::verify) finds what they damaged.
 //!
 //! The collection must have the simple collation, which is the default;
@@ -188,7 +188,7 @@
 //! [lists](EmbeddedRepository::orphans) them, and after an interruption you run it again.
 //! [`migrate_to_references`](EmbeddedRepository::migrate_to_references) is the reverse.
 //!
-//! **Protection from other programs.** Give [`validator`](EmbeddedRepository::validator) to the server.
+//! **Protection from other programs.** Give its [`validators`](EmbeddedRepository::validators) to the server.
 
 pub mod action;
 mod builder;
@@ -206,7 +206,7 @@ mod settings;
 mod write;
 
 pub use builder::EmbeddedRepositoryBuilder;
-pub use mongo_patterns_core::{Progress, Removed, Updated};
+pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
 pub use repair::finding::{Finding, Problem};
 pub use repository::EmbeddedRepository;
 pub use results::{Inserted, Migrated, MigrationPlan, Orphan};

@@ -1,11 +1,10 @@
 use std::sync::Arc;
 
-use mongo_patterns_core::Result;
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
-use mongo_patterns_core::document_id;
-use mongo_patterns_core::index::{Ensure, IndexPlan};
+use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::Lanes;
+use mongo_patterns_core::{Repository, Result, Validator, document_id};
 use mongodb::ClientSession;
 
 use crate::prelude::*;
@@ -31,11 +30,7 @@ mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.coll
 
 impl Shared {
     pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call {
-            pattern: "embedded",
-            operation,
-            collection: &self.collection,
-        }
+        Call::new("embedded", operation, &self.collection)
     }
 
     /// Sends the commands of a write in the lane of its parent, and in the session of the caller if there is one.
@@ -49,32 +44,10 @@ impl Shared {
         Entry::new("embedded", &self.collection, Some(children), settings)
     }
 
-    pub(crate) fn index_plan(&self) -> IndexPlan {
-        IndexPlan::new(self.collection.name(), Vec::new())
-    }
-
-    /// Returns what checks the collection and stores the entry.
+    /// Returns what checks the collection, stores the entry, and shards the collection.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
-        Ensure {
-            call: self.operation("ensure_indexes"),
-            plan: self.index_plan(),
-            collection: &self.collection,
-            other: None,
-            other_plan: None,
-            further: Vec::new(),
-            entry: self.entry(),
-            fields: Vec::new(),
-            own: None,
-            fits: None,
-            family: None,
-            needs_transactions: false,
-            has_indexes: None,
-        }
-    }
-
-    /// Compares the settings with the catalog.
-    pub(crate) async fn check_settings(&self) -> Result<()> {
-        self.entry().check(&mut Steps::run()).await.map(drop)
+        let collections = vec![Managed::by_id(&self.collection)];
+        Ensure::new(self.operation("ensure_indexes"), self.entry(), collections)
     }
 }
 
@@ -115,44 +88,22 @@ impl<P, C> EmbeddedRepository<P, C> {
     pub fn max_children(&self) -> u32 {
         self.shared.settings.max_children
     }
+}
 
-    /// Returns the indexes that the repository needs: none. Every call finds its parent by `_id`.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::{IndexModel, bson::{Document, doc}};
-    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-    /// assert!(patrons.indexes().indexes().is_empty());
-    /// let by_zip = IndexModel::builder().keys(doc! { "addresses.zip": 1 }).build();
-    /// patrons.collection().create_index(by_zip).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// To find parents by a field of their children, create an index of your own, such as `{ "addresses.zip": 1 }`.
-    pub fn indexes(&self) -> IndexPlan {
-        self.shared.index_plan()
+/// The pattern needs no index, because every call finds its parent by `_id`. To find parents by a field of their children,
+/// create one of your own, such as `{ "addresses.zip": 1 }`.
+///
+/// The validator is a `$jsonSchema` for the form of a parent, with `max_children` as `maxItems`, and an `$expr` that no two
+/// of its children have the same id. Parents without the array, as before a [migration](Self::migrate_from_references),
+/// violate it.
+impl<P, C> Repository for EmbeddedRepository<P, C> {
+    fn managed(&self) -> Ensure<'_> {
+        self.shared.ensure()
     }
 
-    /// Returns a validator for the collection: a `$jsonSchema` for the form of a parent, with `max_children` as
-    /// `maxItems`, and an `$expr` that no two of its children have the same id.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::{Database, bson::doc};
-    /// # async fn f(patrons: EmbeddedRepository<(), ()>, database: Database) -> mongo_patterns_core::Result<()> {
-    /// // A new collection, or an existing one:
-    /// database.create_collection("patron").validator(patrons.validator()).await?;
-    /// database.run_command(doc! { "collMod": "patron", "validator": patrons.validator() }).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// Pass it to `create_collection().validator(..)` or to the command `collMod`. Then no other program can store what
-    /// [`verify`](Self::verify) reports. Parents without the array, as before a
-    /// [migration](Self::migrate_from_references), violate it: set it afterwards.
-    pub fn validator(&self) -> Document {
-        validator(&self.shared.settings)
+    fn validators(&self) -> Vec<Validator> {
+        let document = validator(&self.shared.settings);
+        vec![Validator::new(self.shared.collection.namespace(), document)]
     }
 }
 

@@ -6,7 +6,6 @@ mod as_of;
 mod at;
 mod delete;
 mod diff;
-mod ensure_indexes;
 mod follow;
 mod get;
 mod insert;
@@ -16,7 +15,6 @@ mod repair;
 mod replace;
 mod restore;
 mod revisions;
-mod sharding;
 mod update;
 mod verify;
 
@@ -28,8 +26,6 @@ pub use follow::Follow;
 pub use get::Get;
 pub use insert::Insert;
 pub use migrate_existing::MigrateExisting;
-pub use mongo_patterns_core::index::EnsureIndexes;
-pub use mongo_patterns_core::sharding::{EnsureSharded, VerifyShardKeys};
 pub use prune::Prune;
 pub use repair::{Repair, RepairedStream};
 pub use replace::Replace;
@@ -40,8 +36,8 @@ pub use verify::{FindingStream, Verify};
 
 /// The names that most actions use.
 mod prelude {
-    #[allow(unused_imports)] // the links of the documentation use it
-    pub(crate) use mongo_patterns_core::ErrorKind::*;
+    #[allow(unused_imports)] // the links of the documentation use them
+    pub(crate) use mongo_patterns_core::{ErrorKind::*, Repository};
 
     pub(crate) use crate::repository::HistoryRepository;
     pub(crate) use crate::repository::prelude::*;

@@ -18,7 +18,7 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns_history::HistoryRepository;
+//! use mongo_patterns_history::{HistoryRepository, Repository};
 //! use mongodb::bson::{DateTime, Document, doc};
 //! use serde::{Deserialize, Serialize};
 //!
@@ -207,7 +207,7 @@ mod write;
 
 pub use builder::HistoryRepositoryBuilder;
 pub use form::token::RevisionToken;
-pub use mongo_patterns_core::Progress;
+pub use mongo_patterns_core::{Progress, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::HistoryRepository;
 pub use results::{Deleted, Diff, FieldChange, Followed, MigratedExisting, Pruned, Recorded, Revision, RevisionPage};

@@ -14,16 +14,6 @@ use crate::repository::prelude::*;
 use crate::write::change::{Request, run_in};
 use crate::write::record::{Duplicate, insert_copy, refused};
 
-/// Compares the settings with the catalog.
-pub(crate) async fn check_settings(shared: &Shared) -> Result<()> {
-    shared.entry().check(&mut Steps::run()).await.map(drop)
-}
-
-/// Does what [`check_settings`] does, for a repair.
-pub(crate) async fn check_repair(shared: &Shared, dry_run: bool) -> Result<()> {
-    shared.ensure().check_repair(dry_run).await
-}
-
 /// Repairs the next finding of a scan.
 pub(crate) async fn next(shared: &Shared, scan: &mut Scan<'_>, dry_run: bool) -> Result<Option<Repaired>> {
     let Some(finding) = scan.next().await? else {

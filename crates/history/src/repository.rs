@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use mongo_patterns_core::Repository;
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::follow::with_majority;
-use mongo_patterns_core::index::{Ensure, FindDuplicates, IndexPlan};
+use mongo_patterns_core::index::{Ensure, FindDuplicates, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::topology::Topology;
 use mongodb::ClientSession;
@@ -50,11 +51,7 @@ mongo_patterns_core::redacted_debug!(
 
 impl Shared {
     pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call {
-            pattern: "history",
-            operation,
-            collection: &self.current,
-        }
+        Call::new("history", operation, &self.current)
     }
 
     /// Returns the entry in the catalog.
@@ -63,31 +60,22 @@ impl Shared {
         Entry::new("history", &self.current, None, settings)
     }
 
-    pub(crate) fn current_plan(&self) -> IndexPlan {
-        self.settings.current_plan(self.current.name())
-    }
-
-    pub(crate) fn revisions_plan(&self) -> IndexPlan {
-        self.settings.revisions_plan(self.revisions.name())
-    }
-
-    /// Returns what creates the indexes and the entry.
+    /// Returns what creates the indexes and the entry, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
-        Ensure {
-            call: self.operation("ensure_indexes"),
-            plan: self.revisions_plan(),
-            collection: &self.revisions,
-            other: Some(&self.current),
-            other_plan: Some(self.current_plan()),
-            further: Vec::new(),
-            entry: self.entry(),
-            fields: self.settings.fields_of_revision(),
-            own: None,
-            fits: None,
-            family: None,
-            needs_transactions: true,
-            has_indexes: None,
-        }
+        let settings = &self.settings;
+        let (id, revision) = (settings.id.as_str(), settings.revision.as_str());
+        let reason =
+            "every command for a document has its id, so it reaches one shard, and every unique index starts with it";
+        let revisions = Managed::new(&self.revisions, id, reason)
+            .or(doc! { id: 1, revision: 1 })
+            .limit("With the id alone, the revisions of a document are in one chunk, which cannot be split: a history with more data than the chunk size is a jumbo chunk, which the balancer does not move.")
+            .limit("With the revision in the key, a read by time is sent to all shards that have revisions of the document.")
+            .indexes(settings.revisions_indexes());
+        let current = Managed::new(&self.current, id, reason)
+            .limit("Any other unique index of the collection must start with the id.")
+            .indexes(settings.current_indexes());
+        let collections = vec![revisions, current];
+        Ensure::new(self.operation("ensure_indexes"), self.entry(), collections).fields(settings.fields_of_revision())
     }
 
     /// Returns what the deployment is. One round trip, once.
@@ -107,21 +95,14 @@ impl Shared {
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         let check = || async {
             self.topology().await?;
-            self.current_plan().check(&self.current).await?;
-            self.revisions_plan().check(&self.revisions).await
+            self.ensure().check_indexes(&mut Steps::run()).await
         };
         self.indexes.get_or_try_init(check).await.copied()
     }
 
     /// Does what [`check_indexes`](Self::check_indexes) does. Returns a search for the documents that violate a missing index.
-    pub(crate) async fn find_duplicates(&self) -> Result<Option<FindDuplicates<'_>>> {
-        match self.check_indexes().await {
-            Err(error) if error.kind() == ErrorKind::IndexMissing => {
-                let current = (&self.current, self.current_plan());
-                FindDuplicates::of(vec![current, (&self.revisions, self.revisions_plan())]).await
-            }
-            checked => checked.map(|()| None),
-        }
+    pub(crate) async fn find_duplicates(&self) -> Result<Option<FindDuplicates>> {
+        self.ensure().find_duplicates(self.check_indexes().await).await
     }
 
     /// Returns the same with the write concern `majority`.
@@ -197,20 +178,13 @@ impl<D> HistoryRepository<D> {
     pub fn revisions_collection(&self) -> &Collection<RawDocumentBuf> {
         &self.shared.revisions
     }
+}
 
-    /// Returns the indexes that the repository requires: those of the current documents, and those of the revisions.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_history::HistoryRepository;
-    /// # async fn f(policies: HistoryRepository<i32>) -> mongo_patterns_core::Result<()> {
-    /// let [current, revisions] = policies.indexes();
-    /// println!("{current}\n{revisions}"); // the calls of createIndex, for a shell
-    /// revisions.check(policies.revisions_collection()).await?; // an error if one is missing
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn indexes(&self) -> [IndexPlan; 2] {
-        [self.shared.current_plan(), self.shared.revisions_plan()]
+/// Where the catalog has no settings, `ensure_indexes()` refuses collections in which no revision has one of the fields. It is
+/// `Corrupt` if two stored documents have the same id, or two revisions of one document the same number.
+impl<D> Repository for HistoryRepository<D> {
+    fn managed(&self) -> Ensure<'_> {
+        self.shared.ensure()
     }
 }
 

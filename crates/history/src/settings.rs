@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
+use mongo_patterns_core::index::PlannedIndex;
 
 use crate::prelude::*;
 
@@ -79,21 +79,20 @@ impl Settings {
     }
 
     /// Returns the index of the current documents.
-    pub(crate) fn current_plan(&self, collection: &str) -> IndexPlan {
+    pub(crate) fn current_indexes(&self) -> Vec<PlannedIndex> {
         let keys = doc! { self.id.as_str(): 1 };
-        IndexPlan::new(collection, vec![PlannedIndex::new(&self.current_index, keys).unique()])
+        vec![PlannedIndex::new(&self.current_index, keys).unique()]
     }
 
     /// Returns the indexes of the revisions.
-    pub(crate) fn revisions_plan(&self, collection: &str) -> IndexPlan {
+    pub(crate) fn revisions_indexes(&self) -> Vec<PlannedIndex> {
         let (id, revision) = (self.id.as_str(), self.revision.as_str());
         let by_revision = doc! { id: 1, revision: 1 };
         let by_time = doc! { id: 1, self.time.as_str(): 1, revision: 1 };
-        let indexes = vec![
+        vec![
             PlannedIndex::new(&self.revision_index, by_revision).unique(),
             PlannedIndex::new(&self.time_index, by_time),
-        ];
-        IndexPlan::new(collection, indexes)
+        ]
     }
 }
 
@@ -123,12 +122,10 @@ mod tests {
     #[test]
     fn the_names_of_the_indexes_are_those_of_the_shell() {
         let settings = Settings::example();
-        assert_eq!(
-            settings.current_plan("currentPolicies").to_string(),
-            r#"db.getCollection("currentPolicies").createIndex({ "policyId": 1 }, { "name": "policyId_1", "unique": true })"#
-        );
-        let plan = settings.revisions_plan("policyRevisions");
-        let names: Vec<&str> = plan.indexes().iter().map(|index| index.name.as_str()).collect();
+        let current = PlannedIndex::new("policyId_1", doc! { "policyId": 1 }).unique();
+        assert_eq!(settings.current_indexes(), [current]);
+        let indexes = settings.revisions_indexes();
+        let names: Vec<&str> = indexes.iter().map(|index| index.name.as_str()).collect();
         assert_eq!(names, ["policyId_1_revision_1", "policyId_1_dateSet_1_revision_1"]);
     }
 }

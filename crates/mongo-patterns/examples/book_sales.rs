@@ -7,6 +7,7 @@ mod support;
 
 use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
+use mongo_patterns::Repository;
 use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns_testkit::CommandRecorder;
 use mongodb::Database;

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
-use mongo_patterns::ErrorKind;
 use mongo_patterns::history::HistoryRepository;
+use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::CommandRecorder;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Collection, Database};

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::history::HistoryRepository;
 use mongo_patterns::reference::ReferenceRepository;
-use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns::{Error, ErrorKind, Repository};
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Client, Database};
 

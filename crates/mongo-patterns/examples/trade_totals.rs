@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
+use mongo_patterns::Repository;
 use mongo_patterns::bucket::{BucketRepository, Totals};
 use mongodb::bson::{Bson, DateTime, Decimal128, Document, doc};
 use serde::{Deserialize, Serialize};

@@ -21,8 +21,27 @@
 //! # First use
 //!
 //! Every pattern is used in the same way. A builder over the driver's collections names the fields. A service calls
-//! `ensure_indexes` once when it starts, and clones the repository freely. As in the driver, every call is an action: set
-//! options, then await it. With `session(..)` it runs in a session of yours.
+//! [`ensure_indexes`](Repository::ensure_indexes) once when it starts, and clones the repository freely. As in the driver,
+//! every call is an action: set options, then await it. With `session(..)` it runs in a session of yours.
+//!
+//! The trait [`Repository`], which the [`prelude`] has, is what the repositories of all patterns have in common. With
+//! it, a service sets them up in one loop:
+//!
+//! ```no_run
+//! # use mongo_patterns::mongodb::bson::Document;
+//! use mongo_patterns::prelude::*;
+//!
+//! # async fn f(
+//! #     trades: BucketRepository<u32, Document>,
+//! #     books: OutlierRepository<Document, String>,
+//! #     policies: HistoryRepository<Document>,
+//! # ) -> mongo_patterns::Result<()> {
+//! for repository in [&trades as &dyn Repository, &books, &policies] {
+//!     repository.ensure_indexes().await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! A **bucket** for each ten trades of a customer:
 //!
@@ -228,9 +247,10 @@
 //!
 //! # Sharded clusters
 //!
-//! `ensure_sharded` of a repository shards its collections and does what `ensure_indexes` does, in the order that the server
-//! accepts. `shard_keys` returns the suitable shard keys, with reasons and limits, and `verify_shard_keys` names collections
-//! with another one. See [`sharding`]. No mongos of a supported version has run the tests of these calls yet.
+//! [`ensure_sharded`](Repository::ensure_sharded) shards the collections of a repository and does what `ensure_indexes` does,
+//! in the order that the server accepts. [`shard_keys`](Repository::shard_keys) returns the suitable shard keys, with reasons
+//! and limits, and [`verify_shard_keys`](Repository::verify_shard_keys) names collections with another one. See [`sharding`].
+//! No mongos of a supported version has run the tests of these calls yet.
 //!
 //! # Observability
 //!
@@ -247,8 +267,8 @@ pub use mongo_patterns_bucket as bucket;
 #[cfg(feature = "metrics")]
 pub use mongo_patterns_core::metrics;
 pub use mongo_patterns_core::{
-    AsKey, Error, ErrorKind, IntoId, Key, MigrationRecord, PlannedCommand, Progress, Removed, Result, RetryPolicy,
-    Updated, action, drain, forget_migration, index, key, migrations, sharding,
+    AsKey, Error, ErrorKind, IntoId, Key, MigrationRecord, PlannedCommand, Progress, Removed, Repository, Result,
+    RetryPolicy, Updated, Validator, action, drain, forget_migration, index, key, migrations, sharding,
 };
 /// Makes a newtype a key that is stored as the key in it: implements `AsKey`.
 ///

@@ -15,4 +15,4 @@ pub use crate::outlier::{OutlierRepository, Pushed};
 pub use crate::reference::{OnReferences, Reference, ReferenceRepository};
 #[cfg(feature = "subset")]
 pub use crate::subset::{ChildToken, Direction, SubsetRepository};
-pub use crate::{Error, ErrorKind};
+pub use crate::{Error, ErrorKind, Repository};

@@ -4,7 +4,6 @@ mod contains;
 mod count;
 mod delete;
 mod elements;
-mod ensure_indexes;
 mod get;
 mod get_full;
 mod insert;
@@ -15,7 +14,6 @@ mod push_unique;
 mod rebalance;
 mod remove;
 mod repair;
-mod sharding;
 mod update_element;
 mod verify;
 
@@ -27,8 +25,6 @@ pub use get::Get;
 pub use get_full::GetFull;
 pub use insert::Insert;
 pub use migrate_existing::MigrateExisting;
-pub use mongo_patterns_core::index::EnsureIndexes;
-pub use mongo_patterns_core::sharding::{EnsureSharded, VerifyShardKeys};
 pub use push::Push;
 pub use push_many::PushMany;
 pub use push_unique::PushUnique;
@@ -42,8 +38,8 @@ pub use crate::migrate::CommandStream;
 
 /// The names that most actions use.
 mod prelude {
-    #[allow(unused_imports)] // the links of the documentation use it
-    pub(crate) use mongo_patterns_core::ErrorKind::*;
+    #[allow(unused_imports)] // the links of the documentation use them
+    pub(crate) use mongo_patterns_core::{ErrorKind::*, Repository};
     pub(crate) use mongo_patterns_core::{Removed, Updated};
 
     pub(crate) use crate::repository::OutlierRepository;

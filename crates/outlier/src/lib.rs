@@ -24,7 +24,7 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns_outlier::{OutlierRepository, Pushed};
+//! use mongo_patterns_outlier::{OutlierRepository, Pushed, Repository};
 //! use mongodb::bson::Document;
 //! use serde::{Deserialize, Serialize};
 //!
@@ -216,7 +216,7 @@ mod settings;
 mod write;
 
 pub use builder::OutlierRepositoryBuilder;
-pub use mongo_patterns_core::{Progress, Removed, Updated};
+pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
 pub use repair::finding::{Finding, FoundIn, Problem, Repaired, Unrepaired};
 pub use repository::OutlierRepository;
 pub use results::{

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::hints::HintCache;
-use mongo_patterns_core::index::{Ensure, IndexPlan};
+use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::topology::Topology;
+use mongo_patterns_core::{Repository, Validator};
 use mongodb::ClientSession;
 
 use crate::form::validator;
@@ -56,7 +57,7 @@ impl Shared {
     /// check only one of the indexes, and not every command has a hint.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         if !self.has_indexes.load(Ordering::Relaxed) {
-            let checked = self.index_plan().check(&self.overflow).await;
+            let checked = self.ensure().check_indexes(&mut Steps::run()).await;
             Topology::explain(&self.overflow, checked).await?;
             self.has_indexes.store(true, Ordering::Relaxed);
         }
@@ -68,33 +69,31 @@ impl Shared {
         (&self.main, &self.overflow, &self.settings)
     }
 
-    pub(crate) fn index_plan(&self) -> IndexPlan {
-        self.settings.index_plan(self.overflow.name())
-    }
-
     /// Returns the entry in the catalog.
     pub(crate) fn entry(&self) -> Entry {
         let settings = self.settings.stored_form(self.overflow.name());
         Entry::new("outlier", &self.main, Some(self.settings.array.as_str()), settings)
     }
 
-    /// Returns what creates the indexes and the entry.
+    /// Returns what creates the indexes and the entry, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
-        Ensure {
-            call: self.operation("ensure_indexes"),
-            plan: self.index_plan(),
-            collection: &self.overflow,
-            other: Some(&self.main),
-            other_plan: None,
-            further: Vec::new(),
-            entry: self.entry(),
-            fields: self.settings.fields_of_overflow(),
-            own: Some(self.settings.own_fields(&self.main)),
-            fits: Some(self),
-            family: None,
-            needs_transactions: true,
-            has_indexes: Some(&self.has_indexes),
+        let (main, overflow, settings) = self.parts();
+        let [parent, _, seq, _] = settings.overflow_fields();
+        let reason = "every command for the overflow documents of a list has the parent, so it reaches one shard, and every unique index starts with it";
+        let mut of_overflow = Managed::new(overflow, parent, reason)
+            .limit("The overflow documents of a list are in one chunk, which cannot be split: a list with more data than the chunk size is a jumbo chunk, which the balancer does not move.")
+            .indexes(settings.indexes());
+        if !settings.unique {
+            of_overflow = of_overflow
+                .or(doc! { parent: 1, seq: 1 })
+                .limit("With the position in the key, a list can be on several shards: its reads are sent to all of them, and are not of one moment outside a transaction.");
         }
+        let collections = vec![of_overflow, Managed::by_id(main)];
+        Ensure::new(self.operation("ensure_indexes"), self.entry(), collections)
+            .fields(settings.fields_of_overflow())
+            .own(settings.own_fields(main))
+            .fits(self)
+            .remembered_in(&self.has_indexes)
     }
 
     /// Returns the `_id` of the newest overflow document of an outlier that this process knows. It may be wrong.
@@ -118,11 +117,7 @@ impl Shared {
     }
 
     pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call {
-            pattern: "outlier",
-            operation,
-            collection: &self.main,
-        }
+        Call::new("outlier", operation, &self.main)
     }
 }
 
@@ -175,45 +170,26 @@ impl<D, E> OutlierRepository<D, E> {
     pub fn threshold(&self) -> u32 {
         self.shared.settings.threshold
     }
+}
 
-    /// Returns the indexes of the overflow documents that the repository relies on: a unique one on parent and
-    /// position. With [unique elements](crate::OutlierRepositoryBuilder::unique_elements) there is a second one,
-    /// unique, on parent and elements. The main documents need none except `_id`.
-    ///
-    /// ```no_run
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
-    /// println!("{}", books.indexes()); // the createIndex calls, for a shell
-    /// books.indexes().check(books.extras_collection()).await?; // an error if one does not exist
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn indexes(&self) -> IndexPlan {
-        self.shared.index_plan()
+/// Where the catalog has no settings, `ensure_indexes()` refuses collections in which no overflow document has one of the
+/// fields, or a main document has another value than a boolean (or the manual's text `"true"`) in the field of the flag. It
+/// is `Corrupt` if stored documents violate an index, as several overflow documents of the manual's form for one main
+/// document do: call [`migrate_existing`](Self::migrate_existing) first.
+///
+/// There is a validator for the main documents, of an array up to the threshold and a boolean flag, with which the server
+/// refuses programs that push beyond the threshold, and one for the form of the overflow documents.
+impl<D, E> Repository for OutlierRepository<D, E> {
+    fn managed(&self) -> Ensure<'_> {
+        self.shared.ensure()
     }
 
-    /// Returns a validator for the main documents: an array up to the threshold, and a boolean flag.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::{Database, bson::doc};
-    /// # async fn f(books: OutlierRepository<(), String>, database: Database) -> mongo_patterns_core::Result<()> {
-    /// // A new collection, or an existing one.
-    /// database.create_collection("sales").validator(books.validator()).await?;
-    /// database.run_command(doc! { "collMod": "sales", "validator": books.validator() }).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// With it, the server refuses other programs that push beyond the threshold. Set it after
-    /// [`migrate_existing`](Self::migrate_existing), or with the validation level `moderate`.
-    pub fn validator(&self) -> Document {
-        validator::main(&self.shared.settings)
-    }
-
-    /// Returns a validator for the overflow documents: their form, and a count that is the number of elements.
-    /// Use it as [`validator`](Self::validator).
-    pub fn extras_validator(&self) -> Document {
-        validator::overflow(&self.shared.settings)
+    fn validators(&self) -> Vec<Validator> {
+        let (main, overflow, settings) = self.shared.parts();
+        vec![
+            Validator::new(main.namespace(), validator::main(settings)),
+            Validator::new(overflow.namespace(), validator::overflow(settings)),
+        ]
     }
 }
 

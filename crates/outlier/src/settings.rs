@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mongo_patterns_core::catalog::{OwnField, OwnFields};
-use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
+use mongo_patterns_core::index::PlannedIndex;
 use mongo_patterns_core::{FieldName, RetryPolicy};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -94,7 +94,8 @@ impl Settings {
         }
     }
 
-    pub(crate) fn index_plan(&self, collection: &str) -> IndexPlan {
+    /// Returns the indexes of the overflow documents.
+    pub(crate) fn indexes(&self) -> Vec<PlannedIndex> {
         let [parent, extras, seq, count] = self.overflow_fields();
         let mut indexes = vec![PlannedIndex::new(&self.seq_index, doc! { parent: 1, seq: 1 }).unique()];
         if let Some(name) = self.element_index() {
@@ -102,7 +103,7 @@ impl Settings {
             // An empty array has an entry too, so that a list could have only one empty overflow document.
             indexes.push(index.partial(doc! { count: { "$gt": 0 } }));
         }
-        IndexPlan::new(collection, indexes)
+        indexes
     }
 }
 

@@ -3,7 +3,6 @@
 //! See [`mongo_patterns_core::action`] for sessions, transactions and cancel safety.
 
 mod delete_source;
-mod ensure_indexes;
 mod follow;
 mod get;
 mod insert;
@@ -11,7 +10,6 @@ mod migrate_from_references;
 mod migrate_to_references;
 mod reference;
 mod repair;
-mod sharding;
 mod sweep;
 mod update_source;
 mod verify;
@@ -22,8 +20,6 @@ pub use get::Get;
 pub use insert::Insert;
 pub use migrate_from_references::MigrateFromReferences;
 pub use migrate_to_references::MigrateToReferences;
-pub use mongo_patterns_core::index::EnsureIndexes;
-pub use mongo_patterns_core::sharding::{EnsureSharded, VerifyShardKeys};
 pub use reference::{AddReference, ClearReference, RemoveReference, SetReference};
 pub use repair::{Repair, RepairedStream};
 pub use sweep::Sweep;
@@ -32,8 +28,8 @@ pub use verify::{FindingStream, Verify};
 
 /// The names that most actions use.
 mod prelude {
-    #[allow(unused_imports)] // the links of the documentation use it
-    pub(crate) use mongo_patterns_core::ErrorKind::*;
+    #[allow(unused_imports)] // the links of the documentation use them
+    pub(crate) use mongo_patterns_core::{ErrorKind::*, Repository};
 
     pub(crate) use crate::repository::ReferenceRepository;
     pub(crate) use crate::repository::prelude::*;

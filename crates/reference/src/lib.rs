@@ -15,7 +15,7 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns_reference::{OnReferences, ReferenceRepository};
+//! use mongo_patterns_reference::{OnReferences, ReferenceRepository, Repository};
 //! use mongodb::bson::{Document, doc};
 //! use serde::{Deserialize, Serialize};
 //!
@@ -193,7 +193,7 @@ mod settings;
 mod write;
 
 pub use builder::ReferenceRepositoryBuilder;
-pub use mongo_patterns_core::Progress;
+pub use mongo_patterns_core::{Progress, Repository};
 pub use reference::Reference;
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::ReferenceRepository;

@@ -14,12 +14,7 @@ use crate::write::delete::update_of;
 use crate::write::source::change;
 use crate::write::sweep::{sweep, update_copies};
 
-/// Compares the settings with the catalog.
-pub(crate) async fn check_settings(shared: &Shared) -> Result<()> {
-    shared.entry().check(&mut Steps::run()).await.map(drop)
-}
-
-/// Does what [`check_settings`] does, for a repair, and checks the indexes.
+/// Compares the settings with the catalog, for a repair, and checks the indexes.
 pub(crate) async fn check_repair(shared: &Shared, dry_run: bool) -> Result<()> {
     shared.ensure().check_repair(dry_run).await?;
     shared.check_indexes().await

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
-use mongo_patterns_core::document_id;
 use mongo_patterns_core::follow::with_majority;
-use mongo_patterns_core::index::{Ensure, IndexPlan};
+use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::send::IsRouter;
 use mongo_patterns_core::topology::Topology;
+use mongo_patterns_core::{Repository, document_id};
 use mongodb::ClientSession;
 use tokio::sync::OnceCell;
 
@@ -46,11 +46,7 @@ mongo_patterns_core::redacted_debug!(
 
 impl Shared {
     pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call {
-            pattern: "reference",
-            operation,
-            collection: self.documents(),
-        }
+        Call::new("reference", operation, self.documents())
     }
 
     /// Returns the collection of the documents that the repository inserts and reads.
@@ -71,36 +67,17 @@ impl Shared {
         Entry::new("reference", self.documents(), Some(field), settings)
     }
 
-    /// Returns the indexes of each referring collection.
-    pub(crate) fn plans(&self) -> Vec<IndexPlan> {
-        let collections = self.referring.iter().enumerate();
-        collections
-            .map(|(number, collection)| self.settings.plan(number, collection.name()))
-            .collect()
-    }
-
-    /// Returns what creates the indexes and the entry.
+    /// Returns what creates the indexes and the entry, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
-        let mut plans = self.plans().into_iter();
-        let plan = plans
-            .next()
-            .unwrap_or_else(|| IndexPlan::new(self.documents().name(), Vec::new()));
-        Ensure {
-            call: self.operation("ensure_indexes"),
-            plan,
-            collection: self.documents(),
-            other: Some(&self.sources),
-            other_plan: None,
-            further: self.referring[1..].iter().zip(plans).collect(),
-            entry: self.entry(),
-            // A document can be without a reference, so a sample of documents decides nothing.
-            fields: Vec::new(),
-            own: None,
-            fits: Some(self),
-            family: None,
-            needs_transactions: true,
-            has_indexes: None,
-        }
+        let of_referring = |(number, collection): (usize, &Collection<RawDocumentBuf>)| {
+            Managed::by_id(collection)
+                .limit("An update of the copies of a source is sent to all shards, because documents with references to one source are on any of them.")
+                .indexes(self.settings.indexes(number))
+        };
+        let mut collections: Vec<Managed> = self.referring.iter().enumerate().map(of_referring).collect();
+        collections.push(Managed::by_id(&self.sources));
+        // A document can be without a reference, so a sample of documents decides nothing.
+        Ensure::new(self.operation("ensure_indexes"), self.entry(), collections).fits(self)
     }
 
     /// Returns the same with the write concern `majority`.
@@ -129,10 +106,8 @@ impl Shared {
     /// find out later that it cannot update the copies.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         let check = || async {
-            for (plan, collection) in self.plans().iter().zip(&self.referring) {
-                Topology::explain(collection, plan.check(collection).await).await?;
-            }
-            Ok::<_, Error>(())
+            let checked = self.ensure().check_indexes(&mut Steps::run()).await;
+            Topology::explain(self.documents(), checked).await
         };
         self.indexes.get_or_try_init(check).await.copied()
     }
@@ -176,22 +151,6 @@ impl<D, S> ReferenceRepository<D, S> {
     pub fn collection(&self) -> &Collection<RawDocumentBuf> {
         self.shared.documents()
     }
-
-    /// Returns the indexes that the repository requires, for each referring collection. The first is that of its own
-    /// documents.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # async fn f(orders: ReferenceRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
-    /// for plan in orders.indexes() {
-    ///     println!("{plan}"); // the calls of createIndex, for a shell
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn indexes(&self) -> Vec<IndexPlan> {
-        self.shared.plans()
-    }
 }
 
 impl<D, S: Send + Sync> ReferenceRepository<D, S> {
@@ -208,6 +167,14 @@ impl<D, S: Send + Sync> ReferenceRepository<D, S> {
     /// ```
     pub fn sources_collection(&self) -> Collection<S> {
         self.shared.sources.clone_with_type()
+    }
+}
+
+/// Where the catalog has no settings, `ensure_indexes()` refuses sources with a number in the field of the version that no
+/// copy has, unless the indexes exist, or another repository copies the sources.
+impl<D, S> Repository for ReferenceRepository<D, S> {
+    fn managed(&self) -> Ensure<'_> {
+        self.shared.ensure()
     }
 }
 

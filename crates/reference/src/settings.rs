@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use std::collections::BTreeMap;
 
-use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
+use mongo_patterns_core::index::PlannedIndex;
 
 use crate::prelude::*;
 use crate::settings::copied::CopiedField;
@@ -112,7 +112,7 @@ impl Settings {
     }
 
     /// Returns the indexes of a referring collection.
-    pub(crate) fn plan(&self, collection: usize, name: &str) -> IndexPlan {
+    pub(crate) fn indexes(&self, collection: usize) -> Vec<PlannedIndex> {
         let planned = |reference: &ReferenceField| {
             let mut keys = doc! { reference.path("_id"): 1 };
             if !reference.is_snapshot {
@@ -120,7 +120,7 @@ impl Settings {
             }
             PlannedIndex::new(&reference.index, keys)
         };
-        IndexPlan::new(name, self.of_collection(collection).map(planned).collect())
+        self.of_collection(collection).map(planned).collect()
     }
 }
 
@@ -159,11 +159,10 @@ pub(crate) mod tests {
         let mut settings = example();
         settings.references[1].is_snapshot = true;
         let settings = Settings::new(settings.version, settings.references, settings.retry);
-        assert_eq!(
-            settings.plan(0, "orders").to_string(),
-            "db.getCollection(\"orders\").createIndex({ \"customer._id\": 1, \"customer.v\": 1 }, { \"name\": \"customer._id_1_customer.v_1\" })\n\
-             db.getCollection(\"orders\").createIndex({ \"products._id\": 1 }, { \"name\": \"products._id_1\" })"
-        );
-        assert!(settings.plan(1, "invoices").indexes().is_empty());
+        let keys = doc! { "customer._id": 1, "customer.v": 1 };
+        let customer = PlannedIndex::new("customer._id_1_customer.v_1", keys);
+        let products = PlannedIndex::new("products._id_1", doc! { "products._id": 1 });
+        assert_eq!(settings.indexes(0), [customer, products]);
+        assert_eq!(settings.indexes(1), []);
     }
 }

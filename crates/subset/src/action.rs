@@ -6,7 +6,6 @@ mod child;
 mod children;
 mod delete;
 mod delete_parent;
-mod ensure_indexes;
 mod follow;
 mod get;
 mod insert;
@@ -18,7 +17,6 @@ mod rebuild;
 mod rebuild_all;
 mod repair;
 mod replace;
-mod sharding;
 mod update;
 mod verify;
 
@@ -33,8 +31,6 @@ pub use insert_many::InsertMany;
 pub use migrate_existing::MigrateExisting;
 pub use migrate_from_embedded::MigrateFromEmbedded;
 pub use migrate_layout_from::MigrateLayoutFrom;
-pub use mongo_patterns_core::index::EnsureIndexes;
-pub use mongo_patterns_core::sharding::{EnsureSharded, VerifyShardKeys};
 pub use rebuild::Rebuild;
 pub use rebuild_all::RebuildAll;
 pub use repair::{Repair, RepairedStream};
@@ -44,10 +40,10 @@ pub use verify::{FindingStream, Verify};
 
 /// The names that most actions use.
 mod prelude {
-    #[allow(unused_imports)] // the links of the documentation use it
-    pub(crate) use mongo_patterns_core::ErrorKind::*;
     pub(crate) use mongo_patterns_core::Removed;
     pub(crate) use mongo_patterns_core::action::{ActionFuture, run};
+    #[allow(unused_imports)] // the links of the documentation use them
+    pub(crate) use mongo_patterns_core::{ErrorKind::*, Repository};
 
     pub(crate) use crate::repository::SubsetRepository;
     pub(crate) use crate::repository::prelude::*;

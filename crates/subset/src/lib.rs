@@ -19,7 +19,7 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns_subset::{Direction, SubsetRepository};
+//! use mongo_patterns_subset::{Direction, Repository, SubsetRepository};
 //! use mongodb::bson::{DateTime, Document, doc};
 //! use serde::{Deserialize, Serialize};
 //!
@@ -254,7 +254,7 @@ mod write;
 
 pub use builder::{Subset, SubsetRepositoryBuilder};
 pub use form::token::ChildToken;
-pub use mongo_patterns_core::{Progress, Removed};
+pub use mongo_patterns_core::{Progress, Removed, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::SubsetRepository;
 pub use results::{

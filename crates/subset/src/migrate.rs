@@ -67,11 +67,10 @@ pub(crate) async fn layout(
 
 /// Returns the index of the old order, unless the new repository requires it.
 fn old_index(shared: &Shared, old: &Shared) -> Option<PlannedIndex> {
-    let required = shared.index_plan();
-    let is_required = |name: &str| required.indexes().iter().any(|index| index.name == name);
-    let plan = old.index_plan();
-    let is_of_order = |index: &&PlannedIndex| index.name == old.settings.order_index && !is_required(&index.name);
-    plan.indexes().iter().find(is_of_order).cloned()
+    let required = shared.settings.indexes();
+    let is_required = |name: &str| required.iter().any(|index| index.name == name);
+    let is_of_order = |index: &PlannedIndex| index.name == old.settings.order_index && !is_required(&index.name);
+    old.settings.indexes().into_iter().find(is_of_order)
 }
 
 fn check(shared: &Shared, old: &Shared) -> Result<()> {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use mongo_patterns_core::Repository;
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::hints::HintCache;
-use mongo_patterns_core::index::{Ensure, FindDuplicates, IndexPlan};
+use mongo_patterns_core::index::{Ensure, FindDuplicates, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongodb::ClientSession;
 use tokio::sync::OnceCell;
@@ -52,15 +53,7 @@ mongo_patterns_core::redacted_debug!(
 
 impl Shared {
     pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call {
-            pattern: "subset",
-            operation,
-            collection: &self.parents,
-        }
-    }
-
-    pub(crate) fn index_plan(&self) -> IndexPlan {
-        self.settings.index_plan(self.children.name())
+        Call::new("subset", operation, &self.parents)
     }
 
     /// Returns the entry in the catalog.
@@ -69,54 +62,41 @@ impl Shared {
         Entry::new("subset", &self.parents, Some(self.settings.subset.as_str()), settings)
     }
 
-    /// Returns what creates the indexes and the entry.
+    /// Returns what creates the indexes and the entry, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
-        Ensure {
-            call: self.operation("ensure_indexes"),
-            plan: self.index_plan(),
-            collection: &self.children,
-            other: Some(&self.parents),
-            other_plan: None,
-            further: Vec::new(),
-            entry: self.entry(),
-            fields: self.settings.fields_of_child(),
-            own: Some(self.settings.own_fields(&self.parents)),
-            fits: None,
-            family: None,
-            needs_transactions: true,
-            has_indexes: None,
-        }
-    }
-
-    /// Compares the settings with the catalog.
-    pub(crate) async fn check_settings(&self) -> Result<()> {
-        self.entry().check(&mut Steps::run()).await.map(drop)
+        let settings = &self.settings;
+        let (parent, child_id) = (settings.parent.as_str(), settings.child_id.as_str());
+        let reason = "every command for the children of a parent has the parent, so it reaches one shard, and every unique index starts with it";
+        let children = Managed::new(&self.children, parent, reason)
+            .or(doc! { parent: 1, child_id: 1 })
+            .limit("With the parent alone, the children of a parent are in one chunk, which cannot be split: children with more data than the chunk size are a jumbo chunk, which the balancer does not move.")
+            .limit("With the child id in the key, the children of a parent can be on several shards: their reads are sent to all of them, and are not of one moment outside a transaction.")
+            .limit("A child id that is the `_id` of the child is unique among the children of its parent, and not in the collection.")
+            .indexes(settings.indexes());
+        let collections = vec![children, Managed::by_id(&self.parents)];
+        Ensure::new(self.operation("ensure_indexes"), self.entry(), collections)
+            .fields(settings.fields_of_child())
+            .own(settings.own_fields(&self.parents))
     }
 
     /// Checks that the indexes exist: one round trip, once. Without this check, an insert would not notice that the
     /// unique index of the child ids is missing.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
-        self.check_indexes_in(&mut Steps::run()).await
-    }
-
-    /// Does what [`check_indexes`](Self::check_indexes) does. Returns a search for the children that violate a missing index.
-    pub(crate) async fn find_duplicates(&self) -> Result<Option<FindDuplicates<'_>>> {
-        match self.check_indexes().await {
-            Err(error) if error.kind() == ErrorKind::IndexMissing => {
-                FindDuplicates::of(vec![(&self.children, self.index_plan())]).await
-            }
-            checked => checked.map(|()| None),
-        }
+        let check = || async { self.ensure().check_indexes(&mut Steps::run()).await };
+        self.indexes.get_or_try_init(check).await.copied()
     }
 
     /// Does what [`check_indexes`](Self::check_indexes) does, as a step of a run. A plan only lists it.
     pub(crate) async fn check_indexes_in(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        let plan = self.index_plan();
-        if steps.is_plan() {
-            return plan.check_in(steps, &self.children).await;
+        match steps.is_plan() {
+            true => self.ensure().check_indexes(steps).await,
+            false => self.check_indexes().await,
         }
-        let check = || plan.check(&self.children);
-        self.indexes.get_or_try_init(check).await.copied()
+    }
+
+    /// Does what [`check_indexes`](Self::check_indexes) does. Returns a search for the children that violate a missing index.
+    pub(crate) async fn find_duplicates(&self) -> Result<Option<FindDuplicates>> {
+        self.ensure().find_duplicates(self.check_indexes().await).await
     }
 
     /// Sends the commands of a write in the lanes of its parents, and in the session of the caller if there is one.
@@ -205,19 +185,14 @@ impl<P, C> SubsetRepository<P, C> {
     pub fn subset_size(&self) -> u32 {
         self.shared.settings.size
     }
+}
 
-    /// Returns the indexes that the repository requires on the children: one on the parent and the order, and a unique
-    /// one on the parent and the child's id. The parents need only their `_id` index.
-    ///
-    /// ```no_run
-    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
-    /// println!("{}", products.indexes()); // the calls of createIndex, for a shell
-    /// products.indexes().check(products.children_collection()).await?; // an error if one is missing
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn indexes(&self) -> IndexPlan {
-        self.shared.index_plan()
+/// Where the catalog has no settings, `ensure_indexes()` refuses collections in which no child has one of the fields, or a
+/// parent has another value than a number in the field of the version or the total. It is `Corrupt` if two stored children
+/// of one parent have the same id.
+impl<P, C> Repository for SubsetRepository<P, C> {
+    fn managed(&self) -> Ensure<'_> {
+        self.shared.ensure()
     }
 }
 

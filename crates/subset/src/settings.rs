@@ -7,7 +7,7 @@ pub(crate) mod further;
 use std::time::Duration;
 
 use mongo_patterns_core::catalog::{OwnField, OwnFields};
-use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
+use mongo_patterns_core::index::PlannedIndex;
 use mongo_patterns_core::{FieldName, RetryPolicy};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
@@ -196,7 +196,8 @@ impl Settings {
         form
     }
 
-    pub(crate) fn index_plan(&self, collection: &str) -> IndexPlan {
+    /// Returns the indexes of the children.
+    pub(crate) fn indexes(&self) -> Vec<PlannedIndex> {
         let unique = PlannedIndex::new(&self.child_index, self.child_keys()).unique();
         let mut indexes = vec![unique];
         if self.order_index != self.child_index {
@@ -211,7 +212,7 @@ impl Settings {
                 indexes.push(PlannedIndex::new(name, keys));
             }
         }
-        IndexPlan::new(collection, indexes)
+        indexes
     }
 }
 
@@ -318,8 +319,8 @@ mod tests {
         );
         assert_eq!(form.get_document("max").unwrap(), &doc! { "newest": "published_date" });
         assert_eq!(form.get_document("count_by").unwrap(), &doc! { "stars": "rating" });
-        let plan = settings.index_plan("review");
-        let names: Vec<&str> = plan.indexes().iter().map(|index| index.name.as_str()).collect();
+        let indexes = settings.indexes();
+        let names: Vec<&str> = indexes.iter().map(|index| index.name.as_str()).collect();
         let [order, child] = [&settings.order_index, &settings.child_index].map(String::as_str);
         assert_eq!(names, [order, child, "product_id_1_rating_1"]);
         let index_of = |number: usize| settings.values_index(&settings.computed[number].of);
@@ -345,24 +346,21 @@ mod tests {
             form.get_document("further_subsets").unwrap(),
             &doc! { "top_rated": best }
         );
-        let plan = settings.index_plan("review");
-        assert_eq!(plan.indexes()[2].name, "product_id_1_stars_-1_review_id_-1");
+        assert_eq!(settings.indexes()[2].name, "product_id_1_stars_-1_review_id_-1");
         let mut same = settings.clone();
         same.further[0].order = same.order.clone();
-        assert_eq!(same.index_plan("review").indexes().len(), 2);
+        assert_eq!(same.indexes().len(), 2);
         assert_eq!(settings.most_embedded(), 13);
         assert!(settings.scalar_fields().any(|field| field.as_str() == "stars"));
     }
 
     #[test]
     fn indexes_are_named_by_their_definitions() {
-        assert_eq!(
-            Settings::example().index_plan("review").to_string(),
-            [
-                r#"db.getCollection("review").createIndex({ "product_id": 1, "published_date": -1, "review_id": -1 }, { "name": "product_id_1_published_date_-1_review_id_-1" })"#,
-                r#"db.getCollection("review").createIndex({ "product_id": 1, "review_id": 1 }, { "name": "product_id_1_review_id_1", "unique": true })"#,
-            ]
-            .join("\n")
-        );
+        let order = doc! { "product_id": 1, "published_date": -1, "review_id": -1 };
+        let expected = [
+            PlannedIndex::new("product_id_1_published_date_-1_review_id_-1", order),
+            PlannedIndex::new("product_id_1_review_id_1", doc! { "product_id": 1, "review_id": 1 }).unique(),
+        ];
+        assert_eq!(Settings::example().indexes(), expected);
     }
 }

@@ -99,16 +99,24 @@ impl Store {
     }
 
     async fn try_to_prepare(&self) -> Result<()> {
-        self.trades.ensure_indexes().await?;
-        self.books.ensure_indexes().await?;
-        self.products.ensure_indexes().await?;
-        self.patrons.ensure_indexes().await?;
-        self.policies.ensure_indexes().await?;
-        self.orders.ensure_indexes().await?;
+        for repository in self.repositories() {
+            repository.ensure_indexes().await?;
+        }
         // For the page of a buyer, which has their orders in the order of ids.
         let of_buyer = IndexModel::builder().keys(doc! { "buyer._id": 1, "_id": 1 }).build();
         self.orders.collection().create_index(of_buyer).await?;
         seed::fill_empty(self).await
+    }
+
+    fn repositories(&self) -> [&dyn Repository; 6] {
+        [
+            &self.trades,
+            &self.books,
+            &self.products,
+            &self.patrons,
+            &self.policies,
+            &self.orders,
+        ]
     }
 
     pub(crate) fn is_prepared(&self) -> bool {

@@ -4,6 +4,7 @@
 use std::env;
 use std::error::Error;
 
+use mongo_patterns::Repository;
 use mongo_patterns::mongodb::Client;
 use tokio::net::TcpListener;
 

@@ -5,6 +5,7 @@
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
+use mongo_patterns::Repository;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use serde_json::{Value, json};
 use tower::ServiceExt;

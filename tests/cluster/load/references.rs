@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::TryStreamExt;
-use mongo_patterns::ErrorKind;
 use mongo_patterns::reference::Finding;
+use mongo_patterns::{ErrorKind, Repository};
 use mongodb::Database;
 use mongodb::bson::{Document, doc};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mongo_patterns::subset::Followed;
-use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns::{Error, ErrorKind, Repository};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::{ClientOptions, WriteConcern};
 use mongodb::{Client, Database};

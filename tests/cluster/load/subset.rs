@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::TryStreamExt;
-use mongo_patterns::ErrorKind;
 use mongo_patterns::subset::{Finding, Followed};
+use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_core::Error;
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc, serialize_to_document};

@@ -1,8 +1,8 @@
 //! `ensure_sharded` and `verify_shard_keys` on a real cluster.
 
 use futures::future::try_join_all;
-use mongo_patterns::ErrorKind;
 use mongo_patterns::sharding::EnsuredSharding;
+use mongo_patterns::{ErrorKind, Repository};
 use mongodb::bson::{Document, doc};
 use mongodb::{Client, Database};
 
@@ -42,13 +42,17 @@ async fn each_pattern_is_set_up_once() {
         assert!(sharded(&second).iter().all(|is_new| !is_new), "{second:?}");
         assert!(second.indexes.created.is_empty(), "{second:?}");
     }
-    for (choices, ensured) in repositories.shard_keys().into_iter().zip(&first) {
-        let recommended: Vec<Document> = choices.into_iter().map(|choice| choice.recommended).collect();
+    for (repository, ensured) in repositories.all().into_iter().zip(&first) {
+        let recommended: Vec<Document> = repository
+            .shard_keys()
+            .into_iter()
+            .map(|choice| choice.recommended)
+            .collect();
         let keys: Vec<Document> = ensured.collections.iter().map(|one| one.key.clone()).collect();
         assert_eq!(keys, recommended);
     }
-    for found in repositories.verify_shard_keys() {
-        assert_eq!(found.await.unwrap(), []);
+    for repository in repositories.all() {
+        assert_eq!(repository.verify_shard_keys().await.unwrap(), []);
     }
 }
 

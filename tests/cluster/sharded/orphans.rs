@@ -1,6 +1,7 @@
 //! Documents that a moved chunk left behind on its former shard: no call sees them.
 
 use futures::TryStreamExt;
+use mongo_patterns::Repository;
 use mongodb::bson::{Document, doc};
 
 use super::{cluster, direct, namespace, shard};

@@ -1,5 +1,6 @@
 //! Which shard keys the server accepts after `ensure_indexes`, and with which code it refuses the others.
 
+use mongo_patterns::Repository;
 use mongodb::Database;
 use mongodb::bson::{Document, doc};
 

@@ -1,5 +1,6 @@
 //! Which shards receive the commands of a call, from the profiles of both.
 
+use mongo_patterns::Repository;
 use std::collections::BTreeSet;
 
 use mongodb::bson::{Document, doc};

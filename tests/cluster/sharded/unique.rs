@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::join_all;
+use mongo_patterns::Repository;
 use mongo_patterns::outlier::Pushed;
 use mongo_patterns_testkit::ShardedCluster;
 use mongodb::Database;

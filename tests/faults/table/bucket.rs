@@ -3,8 +3,8 @@
 use futures::TryStreamExt;
 use futures::future::try_join_all;
 use futures::stream::iter;
-use mongo_patterns::Error;
 use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder, IdPolicy};
+use mongo_patterns::{Error, Repository};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 

@@ -1,6 +1,7 @@
 //! Buckets: migrations from and to a flat collection, and to another page size.
 
 use futures::TryStreamExt;
+use mongo_patterns::Repository;
 use mongo_patterns::bucket::BucketRepository;
 use mongodb::bson::{Document, doc};
 use mongodb::{Collection, IndexModel};
@@ -203,7 +204,7 @@ impl Model for Sizes {
 
     async fn found(&self) -> Vec<String> {
         let indexes = self.buckets.list_index_names().await.unwrap_or_default();
-        let is_there = |trades: &BucketRepository<u32, Trade>| indexes.contains(&trades.indexes().indexes()[0].name);
+        let is_there = |trades: &BucketRepository<u32, Trade>| indexes.contains(&trades.indexes()[0].indexes()[0].name);
         let whole = [&self.two, &self.three, &self.four].map(is_there);
         match whole {
             // The migration is finished.

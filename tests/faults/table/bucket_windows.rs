@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures::TryStreamExt;
+use mongo_patterns::Repository;
 use mongo_patterns::bucket::Window;
 use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};

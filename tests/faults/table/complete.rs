@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Public functions that send no command, and the reason.
-const SILENT: [(&str, &str); 16] = [
+const SILENT: [(&str, &str); 18] = [
     ("builder", "checks names"),
     ("build", "checks names"),
     ("collection", "returns the driver's collection"),
@@ -24,10 +24,12 @@ const SILENT: [(&str, &str); 16] = [
     ("max_children", "returns a setting"),
     ("threshold", "returns a setting"),
     ("indexes", "builds a plan"),
-    ("validator", "builds a schema"),
     ("items_pipeline", "builds stages"),
-    ("extras_validator", "builds a schema"),
+    ("validators", "builds a schema"),
     ("shard_keys", "returns a choice"),
+    ("managed", "returns a description"),
+    ("pattern", "returns a name"),
+    ("namespaces", "returns names"),
 ];
 
 /// Those of single types.
@@ -109,9 +111,26 @@ fn is_silent(name: &str) -> bool {
 /// Returns the public functions of all patterns, with their documentation.
 fn public() -> BTreeMap<String, String> {
     let mut public = BTreeMap::new();
-    for pattern in ["bucket", "outlier", "subset", "embedded", "history", "reference"] {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../crates/{pattern}/src"));
-        functions(&source, pattern, &mut public);
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+    let of_trait = std::fs::read_to_string(crates.join("core/src/repository.rs")).unwrap();
+    let lines: Vec<&str> = of_trait.lines().collect();
+    for (pattern, repository) in [
+        ("bucket", "BucketRepository"),
+        ("outlier", "OutlierRepository"),
+        ("subset", "SubsetRepository"),
+        ("embedded", "EmbeddedRepository"),
+        ("history", "HistoryRepository"),
+        ("reference", "ReferenceRepository"),
+    ] {
+        functions(&crates.join(pattern).join("src"), pattern, &mut public);
+        for (number, line) in lines.iter().enumerate() {
+            if let Some((name, _)) = line.strip_prefix("    fn ").and_then(|line| line.split_once('(')) {
+                public.insert(
+                    format!("{pattern} {repository}::{name}"),
+                    documentation(&lines[..number]),
+                );
+            }
+        }
     }
     assert!(public.len() > 60, "{public:?}");
     public

@@ -2,8 +2,8 @@
 
 use futures::TryStreamExt;
 use futures::future::LocalBoxFuture;
-use mongo_patterns::ErrorKind;
 use mongo_patterns::embedded::EmbeddedRepository;
+use mongo_patterns::{ErrorKind, Repository};
 use mongodb::bson::{Document, doc};
 use mongodb::{Collection, IndexModel};
 

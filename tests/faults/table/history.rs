@@ -3,7 +3,7 @@
 use futures::TryStreamExt;
 use futures::future::LocalBoxFuture;
 use mongo_patterns::history::Deleted;
-use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns::{Error, ErrorKind, Repository};
 use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use futures::TryStreamExt;
 use futures::future::LocalBoxFuture;
-use mongo_patterns::ErrorKind;
 use mongo_patterns::reference::{Finding, OnReferences, Problem, Reference, Repaired};
+use mongo_patterns::{ErrorKind, Repository};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 

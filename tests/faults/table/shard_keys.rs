@@ -5,6 +5,7 @@ use super::operation::Operation;
 use super::operation::Promise::Reads;
 use super::operation::text;
 use super::{bucket, embedded, history, outlier, reference, subset};
+use mongo_patterns::Repository;
 
 macro_rules! shard_keys {
     ($name:ident, $model:ty, $repository:literal, $field:ident) => {

@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::subset::{Finding, Problem};
-use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns::{Error, ErrorKind, Repository};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 

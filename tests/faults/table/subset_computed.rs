@@ -1,5 +1,6 @@
 //! Subsets with computed fields: the same products and reviews, of which a product also stores figures of all.
 
+use mongo_patterns::Repository;
 use mongo_patterns::subset::SubsetRepositoryBuilder;
 use mongodb::bson::{Bson, Document, doc};
 

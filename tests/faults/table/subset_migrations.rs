@@ -1,6 +1,7 @@
 //! Subsets: migrations, another layout, and the follower.
 
 use futures::future::LocalBoxFuture;
+use mongo_patterns::Repository;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 

@@ -1,5 +1,6 @@
 //! Several subsets of one parent: the same products and reviews, of which a product also shows the oldest one.
 
+use mongo_patterns::Repository;
 use mongo_patterns::subset::{Direction, Subset, SubsetRepositoryBuilder};
 use mongodb::bson::{Bson, Document, doc};
 

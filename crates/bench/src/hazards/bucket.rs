@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
+use mongo_patterns::Repository;
 use mongo_patterns_bucket::BucketRepository;
 use mongodb::Database;
 use mongodb::bson::{Bson, DateTime, Document, doc};

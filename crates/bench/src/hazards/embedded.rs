@@ -1,6 +1,7 @@
 //! Addresses of patrons, each of whom may have ten.
 
 use anyhow::Result;
+use mongo_patterns::Repository;
 use mongo_patterns_core::ErrorKind;
 use mongo_patterns_embedded::EmbeddedRepository;
 use mongodb::Database;

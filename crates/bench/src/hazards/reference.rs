@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+use mongo_patterns::Repository;
 use mongo_patterns_core::ErrorKind;
 use mongo_patterns_reference::ReferenceRepository;
 use mongodb::bson::{Document, doc};

@@ -52,7 +52,7 @@ mongo_patterns_core::action! {
 
 impl CreateView<'_> {
     async fn execute(self) -> Result<()> {
-        self.shared.check_settings().await?;
+        self.shared.ensure().check_settings().await?;
         let (collection, settings) = self.shared.parts();
         let database = collection.client().database(&collection.namespace().db);
         let pipeline = ItemFilter::default().items(settings);

@@ -105,7 +105,7 @@ impl<'a, K: Key> Verify<'a, K> {
                 }
             }
         });
-        let checked = after(shared.check_settings(), findings);
+        let checked = after(async move { shared.ensure().check_settings().await }, findings);
         Box::pin(checked.map_err(move |error: Error| operation.name(error)))
     }
 }

@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering;
 
 use mongo_patterns_core::error::{duplicate_key, is_bad_hint, lost_race};
 use mongo_patterns_core::index::index_missing;
+use mongo_patterns_core::migration::Steps;
 
 use crate::form::document::id_of;
 use crate::form::id::Tail;
@@ -60,7 +61,7 @@ impl KeyWrite<'_> {
         if shared.settings.item_id.is_none() || shared.has_item_index.load(Ordering::Relaxed) {
             return Ok(());
         }
-        shared.index_plan().check(&shared.collection).await?;
+        shared.ensure().check_indexes(&mut Steps::run()).await?;
         shared.has_item_index.store(true, Ordering::Relaxed);
         Ok(())
     }

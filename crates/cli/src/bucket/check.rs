@@ -14,7 +14,7 @@ use crate::shard;
 
 impl<K: Key> Work<'_, K> {
     pub(super) async fn verify(&self) -> Outcome {
-        let mut found = shard::verify(self.context.output, self.buckets.verify_shard_keys()).await?;
+        let mut found = shard::verify(self.context.output, &self.buckets).await?;
         let progress = self.progress("verify").await?;
         let mut findings = self.buckets.verify().on_progress(|at| progress.at(at)).stream();
         while let Some(finding) = findings.try_next().await? {
@@ -24,7 +24,7 @@ impl<K: Key> Work<'_, K> {
         drop(findings);
         progress.end();
         let exit = Exit::of_findings(found);
-        let summary = Summary::new("bucket verify", self.namespace()).row("findings", found);
+        let summary = Summary::of(&self.buckets, "verify").row("findings", found);
         self.context.output.summary(&summary, exit)?;
         Ok(exit)
     }
@@ -46,12 +46,8 @@ impl<K: Key> Work<'_, K> {
         drop(repaired);
         progress.end();
         let exit = Exit::of_findings(if dry_run { keys } else { left });
-        let command = if dry_run {
-            "bucket repair --dry-run"
-        } else {
-            "bucket repair"
-        };
-        let summary = Summary::new(command, self.namespace());
+        let command = if dry_run { "repair --dry-run" } else { "repair" };
+        let summary = Summary::of(&self.buckets, command);
         let summary = summary
             .row(if dry_run { "keys_to_repair" } else { "keys" }, keys - left)
             .row("unrepaired", left);

@@ -69,7 +69,7 @@ impl<K: Key> Work<'_, K> {
 
     pub(super) async fn dry_run(&self, options: &BucketMigration) -> Outcome {
         let planned = self.plan(options).await?;
-        let summary = Summary::new("bucket migrate --dry-run", self.namespace())
+        let summary = Summary::of(&self.buckets, "migrate --dry-run")
             .row("items", planned.items)
             .row("migrated_before", planned.before)
             .row("chunks_left", planned.chunks)
@@ -131,7 +131,7 @@ impl<K: Key> Work<'_, K> {
             self.migration_from_flat(options, &flat)?.on_progress(on_progress).await
         };
         let migrated: Migrated = migrated.map_err(|error| Self::failed(error, options))?;
-        let summary = Summary::new("bucket migrate", self.namespace())
+        let summary = Summary::of(&self.buckets, "migrate")
             .row("keys", migrated.keys)
             .row("items", migrated.items)
             .row("buckets", migrated.buckets)
@@ -155,7 +155,7 @@ impl<K: Key> Work<'_, K> {
         let migration = self.buckets.migrate_page_size_from(from);
         let migrated = migration.on_progress(|at| progress.at(at.keys)).await?;
         progress.end();
-        let summary = Summary::new("bucket resize", self.namespace())
+        let summary = Summary::of(&self.buckets, "resize")
             .row("keys", migrated.keys)
             .row("buckets_written", migrated.pages);
         self.context.output.summary(&summary, Exit::Success)?;
@@ -165,7 +165,7 @@ impl<K: Key> Work<'_, K> {
     /// Computes the figures of all buckets.
     pub(super) async fn rebuild_figures(&self) -> Outcome {
         let rebuilt = self.buckets.rebuild_figures().await?;
-        let summary = Summary::new("bucket figures", self.namespace()).row("buckets_written", rebuilt.buckets);
+        let summary = Summary::of(&self.buckets, "figures").row("buckets_written", rebuilt.buckets);
         self.context.output.summary(&summary, Exit::Success)?;
         Ok(Exit::Success)
     }

@@ -14,10 +14,9 @@ use crate::progress::SharedProgress;
 impl Work<'_> {
     pub(super) async fn verify(&self) -> Outcome {
         let progress = SharedProgress::new(self.context.output, "verify", "documents", None);
-        let (verified, repository) = (("history verify", self.namespace()), &self.documents);
-        let found = repository.verify().on_progress(progress.callback()).stream();
-        let (output, keys) = (self.context.output, repository.verify_shard_keys());
-        findings::verify(output, verified, keys, &progress, found, |finding| self.print(finding)).await
+        let found = self.documents.verify().on_progress(progress.callback()).stream();
+        let (output, repository) = (self.context.output, &self.documents);
+        findings::verify(output, repository, &progress, found, |finding| self.print(finding)).await
     }
 
     pub(super) async fn repair(&self, options: DryRun) -> Outcome {
@@ -52,10 +51,10 @@ impl Work<'_> {
         progress.end();
         let exit = Exit::of_findings(if dry_run { seen } else { left });
         let (command, name) = match dry_run {
-            true => ("history repair --dry-run", "revisions_to_store"),
-            false => ("history repair", "revisions_stored"),
+            true => ("repair --dry-run", "revisions_to_store"),
+            false => ("repair", "revisions_stored"),
         };
-        let summary = Summary::new(command, self.namespace())
+        let summary = Summary::of(&self.documents, command)
             .row(name, seen - left)
             .row("unrepaired", left);
         output.summary(&summary, exit)?;

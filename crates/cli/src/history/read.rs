@@ -50,7 +50,7 @@ impl Work<'_> {
         if page.revisions.is_empty() && options.before.is_none() {
             return Err(missing("there is no document with this id"));
         }
-        let mut summary = Summary::new("history log", self.namespace()).row("revisions", page.revisions.len());
+        let mut summary = Summary::of(&self.documents, "log").row("revisions", page.revisions.len());
         if let Some(next) = page.next {
             summary = summary.row("more_with_before", next.to_string());
         }
@@ -110,7 +110,7 @@ impl Work<'_> {
             }
             output.object(&Value::Object(object))?;
         }
-        let summary = Summary::new("history diff", self.namespace()).row("changes", diff.changes.len());
+        let summary = Summary::of(&self.documents, "diff").row("changes", diff.changes.len());
         output.summary(&summary, Exit::Success)?;
         Ok(Exit::Success)
     }

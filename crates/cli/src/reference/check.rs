@@ -15,10 +15,9 @@ use crate::selection::id;
 impl Work<'_> {
     pub(super) async fn verify(&self) -> Outcome {
         let progress = SharedProgress::new(self.context.output, "verify", "documents", None);
-        let (verified, repository) = (("reference verify", self.namespace()), &self.documents);
-        let found = repository.verify().on_progress(progress.callback()).stream();
-        let (output, keys) = (self.context.output, repository.verify_shard_keys());
-        findings::verify(output, verified, keys, &progress, found, |finding| self.print(finding)).await
+        let found = self.documents.verify().on_progress(progress.callback()).stream();
+        let (output, repository) = (self.context.output, &self.documents);
+        findings::verify(output, repository, &progress, found, |finding| self.print(finding)).await
     }
 
     pub(super) async fn repair(&self, repair: ReferenceRepair) -> Outcome {
@@ -60,10 +59,10 @@ impl Work<'_> {
         progress.end();
         let exit = Exit::of_findings(if dry_run { seen } else { left });
         let (command, name) = match dry_run {
-            true => ("reference repair --dry-run", "references_to_repair"),
-            false => ("reference repair", "references_repaired"),
+            true => ("repair --dry-run", "references_to_repair"),
+            false => ("repair", "references_repaired"),
         };
-        let summary = Summary::new(command, self.namespace())
+        let summary = Summary::of(&self.documents, command)
             .row(name, seen - left)
             .row("unrepaired", left);
         output.summary(&summary, exit)?;
@@ -81,7 +80,7 @@ impl Work<'_> {
             None => sweep.on_progress(progress.callback()).await?,
         };
         progress.end();
-        let summary = Summary::new("reference sweep", self.namespace())
+        let summary = Summary::of(&self.documents, "sweep")
             .row("sources", swept.sources)
             .row("copies", swept.copies);
         output.summary(&summary, Exit::Success)?;

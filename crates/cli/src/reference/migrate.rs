@@ -22,7 +22,7 @@ impl Work<'_> {
 
     pub(super) async fn dry_run(&self, options: &ReferenceMigration) -> Outcome {
         let planned = self.plan(options).await?;
-        let summary = Summary::new("reference migrate --dry-run", self.namespace()).row("documents", planned.documents);
+        let summary = Summary::of(&self.documents, "migrate --dry-run").row("documents", planned.documents);
         let summary = options.selection.rows(summary, planned.skipped.by_reason());
         let writes = planned.commands.iter().filter(|planned| planned.writes);
         let summary = summary
@@ -36,7 +36,7 @@ impl Work<'_> {
         let output = self.context.output;
         let progress = SharedProgress::new(output, "migrate", "documents", None);
         progress.show("the server checks all documents, then migrates the first chunk");
-        let summary = Summary::new("reference migrate", self.namespace());
+        let summary = Summary::of(&self.documents, "migrate");
         let summary = match options.back {
             true => {
                 let migrated = self.migration_back(options)?.on_progress(progress.callback()).await;

@@ -14,10 +14,9 @@ use crate::progress::SharedProgress;
 impl Work<'_> {
     pub(super) async fn verify(&self) -> Outcome {
         let progress = SharedProgress::new(self.context.output, "verify", "parents", None);
-        let (verified, repository) = (("subset verify", self.namespace()), &self.parents);
-        let found = repository.verify().on_progress(progress.callback()).stream();
-        let (output, keys) = (self.context.output, repository.verify_shard_keys());
-        findings::verify(output, verified, keys, &progress, found, |finding| self.print(finding)).await
+        let found = self.parents.verify().on_progress(progress.callback()).stream();
+        let (output, repository) = (self.context.output, &self.parents);
+        findings::verify(output, repository, &progress, found, |finding| self.print(finding)).await
     }
 
     pub(super) async fn repair(&self, options: DryRun) -> Outcome {
@@ -51,13 +50,9 @@ impl Work<'_> {
         }
         progress.end();
         let exit = Exit::of_findings(if dry_run { seen } else { left });
-        let command = if dry_run {
-            "subset repair --dry-run"
-        } else {
-            "subset repair"
-        };
+        let command = if dry_run { "repair --dry-run" } else { "repair" };
         let name = if dry_run { "parents_to_repair" } else { "parents" };
-        let summary = Summary::new(command, self.namespace())
+        let summary = Summary::of(&self.parents, command)
             .row(name, seen - left)
             .row("unrepaired", left);
         output.summary(&summary, exit)?;

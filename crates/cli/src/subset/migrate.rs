@@ -35,7 +35,7 @@ impl Work<'_> {
 
     pub(super) async fn dry_run(&self, options: &SubsetMigration) -> Outcome {
         let planned = self.plan(options).await?;
-        let mut summary = Summary::new("subset migrate --dry-run", self.namespace()).row("parents", planned.parents);
+        let mut summary = Summary::of(&self.parents, "migrate --dry-run").row("parents", planned.parents);
         if options.from == SubsetForm::Embedded {
             summary = summary.row("children", planned.children);
             summary = options.selection.rows(summary, planned.skipped.by_reason());
@@ -57,7 +57,7 @@ impl Work<'_> {
         };
         let progress = SharedProgress::new(output, "migrate", unit, None);
         progress.show("the server checks all documents, then migrates the first chunk");
-        let summary = Summary::new("subset migrate", self.namespace());
+        let summary = Summary::of(&self.parents, "migrate");
         let mut is_unchanged = false;
         let (summary, orphans) = match options.from {
             SubsetForm::Embedded => {

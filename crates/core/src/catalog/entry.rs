@@ -218,16 +218,11 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
-    use mongodb::Client;
-
     use super::*;
+    use crate::offline;
 
     fn entry(settings: Document) -> Entry {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let _guard = runtime.enter();
-        let client = Client::with_options(mongodb::options::ClientOptions::default()).unwrap();
-        let collection = client.database("shop").collection("trades");
-        Entry::new("bucket", &collection, None, settings)
+        Entry::new("bucket", &offline::collection("trades"), None, settings)
     }
 
     #[test]

@@ -158,10 +158,7 @@ mod tests {
 
     #[test]
     fn values_of_other_types_are_looked_for_in_all_fields_at_once() {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let _guard = runtime.enter();
-        let client = mongodb::Client::with_options(mongodb::options::ClientOptions::default()).unwrap();
-        let collection = client.database("shop").collection("products");
+        let collection = crate::offline::collection("products");
         let own = OwnFields {
             collection: &collection,
             fields: vec![

@@ -8,28 +8,20 @@ use crate::migration::{Step, Steps};
 
 type Raw = Collection<RawDocumentBuf>;
 
-/// Refuses a collection that the patterns cannot work on, and the other one of a pattern with two. One that does not
-/// exist is fine. One round trip for each database.
-pub(super) async fn check(steps: &mut Steps<'_, '_>, collection: &Raw, other: Option<&Raw>) -> Result<()> {
-    let name = collection.name();
-    match other {
-        None => check_in_one_database(steps, collection, &[name]).await,
-        Some(other) if collection.namespace().db == other.namespace().db => {
-            check_in_one_database(steps, collection, &[name, other.name()]).await
-        }
-        Some(other) => {
-            check_in_one_database(steps, collection, &[name]).await?;
-            check_in_one_database(steps, other, &[other.name()]).await
-        }
+/// Refuses collections that the patterns cannot work on. One that does not exist is fine. One round trip for each database.
+pub(super) async fn check(steps: &mut Steps<'_, '_>, collections: &[&Raw]) -> Result<()> {
+    let mut rest = collections.to_vec();
+    while let Some(first) = rest.first().copied() {
+        let database = first.namespace().db;
+        let is_here = |other: &&Raw| other.namespace().db == database;
+        let (here, elsewhere): (Vec<&Raw>, Vec<&Raw>) = rest.into_iter().partition(is_here);
+        let names: Vec<&str> = here.into_iter().map(Collection::name).collect();
+        let list = Step::list("check the collation", first, command(&names));
+        let infos = steps.read(list).await?.decoded()?;
+        infos.iter().try_for_each(|info| check_info(&database, info))?;
+        rest = elsewhere;
     }
-}
-
-async fn check_in_one_database(steps: &mut Steps<'_, '_>, collection: &Raw, names: &[&str]) -> Result<()> {
-    let list = Step::list("check the collation", collection, command(names));
-    let infos = steps.read(list).await?.decoded()?;
-    infos
-        .iter()
-        .try_for_each(|info| check_info(&collection.namespace().db, info))
+    Ok(())
 }
 
 /// Returns whether a collection exists. One round trip.

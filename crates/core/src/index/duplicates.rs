@@ -43,26 +43,26 @@ crate::redacted_debug!(Duplicates, |duplicates| "index" = duplicates.index);
 
 /// A search for the documents that violate the unique indexes which do not exist.
 #[doc(hidden)]
-pub struct FindDuplicates<'a> {
+pub struct FindDuplicates {
     /// The missing indexes that were not searched yet.
-    indexes: VecDeque<(&'a Raw, PlannedIndex)>,
+    indexes: VecDeque<(Raw, PlannedIndex)>,
     rows: Option<Rows>,
     /// The name of a missing index.
     missing: String,
 }
 
-crate::redacted_debug!(FindDuplicates<'_>, |search| "missing" = search.missing);
+crate::redacted_debug!(FindDuplicates, |search| "missing" = search.missing);
 
-impl<'a> FindDuplicates<'a> {
+impl FindDuplicates {
     /// Begins a search of collections. `None` if all of their indexes exist. One round trip for each collection.
     ///
     /// # Errors
     /// Those of [`IndexPlan::missing`].
-    pub async fn of(plans: Vec<(&'a Raw, IndexPlan)>) -> Result<Option<Self>> {
+    pub async fn of(plans: Vec<IndexPlan>) -> Result<Option<Self>> {
         let mut missing = Vec::new();
-        for (collection, plan) in plans {
-            let indexes = plan.missing(collection).await?.into_iter();
-            missing.extend(indexes.map(|index| (collection, index)));
+        for plan in plans {
+            let indexes = plan.missing().await?.into_iter();
+            missing.extend(indexes.map(|index| (plan.collection.clone(), index)));
         }
         let Some((_, first)) = missing.first() else {
             return Ok(None);

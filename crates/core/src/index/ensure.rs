@@ -4,19 +4,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::BoxFuture;
 use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
+use mongodb::bson::{Document, RawDocumentBuf};
 
 use super::plan::Created;
-use super::{EnsuredIndexes, IndexPlan, collection};
+use super::{EnsuredIndexes, FindDuplicates, IndexPlan, PlannedIndex, collection};
 use crate::action::Call;
 use crate::catalog::{Entry, OwnFields, check_fields};
 use crate::conn::Conn;
 use crate::error::{ErrorKind, Result};
 use crate::migration::{PlannedCommand, Steps};
+use crate::sharding::ShardKeyChoice;
 use crate::topology::Topology;
 
 crate::action! {
-    /// Creates the indexes of a repository; returned by its `ensure_indexes()`.
+    /// Creates the indexes of a repository; returned by [`Repository::ensure_indexes`](crate::Repository::ensure_indexes).
     pub struct EnsureIndexes<'a> {
         shared: Ensure<'a>,
         replaces_settings: bool,
@@ -25,48 +26,108 @@ crate::action! {
     "ensure_indexes" => EnsuredIndexes
 }
 
-/// The collections of a repository, and its indexes.
+/// The description of a repository: its collections, and its settings.
 #[doc(hidden)]
 pub struct Ensure<'a> {
-    /// The call, whose collection is named in errors.
+    /// The call, with the collection of the repository's documents.
     pub call: Call<'a>,
-    /// The indexes.
-    pub plan: IndexPlan,
-    /// The collection that has them.
-    pub collection: &'a Collection<RawDocumentBuf>,
-    /// The other collection of the pattern.
-    pub other: Option<&'a Collection<RawDocumentBuf>>,
-    /// The indexes of the other collection, if it needs any.
-    pub other_plan: Option<IndexPlan>,
-    /// Further collections of the pattern, with their indexes.
-    pub further: Vec<(&'a Collection<RawDocumentBuf>, IndexPlan)>,
     /// The settings of the repository.
     pub entry: Entry,
-    /// The settings that name a field of each document of the collection that has the indexes.
-    pub fields: Vec<(&'static str, &'a str)>,
-    /// The fields that only the repository writes, in documents that the application writes too.
-    pub own: Option<OwnFields<'a>>,
-    /// A further check of the stored documents, before settings are stored for the first time.
-    pub fits: Option<&'a dyn Fits>,
-    /// The start of the names of indexes that exist for one setting only.
-    pub family: Option<String>,
-    /// Whether the writes of the pattern need transactions, which a standalone does not have.
-    pub needs_transactions: bool,
-    /// Set when they exist.
-    pub has_indexes: Option<&'a AtomicBool>,
+    /// All collections, those with more indexes first.
+    pub collections: Vec<Managed>,
+    fields: Vec<(&'static str, &'a str)>,
+    own: Option<OwnFields<'a>>,
+    fits: Option<&'a dyn Fits>,
+    has_indexes: Option<&'a AtomicBool>,
+}
+
+/// A collection of a repository.
+#[doc(hidden)]
+pub struct Managed {
+    /// Its indexes, which may be none.
+    pub plan: IndexPlan,
+    /// The shard keys that suit it.
+    pub shard_key: ShardKeyChoice,
+    family: Option<String>,
+}
+
+impl Managed {
+    /// Creates the description of a collection whose documents are found by one field, which has a ranged and a hashed form
+    /// as shard key.
+    pub fn new(collection: &Collection<RawDocumentBuf>, field: &str, reason: &'static str) -> Self {
+        Self {
+            plan: IndexPlan::new(collection, Vec::new()),
+            shard_key: ShardKeyChoice::new(collection.namespace(), field, reason),
+            family: None,
+        }
+    }
+
+    /// Creates the description of a collection whose documents are found by `_id`.
+    pub fn by_id(collection: &Collection<RawDocumentBuf>) -> Self {
+        let reason = "every command for a document has its `_id`, so it reaches one shard, and only the shard key is unique in all shards";
+        Self::new(collection, "_id", reason)
+            .limit("Documents with ascending ids, such as ObjectIds, are all inserted on one shard with the ranged key: use the hashed key for them.")
+    }
+
+    /// Sets the indexes.
+    #[must_use]
+    pub fn indexes(mut self, indexes: Vec<PlannedIndex>) -> Self {
+        self.plan.indexes = indexes;
+        self
+    }
+
+    /// Refuses an index that is not planned and whose name begins like this, that of another setting, where no settings are
+    /// stored.
+    #[must_use]
+    pub fn only_one_of(mut self, family: String) -> Self {
+        self.family = Some(family);
+        self
+    }
+
+    /// Adds a shard key.
+    #[must_use]
+    pub fn or(mut self, key: Document) -> Self {
+        self.shard_key.others.push(key);
+        self
+    }
+
+    /// Adds a limit of the shard keys.
+    #[must_use]
+    pub fn limit(mut self, sentence: &'static str) -> Self {
+        self.shard_key.limits.push(sentence);
+        self
+    }
+
+    /// Returns the plan without the indexes that are created already, which refuses an index of another setting where no
+    /// settings are stored.
+    pub(crate) fn plan_in(&self, state: State, created: &[Created]) -> IndexPlan {
+        let mut plan = self.plan.clone();
+        let on = plan.namespace();
+        let is_created = |name: &str| created.iter().any(|(there, one)| *there == on && one == name);
+        plan.indexes.retain(|planned| !is_created(&planned.name));
+        plan.family = self.family.clone().filter(|_| state == State::None);
+        plan
+    }
+
+    /// Returns the planned index that supports the recommended shard key, if there is one.
+    pub(crate) fn supported_by(&self) -> Option<&PlannedIndex> {
+        let key = &self.shard_key.recommended;
+        self.plan.indexes.iter().find(|index| index.supports(key))
+    }
 }
 
 /// Checks that stored documents fit settings that are not stored yet.
 #[doc(hidden)]
 pub trait Fits: Send + Sync {
-    /// Reads documents. The collection that has the indexes has documents or not.
+    /// Reads documents. The first collection has documents or not, if its fields were looked for.
     ///
     /// # Errors
     /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
     fn check_documents<'a>(&'a self, has_documents: bool, steps: &'a mut Steps<'_, '_>) -> BoxFuture<'a, Result<()>>;
 }
 
-crate::redacted_debug!(Ensure<'_>, |ensure| "collection" = ensure.collection.namespace());
+crate::redacted_debug!(Ensure<'_>, |ensure| "collection" = ensure.call.collection.namespace());
+crate::redacted_debug!(Managed, |managed| "collection" = managed.plan.namespace());
 
 /// The entry of a repository in the catalog.
 #[doc(hidden)]
@@ -80,8 +141,86 @@ pub enum State {
 }
 
 impl<'a> Ensure<'a> {
-    fn operation(&self, operation: &'static str) -> Call<'a> {
+    /// Creates the description. The first collection is that of most documents that only the repository writes.
+    pub fn new(call: Call<'a>, entry: Entry, collections: Vec<Managed>) -> Self {
+        Self {
+            call,
+            entry,
+            collections,
+            fields: Vec::new(),
+            own: None,
+            fits: None,
+            has_indexes: None,
+        }
+    }
+
+    crate::setters! {
+        /// Sets the settings that name a field of each document of the first collection.
+        fields(fields: Vec<(&'static str, &'a str)>) => fields = fields;
+        /// Sets the fields that only the repository writes, in documents that the application writes too.
+        own(own: OwnFields<'a>) => own = Some(own);
+        /// Sets a further check of the stored documents, before settings are stored for the first time.
+        fits(fits: &'a dyn Fits) => fits = Some(fits);
+        /// Sets what becomes true when the indexes were created.
+        remembered_in(has_indexes: &'a AtomicBool) => has_indexes = Some(has_indexes);
+    }
+
+    pub(crate) fn operation(&self, operation: &'static str) -> Call<'a> {
         Call { operation, ..self.call }
+    }
+
+    /// Returns the collections, that of the repository's documents first.
+    pub(crate) fn in_order(&self) -> Vec<&Managed> {
+        let main = self.call.collection.namespace();
+        let mut collections: Vec<&Managed> = self.collections.iter().collect();
+        collections.sort_by_key(|managed| managed.plan.namespace() != main);
+        collections
+    }
+
+    /// Returns the plans of the collections that need indexes, in this order.
+    pub(crate) fn plans(&self) -> Vec<IndexPlan> {
+        let plans = self.in_order().into_iter().map(|managed| &managed.plan);
+        plans.filter(|plan| !plan.indexes.is_empty()).cloned().collect()
+    }
+
+    /// Returns whether the writes of the pattern need transactions, which a standalone does not have: they write to two
+    /// collections.
+    fn needs_transactions(&self) -> bool {
+        self.collections.len() > 1
+    }
+
+    /// Compares the settings with the catalog. One round trip.
+    ///
+    /// # Errors
+    /// Those of [`Entry::check`].
+    pub fn check_settings(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.entry.check(&mut Steps::run()).await.map(drop) })
+    }
+
+    /// Checks that all indexes exist, as a step of a run. A plan only lists it. One round trip for each collection with
+    /// indexes.
+    ///
+    /// # Errors
+    /// Those of [`IndexPlan::check`].
+    pub fn check_indexes<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<()>> {
+        Box::pin(async move {
+            for plan in self.plans() {
+                plan.check_in(steps).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Begins a search for the documents that violate a missing index, where [`check_indexes`](Self::check_indexes) has
+    /// found one.
+    ///
+    /// # Errors
+    /// Another error of the check, and those of [`FindDuplicates::of`].
+    pub async fn find_duplicates(&self, checked: Result<()>) -> Result<Option<FindDuplicates>> {
+        match checked {
+            Err(error) if error.kind() == ErrorKind::IndexMissing => FindDuplicates::of(self.plans()).await,
+            checked => checked.map(|()| None),
+        }
     }
 
     /// Refuses a standalone, for a pattern that needs transactions. One round trip, for such a pattern.
@@ -89,15 +228,17 @@ impl<'a> Ensure<'a> {
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported).
     pub async fn check_deployment(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        match self.needs_transactions {
-            true => Topology::read_in(self.collection, steps).await?.check_transactions(),
+        match self.needs_transactions() {
+            true => Topology::read_in(self.call.collection, steps)
+                .await?
+                .check_transactions(),
             false => Ok(()),
         }
     }
 
     /// Does what [`check_deployment`](Self::check_deployment) does, for a topology that is known.
     pub(crate) fn check_topology(&self, topology: Topology) -> Result<()> {
-        match self.needs_transactions {
+        match self.needs_transactions() {
             true => topology.check_transactions(),
             false => Ok(()),
         }
@@ -107,7 +248,8 @@ impl<'a> Ensure<'a> {
     /// or if the collections were dropped. Up to seven round trips.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check) and [`IndexPlan::ensure`], with nothing written, and those of [`Entry::store`].
+    /// Those of [`check`](Self::check) and [`create_indexes`](Self::create_indexes), with nothing written, and those of
+    /// [`Entry::store`].
     pub async fn run(&self, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
         let state = self.check(steps).await?;
         self.run_after(state, steps).await
@@ -141,7 +283,7 @@ impl<'a> Ensure<'a> {
     /// Those of both.
     pub async fn check_repair(&self, dry_run: bool) -> Result<()> {
         match dry_run {
-            true => self.entry.check(&mut Steps::run()).await.map(drop),
+            true => self.check_settings().await,
             false => self.require(&mut Steps::run()).await,
         }
     }
@@ -164,13 +306,13 @@ impl<'a> Ensure<'a> {
         }
         let has_documents = match self.fields.is_empty() {
             true => false,
-            false => check_fields(steps, self.collection, &self.fields).await?,
+            false => check_fields(steps, self.first(), &self.fields).await?,
         };
-        if let Some(fits) = &self.fits {
+        if let Some(fits) = self.fits {
             fits.check_documents(has_documents, steps).await?;
         }
         let own = self.own.as_ref().map(|own| own.collection.namespace());
-        if !has_documents && own == Some(self.collection.namespace()) {
+        if !has_documents && own == Some(self.first().namespace()) {
             return Ok(());
         }
         self.check_own_fields(steps).await
@@ -200,20 +342,8 @@ impl<'a> Ensure<'a> {
         Ok(state)
     }
 
-    /// Returns the collections that have indexes, with their plans.
-    pub(crate) fn plans(&self, state: State) -> Vec<(&'a Collection<RawDocumentBuf>, IndexPlan)> {
-        let mut plans = vec![(self.collection, self.plan_in(state))];
-        plans.extend(self.other.zip(self.other_plan.clone()));
-        plans.extend(self.further.iter().cloned());
-        plans
-    }
-
-    /// Returns the plan, which refuses an index of another setting where no settings are stored.
-    fn plan_in(&self, state: State) -> IndexPlan {
-        match state {
-            State::None => self.plan.clone().only_one_of(self.family.clone()),
-            State::Stored | State::Dropped => self.plan.clone(),
-        }
+    fn first(&self) -> &Collection<RawDocumentBuf> {
+        &self.collections[0].plan.collection
     }
 
     /// Creates the missing indexes, but for those that are created already, and stores the settings.
@@ -223,7 +353,7 @@ impl<'a> Ensure<'a> {
         created: &[Created],
         steps: &mut Steps<'_, '_>,
     ) -> Result<EnsuredIndexes> {
-        let ensured = self.create_indexes(&self.plan_in(state), created, steps).await?;
+        let ensured = self.create_in(state, created, steps).await?;
         match state {
             State::Stored => {}
             State::None => self.entry.store(steps).await?,
@@ -232,14 +362,14 @@ impl<'a> Ensure<'a> {
         Ok(ensured)
     }
 
-    /// Refuses collections that the pattern cannot work on. One round trip for each database, and for each further
-    /// collection.
+    /// Refuses collections that the pattern cannot work on. One round trip for each database.
     pub(crate) async fn check_collections(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        collection::check(steps, self.collection, self.other).await?;
-        for (further, _) in &self.further {
-            collection::check(steps, further, None).await?;
-        }
-        Ok(())
+        let collections: Vec<_> = self
+            .collections
+            .iter()
+            .map(|managed| &managed.plan.collection)
+            .collect();
+        collection::check(steps, &collections).await
     }
 
     /// Compares the settings with the catalog. One round trip.
@@ -260,52 +390,50 @@ impl<'a> Ensure<'a> {
     /// Returns whether the collections of an entry do not exist. A pattern without an index may not have created its
     /// collection yet.
     async fn is_dropped(&self, steps: &mut Steps<'_, '_>) -> Result<bool> {
-        let collections = [Some(self.collection), self.other];
-        for collection in collections.into_iter().flatten() {
-            if collection::exists(steps, collection).await? {
+        for Managed { plan, .. } in &self.collections {
+            if collection::exists(steps, &plan.collection).await? {
                 return Ok(false);
             }
         }
-        Ok(!self.plan.indexes().is_empty())
+        Ok(!self.plans().is_empty())
+    }
+
+    /// Creates the missing indexes, whatever the settings in the catalog are. Up to three round trips for one collection.
+    ///
+    /// # Errors
+    /// Those of `ensure_indexes()` about collections and indexes.
+    pub async fn create_indexes(&self, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
+        self.create_in(State::Stored, &[], steps).await
     }
 
     /// Creates the missing indexes, and replaces the settings in the catalog. Up to four round trips.
     ///
     /// # Errors
-    /// Those of [`IndexPlan::ensure`], with nothing written, and those of the driver.
+    /// Those of [`create_indexes`](Self::create_indexes), with nothing written, and those of the driver.
     pub async fn replace(&self, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
-        let ensured = self.create_indexes(&self.plan, &[], steps).await?;
+        let ensured = self.create_indexes(steps).await?;
         self.entry.replace(steps).await?;
         Ok(ensured)
     }
 
-    async fn create_indexes(
-        &self,
-        plan: &IndexPlan,
-        created: &[Created],
-        steps: &mut Steps<'_, '_>,
-    ) -> Result<EnsuredIndexes> {
-        let plan = plan.without(created, self.collection);
-        let mut in_further = Vec::with_capacity(self.further.len());
-        for (further, of_further) in &self.further {
-            collection::check(steps, further, None).await?;
-            let present = steps.list_indexes("look for the indexes", further).await?;
-            of_further.check_conflicts(&present)?;
-            in_further.push(present);
-        }
-        let mut ensured = match (self.other, &self.other_plan) {
-            (Some(other), Some(of_other)) => {
-                self.check_collections(steps).await?;
-                let of_other = of_other.without(created, other);
-                plan.ensure_both(steps, self.collection, (other, &of_other)).await?
+    /// Creates the missing indexes, but for those that are created already. Creates none if one of them conflicts.
+    async fn create_in(&self, state: State, created: &[Created], steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
+        self.check_collections(steps).await?;
+        let mut listed = Vec::new();
+        for (number, managed) in self.collections.iter().enumerate() {
+            if number > 0 && managed.plan.indexes.is_empty() {
+                continue;
             }
-            _ => plan.ensure_in(steps, self.collection, self.other).await?,
-        };
-        for ((further, of_further), present) in self.further.iter().zip(&in_further) {
-            let rest = of_further.without(created, further);
-            let of_further = rest.create_missing(steps, further, present).await?;
-            ensured.created.extend(of_further.created);
-            ensured.existing.extend(of_further.existing);
+            let plan = managed.plan_in(state, created);
+            let present = plan.list("look for the indexes", steps).await?;
+            plan.check_conflicts(&present)?;
+            listed.push((plan, present));
+        }
+        let mut ensured = EnsuredIndexes::default();
+        for (plan, present) in listed {
+            let created = plan.create_missing(steps, &present).await?;
+            ensured.created.extend(created.created);
+            ensured.existing.extend(created.existing);
         }
         if let Some(has_indexes) = self.has_indexes.filter(|_| !steps.is_plan()) {
             has_indexes.store(true, Ordering::Relaxed);
@@ -348,7 +476,7 @@ impl<'a> EnsureIndexes<'a> {
         match shared.entry.check(&mut steps).await {
             Ok(false) => drop(shared.run_after(State::None, &mut steps).await?),
             Err(error) if error.kind() != ErrorKind::SettingsMismatch => return Err(error),
-            Ok(true) | Err(_) => drop(shared.create_indexes(&shared.plan, &[], &mut steps).await?),
+            Ok(true) | Err(_) => drop(shared.create_indexes(&mut steps).await?),
         }
         Ok(steps.into_commands())
     }
@@ -362,6 +490,6 @@ impl<'a> EnsureIndexes<'a> {
         }
         // Before the indexes, which duplicates may refuse until a repair, and a repair needs the settings.
         self.shared.entry.replace(steps).await?;
-        self.shared.create_indexes(&self.shared.plan, &[], steps).await
+        self.shared.create_indexes(steps).await
     }
 }

@@ -5,7 +5,8 @@ use std::fmt;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::{Collection, Namespace};
 
-use super::{PlannedIndex, collection, existing};
+use super::{PlannedIndex, collection};
+use crate::action::ActionFuture;
 use crate::busy::{Busy, is_busy};
 use crate::error::{self, CommandError, Error, ErrorKind, Result, is_bad_hint};
 use crate::migration::{Step, Steps};
@@ -17,13 +18,19 @@ const INDEX_NOT_FOUND: i32 = 27;
 const INDEX_CONFLICT: [i32; 2] = [85, 86];
 
 /// The indexes of a repository's collection. Its text is the `createIndex` calls for a shell.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone)]
 pub struct IndexPlan {
-    collection: String,
-    indexes: Vec<PlannedIndex>,
-    /// The start of the names of indexes that exist for one setting only.
-    family: Option<String>,
+    pub(crate) collection: Collection<RawDocumentBuf>,
+    pub(super) indexes: Vec<PlannedIndex>,
+    /// The start of the names of indexes that exist for one setting only. Refuses one that is not in the plan.
+    pub(super) family: Option<String>,
 }
+
+crate::redacted_debug!(
+    IndexPlan,
+    |plan| "collection" = plan.collection.namespace(),
+    "indexes" = plan.indexes
+);
 
 /// A created index: its collection, and its name.
 pub(crate) type Created = (Namespace, String);
@@ -41,20 +48,17 @@ pub struct EnsuredIndexes {
 impl IndexPlan {
     /// Creates a plan for a collection.
     #[doc(hidden)]
-    pub fn new(collection: impl Into<String>, indexes: Vec<PlannedIndex>) -> Self {
+    pub fn new(collection: &Collection<RawDocumentBuf>, indexes: Vec<PlannedIndex>) -> Self {
         Self {
-            collection: collection.into(),
+            collection: collection.clone(),
             indexes,
             family: None,
         }
     }
 
-    /// Refuses an index that is not in the plan and whose name begins like this: that of another setting.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn only_one_of(mut self, family: Option<String>) -> Self {
-        self.family = family;
-        self
+    /// Returns the database and the collection.
+    pub fn namespace(&self) -> Namespace {
+        self.collection.namespace()
     }
 
     /// Returns the indexes, to create them by other means.
@@ -69,69 +73,20 @@ impl IndexPlan {
         &self.indexes
     }
 
-    /// Creates the missing indexes. Up to three round trips: the collection's options, its indexes, and their creation.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_core::index::IndexPlan;
-    /// # use mongodb::{Collection, bson::Document};
-    /// # async fn f(plan: IndexPlan, trades: Collection<Document>) -> mongo_patterns_core::Result<()> {
-    /// println!("{plan}");
-    /// let ensured = plan.ensure(&trades).await?;
-    /// println!("created {:?}, found {:?}", ensured.created, ensured.existing);
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Creates the missing indexes of a collection that is not one of a repository. Up to three round trips: the
+    /// collection's options, its indexes, and their creation.
     ///
     /// # Errors
-    /// With no index created: [`UnsupportedCollation`](ErrorKind::UnsupportedCollation) when the collation of the
-    /// collection is not the simple one, [`Configuration`](ErrorKind::Configuration) when it is a view, a time series,
-    /// capped or clustered, [`IndexMismatch`](ErrorKind::IndexMismatch) when an index conflicts, with its definition and
-    /// the planned one, and [`Corrupt`](ErrorKind::Corrupt) when stored documents violate a unique index.
-    pub async fn ensure<T: Send + Sync>(&self, collection: &Collection<T>) -> Result<EnsuredIndexes> {
-        self.ensure_in(&mut Steps::run(), &collection.clone_with_type(), None)
-            .await
-    }
-
-    /// Does what [`ensure`](Self::ensure) does, as steps of a run or a plan. A pattern of two collections checks the
-    /// other one too, which needs no index: no further round trip, or one where they are in two databases.
-    ///
-    /// # Errors
-    /// Those of [`ensure`](Self::ensure), for either collection. A plan does not find documents that violate an index.
+    /// Those of `ensure_indexes()`. A plan does not find documents that violate an index.
     #[doc(hidden)]
-    pub async fn ensure_in(
-        &self,
-        steps: &mut Steps<'_, '_>,
-        collection: &Collection<RawDocumentBuf>,
-        other: Option<&Collection<RawDocumentBuf>>,
-    ) -> Result<EnsuredIndexes> {
-        collection::check(steps, collection, other).await?;
-        let present = steps.list_indexes("look for the indexes", collection).await?;
-        self.create_missing(steps, collection, &present).await
+    pub async fn ensure(&self, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
+        collection::check(steps, &[&self.collection]).await?;
+        let present = self.list("look for the indexes", steps).await?;
+        self.create_missing(steps, &present).await
     }
 
-    /// Creates the missing indexes of this collection and of another one. Creates none if one of them conflicts.
-    pub(super) async fn ensure_both(
-        &self,
-        steps: &mut Steps<'_, '_>,
-        collection: &Collection<RawDocumentBuf>,
-        (other, of_other): (&Collection<RawDocumentBuf>, &Self),
-    ) -> Result<EnsuredIndexes> {
-        let present = steps.list_indexes("look for the indexes", collection).await?;
-        let in_other = steps.list_indexes("look for the indexes", other).await?;
-        of_other.check_conflicts(&in_other)?;
-        let mut ensured = self.create_missing(steps, collection, &present).await?;
-        let created = of_other.create_missing(steps, other, &in_other).await?;
-        ensured.created.extend(created.created);
-        ensured.existing.extend(created.existing);
-        Ok(ensured)
-    }
-
-    /// Returns the same plan without the indexes that are created in its collection already.
-    pub(super) fn without(&self, created: &[Created], collection: &Collection<RawDocumentBuf>) -> Self {
-        let (mut rest, on) = (self.clone(), collection.namespace());
-        let is_created = |name: &str| created.iter().any(|(there, one)| *there == on && one == name);
-        rest.indexes.retain(|planned| !is_created(&planned.name));
-        rest
+    pub(crate) async fn list(&self, purpose: &'static str, steps: &mut Steps<'_, '_>) -> Result<Vec<Document>> {
+        steps.list_indexes(purpose, &self.collection).await
     }
 
     /// Checks that no index conflicts with the plan.
@@ -144,7 +99,6 @@ impl IndexPlan {
     pub(crate) async fn create_missing(
         &self,
         steps: &mut Steps<'_, '_>,
-        collection: &Collection<RawDocumentBuf>,
         present: &[Document],
     ) -> Result<EnsuredIndexes> {
         let (mut busy, mut listed) = (Busy::start(), None);
@@ -155,7 +109,7 @@ impl IndexPlan {
                 return Ok(ensured);
             }
             let models = missing.iter().map(|planned| planned.to_model()).collect();
-            let Err(error) = steps.write(Step::create_indexes(collection, models)).await else {
+            let Err(error) = steps.write(Step::create_indexes(&self.collection, models)).await else {
                 ensured.created = missing.iter().map(|planned| planned.name.clone()).collect();
                 return Ok(ensured);
             };
@@ -163,17 +117,18 @@ impl IndexPlan {
                 return Err(self.not_created(error, present, &missing));
             }
             busy.wait(error).await?;
-            listed = Some(steps.list_indexes("look for the indexes", collection).await?);
+            listed = Some(self.list("look for the indexes", steps).await?);
         }
     }
 
     /// Checks that all indexes of the plan exist. One round trip. Creates nothing.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::index::IndexPlan;
-    /// # use mongodb::{Collection, bson::Document};
-    /// # async fn f(plan: IndexPlan, trades: Collection<Document>) {
-    /// let is_ready = plan.check(&trades).await.is_ok();
+    /// # use mongo_patterns_core::Repository;
+    /// # async fn f(repository: &dyn Repository) {
+    /// for plan in repository.indexes() {
+    ///     let is_ready = plan.check().await.is_ok();
+    /// }
     /// # }
     /// ```
     ///
@@ -181,8 +136,8 @@ impl IndexPlan {
     /// [`IndexMissing`](ErrorKind::IndexMissing) when one does not exist,
     /// [`IndexMismatch`](ErrorKind::IndexMismatch) when one of that name has another definition, and
     /// [`Configuration`](ErrorKind::Configuration) when the collection is clustered.
-    pub async fn check<T: Send + Sync>(&self, collection: &Collection<T>) -> Result<()> {
-        self.check_in(&mut Steps::run(), &collection.clone_with_type()).await
+    pub fn check(&self) -> ActionFuture<'_, ()> {
+        Box::pin(async move { self.check_in(&mut Steps::run()).await })
     }
 
     /// Does what [`check`](Self::check) does, as a step of a run. A plan only lists it, because the indexes may not exist
@@ -191,11 +146,12 @@ impl IndexPlan {
     /// # Errors
     /// Those of [`check`](Self::check).
     #[doc(hidden)]
-    pub async fn check_in(&self, steps: &mut Steps<'_, '_>, collection: &Collection<RawDocumentBuf>) -> Result<()> {
-        let Some(present) = steps.list_written_indexes("check the indexes", collection).await? else {
-            return Ok(());
-        };
-        collection::check_indexes(&collection.namespace(), &present)?;
+    pub async fn check_in(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+        let present = steps
+            .list_written_indexes("check the indexes", &self.collection)
+            .await?;
+        let Some(present) = present else { return Ok(()) };
+        collection::check_indexes(&self.namespace(), &present)?;
         match self.compare(&present)?.1.first() {
             None => Ok(()),
             Some(missing) => Err(index_missing(&missing.name)),
@@ -205,12 +161,13 @@ impl IndexPlan {
     /// Returns the indexes of the plan that do not exist. One round trip. Creates nothing.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::index::IndexPlan;
-    /// # use mongodb::{Collection, bson::Document};
-    /// # async fn f(plan: IndexPlan, trades: Collection<Document>) -> mongo_patterns_core::Result<()> {
-    /// let missing = plan.missing(&trades).await?;
-    /// if !missing.is_empty() {
-    ///     println!("would send {}", plan.create_command(&missing));
+    /// # use mongo_patterns_core::Repository;
+    /// # async fn f(repository: &dyn Repository) -> mongo_patterns_core::Result<()> {
+    /// for plan in repository.indexes() {
+    ///     let missing = plan.missing().await?;
+    ///     if !missing.is_empty() {
+    ///         println!("would send {}", plan.create_command(&missing));
+    ///     }
     /// }
     /// # Ok(())
     /// # }
@@ -218,9 +175,11 @@ impl IndexPlan {
     ///
     /// # Errors
     /// [`IndexMismatch`](ErrorKind::IndexMismatch) when an index of a planned name has another definition.
-    pub async fn missing<T: Send + Sync>(&self, collection: &Collection<T>) -> Result<Vec<PlannedIndex>> {
-        let present = existing::list_indexes(collection).await?;
-        Ok(self.compare(&present)?.1.into_iter().cloned().collect())
+    pub fn missing(&self) -> ActionFuture<'_, Vec<PlannedIndex>> {
+        Box::pin(async move {
+            let present = self.list("list the indexes", &mut Steps::run()).await?;
+            Ok(self.compare(&present)?.1.into_iter().cloned().collect())
+        })
     }
 
     /// Returns the command that creates some indexes of the plan, as `runCommand` takes it.
@@ -233,7 +192,7 @@ impl IndexPlan {
     /// ```
     pub fn create_command(&self, indexes: &[PlannedIndex]) -> Document {
         let indexes: Vec<Document> = indexes.iter().map(PlannedIndex::definition).collect();
-        doc! { "createIndexes": &self.collection, "indexes": indexes }
+        doc! { "createIndexes": self.collection.name(), "indexes": indexes }
     }
 
     /// Splits the plan into indexes that exist and indexes that are missing.
@@ -263,7 +222,7 @@ impl IndexPlan {
                 ErrorKind::SettingsMismatch,
                 format!(
                     "the collection `{}` has the index `{other}` of another setting: use that setting, or change it with a migration",
-                    self.collection
+                    self.collection.name()
                 ),
             )),
         }
@@ -349,7 +308,7 @@ impl fmt::Display for IndexPlan {
             write!(
                 f,
                 "db.getCollection({:?}).createIndex({keys}, {})",
-                self.collection,
+                self.collection.name(),
                 Bson::Document(options)
             )?;
         }
@@ -381,14 +340,13 @@ pub async fn drop_old_index(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::offline;
 
     #[test]
     fn the_indexes_of_a_plan_are_created_by_one_command() {
         let open = PlannedIndex::new("open", doc! { "customerId": 1 }).unique();
-        let plan = IndexPlan::new(
-            "trades",
-            vec![open.clone(), PlannedIndex::new("other", doc! { "a": 1 })],
-        );
+        let other = PlannedIndex::new("other", doc! { "a": 1 });
+        let plan = IndexPlan::new(&offline::collection("trades"), vec![open.clone(), other]);
         let index = doc! { "key": { "customerId": 1 }, "name": "open", "unique": true };
         assert_eq!(
             plan.create_command(&[open]),
@@ -401,7 +359,7 @@ mod tests {
         let open = PlannedIndex::new("open", doc! { "customerId": 1 })
             .unique()
             .partial(doc! { "count": { "$lt": 10 } });
-        let plan = IndexPlan::new("trades", vec![open]);
+        let plan = IndexPlan::new(&offline::collection("trades"), vec![open]);
         assert_eq!(
             plan.to_string(),
             r#"db.getCollection("trades").createIndex({ "customerId": 1 }, { "name": "open", "unique": true, "partialFilterExpression": { "count": { "$lt": 10 } } })"#

@@ -2,14 +2,13 @@
 
 use std::fmt;
 
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
-use mongodb::{Collection, Namespace};
+use mongodb::Namespace;
+use mongodb::bson::{Bson, Document, doc};
 
-use crate::action::Call;
-use crate::index::{Ensure, PlannedIndex};
 use crate::same::same_fields;
 
-/// The shard keys under which a pattern works, for one collection of a repository; returned by its `shard_keys()`.
+/// The shard keys under which a pattern works, for one collection of a repository; returned by
+/// [`Repository::shard_keys`](crate::Repository::shard_keys).
 ///
 /// ```
 /// # use mongo_patterns_core::sharding::ShardKeyChoice;
@@ -35,40 +34,15 @@ pub struct ShardKeyChoice {
 }
 
 impl ShardKeyChoice {
-    /// Creates the choice of a collection whose documents are found by one field, which has a ranged and a hashed form.
-    #[doc(hidden)]
-    pub fn new(collection: &Collection<RawDocumentBuf>, field: &str, reason: &'static str) -> Self {
+    /// Creates the choice of a collection whose documents are found by one field.
+    pub(crate) fn new(namespace: Namespace, field: &str, reason: &'static str) -> Self {
         Self {
-            namespace: collection.namespace(),
+            namespace,
             recommended: doc! { field: 1 },
             others: vec![doc! { field: "hashed" }],
             reason,
             limits: Vec::new(),
         }
-    }
-
-    /// Creates the choice of a collection whose documents are found by `_id`.
-    #[doc(hidden)]
-    pub fn by_id(collection: &Collection<RawDocumentBuf>) -> Self {
-        let reason = "every command for a document has its `_id`, so it reaches one shard, and only the shard key is unique in all shards";
-        Self::new(collection, "_id", reason)
-            .limit("Documents with ascending ids, such as ObjectIds, are all inserted on one shard with the ranged key: use the hashed key for them.")
-    }
-
-    /// Adds a key.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn or(mut self, key: Document) -> Self {
-        self.others.push(key);
-        self
-    }
-
-    /// Adds a limit.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn limit(mut self, sentence: &'static str) -> Self {
-        self.limits.push(sentence);
-        self
     }
 
     /// Returns the recommended key, and the others.
@@ -140,49 +114,5 @@ impl fmt::Display for UnsuitableShardKey {
             text(&self.key),
             suitable.join(" or ")
         )
-    }
-}
-
-/// The collections of a repository, to be sharded.
-#[doc(hidden)]
-pub struct Sharding<'a> {
-    /// What creates the indexes and stores the settings.
-    pub ensure: Ensure<'a>,
-    /// The collections.
-    pub targets: Vec<Target<'a>>,
-}
-
-crate::redacted_debug!(Sharding<'_>, |sharding| "ensure" = sharding.ensure);
-
-impl<'a> Sharding<'a> {
-    pub(super) fn operation(&self, operation: &'static str) -> Call<'a> {
-        Call {
-            operation,
-            ..self.ensure.call
-        }
-    }
-}
-
-/// A collection to be sharded.
-#[doc(hidden)]
-pub struct Target<'a> {
-    /// The collection.
-    pub collection: &'a Collection<RawDocumentBuf>,
-    /// Its shard keys.
-    pub choice: ShardKeyChoice,
-    /// The index of the pattern that supports the recommended key. Without one it is a new one, with the `_id`.
-    pub supported_by: Option<PlannedIndex>,
-}
-
-crate::redacted_debug!(Target<'_>, |target| "collection" = target.collection.namespace());
-
-impl<'a> Target<'a> {
-    /// Creates the target of a collection whose documents are found by `_id`.
-    pub fn by_id(collection: &'a Collection<RawDocumentBuf>) -> Self {
-        Self {
-            collection,
-            choice: ShardKeyChoice::by_id(collection),
-            supported_by: None,
-        }
     }
 }

@@ -3,21 +3,21 @@
 use mongodb::Namespace;
 use mongodb::bson::Document;
 
-use super::choice::{Sharding, Target};
 use super::cluster::{self, Existing, Refusal};
 use super::commands::{self, explained};
 use super::verify::read_collections;
 use crate::action::ActionFuture;
 use crate::busy::Busy;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{EnsuredIndexes, IndexPlan, State};
+use crate::index::{Ensure, EnsuredIndexes, IndexPlan, Managed, State};
 use crate::migration::{PlannedCommand, Steps};
 use crate::topology::Topology;
 
 crate::action! {
-    /// Shards the collections of a repository, and creates its indexes; returned by its `ensure_sharded()`.
+    /// Shards the collections of a repository, and creates its indexes; returned by
+    /// [`Repository::ensure_sharded`](crate::Repository::ensure_sharded).
     pub struct EnsureSharded<'a> {
-        shared: Sharding<'a>,
+        shared: Ensure<'a>,
         hashed: bool,
     }
     "ensure_sharded" => EnsuredSharding
@@ -46,8 +46,8 @@ pub struct ShardedCollection {
 }
 
 /// What a call does with a collection.
-struct Work<'t, 'a> {
-    target: &'t Target<'a>,
+struct Work<'a> {
+    managed: &'a Managed,
     existing: Option<Existing>,
     key: Document,
     /// The index that supports the key, if it is missing.
@@ -58,7 +58,7 @@ struct Work<'t, 'a> {
 impl<'a> EnsureSharded<'a> {
     /// Creates the action.
     #[doc(hidden)]
-    pub fn new(shared: Sharding<'a>) -> Self {
+    pub fn new(shared: Ensure<'a>) -> Self {
         Self::create(shared, false)
     }
 
@@ -81,112 +81,105 @@ impl<'a> EnsureSharded<'a> {
         let call = self.shared.operation("ensure_sharded");
         crate::action::run(call, move |_| async move {
             let mut steps = Steps::plan();
-            self.shared.run(self.hashed, &mut steps).await?;
+            run(&self.shared, self.hashed, &mut steps).await?;
             Ok(steps.into_commands())
         })
     }
 
     async fn execute(self) -> Result<EnsuredSharding> {
-        self.shared.run(self.hashed, &mut Steps::run()).await
+        run(&self.shared, self.hashed, &mut Steps::run()).await
     }
 }
 
-impl<'a> Sharding<'a> {
-    async fn run(&self, hashed: bool, steps: &mut Steps<'_, '_>) -> Result<EnsuredSharding> {
-        let on = self.ensure.collection;
-        let topology = Topology::read_in(on, steps).await?;
-        let has_router = topology == Topology::Router;
-        if !has_router && !steps.is_plan() {
-            self.ensure.check_topology(topology)?;
-            return Err(unsupported());
-        }
-        let mut work = self.decide(hashed, has_router, steps).await?;
-        let state = self.ensure.check(steps).await?;
-        if work.iter().any(|work| work.existing.is_none()) {
-            self.prepare(&mut work, state, steps).await?;
-        }
-        self.ensure.check_documents(state, steps).await?;
-        let mut created = Vec::new();
-        for work in &work {
-            if let Some(support) = &work.support {
-                let on = work.target.collection;
-                let ensured = support.create_missing(steps, on, &work.present).await?;
-                created.extend(ensured.created.into_iter().map(|name| (on.namespace(), name)));
-            }
-        }
+async fn run(ensure: &Ensure<'_>, hashed: bool, steps: &mut Steps<'_, '_>) -> Result<EnsuredSharding> {
+    let topology = Topology::read_in(ensure.call.collection, steps).await?;
+    let has_router = topology == Topology::Router;
+    if !has_router && !steps.is_plan() {
+        ensure.check_topology(topology)?;
+        return Err(unsupported());
+    }
+    let mut work = decide(ensure, hashed, has_router, steps).await?;
+    let state = ensure.check(steps).await?;
+    if work.iter().any(|work| work.existing.is_none()) {
+        ensure.check_collections(steps).await?;
         for work in &mut work {
-            work.shard(steps).await?;
+            work.prepare(state, steps).await?;
         }
-        let mut indexes = self.ensure.write(state, &created, steps).await?;
-        indexes.created.splice(0..0, created.into_iter().map(|(_, name)| name));
-        let collections = work.into_iter().map(Work::result).collect();
-        Ok(EnsuredSharding { collections, indexes })
     }
-
-    /// Reads the existing shard keys, and checks them.
-    async fn decide<'t>(
-        &'t self,
-        hashed: bool,
-        has_router: bool,
-        steps: &mut Steps<'_, '_>,
-    ) -> Result<Vec<Work<'t, 'a>>> {
-        let documents = match has_router {
-            true => {
-                let choices = self.targets.iter().map(|target| &target.choice);
-                read_collections(self.ensure.collection, choices, steps).await?
-            }
-            false => Vec::new(),
-        };
-        let decide = |target: &'t Target<'a>| {
-            let choice = &target.choice;
-            let existing = Existing::find(&choice.namespace, &documents);
-            if let Some(existing) = &existing {
-                cluster::check_existing(choice, existing)?;
-            }
-            let key = existing.as_ref().map_or(choice.key(hashed), |existing| &existing.key);
-            Ok(Work {
-                target,
-                key: key.clone(),
-                existing,
-                support: None,
-                present: Vec::new(),
-            })
-        };
-        self.targets.iter().map(decide).collect()
-    }
-
-    /// Checks the collections and their indexes, and finds the indexes that support the shard keys.
-    async fn prepare(&self, work: &mut [Work<'_, '_>], state: State, steps: &mut Steps<'_, '_>) -> Result<()> {
-        self.ensure.check_collections(steps).await?;
-        let plans = self.ensure.plans(state);
-        for work in work {
-            let on = work.target.collection;
-            work.present = steps.list_indexes("look for the indexes", on).await?;
-            for (_, plan) in plans.iter().filter(|(other, _)| other.namespace() == on.namespace()) {
-                plan.check_conflicts(&work.present)?;
-            }
-            if work.existing.is_some() {
-                continue;
-            }
-            cluster::check_unique_indexes(&on.namespace(), &work.key, &work.present)?;
-            let own = work.target.supported_by.as_ref();
-            let support = cluster::missing_support(&work.key, own, &work.present);
-            work.support = support.map(|index| IndexPlan::new(on.name(), vec![index]));
-            if let Some(support) = &work.support {
-                support.check_conflicts(&work.present)?;
-            }
+    ensure.check_documents(state, steps).await?;
+    let mut created = Vec::new();
+    for work in &work {
+        if let Some(support) = &work.support {
+            let ensured = support.create_missing(steps, &work.present).await?;
+            created.extend(ensured.created.into_iter().map(|name| (support.namespace(), name)));
         }
-        Ok(())
     }
+    for work in &mut work {
+        work.shard(steps).await?;
+    }
+    let mut indexes = ensure.write(state, &created, steps).await?;
+    indexes.created.splice(0..0, created.into_iter().map(|(_, name)| name));
+    let collections = work.into_iter().map(Work::result).collect();
+    Ok(EnsuredSharding { collections, indexes })
 }
 
-impl Work<'_, '_> {
+/// Reads the existing shard keys, and checks them.
+async fn decide<'a>(
+    ensure: &'a Ensure<'_>,
+    hashed: bool,
+    has_router: bool,
+    steps: &mut Steps<'_, '_>,
+) -> Result<Vec<Work<'a>>> {
+    let collections = ensure.in_order();
+    let documents = match has_router {
+        true => {
+            let choices = collections.iter().map(|managed| &managed.shard_key);
+            read_collections(ensure.call.collection, choices, steps).await?
+        }
+        false => Vec::new(),
+    };
+    let decide = |managed: &'a Managed| {
+        let choice = &managed.shard_key;
+        let existing = Existing::find(&choice.namespace, &documents);
+        if let Some(existing) = &existing {
+            cluster::check_existing(choice, existing)?;
+        }
+        let key = existing.as_ref().map_or(choice.key(hashed), |existing| &existing.key);
+        Ok(Work {
+            managed,
+            key: key.clone(),
+            existing,
+            support: None,
+            present: Vec::new(),
+        })
+    };
+    collections.into_iter().map(decide).collect()
+}
+
+impl Work<'_> {
+    /// Checks the indexes, and finds the one that supports the shard key.
+    async fn prepare(&mut self, state: State, steps: &mut Steps<'_, '_>) -> Result<()> {
+        let plan = &self.managed.plan;
+        self.present = plan.list("look for the indexes", steps).await?;
+        self.managed.plan_in(state, &[]).check_conflicts(&self.present)?;
+        if self.existing.is_some() {
+            return Ok(());
+        }
+        cluster::check_unique_indexes(&plan.namespace(), &self.key, &self.present)?;
+        let support = cluster::missing_support(&self.key, self.managed.supported_by(), &self.present);
+        self.support = support.map(|index| IndexPlan::new(&plan.collection, vec![index]));
+        match &self.support {
+            Some(support) => support.check_conflicts(&self.present),
+            None => Ok(()),
+        }
+    }
+
     /// Shards the collection, unless it is sharded. If another client shards it concurrently, by any key, checks that one.
     async fn shard(&mut self, steps: &mut Steps<'_, '_>) -> Result<()> {
         if self.existing.is_some() {
             return Ok(());
         }
-        let Target { collection, choice, .. } = self.target;
+        let (collection, choice) = (&self.managed.plan.collection, &self.managed.shard_key);
         let mut busy = Busy::start();
         loop {
             let Err(error) = steps.write(commands::shard_collection(collection, &self.key)).await else {
@@ -212,7 +205,7 @@ impl Work<'_, '_> {
 
     fn result(self) -> ShardedCollection {
         ShardedCollection {
-            namespace: self.target.choice.namespace.clone(),
+            namespace: self.managed.shard_key.namespace.clone(),
             key: self.key,
             sharded: self.existing.is_none(),
         }

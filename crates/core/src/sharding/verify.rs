@@ -3,18 +3,19 @@
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
 
-use super::choice::{ShardKeyChoice, Sharding, UnsuitableShardKey};
+use super::choice::{ShardKeyChoice, UnsuitableShardKey};
 use super::cluster::{of_collections, unsuitable};
 use super::commands;
 use crate::error::Result;
+use crate::index::Ensure;
 use crate::migration::Steps;
 use crate::topology::Topology;
 
 crate::action! {
-    /// Names the collections of a repository that are sharded by an unsuitable key; returned by its
-    /// `verify_shard_keys()`.
+    /// Names the collections of a repository that are sharded by an unsuitable key; returned by
+    /// [`Repository::verify_shard_keys`](crate::Repository::verify_shard_keys).
     pub struct VerifyShardKeys<'a> {
-        shared: Sharding<'a>,
+        shared: Ensure<'a>,
     }
     "verify_shard_keys" => Vec<UnsuitableShardKey>
 }
@@ -22,17 +23,18 @@ crate::action! {
 impl<'a> VerifyShardKeys<'a> {
     /// Creates the action.
     #[doc(hidden)]
-    pub fn new(shared: Sharding<'a>) -> Self {
+    pub fn new(shared: Ensure<'a>) -> Self {
         Self::create(shared)
     }
 
     async fn execute(self) -> Result<Vec<UnsuitableShardKey>> {
         let steps = &mut Steps::run();
-        let on = self.shared.ensure.collection;
+        let on = self.shared.call.collection;
         if Topology::read_in(on, steps).await? != Topology::Router {
             return Ok(Vec::new());
         }
-        let choices = || self.shared.targets.iter().map(|target| &target.choice);
+        let collections = self.shared.in_order();
+        let choices = || collections.iter().map(|managed| &managed.shard_key);
         let documents = read_collections(on, choices(), steps).await?;
         Ok(unsuitable(choices(), &documents))
     }

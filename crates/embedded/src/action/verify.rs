@@ -66,7 +66,8 @@ impl<'a> Verify<'a> {
     pub fn stream(self) -> FindingStream<'a> {
         let operation = self.shared.operation("verify");
         let findings = findings(self.shared, Reporter::new(self.on_progress));
-        let checked = after(self.shared.check_settings(), findings);
+        let shared = self.shared;
+        let checked = after(async move { shared.ensure().check_settings().await }, findings);
         Box::pin(checked.map_err(move |error: Error| operation.name(error)))
     }
 }

@@ -33,8 +33,7 @@ impl Migration<'_> {
         let children = number(&before, "children");
         self.check_parents(steps, &before).await?;
         self.check_target(steps).await?;
-        let index = self.index();
-        index.ensure_in(steps, target, None).await?;
+        self.index().ensure(steps).await?;
         reporter.begin(children);
         let mut pace = Pace::new(self.rate);
         let walk = query.walk(chunk_of_rate(self.chunk_children, self.rate));
@@ -80,7 +79,7 @@ impl Migration<'_> {
     fn index(&self) -> IndexPlan {
         let reference = self.query.reference.as_str();
         let index = PlannedIndex::new(format!("{reference}_1"), doc! { reference: 1 });
-        IndexPlan::new(self.target.name(), vec![index])
+        IndexPlan::new(self.target, vec![index])
     }
 
     async fn check_parents(&self, steps: &mut Steps<'_, '_>, found: &Document) -> Result<()> {

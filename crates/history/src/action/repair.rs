@@ -83,7 +83,7 @@ impl<'a> Repair<'a> {
             let repaired = repair::next(shared, &mut scan, dry_run).await?;
             Ok(repaired.map(|repaired| (repaired, scan)))
         });
-        let check = repair::check_repair(shared, dry_run);
+        let check = async move { shared.ensure().check_repair(dry_run).await };
         Box::pin(after(check, repaired).map_err(move |error: Error| operation.name(error)))
     }
 }

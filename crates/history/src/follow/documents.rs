@@ -51,7 +51,7 @@ impl Documents {
 
     /// Repairs all documents. A document that was deleted, or has no number or an old one, is what another program left.
     async fn repair(&self) -> Result<u64> {
-        repair::check_repair(&self.shared, false).await?;
+        self.shared.ensure().check_repair(false).await?;
         self.shared.check_indexes().await?;
         let mut scan = Scan::new(&self.shared, None);
         let mut recorded = 0;
@@ -117,7 +117,7 @@ impl Target for Documents {
     }
 
     fn check(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(repair::check_settings(&self.shared))
+        Box::pin(async move { self.shared.ensure().check_settings().await })
     }
 
     fn rebuild(&self) -> BoxFuture<'_, Result<u64>> {

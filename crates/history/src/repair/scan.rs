@@ -25,7 +25,7 @@ const BATCH: usize = 100;
 pub(crate) struct Scan<'a> {
     shared: &'a Shared,
     reporter: Reporter<'a>,
-    phase: Phase<'a>,
+    phase: Phase,
     /// The documents to examine.
     suspects: VecDeque<Bson>,
     /// The documents that were examined, by the texts of their ids.
@@ -33,10 +33,10 @@ pub(crate) struct Scan<'a> {
     findings: VecDeque<Finding>,
 }
 
-enum Phase<'a> {
+enum Phase {
     Start,
     /// Without the indexes: the documents that prevent them.
-    Duplicates(FindDuplicates<'a>),
+    Duplicates(FindDuplicates),
     /// The current documents, each of which must equal its copy.
     Current(Rows),
     /// The revisions, with the last one that was read.

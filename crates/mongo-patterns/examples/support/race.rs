@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures::TryStreamExt;
+use mongo_patterns::Repository;
 use mongo_patterns::bucket::BucketRepository;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Collection, Database};

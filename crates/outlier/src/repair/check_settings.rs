@@ -10,7 +10,7 @@ use crate::repository::prelude::*;
 /// Compares the settings with the catalog.
 pub(crate) async fn check_settings(shared: &Shared, id: &Result<Option<DocumentId>>) -> Result<()> {
     check_arguments(shared, id)?;
-    shared.entry().check(&mut Steps::run()).await.map(drop)
+    shared.ensure().check_settings().await
 }
 
 /// Does what [`check_settings`] does, for a repair.

@@ -2,7 +2,6 @@ use futures::stream::try_unfold;
 use mongo_patterns_core::catalog::after;
 
 use super::prelude::*;
-use crate::repair::check_settings;
 use crate::repair::finding::Finding;
 use crate::repair::scan::Scan;
 
@@ -71,7 +70,8 @@ impl<'a> Verify<'a> {
     /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item.
     pub fn stream(self) -> FindingStream<'a> {
         let operation = self.shared.operation("verify");
-        let check = check_settings(self.shared);
+        let shared = self.shared;
+        let check = async move { shared.ensure().check_settings().await };
         let findings = try_unfold(Scan::new(self.shared, self.on_progress), |mut scan| async move {
             let found = scan.next().await?;
             Ok(found.map(|found| (found.finding, scan)))

@@ -80,7 +80,7 @@ impl Target for Collections {
 
     fn check(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async {
-            repair::check_settings(&self.shared).await?;
+            self.shared.ensure().check_settings().await?;
             self.shared.check_indexes().await
         })
     }

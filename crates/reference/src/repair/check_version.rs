@@ -46,12 +46,10 @@ async fn is_of_repository(shared: &Shared, version: &str, steps: &mut Steps<'_, 
     if shared.entry().has_another(steps, &settings).await? {
         return Ok(true);
     }
-    for (plan, collection) in shared.plans().iter().zip(&shared.referring) {
-        if !plan.missing(collection).await?.is_empty() {
-            return Ok(false);
-        }
+    match shared.ensure().check_indexes(&mut Steps::run()).await {
+        Err(error) if error.kind() == ErrorKind::IndexMissing => Ok(false),
+        checked => checked.map(|()| true),
     }
-    Ok(true)
 }
 
 /// Matches sources with a version that an update increments. Another value is reported by the calls that read it.

@@ -72,7 +72,8 @@ impl<'a> Verify<'a> {
     /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item.
     pub fn stream(self) -> FindingStream<'a> {
         let operation = self.shared.operation("verify");
-        let check = self.shared.check_settings();
+        let shared = self.shared;
+        let check = async move { shared.ensure().check_settings().await };
         let findings = try_unfold(Scan::new(self.shared, self.on_progress), |mut scan| async move {
             let finding = scan.next().await?;
             Ok(finding.map(|finding| (finding, scan)))

@@ -65,7 +65,7 @@ impl Target for Children {
 
     fn check(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async {
-            self.shared.check_settings().await?;
+            self.shared.ensure().check_settings().await?;
             self.shared.check_indexes().await
         })
     }

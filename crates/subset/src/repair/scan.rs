@@ -22,7 +22,7 @@ pub(crate) struct Scan<'a> {
     with_children: bool,
     rows: Option<Rows>,
     /// The search for children with the same id, if an index does not exist.
-    duplicates: Option<FindDuplicates<'a>>,
+    duplicates: Option<FindDuplicates>,
     reporter: Reporter<'a>,
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::error::Error;
 
+use mongo_patterns::Repository;
 use mongo_patterns::mongodb::Client;
 use mongo_patterns::mongodb::bson::DateTime;
 use tutorial::Trade;
