@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::path::Path;
 
+use mongo_patterns::Repository;
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::embedded::EmbeddedRepository;
 use mongo_patterns::history::{HistoryRepository, RevisionToken};

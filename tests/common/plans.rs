@@ -2,9 +2,9 @@
 //! read whole collections report their progress.
 
 use futures::TryStreamExt;
-use mongo_patterns::Progress;
 use mongo_patterns::embedded::EmbeddedRepository;
 use mongo_patterns::subset::{Direction, MigrationPlan, SubsetRepository};
+use mongo_patterns::{Progress, Repository};
 use mongo_patterns_core::PlannedCommand;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};

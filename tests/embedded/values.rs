@@ -5,7 +5,7 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, DateTime, Document, Timestamp, Uuid, doc, oid::ObjectId};
 
-use crate::common::support::all;
+use crate::common::support::{all, create_validated};
 use crate::embedded::support::*;
 
 fn ids_of_all_types() -> Vec<Bson> {

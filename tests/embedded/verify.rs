@@ -7,6 +7,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, Regex, cstr, doc};
 use mongodb::options::{Acknowledgment, Collation, CollectionOptions, WriteConcern};
 
+use crate::common::support::create_validated;
 use crate::embedded::support::*;
 
 /// Damaged parents, with their findings.

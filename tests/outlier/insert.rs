@@ -6,7 +6,7 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
 
-use crate::common::support::all;
+use crate::common::support::{all, create_validated};
 use crate::outlier::support::*;
 
 #[tokio::test]

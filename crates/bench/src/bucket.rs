@@ -18,8 +18,8 @@ mod trade;
 mod windows;
 
 use anyhow::{Result, bail};
-use mongo_patterns::Repository;
 use mongo_patterns_bucket::BucketRepository;
+use mongo_patterns_core::Repository;
 use mongodb::Collection;
 use mongodb::bson::Document;
 

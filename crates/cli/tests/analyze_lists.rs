@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mongo_patterns_core::Repository;
 use mongo_patterns_outlier::OutlierRepository;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;

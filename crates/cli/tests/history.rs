@@ -1,5 +1,6 @@
 //! Tests of the history commands.
 
+use mongo_patterns_core::Repository;
 use mongo_patterns_history::HistoryRepository;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};

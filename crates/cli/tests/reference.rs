@@ -1,5 +1,6 @@
 //! Tests of the reference commands.
 
+use mongo_patterns_core::Repository;
 use mongo_patterns_reference::ReferenceRepository;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};

@@ -1,5 +1,6 @@
 //! Tests of the settings of the reference commands: in the catalog, in profiles, and in an analysis.
 
+use mongo_patterns_core::Repository;
 use mongo_patterns_reference::{Reference, ReferenceRepository};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};

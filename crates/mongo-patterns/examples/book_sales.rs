@@ -33,7 +33,9 @@ async fn main() -> Result<()> {
 
     println!("# One unique index, so that a book's overflow documents have an order\n");
     books.ensure_indexes().await?;
-    println!("{}\n", books.indexes());
+    for plan in books.indexes() {
+        println!("{plan}\n");
+    }
 
     println!("# Two books\n");
     let invisible_cities = book(1, "Invisible Cities", 1972, "Italo Calvino", 3);

@@ -8,6 +8,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
+use mongo_patterns::Repository;
 use mongo_patterns::subset::{Direction, SubsetRepository};
 use mongodb::bson::{Document, doc};
 use serde::{Deserialize, Serialize};

@@ -11,6 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use indicatif::{ProgressBar, ProgressStyle};
+use mongo_patterns::Repository;
 use mongo_patterns::bucket::{Bucket, BucketRepository};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};

@@ -6,6 +6,7 @@
 mod support;
 
 use anyhow::{Context, Result, ensure};
+use mongo_patterns::Repository;
 use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongodb::bson::{DateTime, Document, doc};
 use serde::{Deserialize, Serialize};
@@ -56,7 +57,9 @@ async fn main() -> Result<()> {
     .build()?;
     println!("# An index for each order, and one for the ids\n");
     products.ensure_indexes().await?;
-    println!("{}\n", products.indexes());
+    for plan in products.indexes() {
+        println!("{plan}\n");
+    }
 
     let widget = doc! { "_id": 1, "name": "Super Widget" };
     products

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
-use mongo_patterns::ErrorKind;
 use mongo_patterns::reference::{OnReferences, ReferenceRepository};
+use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::CommandRecorder;
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};

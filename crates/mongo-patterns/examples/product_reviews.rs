@@ -7,6 +7,7 @@
 mod support;
 
 use anyhow::{Context, Result};
+use mongo_patterns::Repository;
 use mongo_patterns::subset::{Direction, SubsetRepository};
 use mongo_patterns_testkit::CommandRecorder;
 use mongodb::Database;
@@ -53,7 +54,9 @@ async fn product_reviews(database: &Database, recorder: &CommandRecorder) -> Res
 
     println!("# Three indexes: the order of the reviews, their ids, and their ratings\n");
     products.ensure_indexes().await?;
-    println!("{}\n", products.indexes());
+    for plan in products.indexes() {
+        println!("{plan}\n");
+    }
 
     product
         .insert_one(doc! {

@@ -9,6 +9,7 @@ mod support;
 
 use anyhow::Result;
 use futures::TryStreamExt;
+use mongo_patterns::Repository;
 use mongo_patterns::bucket::{Bucket, BucketRepository};
 use mongo_patterns_testkit::CommandRecorder;
 use mongodb::Collection;
@@ -41,7 +42,9 @@ async fn main() -> Result<()> {
 
     println!("# One unique index, so that a customer has at most one open bucket\n");
     trades.ensure_indexes().await?;
-    println!("{}\n", trades.indexes());
+    for plan in trades.indexes() {
+        println!("{plan}\n");
+    }
 
     recorder.clear();
     println!("# Three trades of two customers\n");

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use futures::{FutureExt, TryStreamExt};
-use mongo_patterns::Repository;
 use mongo_patterns_bucket::BucketRepositoryBuilder;
+use mongo_patterns_core::Repository;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 

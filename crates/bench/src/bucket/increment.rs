@@ -3,6 +3,7 @@
 use anyhow::Result;
 use futures::FutureExt;
 use mongo_patterns_bucket::BucketRepository;
+use mongo_patterns_core::Repository;
 use mongo_patterns_embedded::EmbeddedRepository;
 use mongo_patterns_outlier::OutlierRepository;
 use mongo_patterns_subset::{Direction, SubsetRepository};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use futures::FutureExt;
+use mongo_patterns_core::Repository as _;
 use mongodb::Collection;
 use mongodb::bson::Document;
 

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use futures::stream;
 use indicatif::{ProgressBar, ProgressStyle};
-use mongo_patterns::Repository;
+use mongo_patterns_core::Repository;
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 use mongodb::options::TimeseriesGranularity;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-use mongo_patterns::Repository;
 use mongo_patterns_bucket::BucketRepository;
+use mongo_patterns_core::Repository;
 use mongodb::Database;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use mongo_patterns_core::ErrorKind;
+use mongo_patterns_core::{ErrorKind, Repository};
 use mongo_patterns_subset::{Direction, SubsetRepository};
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Collection, Database};

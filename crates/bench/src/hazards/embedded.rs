@@ -1,8 +1,7 @@
 //! Addresses of patrons, each of whom may have ten.
 
 use anyhow::Result;
-use mongo_patterns::Repository;
-use mongo_patterns_core::ErrorKind;
+use mongo_patterns_core::{ErrorKind, Repository};
 use mongo_patterns_embedded::EmbeddedRepository;
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use futures::TryStreamExt;
-use mongo_patterns::Repository;
+use mongo_patterns_core::Repository;
 use mongo_patterns_history::HistoryRepository;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, doc};

@@ -3,7 +3,7 @@
 mod check;
 
 use anyhow::Result;
-use mongo_patterns::Repository;
+use mongo_patterns_core::Repository;
 use mongo_patterns_outlier::OutlierRepository;
 use mongodb::bson::{Document, doc};
 use mongodb::options::ReturnDocument;

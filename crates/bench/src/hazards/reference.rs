@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use mongo_patterns::Repository;
-use mongo_patterns_core::ErrorKind;
+use mongo_patterns_core::{ErrorKind, Repository};
 use mongo_patterns_reference::ReferenceRepository;
 use mongodb::bson::{Document, doc};
 use mongodb::error::{Error as DriverError, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT};

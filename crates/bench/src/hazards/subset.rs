@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use anyhow::Result;
 use futures::TryStreamExt;
-use mongo_patterns_core::ErrorKind;
+use mongo_patterns_core::{ErrorKind, Repository};
 use mongo_patterns_subset::{Direction, SubsetRepository};
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Collection, Database, IndexModel};

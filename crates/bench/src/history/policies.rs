@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use futures::TryStreamExt;
-use mongo_patterns::Repository;
+use mongo_patterns_core::Repository;
 use mongo_patterns_history::HistoryRepository;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Collection, IndexModel};

@@ -1,7 +1,7 @@
 //! The collections of the books, and their documents.
 
 use anyhow::Result;
-use mongo_patterns::Repository;
+use mongo_patterns_core::Repository;
 use mongo_patterns_outlier::{OutlierRepository, OutlierRepositoryBuilder};
 use mongodb::bson::{Document, doc};
 use mongodb::{Collection, Database, IndexModel};

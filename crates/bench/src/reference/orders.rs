@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use futures::TryStreamExt;
-use mongo_patterns::Repository;
+use mongo_patterns_core::Repository;
 use mongo_patterns_reference::ReferenceRepository;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Collection, IndexModel};

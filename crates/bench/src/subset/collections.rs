@@ -1,7 +1,7 @@
 //! The collections of the products and reviews, and their documents.
 
 use anyhow::Result;
-use mongo_patterns::Repository;
+use mongo_patterns_core::Repository;
 use mongo_patterns_subset::{Direction, SubsetRepository, SubsetRepositoryBuilder};
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Collection, Database, IndexModel};

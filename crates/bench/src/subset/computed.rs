@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
+use mongo_patterns_core::Repository;
 use mongo_patterns_subset::{Direction, SubsetRepository};
 use mongodb::bson::{Document, doc, serialize_to_document};
 

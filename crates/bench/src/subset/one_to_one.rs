@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
+use mongo_patterns_core::Repository;
 use mongo_patterns_subset::{Direction, SubsetRepository};
 use mongodb::bson::{Document, doc};
 

@@ -1,7 +1,7 @@
 //! The page of a product.
 
 use anyhow::{Context, Result};
-use mongo_patterns::Repository;
+use mongo_patterns_core::Repository;
 use mongodb::bson::{Document, doc, serialize_to_vec};
 
 use super::by_hand;
