@@ -18,6 +18,7 @@ pub(crate) mod moving_chunks;
 pub(crate) mod numeric_names;
 pub(crate) mod own_fields;
 pub(crate) mod plans;
+pub(crate) mod repositories;
 #[path = "../../crates/cli/tests/router.rs"]
 pub(crate) mod router;
 pub(crate) mod setup;

@@ -4,6 +4,7 @@ mod collection;
 mod duplicates;
 mod ensure;
 mod existing;
+mod managed;
 mod plan;
 
 use std::time::Duration;
@@ -16,8 +17,10 @@ use mongodb::options::IndexOptions;
 pub use duplicates::{Duplicates, FindDuplicates};
 pub use ensure::EnsureIndexes;
 #[doc(hidden)]
-pub use ensure::{Ensure, Fits, Managed, State};
+pub use ensure::{Ensure, Fits};
 pub use existing::{list_indexes, serves};
+#[doc(hidden)]
+pub use managed::{Managed, State};
 pub use plan::{EnsuredIndexes, IndexPlan, drop_old_index, hinted, index_missing};
 
 /// An index that a pattern relies on.

@@ -4,16 +4,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::BoxFuture;
 use mongodb::Collection;
-use mongodb::bson::{Document, RawDocumentBuf};
+use mongodb::bson::RawDocumentBuf;
 
 use super::plan::Created;
-use super::{EnsuredIndexes, FindDuplicates, IndexPlan, PlannedIndex, collection};
+use super::{EnsuredIndexes, FindDuplicates, IndexPlan, Managed, State, collection};
 use crate::action::Call;
 use crate::catalog::{Entry, OwnFields, check_fields};
 use crate::conn::Conn;
 use crate::error::{ErrorKind, Result};
 use crate::migration::{PlannedCommand, Steps};
-use crate::sharding::ShardKeyChoice;
 use crate::topology::Topology;
 
 crate::action! {
@@ -41,81 +40,6 @@ pub struct Ensure<'a> {
     has_indexes: Option<&'a AtomicBool>,
 }
 
-/// A collection of a repository.
-#[doc(hidden)]
-pub struct Managed {
-    /// Its indexes, which may be none.
-    pub plan: IndexPlan,
-    /// The shard keys that suit it.
-    pub shard_key: ShardKeyChoice,
-    family: Option<String>,
-}
-
-impl Managed {
-    /// Creates the description of a collection whose documents are found by one field, which has a ranged and a hashed form
-    /// as shard key.
-    pub fn new(collection: &Collection<RawDocumentBuf>, field: &str, reason: &'static str) -> Self {
-        Self {
-            plan: IndexPlan::new(collection, Vec::new()),
-            shard_key: ShardKeyChoice::new(collection.namespace(), field, reason),
-            family: None,
-        }
-    }
-
-    /// Creates the description of a collection whose documents are found by `_id`.
-    pub fn by_id(collection: &Collection<RawDocumentBuf>) -> Self {
-        let reason = "every command for a document has its `_id`, so it reaches one shard, and only the shard key is unique in all shards";
-        Self::new(collection, "_id", reason)
-            .limit("Documents with ascending ids, such as ObjectIds, are all inserted on one shard with the ranged key: use the hashed key for them.")
-    }
-
-    /// Sets the indexes.
-    #[must_use]
-    pub fn indexes(mut self, indexes: Vec<PlannedIndex>) -> Self {
-        self.plan.indexes = indexes;
-        self
-    }
-
-    /// Refuses an index that is not planned and whose name begins like this, that of another setting, where no settings are
-    /// stored.
-    #[must_use]
-    pub fn only_one_of(mut self, family: String) -> Self {
-        self.family = Some(family);
-        self
-    }
-
-    /// Adds a shard key.
-    #[must_use]
-    pub fn or(mut self, key: Document) -> Self {
-        self.shard_key.others.push(key);
-        self
-    }
-
-    /// Adds a limit of the shard keys.
-    #[must_use]
-    pub fn limit(mut self, sentence: &'static str) -> Self {
-        self.shard_key.limits.push(sentence);
-        self
-    }
-
-    /// Returns the plan without the indexes that are created already, which refuses an index of another setting where no
-    /// settings are stored.
-    pub(crate) fn plan_in(&self, state: State, created: &[Created]) -> IndexPlan {
-        let mut plan = self.plan.clone();
-        let on = plan.namespace();
-        let is_created = |name: &str| created.iter().any(|(there, one)| *there == on && one == name);
-        plan.indexes.retain(|planned| !is_created(&planned.name));
-        plan.family = self.family.clone().filter(|_| state == State::None);
-        plan
-    }
-
-    /// Returns the planned index that supports the recommended shard key, if there is one.
-    pub(crate) fn supported_by(&self) -> Option<&PlannedIndex> {
-        let key = &self.shard_key.recommended;
-        self.plan.indexes.iter().find(|index| index.supports(key))
-    }
-}
-
 /// Checks that stored documents fit settings that are not stored yet.
 #[doc(hidden)]
 pub trait Fits: Send + Sync {
@@ -127,18 +51,6 @@ pub trait Fits: Send + Sync {
 }
 
 crate::redacted_debug!(Ensure<'_>, |ensure| "collection" = ensure.call.collection.namespace());
-crate::redacted_debug!(Managed, |managed| "collection" = managed.plan.namespace());
-
-/// The entry of a repository in the catalog.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum State {
-    /// It has the same settings.
-    Stored,
-    None,
-    /// It has other settings, of collections that were dropped.
-    Dropped,
-}
 
 impl<'a> Ensure<'a> {
     /// Creates the description. The first collection is that of most documents that only the repository writes.
