@@ -71,7 +71,7 @@ impl<'a> MigrateExisting<'a> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// Those of [`ensure_indexes`](Self::ensure_indexes), except for children that violate an index.
+    /// Those of [`ensure_indexes`](SubsetRepository::ensure_indexes), except for children that violate an index.
     pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
         run(self.shared.operation("migrate_existing"), move |_| async move {
             let mut steps = Steps::plan();
