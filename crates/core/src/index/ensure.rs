@@ -128,24 +128,28 @@ impl<'a> Ensure<'a> {
     ///
     /// # Errors
     /// Another error of the check, and those of [`FindDuplicates::of`].
-    pub async fn find_duplicates(&self, checked: Result<()>) -> Result<Option<FindDuplicates>> {
-        match checked {
-            Err(error) if error.kind() == ErrorKind::IndexMissing => FindDuplicates::of(self.plans()).await,
-            checked => checked.map(|()| None),
-        }
+    pub fn find_duplicates(&self, checked: Result<()>) -> BoxFuture<'_, Result<Option<FindDuplicates>>> {
+        Box::pin(async move {
+            match checked {
+                Err(error) if error.kind() == ErrorKind::IndexMissing => FindDuplicates::of(self.plans()).await,
+                checked => checked.map(|()| None),
+            }
+        })
     }
 
     /// Refuses a standalone, for a pattern that needs transactions. One round trip, for such a pattern.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported).
-    pub async fn check_deployment(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        match self.needs_transactions() {
-            true => Topology::read_in(self.call.collection, steps)
-                .await?
-                .check_transactions(),
-            false => Ok(()),
-        }
+    pub fn check_deployment<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<()>> {
+        Box::pin(async move {
+            match self.needs_transactions() {
+                true => Topology::read_in(self.call.collection, steps)
+                    .await?
+                    .check_transactions(),
+                false => Ok(()),
+            }
+        })
     }
 
     /// Does what [`check_deployment`](Self::check_deployment) does, for a topology that is known.
@@ -162,18 +166,26 @@ impl<'a> Ensure<'a> {
     /// # Errors
     /// Those of [`check`](Self::check) and [`create_indexes`](Self::create_indexes), with nothing written, and those of
     /// [`Entry::store`].
-    pub async fn run(&self, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
-        let state = self.check(steps).await?;
-        self.run_after(state, steps).await
+    pub fn run<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
+        Box::pin(async move {
+            let state = self.check(steps).await?;
+            self.run_after(state, steps).await
+        })
     }
 
     /// Does what [`run`](Self::run) does, after [`check`](Self::check).
     ///
     /// # Errors
     /// Those of [`run`](Self::run).
-    pub async fn run_after(&self, state: State, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
-        self.check_documents(state, steps).await?;
-        self.write(state, &[], steps).await
+    pub fn run_after<'s>(
+        &'s self,
+        state: State,
+        steps: &'s mut Steps<'_, '_>,
+    ) -> BoxFuture<'s, Result<EnsuredIndexes>> {
+        Box::pin(async move {
+            self.check_documents(state, steps).await?;
+            self.write(state, &[], steps).await
+        })
     }
 
     /// Compares the settings with the catalog, for a call that rewrites or deletes stored documents: it needs an entry.
@@ -181,23 +193,27 @@ impl<'a> Ensure<'a> {
     ///
     /// # Errors
     /// Those of [`Entry::check`], and [`Entry::missing`].
-    pub async fn require(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        if self.entry.check(steps).await? {
-            return Ok(());
-        }
-        self.check_deployment(steps).await?;
-        Err(self.entry.missing())
+    pub fn require<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<()>> {
+        Box::pin(async move {
+            if self.entry.check(steps).await? {
+                return Ok(());
+            }
+            self.check_deployment(steps).await?;
+            Err(self.entry.missing())
+        })
     }
 
     /// Does what [`require`](Self::require) does for a repair, and what [`Entry::check`] does for its dry run.
     ///
     /// # Errors
     /// Those of both.
-    pub async fn check_repair(&self, dry_run: bool) -> Result<()> {
-        match dry_run {
-            true => self.check_settings().await,
-            false => self.require(&mut Steps::run()).await,
-        }
+    pub fn check_repair(&self, dry_run: bool) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            match dry_run {
+                true => self.check_settings().await,
+                false => self.require(&mut Steps::run()).await,
+            }
+        })
     }
 
     /// Stores the settings in the catalog where there are none, if the documents fit. For a migration that comes before the
@@ -205,9 +221,11 @@ impl<'a> Ensure<'a> {
     ///
     /// # Errors
     /// [`SettingsMismatch`](ErrorKind::SettingsMismatch), with nothing written, and those of [`Entry::store`].
-    pub async fn store_settings(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        self.check_documents(State::None, steps).await?;
-        self.entry.store(steps).await
+    pub fn store_settings<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<()>> {
+        Box::pin(async move {
+            self.check_documents(State::None, steps).await?;
+            self.entry.store(steps).await
+        })
     }
 
     /// Checks that the stored documents fit settings that are not stored yet. At most two round trips, and those of a
@@ -234,11 +252,13 @@ impl<'a> Ensure<'a> {
     ///
     /// # Errors
     /// Those of [`OwnFields::check`].
-    pub async fn check_own_fields(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        match &self.own {
-            Some(own) => own.check(steps).await,
-            None => Ok(()),
-        }
+    pub fn check_own_fields<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<()>> {
+        Box::pin(async move {
+            match &self.own {
+                Some(own) => own.check(steps).await,
+                None => Ok(()),
+            }
+        })
     }
 
     /// Does what [`check`](Self::check) does, for a migration of documents that the application has written: it checks their
@@ -246,12 +266,14 @@ impl<'a> Ensure<'a> {
     ///
     /// # Errors
     /// Those of [`check`](Self::check), and of [`check_own_fields`](Self::check_own_fields).
-    pub async fn check_for_migration(&self, steps: &mut Steps<'_, '_>) -> Result<State> {
-        let state = self.check(steps).await?;
-        if state != State::None {
-            self.check_own_fields(steps).await?;
-        }
-        Ok(state)
+    pub fn check_for_migration<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<State>> {
+        Box::pin(async move {
+            let state = self.check(steps).await?;
+            if state != State::None {
+                self.check_own_fields(steps).await?;
+            }
+            Ok(state)
+        })
     }
 
     fn first(&self) -> &Collection<RawDocumentBuf> {
@@ -288,15 +310,17 @@ impl<'a> Ensure<'a> {
     ///
     /// # Errors
     /// Those of [`Entry::check`], unless the collections were dropped.
-    pub async fn check(&self, steps: &mut Steps<'_, '_>) -> Result<State> {
-        match self.entry.check(steps).await {
-            Ok(true) => Ok(State::Stored),
-            Ok(false) => Ok(State::None),
-            Err(error) if error.kind() == ErrorKind::SettingsMismatch && self.is_dropped(steps).await? => {
-                Ok(State::Dropped)
+    pub fn check<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<State>> {
+        Box::pin(async move {
+            match self.entry.check(steps).await {
+                Ok(true) => Ok(State::Stored),
+                Ok(false) => Ok(State::None),
+                Err(error) if error.kind() == ErrorKind::SettingsMismatch && self.is_dropped(steps).await? => {
+                    Ok(State::Dropped)
+                }
+                Err(error) => Err(error),
             }
-            Err(error) => Err(error),
-        }
+        })
     }
 
     /// Returns whether the collections of an entry do not exist. A pattern without an index may not have created its
@@ -314,18 +338,20 @@ impl<'a> Ensure<'a> {
     ///
     /// # Errors
     /// Those of `ensure_indexes()` about collections and indexes.
-    pub async fn create_indexes(&self, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
-        self.create_in(State::Stored, &[], steps).await
+    pub fn create_indexes<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
+        Box::pin(async move { self.create_in(State::Stored, &[], steps).await })
     }
 
     /// Creates the missing indexes, and replaces the settings in the catalog. Up to four round trips.
     ///
     /// # Errors
     /// Those of [`create_indexes`](Self::create_indexes), with nothing written, and those of the driver.
-    pub async fn replace(&self, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
-        let ensured = self.create_indexes(steps).await?;
-        self.entry.replace(steps).await?;
-        Ok(ensured)
+    pub fn replace<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
+        Box::pin(async move {
+            let ensured = self.create_indexes(steps).await?;
+            self.entry.replace(steps).await?;
+            Ok(ensured)
+        })
     }
 
     /// Creates the missing indexes, but for those that are created already. Creates none if one of them conflicts.
