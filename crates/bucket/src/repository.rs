@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use mongo_patterns_core::action::Call;
-use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::{Repository, Validator};
@@ -61,15 +60,6 @@ impl Shared {
         Call::new("bucket", operation, &self.collection)
     }
 
-    /// Returns the entry in the catalog.
-    pub(crate) fn entry(&self) -> Entry {
-        self.entry_of(self.settings.stored_form())
-    }
-
-    pub(crate) fn entry_of(&self, settings: Document) -> Entry {
-        Entry::new("bucket", &self.collection, None, settings)
-    }
-
     /// Returns what creates the indexes and the entry, and shards the collection.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
         let (collection, settings) = self.parts();
@@ -81,9 +71,14 @@ impl Shared {
             .limit("Pages by number, their count, lists of keys, and repairs are sent to all shards.")
             .indexes(settings.indexes())
             .only_one_of(settings.index_family());
-        Ensure::new(self.operation("ensure_indexes"), self.entry(), vec![buckets])
-            .fields(settings.fields())
-            .own(settings.own_fields(collection))
+        Ensure::new(
+            self.operation("ensure_indexes"),
+            None,
+            settings.stored_form(),
+            vec![buckets],
+        )
+        .fields(settings.fields())
+        .own(settings.own_fields(collection))
     }
 
     /// Returns the collection and the settings.

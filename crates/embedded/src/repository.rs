@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
-use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::{Repository, Result, Validator, document_id};
@@ -38,16 +37,16 @@ impl Shared {
         Conn::enter(session, &self.lanes, &document_id::text(parent)).await
     }
 
-    /// Returns the entry in the catalog.
-    pub(crate) fn entry(&self) -> Entry {
-        let (settings, children) = (self.settings.stored_form(), self.settings.children.as_str());
-        Entry::new("embedded", &self.collection, Some(children), settings)
-    }
-
     /// Returns what checks the collection, stores the entry, and shards the collection.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
-        let collections = vec![Managed::by_id(&self.collection)];
-        Ensure::new(self.operation("ensure_indexes"), self.entry(), collections)
+        let (call, settings) = (self.operation("ensure_indexes"), &self.settings);
+        let parents = Managed::by_id(&self.collection);
+        Ensure::new(
+            call,
+            Some(settings.children.as_str()),
+            settings.stored_form(),
+            vec![parents],
+        )
     }
 }
 

@@ -29,14 +29,15 @@ pub(crate) async fn existing(
         settings,
         ..
     } = shared;
-    shared.ensure().check_deployment(steps).await?;
-    shared.entry().check(steps).await?;
+    let ensure = shared.ensure();
+    ensure.check_deployment(steps).await?;
+    ensure.entry.check(steps).await?;
     inspect(shared, embedded.is_some(), steps).await?;
     if let Some(array) = embedded {
         inspect_embedded(shared, array, steps).await?;
     }
     let removed_duplicates = remove_duplicates(shared, steps).await?;
-    let ensured = shared.ensure().run(steps).await?;
+    let ensured = ensure.run(steps).await?;
     let mut migrated = MigratedExisting {
         created_indexes: ensured.created,
         removed_duplicates,

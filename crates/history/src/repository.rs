@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use mongo_patterns_core::Repository;
 use mongo_patterns_core::action::Call;
-use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Ensure, FindDuplicates, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
@@ -54,12 +53,6 @@ impl Shared {
         Call::new("history", operation, &self.current)
     }
 
-    /// Returns the entry in the catalog.
-    pub(crate) fn entry(&self) -> Entry {
-        let settings = self.settings.stored_form(self.revisions.name());
-        Entry::new("history", &self.current, None, settings)
-    }
-
     /// Returns what creates the indexes and the entry, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
         let settings = &self.settings;
@@ -74,8 +67,11 @@ impl Shared {
         let current = Managed::new(&self.current, id, reason)
             .limit("Any other unique index of the collection must start with the id.")
             .indexes(settings.current_indexes());
-        let collections = vec![revisions, current];
-        Ensure::new(self.operation("ensure_indexes"), self.entry(), collections).fields(settings.fields_of_revision())
+        let (call, stored) = (
+            self.operation("ensure_indexes"),
+            settings.stored_form(self.revisions.name()),
+        );
+        Ensure::new(call, None, stored, vec![revisions, current]).fields(settings.fields_of_revision())
     }
 
     /// Returns what the deployment is. One round trip, once.

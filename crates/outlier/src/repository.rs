@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mongo_patterns_core::action::Call;
-use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::hints::HintCache;
 use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
@@ -69,12 +68,6 @@ impl Shared {
         (&self.main, &self.overflow, &self.settings)
     }
 
-    /// Returns the entry in the catalog.
-    pub(crate) fn entry(&self) -> Entry {
-        let settings = self.settings.stored_form(self.overflow.name());
-        Entry::new("outlier", &self.main, Some(self.settings.array.as_str()), settings)
-    }
-
     /// Returns what creates the indexes and the entry, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
         let (main, overflow, settings) = self.parts();
@@ -88,8 +81,9 @@ impl Shared {
                 .or(doc! { parent: 1, seq: 1 })
                 .limit("With the position in the key, a list can be on several shards: its reads are sent to all of them, and are not of one moment outside a transaction.");
         }
+        let (call, stored) = (self.operation("ensure_indexes"), settings.stored_form(overflow.name()));
         let collections = vec![of_overflow, Managed::by_id(main)];
-        Ensure::new(self.operation("ensure_indexes"), self.entry(), collections)
+        Ensure::new(call, Some(settings.array.as_str()), stored, collections)
             .fields(settings.fields_of_overflow())
             .own(settings.own_fields(main))
             .fits(self)

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
-use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::Lanes;
@@ -59,14 +58,6 @@ impl Shared {
         &self.referring[field.collection]
     }
 
-    /// Returns the entry in the catalog.
-    pub(crate) fn entry(&self) -> Entry {
-        let names: Vec<&str> = self.referring.iter().map(Collection::name).collect();
-        let settings = self.settings.stored_form(self.sources.name(), &names);
-        let field = self.settings.references[0].name.as_str();
-        Entry::new("reference", self.documents(), Some(field), settings)
-    }
-
     /// Returns what creates the indexes and the entry, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
         let of_referring = |(number, collection): (usize, &Collection<RawDocumentBuf>)| {
@@ -76,8 +67,11 @@ impl Shared {
         };
         let mut collections: Vec<Managed> = self.referring.iter().enumerate().map(of_referring).collect();
         collections.push(Managed::by_id(&self.sources));
+        let names: Vec<&str> = self.referring.iter().map(Collection::name).collect();
+        let stored = self.settings.stored_form(self.sources.name(), &names);
+        let field = self.settings.references[0].name.as_str();
         // A document can be without a reference, so a sample of documents decides nothing.
-        Ensure::new(self.operation("ensure_indexes"), self.entry(), collections).fits(self)
+        Ensure::new(self.operation("ensure_indexes"), Some(field), stored, collections).fits(self)
     }
 
     /// Returns the same with the write concern `majority`.

@@ -44,7 +44,8 @@ pub(crate) async fn layout(
 ) -> Result<MigratedLayout> {
     check(shared, old)?;
     let ensure = shared.ensure();
-    if ensure.entry.check_change(steps, &old.entry()).await? == Stored::None {
+    let old_settings = old.settings.stored_form(old.children.name());
+    if ensure.entry.check_change(steps, &old_settings).await? == Stored::None {
         return Err(ensure.entry.missing());
     }
     let ensured = ensure.replace(steps).await?;

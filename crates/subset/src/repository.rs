@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use mongo_patterns_core::Repository;
 use mongo_patterns_core::action::Call;
-use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::hints::HintCache;
 use mongo_patterns_core::index::{Ensure, FindDuplicates, Managed};
@@ -56,12 +55,6 @@ impl Shared {
         Call::new("subset", operation, &self.parents)
     }
 
-    /// Returns the entry in the catalog.
-    pub(crate) fn entry(&self) -> Entry {
-        let settings = self.settings.stored_form(self.children.name());
-        Entry::new("subset", &self.parents, Some(self.settings.subset.as_str()), settings)
-    }
-
     /// Returns what creates the indexes and the entry, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
         let settings = &self.settings;
@@ -73,8 +66,12 @@ impl Shared {
             .limit("With the child id in the key, the children of a parent can be on several shards: their reads are sent to all of them, and are not of one moment outside a transaction.")
             .limit("A child id that is the `_id` of the child is unique among the children of its parent, and not in the collection.")
             .indexes(settings.indexes());
+        let (call, stored) = (
+            self.operation("ensure_indexes"),
+            settings.stored_form(self.children.name()),
+        );
         let collections = vec![children, Managed::by_id(&self.parents)];
-        Ensure::new(self.operation("ensure_indexes"), self.entry(), collections)
+        Ensure::new(call, Some(settings.subset.as_str()), stored, collections)
             .fields(settings.fields_of_child())
             .own(settings.own_fields(&self.parents))
     }

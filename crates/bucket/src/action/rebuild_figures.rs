@@ -60,14 +60,14 @@ impl RebuildFigures<'_> {
                 "the repository has no figures: call sum(..), min(..), max(..), count_by(..) or first_and_last() on the builder",
             ));
         };
-        let entry = self.shared.entry();
-        match entry.check_except(&mut Steps::run(), &[FIGURES]).await? {
+        let ensure = self.shared.ensure();
+        match ensure.entry.check_except(&mut Steps::run(), &[FIGURES]).await? {
             Stored::Same => {}
             Stored::Old => {
-                self.shared.ensure().check_own_fields(&mut Steps::run()).await?;
-                entry.replace(&mut Steps::run()).await?;
+                ensure.check_own_fields(&mut Steps::run()).await?;
+                ensure.entry.replace(&mut Steps::run()).await?;
             }
-            Stored::None => return Err(entry.missing()),
+            Stored::None => return Err(ensure.entry.missing()),
         }
         let mut every = Every::new(with_items(settings), vec![stage.clone()]);
         every.left = outdated(settings, &stage);

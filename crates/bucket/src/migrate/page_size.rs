@@ -40,8 +40,8 @@ impl PageSizeMigration<'_> {
         check_transactions(self.shared).await?;
         let old_index = settings.open_index_for(self.old);
         let ensure = self.shared.ensure();
-        let old_entry = self.shared.entry_of(settings.stored_form_of_size(self.old));
-        if ensure.entry.check_change(&mut Steps::run(), &old_entry).await? == Stored::None {
+        let old = settings.stored_form_of_size(self.old);
+        if ensure.entry.check_change(&mut Steps::run(), &old).await? == Stored::None {
             return Err(ensure.entry.missing());
         }
         let mut migrated = MigratedPageSize::default();

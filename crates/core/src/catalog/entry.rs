@@ -89,8 +89,8 @@ impl Entry {
     ///
     /// # Errors
     /// Those of [`check`](Self::check), about the old settings.
-    pub async fn check_change(&self, steps: &mut Steps<'_, '_>, old: &Self) -> Result<Stored> {
-        self.check_or(steps, |stored| old.compare(stored, &[])).await
+    pub async fn check_change(&self, steps: &mut Steps<'_, '_>, old: &Document) -> Result<Stored> {
+        self.check_or(steps, |stored| self.compare_with(old, stored, &[])).await
     }
 
     async fn check_or(&self, steps: &mut Steps<'_, '_>, other: impl FnOnce(&Document) -> Result<()>) -> Result<Stored> {
@@ -183,6 +183,10 @@ impl Entry {
     }
 
     fn compare(&self, stored: &Document, except: &[&str]) -> Result<()> {
+        self.compare_with(&self.settings, stored, except)
+    }
+
+    fn compare_with(&self, settings: &Document, stored: &Document, except: &[&str]) -> Result<()> {
         let format = number(stored, "format");
         if format > u64::from(FORMAT.unsigned_abs()) {
             return Err(Error::new(
@@ -195,9 +199,9 @@ impl Entry {
         }
         let empty = Document::new();
         let stored = stored.get_document("settings").unwrap_or(&empty);
-        let names = self.settings.keys().chain(stored.keys());
+        let names = settings.keys().chain(stored.keys());
         for name in names.filter(|name| !except.contains(&name.as_str())) {
-            let [stored, given] = [stored, &self.settings].map(|settings| settings.get(name).unwrap_or(&Bson::Null));
+            let [stored, given] = [stored, settings].map(|settings| settings.get(name).unwrap_or(&Bson::Null));
             if !same_value(stored, given) {
                 return Err(self.mismatch(name, stored, given));
             }

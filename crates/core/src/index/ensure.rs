@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::BoxFuture;
 use mongodb::Collection;
-use mongodb::bson::RawDocumentBuf;
+use mongodb::bson::{Document, RawDocumentBuf};
 
 use super::plan::Created;
 use super::{EnsuredIndexes, FindDuplicates, IndexPlan, Managed, State, collection};
@@ -29,11 +29,11 @@ crate::action! {
 #[doc(hidden)]
 pub struct Ensure<'a> {
     /// The call, with the collection of the repository's documents.
-    pub call: Call<'a>,
+    pub(crate) call: Call<'a>,
     /// The settings of the repository.
     pub entry: Entry,
-    /// All collections, those with more indexes first.
-    pub collections: Vec<Managed>,
+    /// All collections. The first has most of the documents that only the repository writes.
+    collections: Vec<Managed>,
     fields: Vec<(&'static str, &'a str)>,
     own: Option<OwnFields<'a>>,
     fits: Option<&'a dyn Fits>,
@@ -53,11 +53,12 @@ pub trait Fits: Send + Sync {
 crate::redacted_debug!(Ensure<'_>, |ensure| "collection" = ensure.call.collection.namespace());
 
 impl<'a> Ensure<'a> {
-    /// Creates the description. The first collection is that of most documents that only the repository writes.
-    pub fn new(call: Call<'a>, entry: Entry, collections: Vec<Managed>) -> Self {
+    /// Creates the description. The first collection has most of the documents that only the repository writes.
+    /// The settings are those of the collection of the call, or of one of its array fields.
+    pub fn new(call: Call<'a>, array: Option<&str>, settings: Document, collections: Vec<Managed>) -> Self {
         Self {
+            entry: Entry::new(call.pattern, call.collection, array, settings),
             call,
-            entry,
             collections,
             fields: Vec::new(),
             own: None,

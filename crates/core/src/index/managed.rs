@@ -11,9 +11,9 @@ use crate::sharding::ShardKeyChoice;
 #[doc(hidden)]
 pub struct Managed {
     /// Its indexes, which may be none.
-    pub plan: IndexPlan,
+    pub(crate) plan: IndexPlan,
     /// The shard keys that suit it.
-    pub shard_key: ShardKeyChoice,
+    pub(crate) shard_key: ShardKeyChoice,
     family: Option<String>,
 }
 

@@ -172,7 +172,7 @@ impl<'a> MigrateFromReferences<'a> {
                 filter: &self.selection.filter,
                 skips_invalid: self.selection.skipped.is_some(),
             },
-            entry: self.shared.entry(),
+            entry: self.shared.ensure().entry,
             parents: collection,
             source: &self.source,
             chunk_parents: self.chunk_parents,

@@ -138,7 +138,7 @@ impl<'a> MigrateToReferences<'a> {
                 target: target.name(),
                 reference: &reference,
             },
-            entry: self.shared.entry(),
+            entry: self.shared.ensure().entry,
             parents: collection,
             target,
             chunk_children: self.chunk_children,

@@ -31,17 +31,20 @@ fn check_arguments(shared: &Shared, id: &Result<Option<DocumentId>>) -> Result<(
 /// Compares the settings with the catalog, where other limits are accepted, which a migration changes.
 pub(crate) async fn check_migration(shared: &Shared, steps: &mut Steps<'_, '_>, dry_run: bool) -> Result<()> {
     check_databases(shared)?;
+    let ensure = shared.ensure();
     if !dry_run {
-        shared.ensure().check_deployment(steps).await?;
+        ensure.check_deployment(steps).await?;
     }
-    let (entry, ensure) = (shared.entry(), shared.ensure());
-    let stored = entry.check_except(steps, &["threshold", "max_extras_elements"]).await?;
+    let stored = ensure
+        .entry
+        .check_except(steps, &["threshold", "max_extras_elements"])
+        .await?;
     if stored == Stored::None && !dry_run {
         return ensure.store_settings(steps).await;
     }
     ensure.check_own_fields(steps).await?;
     match stored {
-        Stored::Old if !dry_run => entry.replace(steps).await,
+        Stored::Old if !dry_run => ensure.entry.replace(steps).await,
         _ => Ok(()),
     }
 }

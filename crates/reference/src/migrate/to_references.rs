@@ -26,7 +26,7 @@ impl ToReferences<'_> {
     ) -> Result<MigratedToReferences> {
         let shared = self.shared;
         self.limits.check()?;
-        shared.entry().check(steps).await?;
+        shared.ensure().entry.check(steps).await?;
         let record = Record::of(shared.documents());
         let settings = self.commands().record_settings();
         let (last, _) = earlier(steps, &record, &settings).await?;

@@ -43,7 +43,7 @@ async fn is_of_repository(shared: &Shared, version: &str, steps: &mut Steps<'_, 
         }
     }
     let settings = doc! { "source_collection": shared.sources.name(), "version": version };
-    if shared.entry().has_another(steps, &settings).await? {
+    if shared.ensure().entry.has_another(steps, &settings).await? {
         return Ok(true);
     }
     match shared.ensure().check_indexes(&mut Steps::run()).await {
