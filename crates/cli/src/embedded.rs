@@ -11,7 +11,8 @@ use serde_json::json;
 use crate::analyze::{self, Source};
 use crate::args::{Embedded, EmbeddedMigration, EmbeddedVerb};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::{Record, Summary, to_json};
+use crate::findings::Check;
+use crate::output::{Record, Summary};
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
 use crate::settings::{EmbeddedSettings, check_different, check_fields, need};
@@ -41,8 +42,8 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
         EmbeddedVerb::Plan(options) => work.plan(options, false).await,
         EmbeddedVerb::Migrate { options, dry_run } if dry_run.dry_run => work.plan(options, true).await,
         EmbeddedVerb::Migrate { options, .. } => work.migrate(options).await,
-        EmbeddedVerb::Verify => work.verify("embedded verify").await,
-        EmbeddedVerb::Repair(_) => work.verify("embedded repair").await,
+        EmbeddedVerb::Verify => work.verify("verify").await,
+        EmbeddedVerb::Repair(_) => work.verify("repair").await,
         EmbeddedVerb::Shard(options) => {
             let ensure = work.parents.ensure_sharded();
             let of = ("embedded shard", work.parents.collection().namespace().to_string());
@@ -205,26 +206,11 @@ impl Work<'_> {
     }
 
     /// Verifies the parents and, if a source is set, finds documents that refer to no parent.
-    async fn verify(&self, command: &'static str) -> Outcome {
-        let output = self.context.output;
-        let mut found = shard::verify(output, self.parents.verify_shard_keys()).await?;
-        let progress = SharedProgress::new(output, "verify", "parents", None);
-        let mut findings = self.parents.verify().on_progress(progress.callback()).stream();
-        while let Some(finding) = findings.try_next().await? {
-            found += 1;
-            progress.suspend(|| {
-                output.record(Record {
-                    kind: "finding",
-                    collection: self.parents.collection().name(),
-                    id: Some(finding.document_id.clone()),
-                    text: finding.problem.to_string(),
-                    fields: vec![("problem", json!(finding.problem.name()))],
-                })
-            })?;
-        }
-        progress.end();
-        let mut summary =
-            Summary::new(command, self.parents.collection().namespace().to_string()).row("findings", found);
+    async fn verify(&self, verb: &'static str) -> Outcome {
+        let (output, parents) = (self.context.output, &self.parents);
+        let check = Check::new(output, (PATTERN, verb), parents.collection().namespace(), "parents");
+        let verify = parents.verify().on_progress(check.progress.callback());
+        let (mut summary, found) = check.find(parents.verify_shard_keys(), verify.stream()).await?;
         let mut orphans = 0;
         if self.settings.source.is_some() {
             orphans = self.orphans().await?;
@@ -250,10 +236,7 @@ impl Work<'_> {
                     id: Some(orphan.document_id.clone()),
                     text: "the document refers to no parent: insert the parent, or correct or delete the document"
                         .to_owned(),
-                    fields: vec![
-                        ("problem", json!("Orphan")),
-                        ("reference", orphan.reference.as_ref().map_or(json!(null), to_json)),
-                    ],
+                    fields: json!({ "problem": "Orphan", "reference": orphan.reference }),
                 })
             })?;
         }

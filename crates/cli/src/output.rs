@@ -29,21 +29,21 @@ pub(crate) struct Record<'a> {
     pub(crate) id: Option<Bson>,
     /// The text, in one sentence.
     pub(crate) text: String,
-    /// Further fields for `--json`.
-    pub(crate) fields: Vec<(&'static str, Value)>,
+    /// An object with further fields for `--json`.
+    pub(crate) fields: Value,
 }
 
 /// The result of a command.
 pub(crate) struct Summary {
-    command: &'static str,
+    command: Cow<'static, str>,
     namespace: String,
     rows: Vec<(Cow<'static, str>, Value)>,
 }
 
 impl Summary {
-    pub(crate) fn new(command: &'static str, namespace: impl Into<String>) -> Self {
+    pub(crate) fn new(command: impl Into<Cow<'static, str>>, namespace: impl Into<String>) -> Self {
         Self {
-            command,
+            command: command.into(),
             namespace: namespace.into(),
             rows: Vec::new(),
         }
@@ -72,7 +72,9 @@ impl Output {
             if let Some(id) = &record.id {
                 object.insert("_id".into(), to_json(id));
             }
-            object.extend(record.fields.into_iter().map(|(name, value)| (name.to_owned(), value)));
+            if let Value::Object(fields) = record.fields {
+                object.extend(fields);
+            }
             object.insert("text".into(), record.text.into());
             return line(&Value::Object(object).to_string());
         }
@@ -89,7 +91,7 @@ impl Output {
         if self.json {
             let mut object = Map::new();
             object.insert("type".into(), "summary".into());
-            object.insert("command".into(), summary.command.into());
+            object.insert("command".into(), summary.command.clone().into());
             object.insert("namespace".into(), summary.namespace.clone().into());
             let rows = summary.rows.iter();
             object.extend(rows.map(|(name, value)| (name.to_string(), value.clone())));
@@ -151,7 +153,7 @@ impl Output {
                 collection: &document.collection,
                 id: Some(document.id.clone()),
                 text: format!("this document is at fault{}", at.unwrap_or_default()),
-                fields: vec![("field", json!(document.field))],
+                fields: json!({ "field": document.field }),
             });
         }
         let error = json!({ "type": "error", "exit_code": failure.exit.code(), "text": failure.text });

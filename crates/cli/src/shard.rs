@@ -84,10 +84,7 @@ fn print(output: Output, command: &'static str, namespace: String, ensured: &Ens
             collection: &collection.namespace.coll,
             id: None,
             text: format!("sharded by {}, {now}", text(&collection.key)),
-            fields: vec![
-                ("key", json(&collection.key)),
-                ("sharded_now", json!(collection.sharded)),
-            ],
+            fields: json!({ "key": json(&collection.key), "sharded_now": collection.sharded }),
         })?;
     }
     let summary = Summary::new(command, namespace)
@@ -116,11 +113,11 @@ pub(crate) async fn verify(output: Output, check: VerifyShardKeys<'_>) -> Result
             collection: &found.namespace.coll,
             id: None,
             text: found.to_string(),
-            fields: vec![
-                ("problem", json!("UnsuitableShardKey")),
-                ("key", json(&found.key)),
-                ("suitable", found.suitable.iter().map(json).collect()),
-            ],
+            fields: json!({
+                "problem": "UnsuitableShardKey",
+                "key": json(&found.key),
+                "suitable": found.suitable.iter().map(json).collect::<Vec<_>>(),
+            }),
         })?;
     }
     Ok(unsuitable.len() as u64)

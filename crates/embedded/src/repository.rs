@@ -71,11 +71,6 @@ impl Shared {
             has_indexes: None,
         }
     }
-
-    /// Compares the settings with the catalog.
-    pub(crate) async fn check_settings(&self) -> Result<()> {
-        self.entry().check(&mut Steps::run()).await.map(drop)
-    }
 }
 
 impl<P, C> EmbeddedRepository<P, C> {

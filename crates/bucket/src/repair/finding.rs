@@ -2,23 +2,17 @@
 
 use std::fmt;
 
-use mongodb::bson::Bson;
+use serde::Serialize;
 
-/// A problem of a stored bucket, as [`verify`](crate::BucketRepository::verify) reports it.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Finding {
-    /// The `_id` of the document. It can contain a key: take care where you log it.
-    pub document_id: Bson,
-    /// The key of the document, as it is encoded in `_id`. `None` when neither its `_id` nor its key field has one. It
-    /// is a user value: take care where you log it.
-    pub key: Option<String>,
-    /// The problem.
-    pub problem: Problem,
-}
+/// A problem of a stored bucket. Its `related_id` is the key, as key fields store it, unless neither the `_id` nor the key
+/// field has one. The `_id` can contain a key too.
+pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
+/// The repair of one key, or of a bucket without one.
+pub type Repaired = mongo_patterns_core::verify::Repaired<Problem, Unrepaired>;
 
 /// The kind of a [`Finding`]. Its text says what to do, and contains no user value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "problem")]
 #[non_exhaustive]
 pub enum Problem {
     /// The `_id` is not the encoded key, `_`, and a second. Calls for the key do not find the bucket, or report it.
@@ -203,25 +197,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The repair of one key, or the plan of it.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Repaired {
-    /// The key, as it is encoded in `_id`. `None` for a bucket without one. It is a user value: take care where you log
-    /// it.
-    pub key: Option<String>,
-    /// The findings.
-    pub findings: Vec<Finding>,
-    /// The ids of the written buckets.
-    pub written: Vec<String>,
-    /// The ids that no longer exist. Their items are in the written buckets.
-    pub removed: Vec<Bson>,
-    /// Why something was not repaired.
-    pub unrepaired: Option<Unrepaired>,
-}
-
 /// The reason why something was not repaired. Its text says what to do, and contains no user value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub enum Unrepaired {
     /// The key of a bucket is ambiguous: its `_id` and its key field have different keys, or neither has one, or the key

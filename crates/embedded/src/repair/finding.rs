@@ -4,18 +4,12 @@ use std::fmt;
 
 use crate::prelude::*;
 
-/// A problem of one stored parent; returned by [`verify`](crate::EmbeddedRepository::verify).
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Finding {
-    /// The `_id` of the document. It is a user value: take care where you log it.
-    pub document_id: Bson,
-    /// The problem.
-    pub problem: Problem,
-}
+/// A problem of one stored parent. Its `document_id` is the `_id` of the parent.
+pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
 
 /// A problem of a stored parent. Its `Display` text says what to do, and holds no user values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "problem")]
 #[non_exhaustive]
 pub enum Problem {
     /// The array is missing. Calls treat it as an empty one.
@@ -79,37 +73,32 @@ impl fmt::Display for Problem {
     }
 }
 
-impl Finding {
+impl Problem {
     /// Converts a row of [`query::faults`](crate::query::faults).
     pub(crate) fn of_row(row: &RawDocument, max_children: u32) -> Vec<Self> {
         let number = |field: &str| u64::try_from(row.get_i32(field).unwrap_or(0)).unwrap_or(0);
-        let problems = match row.get_str("type").unwrap_or_default() {
-            "missing" => vec![Problem::ChildrenMissing],
+        match row.get_str("type").unwrap_or_default() {
+            "missing" => vec![Self::ChildrenMissing],
             "array" => {
                 let (children, documents) = (number("size"), number("documents"));
                 let (with_id, different) = (number("withId"), number("different"));
-                let some = |of: u64, well: u64, problem: fn(u64) -> Problem| {
+                let some = |of: u64, well: u64, problem: fn(u64) -> Self| {
                     let wrong = of.saturating_sub(well);
                     (wrong > 0).then(|| problem(wrong))
                 };
-                let over = (children > u64::from(max_children)).then_some(Problem::TooManyChildren { children });
+                let over = (children > u64::from(max_children)).then_some(Self::TooManyChildren { children });
                 [
                     over,
-                    some(children, documents, |children| Problem::ChildNotDocument { children }),
-                    some(documents, with_id, |children| Problem::ChildIdMissing { children }),
-                    some(with_id, different, |children| Problem::DuplicateChildId { children }),
+                    some(children, documents, |children| Self::ChildNotDocument { children }),
+                    some(documents, with_id, |children| Self::ChildIdMissing { children }),
+                    some(with_id, different, |children| Self::DuplicateChildId { children }),
                 ]
                 .into_iter()
                 .flatten()
                 .collect()
             }
-            _ => vec![Problem::ChildrenNotArray],
-        };
-        let finding = |problem| Self {
-            document_id: id_of(row),
-            problem,
-        };
-        problems.into_iter().map(finding).collect()
+            _ => vec![Self::ChildrenNotArray],
+        }
     }
 }
 

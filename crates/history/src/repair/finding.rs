@@ -2,26 +2,17 @@
 
 use std::fmt;
 
-use mongo_patterns_core::index::Duplicates;
-use mongodb::bson::Bson;
+use serde::Serialize;
 
-use crate::settings::Settings;
-
-/// A problem of a document and its revisions, from [`verify`](crate::HistoryRepository::verify).
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Finding {
-    /// The value of the id field; `null` for a document without one. It is a user value: take care where you log it.
-    pub document_id: Bson,
-    /// The problem.
-    pub problem: Problem,
-    /// The `_id`s of the documents or revisions that are stored several times, up to 100 of them; empty for other problems.
-    /// They are user values.
-    pub document_ids: Vec<Bson>,
-}
+/// A problem of a document and its revisions. Its `document_id` is the value of the id field; null for a document without
+/// one.
+pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
+/// The repair of a finding.
+pub type Repaired = mongo_patterns_core::verify::Repaired<Problem, Unrepaired>;
 
 /// A kind of problem. Its text says what to do, and contains no user value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "problem")]
 #[non_exhaustive]
 pub enum Problem {
     /// The current document is at a revision that has no copy: another program wrote the document, or the revisions were
@@ -70,30 +61,6 @@ pub enum Problem {
         /// The number of these revisions.
         revisions: u64,
     },
-}
-
-impl Finding {
-    /// Creates the finding of a problem of a document.
-    pub(crate) fn new(document_id: Bson, problem: Problem) -> Self {
-        Self {
-            document_id,
-            problem,
-            document_ids: Vec::new(),
-        }
-    }
-
-    /// Creates the finding of documents that violate one of the unique indexes.
-    pub(crate) fn of_duplicates(settings: &Settings, found: Duplicates) -> Self {
-        let number = found.documents;
-        let problem = match found.index == settings.current_index {
-            true => Problem::DuplicateId { documents: number },
-            false => Problem::DuplicateRevision { revisions: number },
-        };
-        Self {
-            document_ids: found.ids,
-            ..Self::new(found.values.into_iter().next().unwrap_or(Bson::Null), problem)
-        }
-    }
 }
 
 mongo_patterns_core::names! {
@@ -146,18 +113,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The repair of a finding.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Repaired {
-    /// The problem that was repaired, or would be.
-    pub finding: Finding,
-    /// Why it was not repaired; `None` if it was.
-    pub unrepaired: Option<Unrepaired>,
-}
-
 /// Why a finding was not repaired. Its text says what to do, and contains no user value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub enum Unrepaired {
     /// The missing revisions or times are stored nowhere.

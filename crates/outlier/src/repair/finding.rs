@@ -2,35 +2,18 @@
 
 use std::fmt;
 
-use mongodb::bson::Bson;
+use serde::Serialize;
 
-/// A violation of the pattern's invariants by a stored document; returned by
-/// [`verify`](crate::OutlierRepository::verify).
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Finding {
-    /// The `_id` of the document with the problem. It may hold a user value: take care where you log it.
-    pub document_id: Bson,
-    /// The collection of that document.
-    pub collection: FoundIn,
-    /// The `_id` of the main document that it belongs to; for a main document, its own. It may hold a user value.
-    pub main_id: Bson,
-    /// The problem.
-    pub problem: Problem,
-}
-
-/// One of the two collections of a repository.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum FoundIn {
-    /// The collection of the main documents.
-    Main,
-    /// The collection of the overflow documents.
-    Extras,
-}
+/// A problem of a stored document. Its `namespace` is that of the main documents or of the overflow documents, and its
+/// `related_id` the `_id` of the main document; for a main document, its own.
+pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
+/// The repair of one list. Its `written` are the overflow documents that were written, and the main document if it was
+/// changed. Its `removed` are overflow documents.
+pub type Repaired = mongo_patterns_core::verify::Repaired<Problem, Unrepaired>;
 
 /// A problem of a stored document. Its text says what to do, and has no user values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "problem")]
 #[non_exhaustive]
 pub enum Problem {
     /// The array has more elements than the threshold.
@@ -156,26 +139,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The repair of one list.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Repaired {
-    /// The `_id` of the main document. It may hold a user value: take care where you log it.
-    pub id: Bson,
-    /// The findings before the repair.
-    pub findings: Vec<Finding>,
-    /// Whether the main document was changed.
-    pub main_modified: bool,
-    /// The number of written overflow documents.
-    pub written: u64,
-    /// The number of deleted overflow documents. The written ones have their elements, except for orphans.
-    pub removed: u64,
-    /// Why something was not repaired.
-    pub unrepaired: Option<Unrepaired>,
-}
-
 /// Why a repair left something unchanged. Its text says what to do, and has no user values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub enum Unrepaired {
     /// The overflow documents belong to no main document. They were not deleted, since they have elements.

@@ -2,33 +2,17 @@
 
 use std::fmt;
 
-use mongodb::bson::Bson;
+use serde::Serialize;
 
-/// A problem of a reference, from [`verify`](crate::ReferenceRepository::verify).
-#[derive(Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Finding {
-    /// The name of the collection of the referring document.
-    pub collection: String,
-    /// The `_id` of the referring document. It is a user value: take care where you log it.
-    pub document_id: Bson,
-    /// The field with the reference, such as `customer`.
-    pub field: String,
-    /// The `_id` of the source. `None` for a value that is not a reference. It is a user value.
-    pub source_id: Option<Bson>,
-    /// The problem.
-    pub problem: Problem,
-}
-
-mongo_patterns_core::redacted_debug!(
-    Finding,
-    |finding| "collection" = finding.collection,
-    "field" = finding.field,
-    "problem" = finding.problem
-);
+/// A problem of a reference. Its `document_id` is the `_id` of the referring document, its `fields` the field with the
+/// reference, such as `customer`, and its `related_id` the `_id` of the source, which a value that is not a reference lacks.
+pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
+/// The repair of a finding.
+pub type Repaired = mongo_patterns_core::verify::Repaired<Problem, Unrepaired>;
 
 /// A kind of problem. Its text says what to do, and contains no user value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "problem")]
 #[non_exhaustive]
 pub enum Problem {
     /// The copy is older than its source: the process that updated the source died, or another program inserted the
@@ -104,7 +88,7 @@ impl fmt::Display for Problem {
                 "the reference is a document without an `_id`: rename its field with the id of the source to `_id`, then call repair()",
             ),
             Self::NotAReference => {
-                f.write_str("the value is not a document with the `_id` of a source: set a reference, or remove the field")
+                f.write_str("the value is not a document with the `_id` of a source: migrate ids with migrate_from_references(), set a reference, or remove the field")
             }
         }
     }
@@ -121,18 +105,8 @@ impl Problem {
     }
 }
 
-/// The repair of a finding.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Repaired {
-    /// The problem that was repaired, or would be.
-    pub finding: Finding,
-    /// Why it was not repaired; `None` if it was.
-    pub unrepaired: Option<Unrepaired>,
-}
-
 /// Why a finding was not repaired. Its text says what to do, and contains no user value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub enum Unrepaired {
     /// There is no source.
@@ -155,7 +129,7 @@ impl fmt::Display for Unrepaired {
                 "a repair does not change the form of a reference: store the id of the source as its `_id`, then call repair()"
             }
             Self::NotAReference => {
-                "it is unknown to which source the value refers: set a reference, or remove the field"
+                "it is unknown to which source the value refers: migrate ids with migrate_from_references(), set a reference, or remove the field"
             }
         })
     }

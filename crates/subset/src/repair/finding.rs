@@ -2,27 +2,18 @@
 
 use std::fmt;
 
-use mongo_patterns_core::index::Duplicates;
-use mongodb::bson::Bson;
+use serde::Serialize;
 
-/// A problem of a parent, from [`verify`](crate::SubsetRepository::verify).
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Finding {
-    /// The `_id` of the parent, or the value in the parent field of its children; `null` for children without one. It
-    /// is a user value: take care where you log it.
-    pub parent_id: Bson,
-    /// The problem.
-    pub problem: Problem,
-    /// The fields of the stale subsets, if a parent has [several](crate::SubsetRepositoryBuilder::add_subset). Empty if it
-    /// has one, or if only the total or computed fields are wrong.
-    pub stale_subsets: Vec<String>,
-    /// The `_id`s of the children with the same id, up to 100 of them; empty for other problems. They are user values.
-    pub document_ids: Vec<Bson>,
-}
+/// A problem of a parent. Its `document_id` is the `_id` of the parent, or the value in the parent field of its children;
+/// null for children without one. Its `fields` are those of the stale subsets, if a parent has
+/// [several](crate::SubsetRepositoryBuilder::add_subset), and its `document_ids` are those of children with the same id.
+pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
+/// The repair of a finding.
+pub type Repaired = mongo_patterns_core::verify::Repaired<Problem, Unrepaired>;
 
 /// A kind of problem. Its text says what to do, and contains no user value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "problem")]
 #[non_exhaustive]
 pub enum Problem {
     /// A subset is not the first of the parent's children, an embedded child differs from the stored one, or the
@@ -40,19 +31,6 @@ pub enum Problem {
         /// The number of these children.
         children: u64,
     },
-}
-
-impl Finding {
-    /// Creates the finding of children with the same parent and id.
-    pub(crate) fn of_duplicates(found: Duplicates) -> Self {
-        let children = found.documents;
-        Self {
-            parent_id: found.values.into_iter().next().unwrap_or(Bson::Null),
-            problem: Problem::DuplicateChildId { children },
-            stale_subsets: Vec::new(),
-            document_ids: found.ids,
-        }
-    }
 }
 
 mongo_patterns_core::names!(Problem: Stale, Orphaned, DuplicateChildId);
@@ -77,18 +55,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The repair of a finding.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Repaired {
-    /// The problem that was repaired, or would be.
-    pub finding: Finding,
-    /// Why the parent was not repaired; `None` if it was.
-    pub unrepaired: Option<Unrepaired>,
-}
-
 /// Why a finding was not repaired. Its text says what to do, and contains no user value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub enum Unrepaired {
     /// The parent of the children does not exist.
