@@ -141,12 +141,12 @@ impl Check {
         let Some(finding) = repaired.findings.first() else {
             return Ok(());
         };
-        let (written, removed) = (repaired.written.len() as u64, repaired.removed.len());
+        let (written, deleted) = (repaired.written, repaired.deleted);
         let text = match &repaired.unrepaired {
             Some(left) => format!("not repaired: {}", self.in_commands(left)),
-            None if written == 0 && removed == 0 => if dry_run { "would be repaired" } else { "repaired" }.to_owned(),
-            None if dry_run => format!("would write {}, and delete {removed}", counted(written, "document")),
-            None => format!("wrote {}, and deleted {removed}", counted(written, "document")),
+            None if written == 0 && deleted == 0 => if dry_run { "would be repaired" } else { "repaired" }.to_owned(),
+            None if dry_run => format!("would write {}, and delete {deleted}", counted(written, "document")),
+            None => format!("wrote {}, and deleted {deleted}", counted(written, "document")),
         };
         let mut further = fields(finding);
         further.retain(|name, _| name == "related_id" || name == "fields");

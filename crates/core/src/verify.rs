@@ -38,7 +38,7 @@
 //! ```
 //!
 //! `problem` is the name of the problem, and its numbers follow. `related_id`, `fields` and `document_ids` are left out if
-//! they are empty. A repair is `{ "findings": [...], "written": [...], "removed": [...], "unrepaired": "NotMigrated" }`,
+//! they are empty. A repair is `{ "findings": [...], "written": 0, "deleted": 0, "unrepaired": "NotMigrated" }`,
 //! where `unrepaired` is the name of the reason, or null. Ids are user values: take care where you log them.
 
 mod finding;

@@ -16,7 +16,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
     /// let mut keys = trades.repair().dry_run().stream();
     /// while let Some(repaired) = keys.try_next().await? {
-    ///     println!("would write {:?} and remove {:?}", repaired.written, repaired.removed);
+    ///     println!("would write {} buckets and delete {}", repaired.written, repaired.deleted);
     ///     if let Some(unrepaired) = repaired.unrepaired {
     ///         println!("must be repaired by hand: {unrepaired}");
     ///     }

@@ -79,9 +79,9 @@ impl PageSizeMigration<'_> {
         let mut keys = repairs(self.shared, scan, false, self.concurrency);
         let mut left = None;
         while let Some(repaired) = keys.try_next().await? {
-            migrated.keys += u64::from(!repaired.written.is_empty());
-            migrated.pages += repaired.written.len() as u64;
-            measure::migrated(repaired.written.len() as u64);
+            migrated.keys += u64::from(repaired.written > 0);
+            migrated.pages += repaired.written;
+            measure::migrated(repaired.written);
             if repaired.unrepaired.is_some_and(|left| left != Unrepaired::NoItemId) {
                 left.get_or_insert(repaired);
             } else if let Some(call) = &mut self.on_progress {

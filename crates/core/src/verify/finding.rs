@@ -82,19 +82,17 @@ impl<P: fmt::Debug> fmt::Debug for Finding<P> {
 }
 
 /// A repair, or what a dry run would repair. `U` is the enum of the reasons for which a pattern leaves a problem.
-///
-/// Its `Debug` output has no user values.
-#[derive(Clone, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Repaired<P, U> {
     /// The findings before the repair, at least one: all of a key or of a list, which are repaired together. Other patterns
     /// repair each finding by itself.
     pub findings: Vec<Finding<P>>,
-    /// The `_id`s of the documents that a rewrite of a key or of a list wrote. Empty in other patterns. They are user
-    /// values.
-    pub written: Vec<Bson>,
-    /// The `_id`s of the documents that this rewrite deleted, because the written ones have their items or elements.
-    pub removed: Vec<Bson>,
+    /// The number of documents that a rewrite of a key or of a list wrote. 0 in other patterns, which write the documents of
+    /// the finding.
+    pub written: u64,
+    /// The number of `_id`s that no longer exist after this rewrite. The written documents have the items or elements.
+    pub deleted: u64,
     /// Why something was not repaired; `None` if all was.
     pub unrepaired: Option<U>,
 }
@@ -104,8 +102,8 @@ impl<P, U> Repaired<P, U> {
     pub fn new(findings: Vec<Finding<P>>, unrepaired: Option<U>) -> Self {
         Self {
             findings,
-            written: Vec::new(),
-            removed: Vec::new(),
+            written: 0,
+            deleted: 0,
             unrepaired,
         }
     }
@@ -114,26 +112,11 @@ impl<P, U> Repaired<P, U> {
     #[doc(hidden)]
     pub fn of_rewrite(findings: Vec<Finding<P>>, changes: &Changes, unrepaired: Option<U>) -> Self {
         let written: Vec<Bson> = changes.written.iter().map(|document| id_of(document)).collect();
+        let deleted = changes.removed.iter().filter(|id| !written.contains(id));
         Self {
-            removed: changes
-                .removed
-                .iter()
-                .filter(|id| !written.contains(id))
-                .cloned()
-                .collect(),
-            written,
+            deleted: deleted.count() as u64,
+            written: written.len() as u64,
             ..Self::new(findings, unrepaired)
         }
-    }
-}
-
-impl<P: fmt::Debug, U: fmt::Debug> fmt::Debug for Repaired<P, U> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Repaired")
-            .field("findings", &self.findings)
-            .field("written", &self.written.len())
-            .field("removed", &self.removed.len())
-            .field("unrepaired", &self.unrepaired)
-            .finish()
     }
 }

@@ -15,7 +15,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// let mut lists = books.repair().dry_run().stream();
     /// while let Some(repaired) = lists.try_next().await? {
-    ///     println!("would write {:?} and delete {:?}", repaired.written, repaired.removed);
+    ///     println!("would write {} documents and delete {}", repaired.written, repaired.deleted);
     ///     if let Some(unrepaired) = repaired.unrepaired {
     ///         println!("must be done by hand: {unrepaired}");
     ///     }
@@ -115,7 +115,7 @@ async fn repair(shared: &Shared, summary: Summary, is_dry_run: bool, delete_orph
     }
     let mut repaired = Repaired::of_rewrite(fix.findings, &fix.changes, fix.unrepaired);
     if !fix.main.is_empty() {
-        repaired.written.push(summary.id);
+        repaired.written += 1;
     }
     Ok(Some(repaired))
 }

@@ -7,8 +7,7 @@ use serde::Serialize;
 /// A problem of a stored document. Its `namespace` is that of the main documents or of the overflow documents, and its
 /// `related_id` the `_id` of the main document; for a main document, its own.
 pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
-/// The repair of one list. Its `written` are the overflow documents that were written, and the main document if it was
-/// changed. Its `removed` are overflow documents.
+/// The repair of one list. Its `written` counts overflow documents, and the main document if it was changed.
 pub type Repaired = mongo_patterns_core::verify::Repaired<Problem, Unrepaired>;
 
 /// A problem of a stored document. Its text says what to do, and has no user values.
