@@ -89,8 +89,10 @@ impl<'a> Repair<'a> {
             delete_orphans,
             ..
         } = self;
-        let lists = self.id.map(|id| {
-            let suspects = suspects(shared, id, Reporter::new(self.on_progress));
+        let suspects = self
+            .id
+            .and_then(|id| suspects(shared, id, Reporter::new(self.on_progress)));
+        let lists = suspects.map(|suspects| {
             each(suspects, self.concurrency, move |summary| {
                 Box::pin(repair(shared, summary, dry_run, delete_orphans))
             })

@@ -71,8 +71,10 @@ impl<'a> Verify<'a> {
     /// Cancel-safe: see [the module](mongo_patterns_core::verify#cancel-safety).
     pub fn stream(self) -> ActionStream<'a, Finding> {
         let shared = self.shared;
-        let findings = self.id.map(|id| {
-            let suspects = suspects(shared, id, Reporter::new(self.on_progress));
+        let suspects = self
+            .id
+            .and_then(|id| suspects(shared, id, Reporter::new(self.on_progress)));
+        let findings = suspects.map(|suspects| {
             each(suspects, CONCURRENCY, move |summary| {
                 Box::pin(async move { confirm(shared, &summary).await })
             })

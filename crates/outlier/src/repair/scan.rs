@@ -29,7 +29,6 @@ pub(crate) type Summaries<'a> = Pin<Box<dyn Stream<Item = Result<Summary>> + Sen
 /// a repair on its own account is not read, even if it has overflow documents.
 pub(crate) fn summaries(shared: &Shared) -> Summaries<'_> {
     let start = async move {
-        check_databases(shared)?;
         let pipeline = query::summaries(&shared.settings, names(shared), None);
         let options = AggregateOptions::builder().allow_disk_use(true).build();
         let rows = send::aggregate_rows(&shared.main, pipeline, options).await?;
@@ -44,7 +43,6 @@ pub(crate) fn summaries_with_progress<'a>(shared: &'a Shared, mut reporter: Repo
         return summaries(shared);
     }
     let start = async move {
-        check_databases(shared)?;
         let filter = query::may_need_repair(&shared.settings);
         reporter.begin(send::count_documents(&mut Conn::new(), &shared.main, filter, None).await?);
         Ok::<_, Error>(summaries(shared).inspect_ok(move |_| reporter.advance(1)))
@@ -100,12 +98,23 @@ fn empty(id: &Bson) -> Summary {
 }
 
 /// Reads the summaries of lists with problems: of one list, or of all.
-pub(crate) fn suspects<'a>(shared: &'a Shared, id: Option<DocumentId>, reporter: Reporter<'a>) -> Summaries<'a> {
+///
+/// # Errors
+/// [`Configuration`](ErrorKind::Configuration) for all lists, if no aggregation can read them.
+pub(crate) fn suspects<'a>(
+    shared: &'a Shared,
+    id: Option<DocumentId>,
+    reporter: Reporter<'a>,
+) -> Result<Summaries<'a>> {
     let summaries: Summaries<'_> = match id {
-        None => summaries_with_progress(shared, reporter),
+        None => {
+            check_databases(shared)?;
+            summaries_with_progress(shared, reporter)
+        }
         Some(id) => Box::pin(once(async move { summary_with_duplicates(shared, id.value()).await })),
     };
-    Box::pin(summaries.try_filter(move |summary| ready(!check(&shared.settings, summary).is_empty())))
+    let summaries = summaries.try_filter(move |summary| ready(!check(&shared.settings, summary).is_empty()));
+    Ok(Box::pin(summaries))
 }
 
 /// Returns the findings that two further reads confirm, the second of them somewhat later.
