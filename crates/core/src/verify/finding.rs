@@ -120,3 +120,37 @@ impl<P, U> Repaired<P, U> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mongodb::bson::{doc, serialize_to_document};
+
+    use super::*;
+
+    #[derive(Debug, Serialize)]
+    #[serde(tag = "problem")]
+    enum Problem {
+        Differs,
+        Stale { version: u64 },
+    }
+
+    #[test]
+    fn the_serialized_form_has_the_name_and_the_numbers_of_the_problem() {
+        let mut finding = Finding::new(Namespace::new("shop", "orders"), 7, Problem::Stale { version: 1 });
+        let form = doc! { "namespace": "shop.orders", "document_id": 7, "problem": "Stale", "version": 1_i64 };
+        assert_eq!(serialize_to_document(&finding).unwrap(), form);
+        finding.problem = Problem::Differs;
+        finding.related_id = Some("alice".into());
+        finding.fields.push("customer".to_owned());
+        finding.document_ids.push(8.into());
+        let form = doc! {
+            "namespace": "shop.orders", "document_id": 7, "related_id": "alice", "fields": ["customer"],
+            "document_ids": [8], "problem": "Differs",
+        };
+        assert_eq!(serialize_to_document(&finding).unwrap(), form);
+        assert!(!format!("{finding:?}").contains("alice"));
+        let repaired = Repaired::new(vec![finding], Some("NotMigrated"));
+        let expected = doc! { "findings": [form], "written": 0_i64, "deleted": 0_i64, "unrepaired": "NotMigrated" };
+        assert_eq!(serialize_to_document(&repaired).unwrap(), expected);
+    }
+}
