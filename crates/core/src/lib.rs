@@ -46,9 +46,9 @@ pub mod measure;
 pub mod metrics;
 #[doc(hidden)] // the steps of a migration
 pub mod migration;
-mod names;
 #[doc(hidden)] // numbers of any type, compared and added
 pub mod number;
+mod problems;
 pub mod progress;
 mod redacted;
 mod results;

@@ -1,75 +1,38 @@
 //! The problems of stored parents.
 
-use std::fmt;
-
 use crate::prelude::*;
 
 /// A problem of one stored parent. Its `document_id` is the `_id` of the parent.
 pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
 
-/// A problem of a stored parent. Its `Display` text says what to do, and holds no user values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "problem")]
-#[non_exhaustive]
-pub enum Problem {
-    /// The array is missing. Calls treat it as an empty one.
-    ChildrenMissing,
-    /// The children are not an array.
-    ChildrenNotArray,
-    /// The parent has more children than it may.
-    TooManyChildren {
-        /// The number of children.
-        children: u64,
-    },
-    /// Children are not documents.
-    ChildNotDocument {
-        /// The number of children.
-        children: u64,
-    },
-    /// Children have no id, or one of an invalid type.
-    ChildIdMissing {
-        /// The number of children.
-        children: u64,
-    },
-    /// Children have the id of another child before them.
-    DuplicateChildId {
-        /// The number of children.
-        children: u64,
-    },
-}
-
-mongo_patterns_core::names! {
-    Problem:
-    ChildrenMissing,
-    ChildrenNotArray,
-    TooManyChildren,
-    ChildNotDocument,
-    ChildIdMissing,
-    DuplicateChildId,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ChildrenMissing => f.write_str("the array of children is missing: set an empty one"),
-            Self::ChildrenNotArray => f.write_str("the children are not an array: correct the document by hand"),
-            Self::TooManyChildren { children } => write!(
-                f,
-                "the parent has {children} children, more than it may: remove some, or raise the bound"
-            ),
-            Self::ChildNotDocument { children } => {
-                write!(f, "{children} children are not documents: correct them by hand")
-            }
-            Self::ChildIdMissing { children } => {
-                write!(f, "{children} children have no valid id: set one by hand")
-            }
-            Self::DuplicateChildId { children } => {
-                write!(
-                    f,
-                    "{children} children have the id of another child: set another id by hand"
-                )
-            }
-        }
+mongo_patterns_core::problems! {
+    /// A problem of a stored parent. Its `Display` text says what to do, and holds no user values.
+    #[serde(tag = "problem")]
+    pub enum Problem {
+        /// The array is missing. Calls treat it as an empty one.
+        ChildrenMissing = "the array of children is missing: set an empty one",
+        /// The children are not an array.
+        ChildrenNotArray = "the children are not an array: correct the document by hand",
+        /// The parent has more children than it may.
+        TooManyChildren {
+            /// The number of children.
+            children: u64,
+        } = "the parent has {children} children, more than it may: remove some, or raise the bound",
+        /// Children are not documents.
+        ChildNotDocument {
+            /// The number of children.
+            children: u64,
+        } = "{children} children are not documents: correct them by hand",
+        /// Children have no id, or one of an invalid type.
+        ChildIdMissing {
+            /// The number of children.
+            children: u64,
+        } = "{children} children have no valid id: set one by hand",
+        /// Children have the id of another child before them.
+        DuplicateChildId {
+            /// The number of children.
+            children: u64,
+        } = "{children} children have the id of another child: set another id by hand",
     }
 }
 
@@ -99,19 +62,5 @@ impl Problem {
             }
             _ => vec![Self::ChildrenNotArray],
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_problem_says_what_to_do() {
-        let doubled = Problem::DuplicateChildId { children: 2 };
-        assert_eq!(
-            doubled.to_string(),
-            "2 children have the id of another child: set another id by hand"
-        );
     }
 }
