@@ -1,18 +1,16 @@
 //! The commands of the embedded pattern.
 
-use futures::TryStreamExt;
 use mongo_patterns_core::{Error, ErrorKind};
 use mongo_patterns_embedded::EmbeddedRepository;
 use mongo_patterns_embedded::action::{MigrateFromReferences, MigrateToReferences};
 use mongodb::Collection;
 use mongodb::bson::Document;
-use serde_json::json;
 
 use crate::analyze::{self, Source};
 use crate::args::{Embedded, EmbeddedMigration, EmbeddedVerb};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
-use crate::output::{Record, Summary};
+use crate::output::Summary;
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
 use crate::settings::{EmbeddedSettings, check_different, check_fields, need};
@@ -213,35 +211,17 @@ impl Work<'_> {
         let (mut summary, found) = check.find(parents.verify_shard_keys(), verify.stream()).await?;
         let mut orphans = 0;
         if self.settings.source.is_some() {
-            orphans = self.orphans().await?;
+            let (source, reference) = self.source()?;
+            let check = Check::new(output, (PATTERN, verb), source.namespace(), "references");
+            let found = parents
+                .orphans(&source, reference)
+                .on_progress(check.progress.callback());
+            orphans = check.print_all(found.stream()).await?;
             summary = summary.row("orphans", orphans);
         }
         let exit = Exit::of_findings(found + orphans);
         output.summary(&summary, exit)?;
         Ok(exit)
-    }
-
-    async fn orphans(&self) -> Result<u64, Failure> {
-        let (source, reference) = self.source()?;
-        let progress = SharedProgress::new(self.context.output, "verify", "references", None);
-        let mut found = 0;
-        let orphans = self.parents.orphans(&source, reference);
-        let mut orphans = orphans.on_progress(progress.callback()).stream();
-        while let Some(orphan) = orphans.try_next().await? {
-            found += 1;
-            progress.suspend(|| {
-                self.context.output.record(Record {
-                    kind: "finding",
-                    collection: source.name(),
-                    id: Some(orphan.document_id.clone()),
-                    text: "the document refers to no parent: insert the parent, or correct or delete the document"
-                        .to_owned(),
-                    fields: json!({ "problem": "Orphan", "reference": orphan.reference }),
-                })
-            })?;
-        }
-        progress.end();
-        Ok(found)
     }
 
     fn failed(error: Error) -> Failure {

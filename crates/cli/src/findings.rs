@@ -61,18 +61,27 @@ impl Check {
         }
     }
 
-    /// Checks the shard keys, prints all findings, and returns the summary and the number of the findings.
-    pub(crate) async fn find<P: Display + Serialize>(
+    /// Prints all findings, and returns their number.
+    pub(crate) async fn print_all<P: Display + Serialize>(
         &self,
-        shard_keys: VerifyShardKeys<'_>,
         mut findings: ActionStream<'_, Finding<P>>,
-    ) -> Result<(Summary, u64), Failure> {
-        let mut found = shard::verify(self.output, shard_keys).await?;
+    ) -> Result<u64, Failure> {
+        let mut found = 0;
         while let Some(finding) = findings.try_next().await? {
             found += 1;
             self.progress.suspend(|| self.print(&finding))?;
         }
         self.progress.end();
+        Ok(found)
+    }
+
+    /// Checks the shard keys, prints all findings, and returns the summary and the number of the findings.
+    pub(crate) async fn find<P: Display + Serialize>(
+        &self,
+        shard_keys: VerifyShardKeys<'_>,
+        findings: ActionStream<'_, Finding<P>>,
+    ) -> Result<(Summary, u64), Failure> {
+        let found = shard::verify(self.output, shard_keys).await? + self.print_all(findings).await?;
         Ok((self.summary("").row("findings", found), found))
     }
 

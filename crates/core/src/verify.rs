@@ -45,9 +45,10 @@ mod finding;
 mod scan;
 
 pub use self::finding::{Finding, Repaired};
+use self::scan::named;
 #[doc(hidden)]
 pub use self::scan::{Scan, checked, confirmed, each, pause, scan};
-use crate::action::ActionStream;
+use crate::action::{ActionStream, Call};
 use crate::index::Ensure;
 use crate::progress::{OnProgress, Progress, Reporter};
 
@@ -57,7 +58,8 @@ type Repairs<'a, P, U> = Box<dyn FnOnce(Reporter<'a>, bool) -> ActionStream<'a, 
 crate::action! {
     /// Finds problems of stored documents; returned by `verify()` of a repository.
     pub struct Verify<'a, P> {
-        ensure: Ensure<'a>,
+        call: Call<'a>,
+        ensure: Option<Ensure<'a>>,
         scan: Verification<'a, P>,
         on_progress: Option<OnProgress<'a>>,
     }
@@ -80,7 +82,16 @@ impl<'a, P: Send + 'a> Verify<'a, P> {
         ensure: Ensure<'a>,
         scan: impl FnOnce(Reporter<'a>) -> ActionStream<'a, Finding<P>> + Send + 'a,
     ) -> Self {
-        Self::create(ensure, Box::new(scan), None)
+        Self::create(ensure.call, Some(ensure), Box::new(scan), None)
+    }
+
+    /// Creates the action of another call, which does not compare the settings with the catalog.
+    #[doc(hidden)]
+    pub fn unchecked(
+        call: Call<'a>,
+        scan: impl FnOnce(Reporter<'a>) -> ActionStream<'a, Finding<P>> + Send + 'a,
+    ) -> Self {
+        Self::create(call, None, Box::new(scan), None)
     }
 
     crate::setters! {
@@ -94,7 +105,10 @@ impl<'a, P: Send + 'a> Verify<'a, P> {
     /// Cancel-safe: see [the module](self#cancel-safety).
     pub fn stream(self) -> ActionStream<'a, Finding<P>> {
         let found = (self.scan)(Reporter::new(self.on_progress));
-        checked(self.ensure, "verify", true, Ok(found))
+        match self.ensure {
+            Some(ensure) => checked(ensure, "verify", true, Ok(found)),
+            None => named(self.call, found),
+        }
     }
 }
 

@@ -24,7 +24,6 @@ pub use migrate_to_references::MigrateToReferences;
 pub use mongo_patterns_core::index::EnsureIndexes;
 pub use mongo_patterns_core::sharding::{EnsureSharded, VerifyShardKeys};
 pub use mongo_patterns_core::verify::Verify;
-pub use orphans::{OrphanStream, Orphans};
 pub use remove_child::RemoveChild;
 pub use reorder_children::ReorderChildren;
 pub use replace_child::ReplaceChild;

@@ -267,7 +267,7 @@ impl Model for Migrations {
                 },
             )
             .prepare(referring),
-            Operation::<Migrations>::new(Reads, "EmbeddedRepository::orphans + Orphans::stream", "", |m| {
+            Operation::<Migrations>::new(Reads, "EmbeddedRepository::orphans", "", |m| {
                 Box::pin(async move {
                     let orphans = m.patrons.orphans(&m.addresses, "patron_id");
                     let orphans: Result<Vec<_>, _> = orphans.stream().try_collect().await;

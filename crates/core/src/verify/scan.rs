@@ -76,7 +76,11 @@ pub fn checked<'a, T: Send + 'a>(
         check(ensure, is_read).await?;
         Ok::<_, Error>(stream)
     };
-    let stream = Box::pin(once(checked).try_flatten());
+    named(call, Box::pin(once(checked).try_flatten()))
+}
+
+/// Returns a stream up to its first error, which names the operation.
+pub(super) fn named<'a, T: 'a>(call: Call<'a>, stream: ActionStream<'a, T>) -> ActionStream<'a, T> {
     Box::pin(try_unfold(stream, move |mut stream| async move {
         let next = stream.try_next().await.map_err(|error| call.name(error))?;
         Ok(next.map(|next| (next, stream)))

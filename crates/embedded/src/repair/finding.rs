@@ -2,11 +2,12 @@
 
 use crate::prelude::*;
 
-/// A problem of one stored parent. Its `document_id` is the `_id` of the parent.
+/// A problem of one stored parent, or of a document that refers to no parent. Its `related_id` is the value of that reference,
+/// unless it is missing.
 pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
 
 mongo_patterns_core::problems! {
-    /// A problem of a stored parent. Its `Display` text says what to do, and holds no user values.
+    /// A kind of problem. Its text says what to do, and contains no user value.
     #[serde(tag = "problem")]
     pub enum Problem {
         /// The array is missing. Calls treat it as an empty one.
@@ -33,6 +34,8 @@ mongo_patterns_core::problems! {
             /// The number of children.
             children: u64,
         } = "{children} children have the id of another child: set another id by hand",
+        /// A document of another collection refers to no parent. Only [`orphans`](crate::EmbeddedRepository::orphans) finds it.
+        Orphan = "the document refers to no parent: insert the parent, or correct or delete the document",
     }
 }
 
