@@ -1,6 +1,6 @@
 //! A plan lists the commands that a migration sends.
 
-use mongo_patterns_core::PlannedCommand;
+use mongo_patterns_core::{PlannedCommand, Progress};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, doc};
@@ -203,12 +203,14 @@ async fn verify_and_repair_report_their_progress() {
             .insert_many((0..30).map(|n| full_bucket(SECOND + n)))
             .await
             .unwrap();
-        let (mut verified, mut repaired) = (0, 0);
+        let (mut verified, mut repaired) = (Progress::default(), Progress::default());
         let findings = trades.verify().on_progress(|seen| verified = seen).stream();
         assert_eq!(findings.try_collect::<Vec<_>>().await.unwrap(), []);
         let keys = trades.repair().dry_run().on_progress(|seen| repaired = seen).stream();
         assert_eq!(keys.try_collect::<Vec<_>>().await.unwrap(), []);
-        assert_eq!((verified, repaired), (30, 30));
+        for seen in [verified, repaired] {
+            assert_eq!((seen.done, seen.total), (30, 30));
+        }
     })
     .await;
 }

@@ -198,7 +198,7 @@ async fn damaged_windows_are_found_and_repaired() {
             ]
         );
         let repaired: Vec<_> = trades.repair().stream().try_collect().await.unwrap();
-        assert_eq!(repaired[0].written, ["123_1698332409"]);
+        assert_eq!(repaired[0].written, 1);
         check(db).await;
         assert_eq!(ids(&all(&plain(db)).await), ["123_1698332409", "123_1698336003"]);
 

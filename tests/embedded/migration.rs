@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use mongo_patterns::embedded::{EmbeddedRepository, Finding, Migrated, Orphan};
+use mongo_patterns::embedded::{EmbeddedRepository, Finding, Migrated};
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
@@ -77,9 +77,9 @@ fn orphaned() -> Vec<Document> {
     ]
 }
 
-async fn orphans(db: &TestDatabase) -> Vec<Orphan> {
+async fn orphans(db: &TestDatabase) -> Vec<Finding> {
     let source = db.collection::<Document>("address");
-    let mut orphans: Vec<Orphan> = patrons(db)
+    let mut orphans: Vec<Finding> = patrons(db)
         .orphans(&source, "patron_id")
         .stream()
         .try_collect()
@@ -132,7 +132,7 @@ async fn sixty_thousand_addresses_are_migrated_there_and_back() {
         let listed = orphans(db).await;
         let listed: Vec<(Bson, Option<Bson>)> = listed
             .into_iter()
-            .map(|orphan| (orphan.document_id, orphan.reference))
+            .map(|orphan| (orphan.document_id, orphan.related_id))
             .collect();
         let id_and_reference =
             |document: &Document| (document.get("_id").unwrap().clone(), document.get("patron_id").cloned());

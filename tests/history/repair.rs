@@ -138,7 +138,7 @@ async fn each_kind_of_damage_is_found_and_repaired_where_it_can_be_known() {
             let done = repaired(&policies).await;
             let of_problem = done
                 .iter()
-                .find(|repaired| repaired.finding.problem == problem)
+                .find(|repaired| repaired.findings[0].problem == problem)
                 .unwrap();
             assert_eq!(of_problem.unrepaired, unrepaired, "{damage:?}");
             if unrepaired.is_none() {

@@ -1,6 +1,6 @@
 //! Stored documents with something wrong, and what there is to find.
 
-use mongo_patterns::outlier::{Finding, FoundIn, Problem};
+use mongo_patterns::outlier::{Finding, Problem};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 
@@ -55,15 +55,16 @@ pub async fn plant(db: &TestDatabase, main: Vec<Document>, extras: Vec<Document>
 pub struct Damage {
     pub main: Vec<Document>,
     pub extras: Vec<Document>,
-    pub problems: Vec<(FoundIn, Bson, Problem)>,
+    /// The collection and the `_id` of each document with a problem.
+    pub problems: Vec<(&'static str, Bson, Problem)>,
     /// All elements of book 2 afterwards; `None` where it is left as it is.
     pub mended: Option<Vec<String>>,
 }
 
 /// One of each kind, in book 2, with a threshold of 5 and a cap of 10.
 pub fn kinds() -> Vec<Damage> {
-    let main = |problem| vec![(FoundIn::Main, Bson::Int32(2), problem)];
-    let extras = |id: &str, problem| vec![(FoundIn::Extras, Bson::from(id), problem)];
+    let main = |problem| vec![("sales", Bson::Int32(2), problem)];
+    let extras = |id: &str, problem| vec![("extra_sales", Bson::from(id), problem)];
     let mut kinds = Vec::new();
     let mut kind = |main, extras, problems, mended: Option<std::ops::Range<usize>>| {
         kinds.push(Damage {
@@ -213,9 +214,15 @@ pub fn kinds() -> Vec<Damage> {
     kinds
 }
 
-pub fn problems(findings: &[Finding]) -> Vec<(FoundIn, Bson, Problem)> {
+pub fn problems(findings: &[Finding]) -> Vec<(&str, Bson, Problem)> {
     findings
         .iter()
-        .map(|finding| (finding.collection, finding.document_id.clone(), finding.problem))
+        .map(|finding| {
+            (
+                finding.namespace.coll.as_str(),
+                finding.document_id.clone(),
+                finding.problem,
+            )
+        })
         .collect()
 }

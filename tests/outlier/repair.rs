@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::outlier::{FoundIn, Problem, Repaired, Unrepaired};
+use mongo_patterns::outlier::{Problem, Repaired, Unrepaired};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document};
 
@@ -30,7 +30,7 @@ async fn each_kind_of_damage_is_repaired_or_reported_as_left() {
             let repaired = repair(&books).await;
             assert_eq!(repaired, planned, "a dry run says what a repair does");
             assert_eq!(repaired.len(), 1);
-            assert_eq!(repaired[0].id, Bson::Int32(2));
+            assert_eq!(repaired[0].findings[0].related_id, Some(2.into()));
             assert_eq!(problems(&repaired[0].findings), damage.problems);
             match damage.mended {
                 Some(elements) => {
@@ -79,7 +79,7 @@ async fn orphans_are_left_until_they_are_to_go() {
         let deleted: Vec<_> = books.repair().delete_orphans().stream().try_collect().await.unwrap();
         assert_eq!(deleted, planned);
         assert_eq!(
-            (deleted[0].removed, deleted[0].written, deleted[0].unrepaired),
+            (deleted[0].deleted, deleted[0].written, deleted[0].unrepaired),
             (2, 0, None)
         );
         assert_eq!(all(&extra_sales(db)).await, orphans[2..]);
@@ -91,7 +91,7 @@ async fn orphans_are_left_until_they_are_to_go() {
         assert_eq!(stored(db, 2).await, users(0..12));
         assert_eq!(
             problems(&findings(&books).await),
-            [(FoundIn::Extras, "14-0".into(), Problem::Orphaned)]
+            [("extra_sales", "14-0".into(), Problem::Orphaned)]
         );
     })
     .await;

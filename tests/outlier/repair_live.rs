@@ -55,7 +55,7 @@ async fn writers_lose_nothing_during_a_repair() {
                     repair(&mender)
                         .await
                         .into_iter()
-                        .map(|repaired| repaired.id.to_string()),
+                        .map(|repaired| repaired.findings[0].related_id.as_ref().unwrap().to_string()),
                 );
             }
             let mut expected: Vec<Vec<String>> = before.iter().map(|number| users(0..*number)).collect();
@@ -68,7 +68,7 @@ async fn writers_lose_nothing_during_a_repair() {
                 repair(&mender)
                     .await
                     .into_iter()
-                    .map(|repaired| repaired.id.to_string()),
+                    .map(|repaired| repaired.findings[0].related_id.as_ref().unwrap().to_string()),
             );
             assert!(!mended.is_empty());
             assert_eq!(problems(&findings(&books).await), []);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::outlier::{FoundIn, Problem};
+use mongo_patterns::outlier::Problem;
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -45,7 +45,7 @@ async fn each_kind_of_damage_is_found_and_only_that() {
             plant(db, main, extras).await;
             let found = findings(&books).await;
             assert_eq!(problems(&found), damage.problems);
-            assert!(found.iter().all(|finding| finding.main_id == Bson::Int32(2)));
+            assert!(found.iter().all(|finding| finding.related_id == Some(2.into())));
             let of_one: Vec<_> = books.verify().document(2).stream().try_collect().await.unwrap();
             assert_eq!(of_one, found);
             let of_other: Vec<_> = books.verify().document(14).stream().try_collect().await.unwrap();
@@ -210,11 +210,7 @@ async fn unique_elements_that_are_there_twice_are_found_and_repaired() {
         for (main, extras, number) in doubled() {
             let extras = [extras, vec![of_sound.clone()]].concat();
             plant(db, vec![main.clone(), sound.clone()], extras).await;
-            let expected = [(
-                FoundIn::Main,
-                Bson::Int32(2),
-                Problem::DuplicateElements { elements: number },
-            )];
+            let expected = [("sales", Bson::Int32(2), Problem::DuplicateElements { elements: number })];
             let found = findings(&lists).await;
             assert_eq!(problems(&found), expected, "{main}");
             let of_one: Vec<_> = lists.verify().document(2).stream().try_collect().await.unwrap();

@@ -137,10 +137,10 @@ async fn each_kind_of_damage_is_found_and_repaired_where_it_can_be_known() {
             let is_reference = !matches!(damage, IdAlone);
             for finding in &found {
                 assert_eq!(
-                    (finding.collection.as_str(), finding.field.as_str()),
+                    (finding.namespace.coll.as_str(), finding.fields[0].as_str()),
                     ("orders", "customer")
                 );
-                assert_eq!(finding.source_id, is_reference.then(|| 1.into()));
+                assert_eq!(finding.related_id, is_reference.then(|| 1.into()));
             }
 
             let dry: Vec<Repaired> = orders.repair().dry_run().stream().try_collect().await.unwrap();

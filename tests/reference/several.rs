@@ -156,9 +156,9 @@ async fn another_collection_follows_and_restricts_too() {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(
             (
-                found[0].collection.as_str(),
+                found[0].namespace.coll.as_str(),
                 &found[0].document_id,
-                found[0].field.as_str()
+                found[0].fields[0].as_str()
             ),
             ("invoices", &5.into(), "customer")
         );
@@ -166,7 +166,7 @@ async fn another_collection_follows_and_restricts_too() {
             version: 1,
             source_version: 2,
         };
-        assert_eq!((found[0].problem, &found[0].source_id), (stale, &Some(1.into())));
+        assert_eq!((found[0].problem, &found[0].related_id), (stale, &Some(1.into())));
         let swept = orders.sweep().await.unwrap();
         assert_eq!((swept.sources, swept.copies), (1, 1));
         assert_eq!(findings(&orders).await, []);

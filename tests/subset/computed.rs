@@ -15,7 +15,7 @@ use crate::subset::writes::names;
 pub(super) async fn stale(products: &Rated) -> Vec<Bson> {
     let findings: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
     assert!(findings.iter().all(|finding| finding.problem == Problem::Stale));
-    findings.into_iter().map(|finding| finding.parent_id).collect()
+    findings.into_iter().map(|finding| finding.document_id).collect()
 }
 
 async fn damage(db: &TestDatabase, update: Document) {

@@ -52,7 +52,7 @@ async fn children_with_one_id_are_named_before_the_index_exists() {
         assert_eq!(error, ErrorKind::IndexMissing);
         let found: Vec<(Bson, Problem, Vec<Bson>)> = found
             .into_iter()
-            .map(|found| (found.parent_id, found.problem, found.document_ids))
+            .map(|found| (found.document_id, found.problem, found.document_ids))
             .collect();
         let duplicate = |children| Problem::DuplicateChildId { children };
         let expected = [

@@ -11,7 +11,7 @@ use crate::subset::support::*;
 
 async fn found(products: &Products) -> Vec<(Bson, Problem)> {
     let findings: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
-    let mut found: Vec<_> = findings.into_iter().map(|it| (it.parent_id, it.problem)).collect();
+    let mut found: Vec<_> = findings.into_iter().map(|it| (it.document_id, it.problem)).collect();
     found.sort_by_key(|(id, _)| id.to_string());
     found
 }

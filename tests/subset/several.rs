@@ -13,7 +13,7 @@ use crate::subset::writes::names;
 
 pub(super) async fn stale(products: &Shown) -> Vec<Bson> {
     let findings: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
-    findings.into_iter().map(|finding| finding.parent_id).collect()
+    findings.into_iter().map(|finding| finding.document_id).collect()
 }
 
 #[tokio::test]
@@ -145,10 +145,7 @@ async fn a_stale_subset_is_named_and_repaired() {
             let [finding] = findings.as_slice() else {
                 panic!("{findings:?}")
             };
-            assert_eq!(
-                (finding.problem, finding.stale_subsets.as_slice()),
-                (Problem::Stale, &*fields)
-            );
+            assert_eq!((finding.problem, finding.fields.as_slice()), (Problem::Stale, &*fields));
             let repaired: Vec<Repaired> = products.repair().stream().try_collect().await.unwrap();
             assert_eq!((repaired.len(), repaired[0].unrepaired), (1, None));
             assert_eq!(wrong_subsets(db).await, [] as [String; 0], "{bad}");

@@ -41,7 +41,7 @@ async fn damage(db: &TestDatabase, update: Document) {
 async fn stale(products: &Products) -> Vec<Bson> {
     let findings: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
     assert!(findings.iter().all(|finding| finding.problem == Problem::Stale));
-    findings.into_iter().map(|finding| finding.parent_id).collect()
+    findings.into_iter().map(|finding| finding.document_id).collect()
 }
 
 #[tokio::test]

@@ -286,6 +286,7 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
             .map(|window| Windows::new(window, self.window_field, time.as_ref()));
         let windows = windows.transpose()?;
         let settings = Settings {
+            namespace: self.collection.namespace(),
             open_index: settings::open_index(&key, &count, self.page_size, windows.as_ref()),
             key,
             items: required(self.items, "items_field").and_then(FieldName::new)?,

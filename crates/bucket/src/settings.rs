@@ -15,8 +15,8 @@ use std::time::Duration;
 use mongo_patterns_core::catalog::{OwnField, OwnFields};
 use mongo_patterns_core::index::PlannedIndex;
 use mongo_patterns_core::{FieldName, RetryPolicy};
-use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
+use mongodb::{Collection, Namespace};
 
 use self::figures::Figures;
 use self::window::Windows;
@@ -48,6 +48,7 @@ pub(crate) const FIGURES: &str = "figures";
 
 #[derive(Debug)]
 pub(crate) struct Settings {
+    pub(crate) namespace: Namespace,
     pub(crate) key: FieldName,
     pub(crate) items: FieldName,
     pub(crate) count: FieldName,
@@ -200,6 +201,7 @@ impl Settings {
     pub(crate) fn example() -> Self {
         let field = |name: &str| FieldName::new(name).expect("a plain name");
         Self {
+            namespace: Namespace::new("shop", "trades"),
             key: field("customerId"),
             items: field("history"),
             count: field("count"),

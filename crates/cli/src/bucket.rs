@@ -1,6 +1,5 @@
 //! The commands of the bucket pattern.
 
-mod check;
 mod invalid;
 mod migrate;
 
@@ -16,8 +15,9 @@ use mongodb::{Collection, Database};
 
 use crate::Context;
 use crate::analyze::{self, Source};
-use crate::args::{Bucket, BucketVerb};
+use crate::args::{Bucket, BucketVerb, DryRun};
 use crate::failure::{Exit, Failure, Outcome};
+use crate::findings::Check;
 use crate::output::Summary;
 use crate::profile::overlay;
 use crate::settings::{BucketSettings, KeyType, check_different, check_fields, need};
@@ -109,6 +109,27 @@ impl<'a, K: Key> Work<'a, K> {
             BucketVerb::Plan(_) | BucketVerb::Migrate { .. } => self.context.must_exist(self.flat()?.name()).await,
             BucketVerb::Analyze(_) | BucketVerb::Indexes(_) | BucketVerb::Shard(_) => Ok(()),
         }
+    }
+
+    fn check(&self, verb: &'static str) -> Check<'_> {
+        let check = Check::new(self.context.output, &self.buckets, verb, "buckets");
+        check.progress.show("the server reads and sorts the buckets");
+        check
+    }
+
+    async fn verify(&self) -> Outcome {
+        let check = self.check("verify");
+        let verify = self.buckets.verify().on_progress(check.progress.callback());
+        check.verify(verify.stream()).await
+    }
+
+    async fn repair(&self, options: DryRun) -> Outcome {
+        let check = self.check("repair");
+        let mut repair = self.buckets.repair().on_progress(check.progress.callback());
+        if options.dry_run {
+            repair = repair.dry_run();
+        }
+        check.repair(options.dry_run, repair.stream()).await
     }
 
     fn flat(&self) -> Result<Collection<Document>, Failure> {

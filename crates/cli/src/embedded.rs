@@ -1,17 +1,16 @@
 //! The commands of the embedded pattern.
 
-use futures::TryStreamExt;
 use mongo_patterns_core::{Error, ErrorKind};
 use mongo_patterns_embedded::EmbeddedRepository;
 use mongo_patterns_embedded::action::{MigrateFromReferences, MigrateToReferences};
 use mongodb::Collection;
 use mongodb::bson::Document;
-use serde_json::json;
 
 use crate::analyze::{self, Source};
 use crate::args::{Embedded, EmbeddedMigration, EmbeddedVerb};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::{Record, Summary, to_json};
+use crate::findings::Check;
+use crate::output::Summary;
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
 use crate::settings::{EmbeddedSettings, check_different, check_fields, need};
@@ -191,59 +190,24 @@ impl Work<'_> {
     }
 
     /// Verifies the parents and, if a source is set, finds documents that refer to no parent.
-    async fn verify(&self, command: &str) -> Outcome {
-        let output = self.context.output;
-        let mut found = shard::verify(output, &self.parents).await?;
-        let progress = SharedProgress::new(output, "verify", "parents", None);
-        let mut findings = self.parents.verify().on_progress(progress.callback()).stream();
-        while let Some(finding) = findings.try_next().await? {
-            found += 1;
-            progress.suspend(|| {
-                output.record(Record {
-                    kind: "finding",
-                    collection: self.parents.collection().name(),
-                    id: Some(finding.document_id.clone()),
-                    text: finding.problem.to_string(),
-                    fields: vec![("problem", json!(finding.problem.name()))],
-                })
-            })?;
-        }
-        progress.end();
-        let mut summary = Summary::of(&self.parents, command).row("findings", found);
+    async fn verify(&self, verb: &'static str) -> Outcome {
+        let (output, parents) = (self.context.output, &self.parents);
+        let check = Check::new(output, parents, verb, "parents");
+        let verify = parents.verify().on_progress(check.progress.callback());
+        let (mut summary, found) = check.find(verify.stream()).await?;
         let mut orphans = 0;
         if self.settings.source.is_some() {
-            orphans = self.orphans().await?;
+            let (source, reference) = self.source()?;
+            let check = Check::new(output, parents, verb, "references");
+            let found = parents
+                .orphans(&source, reference)
+                .on_progress(check.progress.callback());
+            orphans = check.print_all(found.stream()).await?;
             summary = summary.row("orphans", orphans);
         }
         let exit = Exit::of_findings(found + orphans);
         output.summary(&summary, exit)?;
         Ok(exit)
-    }
-
-    async fn orphans(&self) -> Result<u64, Failure> {
-        let (source, reference) = self.source()?;
-        let progress = SharedProgress::new(self.context.output, "verify", "references", None);
-        let mut found = 0;
-        let orphans = self.parents.orphans(&source, reference);
-        let mut orphans = orphans.on_progress(progress.callback()).stream();
-        while let Some(orphan) = orphans.try_next().await? {
-            found += 1;
-            progress.suspend(|| {
-                self.context.output.record(Record {
-                    kind: "finding",
-                    collection: source.name(),
-                    id: Some(orphan.document_id.clone()),
-                    text: "the document refers to no parent: insert the parent, or correct or delete the document"
-                        .to_owned(),
-                    fields: vec![
-                        ("problem", json!("Orphan")),
-                        ("reference", orphan.reference.as_ref().map_or(json!(null), to_json)),
-                    ],
-                })
-            })?;
-        }
-        progress.end();
-        Ok(found)
     }
 
     fn failed(error: Error) -> Failure {

@@ -1,15 +1,15 @@
 //! The commands of the history pattern.
 
 mod analyze;
-mod check;
 mod read;
 
 use mongo_patterns_history::HistoryRepository;
 use mongo_patterns_history::action::MigrateExisting;
 use mongodb::bson::Document;
 
-use crate::args::{History, HistoryMigration, HistoryVerb};
+use crate::args::{DryRun, History, HistoryMigration, HistoryVerb};
 use crate::failure::{Exit, Failure, Outcome};
+use crate::findings::Check;
 use crate::output::Summary;
 use crate::profile::overlay;
 use crate::progress::Progress;
@@ -66,6 +66,25 @@ impl Work<'_> {
         self.context
             .must_exist(self.documents.revisions_collection().name())
             .await
+    }
+
+    fn check(&self, verb: &'static str) -> Check<'_> {
+        Check::new(self.context.output, &self.documents, verb, "documents")
+    }
+
+    async fn verify(&self) -> Outcome {
+        let check = self.check("verify");
+        let verify = self.documents.verify().on_progress(check.progress.callback());
+        check.verify(verify.stream()).await
+    }
+
+    async fn repair(&self, options: DryRun) -> Outcome {
+        let check = self.check("repair");
+        let mut repair = self.documents.repair().on_progress(check.progress.callback());
+        if options.dry_run {
+            repair = repair.dry_run();
+        }
+        check.repair(options.dry_run, repair.stream()).await
     }
 
     fn migration(&self, options: &HistoryMigration) -> MigrateExisting<'_> {

@@ -83,12 +83,12 @@ fn print(output: Output, record: &MigrationRecord) -> std::io::Result<()> {
             counted(*migrated, "item"),
             begun_at.unwrap_or_default()
         ),
-        fields: vec![
-            ("settings", to_json(&Bson::Document(settings.clone()))),
-            ("migrated", json!(migrated)),
-            ("begun", json!(begun.as_ref().map(time))),
-            ("finished", json!(finished.as_ref().map(time))),
-            ("running", json!(is_running)),
-        ],
+        fields: json!({
+            "settings": to_json(&Bson::Document(settings.clone())),
+            "migrated": migrated,
+            "begun": begun.as_ref().map(time),
+            "finished": finished.as_ref().map(time),
+            "running": is_running,
+        }),
     })
 }

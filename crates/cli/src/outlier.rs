@@ -2,18 +2,18 @@
 
 use futures::TryStreamExt;
 use mongo_patterns_core::{Error, Repository};
-use mongo_patterns_outlier::{Finding, FoundIn, OutlierRepository, Unrepaired};
+use mongo_patterns_outlier::OutlierRepository;
 use mongodb::bson::{Bson, Document};
-use serde_json::json;
 
 use crate::analyze::{self, Fields, Source};
 use crate::args::{DryRun, Outlier, OutlierLimits, OutlierVerb};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::{Output, Record, Summary, counted, to_json};
+use crate::findings::Check;
+use crate::output::{Output, Summary};
 use crate::profile::overlay;
 use crate::progress::SharedProgress;
 use crate::settings::{OutlierSettings, check_different, check_fields, need};
-use crate::{Context, catalog, findings, indexes, plan, shard};
+use crate::{Context, catalog, indexes, plan, shard};
 
 const PATTERN: &str = "outlier";
 
@@ -155,82 +155,28 @@ fn failed(error: Error) -> Failure {
     }
 }
 
+fn check<'a>(output: Output, lists: &'a Lists, verb: &'static str) -> Check<'a> {
+    let check = Check::new(output, lists, verb, "long lists");
+    check
+        .progress
+        .show("the server finds long lists, and groups the overflow documents");
+    check
+}
+
 async fn verify(output: Output, lists: &Lists) -> Outcome {
-    let progress = SharedProgress::new(output, "verify", "long lists", None);
-    progress.show("the server finds long lists, and groups the overflow documents");
-    let found = lists.verify().on_progress(progress.callback()).stream();
-    let print = |finding: &_| print(output, lists, finding);
-    findings::verify(output, lists, &progress, found, print).await
+    let check = check(output, lists, "verify");
+    let verify = lists.verify().on_progress(check.progress.callback());
+    check.verify(verify.stream()).await
 }
 
 async fn repair(output: Output, lists: &Lists, options: DryRun, delete_orphans: bool) -> Outcome {
-    let dry_run = options.dry_run;
-    let progress = SharedProgress::new(output, "repair", "long lists", None);
-    progress.show("the server finds long lists, and groups the overflow documents");
-    let mut repair = lists.repair().on_progress(progress.callback());
-    if dry_run {
+    let check = check(output, lists, "repair");
+    let mut repair = lists.repair().on_progress(check.progress.callback());
+    if options.dry_run {
         repair = repair.dry_run();
     }
     if delete_orphans {
         repair = repair.delete_orphans();
     }
-    let (mut documents, mut left) = (0, 0);
-    let mut repaired = repair.stream();
-    while let Some(document) = repaired.try_next().await? {
-        documents += 1;
-        left += u64::from(document.unrepaired.is_some());
-        let (written, removed) = (document.written, document.removed);
-        let documents_written = counted(written, "overflow document");
-        let text = match (&document.unrepaired, dry_run) {
-            (Some(Unrepaired::Orphaned), _) => {
-                "not repaired: the overflow documents belong to no document: delete them with `outlier repair --delete-orphans`, or insert the document again without its array, and repair it".to_owned()
-            }
-            (Some(left), _) => format!("not repaired: {left}"),
-            (None, true) => format!("would write {documents_written}, and remove {removed}"),
-            (None, false) => format!("wrote {documents_written}, and removed {removed}"),
-        };
-        progress.suspend(|| {
-            for finding in &document.findings {
-                print(output, lists, finding)?;
-            }
-            output.record(Record {
-                kind: "repaired",
-                collection: lists.collection().name(),
-                id: Some(document.id.clone()),
-                text,
-                fields: vec![
-                    ("main_changed", json!(document.main_modified)),
-                    ("written", json!(written)),
-                    ("removed", json!(removed)),
-                    ("unrepaired", json!(document.unrepaired.map(|left| left.name()))),
-                ],
-            })
-        })?;
-    }
-    progress.end();
-    let exit = Exit::of_findings(if dry_run { documents } else { left });
-    let command = if dry_run { "repair --dry-run" } else { "repair" };
-    let name = if dry_run { "documents_to_repair" } else { "documents" };
-    let summary = Summary::of(lists, command)
-        .row(name, documents - left)
-        .row("unrepaired", left);
-    output.summary(&summary, exit)?;
-    Ok(exit)
-}
-
-fn print(output: Output, lists: &Lists, finding: &Finding) -> std::io::Result<()> {
-    let collection = match finding.collection {
-        FoundIn::Extras => lists.extras_collection().name(),
-        _ => lists.collection().name(),
-    };
-    output.record(Record {
-        kind: "finding",
-        collection,
-        id: Some(finding.document_id.clone()),
-        text: finding.problem.to_string(),
-        fields: vec![
-            ("main_id", to_json(&finding.main_id)),
-            ("problem", json!(finding.problem.name())),
-        ],
-    })
+    check.repair(options.dry_run, repair.stream()).await
 }

@@ -30,8 +30,8 @@ pub(crate) struct Record<'a> {
     pub(crate) id: Option<Bson>,
     /// The text, in one sentence.
     pub(crate) text: String,
-    /// Further fields for `--json`.
-    pub(crate) fields: Vec<(&'static str, Value)>,
+    /// An object with further fields for `--json`.
+    pub(crate) fields: Value,
 }
 
 /// The result of a command.
@@ -79,7 +79,9 @@ impl Output {
             if let Some(id) = &record.id {
                 object.insert("_id".into(), to_json(id));
             }
-            object.extend(record.fields.into_iter().map(|(name, value)| (name.to_owned(), value)));
+            if let Value::Object(fields) = record.fields {
+                object.extend(fields);
+            }
             object.insert("text".into(), record.text.into());
             return line(&Value::Object(object).to_string());
         }
@@ -158,7 +160,7 @@ impl Output {
                 collection: &document.collection,
                 id: Some(document.id.clone()),
                 text: format!("this document is at fault{}", at.unwrap_or_default()),
-                fields: vec![("field", json!(document.field))],
+                fields: json!({ "field": document.field }),
             });
         }
         let error = json!({ "type": "error", "exit_code": failure.exit.code(), "text": failure.text });

@@ -77,10 +77,7 @@ fn print(output: Output, repository: &dyn Repository, ensured: &EnsuredSharding)
             collection: &collection.namespace.coll,
             id: None,
             text: format!("sharded by {}, {now}", text(&collection.key)),
-            fields: vec![
-                ("key", json(&collection.key)),
-                ("sharded_now", json!(collection.sharded)),
-            ],
+            fields: json!({ "key": json(&collection.key), "sharded_now": collection.sharded }),
         })?;
     }
     let summary = Summary::of(repository, "shard")
@@ -109,11 +106,11 @@ pub(crate) async fn verify(output: Output, repository: &dyn Repository) -> Resul
             collection: &found.namespace.coll,
             id: None,
             text: found.to_string(),
-            fields: vec![
-                ("problem", json!("UnsuitableShardKey")),
-                ("key", json(&found.key)),
-                ("suitable", found.suitable.iter().map(json).collect()),
-            ],
+            fields: json!({
+                "problem": "UnsuitableShardKey",
+                "key": json(&found.key),
+                "suitable": found.suitable.iter().map(json).collect::<Vec<_>>(),
+            }),
         })?;
     }
     Ok(unsuitable.len() as u64)

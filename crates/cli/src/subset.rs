@@ -1,6 +1,5 @@
 //! The commands of the subset pattern.
 
-mod check;
 mod invalid;
 mod migrate;
 
@@ -8,8 +7,9 @@ use mongo_patterns_subset::{Direction, SubsetRepository};
 use mongodb::bson::Document;
 
 use crate::analyze::subset as analysis;
-use crate::args::{Subset, SubsetForm, SubsetVerb};
+use crate::args::{DryRun, Subset, SubsetForm, SubsetVerb};
 use crate::failure::{Failure, Outcome};
+use crate::findings::Check;
 use crate::nested::further;
 use crate::profile::overlay;
 use crate::settings::{SubsetSettings, check_different, check_fields, need};
@@ -70,6 +70,25 @@ impl Work<'_> {
             return Ok(());
         }
         self.context.must_exist(self.parents.children_collection().name()).await
+    }
+
+    fn check(&self, verb: &'static str) -> Check<'_> {
+        Check::new(self.context.output, &self.parents, verb, "parents")
+    }
+
+    async fn verify(&self) -> Outcome {
+        let check = self.check("verify");
+        let verify = self.parents.verify().on_progress(check.progress.callback());
+        check.verify(verify.stream()).await
+    }
+
+    async fn repair(&self, options: DryRun) -> Outcome {
+        let check = self.check("repair");
+        let mut repair = self.parents.repair().on_progress(check.progress.callback());
+        if options.dry_run {
+            repair = repair.dry_run();
+        }
+        check.repair(options.dry_run, repair.stream()).await
     }
 }
 

@@ -81,10 +81,10 @@ async fn damage_is_found_printed_and_repaired() {
         let lines = found.json();
         assert_eq!(lines.len(), 2);
         assert_eq!((&lines[0]["type"], &lines[0]["problem"]), (&"finding".into(), &"Count".into()));
-        assert_eq!((&lines[0]["_id"], &lines[0]["key"]), (&format!("2_{SECOND}").into(), &2.into()));
+        assert_eq!((&lines[0]["_id"], &lines[0]["related_id"]), (&format!("2_{SECOND}").into(), &2.into()));
         assert_eq!(found.summary()["findings"], 1);
         let shown = bucket(db, &["verify"]);
-        let line = format!("trades \"2_{SECOND}\": the count is 7, and there are 3 items: repair it");
+        let line = format!("trades \"2_{SECOND}\": the count is not 3, the number of items: repair it");
         assert!(shown.out.lines().any(|shown| shown == line), "{}", shown.out);
 
         let before = all(db, "trades").await;
@@ -92,13 +92,13 @@ async fn damage_is_found_printed_and_repaired() {
         assert_eq!(dry.code, Some(1), "{dry:?}");
         assert_eq!(all(db, "trades").await, before);
         assert!(
-            dry.out.contains("trades: key 2: would write 1 bucket of the key"),
+            dry.out.contains("would write 1 document, and delete 0"),
             "{}",
             dry.out
         );
         assert_eq!(bucket(db, &["indexes", "--create"]).code, Some(0));
         let repaired = bucket(db, &["repair", "--json"]);
-        assert_eq!((repaired.code, &repaired.summary()["keys"]), (Some(0), &1.into()), "{repaired:?}");
+        assert_eq!((repaired.code, &repaired.summary()["repaired"]), (Some(0), &1.into()), "{repaired:?}");
         assert_eq!(bucket(db, &["verify"]).code, Some(0));
         assert_eq!(all(db, "trades").await[1].get_i32("count").unwrap(), 3);
     })

@@ -141,7 +141,7 @@ async fn what_rewrites_documents_needs_settings_in_the_catalog() {
         );
         let low = outlier(db, &["repair", "--threshold", "1", "--dry-run"]);
         assert_eq!(
-            (low.code, &low.summary()["documents_to_repair"]),
+            (low.code, &low.summary()["to_repair"]),
             (Some(1), &60.into()),
             "{low:?}"
         );
@@ -149,7 +149,7 @@ async fn what_rewrites_documents_needs_settings_in_the_catalog() {
         assert_eq!(outlier(db, &["indexes", "--create", "--threshold", "1"]).code, Some(0));
         let repaired = outlier(db, &["repair", "--threshold", "1"]);
         assert_eq!(
-            (repaired.code, &repaired.summary()["documents"]),
+            (repaired.code, &repaired.summary()["repaired"]),
             (Some(0), &60.into()),
             "{repaired:?}"
         );
@@ -279,12 +279,13 @@ async fn settings_that_are_not_given_are_those_of_the_catalog() {
             .await
             .unwrap();
         let found = short(&["verify", "--json"]);
-        assert_eq!((found.code, &found.json()[0]["key"]), (Some(1), &4.into()), "{found:?}");
-        let repaired = short(&["repair"]);
-        assert!(
-            repaired.out.contains("wrote 1 bucket of the key, and removed 0"),
-            "{repaired:?}"
+        assert_eq!(
+            (found.code, &found.json()[0]["related_id"]),
+            (Some(1), &4.into()),
+            "{found:?}"
         );
+        let repaired = short(&["repair"]);
+        assert!(repaired.out.contains("wrote 1 document, and deleted 0"), "{repaired:?}");
     })
     .await;
 }

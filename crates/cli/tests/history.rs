@@ -148,7 +148,7 @@ async fn problems_are_found_and_repaired() {
         assert_eq!(
             (
                 repaired.code,
-                &repaired.summary()["revisions_stored"],
+                &repaired.summary()["repaired"],
                 &repaired.summary()["unrepaired"]
             ),
             (Some(1), &1.into(), &1.into()),

@@ -41,7 +41,7 @@ async fn further_subsets_are_options_and_settings_in_the_catalog() {
             .unwrap();
         let found = subset(db, &["verify", "--json"]);
         assert_eq!(found.code, Some(1), "{found:?}");
-        assert_eq!(found.json()[0]["stale_subsets"], serde_json::json!(["best"]));
+        assert_eq!(found.json()[0]["fields"], serde_json::json!(["best"]));
         assert_eq!(subset(db, &["repair"]).code, Some(0));
         assert_eq!(best().await, expected);
 

@@ -71,7 +71,7 @@ mod define;
 use std::future::Future;
 use std::pin::Pin;
 
-use futures::TryFutureExt;
+use futures::{Stream, TryFutureExt};
 #[doc(hidden)] // for the macro
 pub use mongodb::ClientSession;
 use mongodb::Collection;
@@ -129,6 +129,9 @@ impl<'a> Call<'a> {
 /// }
 /// ```
 pub type ActionFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// The stream of an action. It is `Send`, and borrows what the action borrows.
+pub type ActionStream<'a, T> = Pin<Box<dyn Stream<Item = Result<T>> + Send + 'a>>;
 
 /// Runs the body of an action in a [span](self#spans), sets the operation in its error, and measures it.
 #[doc(hidden)]

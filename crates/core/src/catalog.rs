@@ -47,10 +47,6 @@ mod entry;
 mod plausible;
 mod record;
 
-use std::future::Future;
-
-use futures::stream::once;
-use futures::{FutureExt, Stream, TryStream, TryStreamExt};
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 use mongodb::options::{CollectionOptions, ReadConcern, WriteConcern};
@@ -61,7 +57,6 @@ pub use self::entry::{Entry, Stored};
 pub use self::plausible::{OwnField, OwnFields, check_fields, implausible};
 #[doc(hidden)]
 pub use self::record::{Last, Position, Record};
-use crate::error::{Error, Result};
 use crate::send::primary;
 
 /// The name of the collection.
@@ -77,13 +72,4 @@ pub fn catalog_of(managed: &Collection<RawDocumentBuf>, concern: Option<WriteCon
         .build();
     let database = managed.client().database(&managed.namespace().db);
     database.collection_with_options(COLLECTION, options)
-}
-
-/// Returns a stream that begins after a check, and is the error of the check if that fails.
-#[doc(hidden)]
-pub fn after<S>(check: impl Future<Output = Result<()>>, stream: S) -> impl Stream<Item = Result<S::Ok>>
-where
-    S: TryStream<Error = Error>,
-{
-    once(check.map(|checked| checked.map(|()| stream))).try_flatten()
 }

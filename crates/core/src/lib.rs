@@ -12,6 +12,7 @@
 //! | `metrics` | the metrics of the calls, with the feature `metrics` |
 //! | [`retry`] | retries bounded by count and by time, with jitter |
 //! | [`sharding`] | the shard keys of a pattern, and the set-up of a sharded cluster |
+//! | [`verify`] | verification and repair: findings, and what was done about them |
 //!
 //! Everything else is hidden: it serves the crates of the patterns, and can change with any version.
 
@@ -45,11 +46,11 @@ pub mod measure;
 pub mod metrics;
 #[doc(hidden)] // the steps of a migration
 pub mod migration;
-mod names;
 #[doc(hidden)] // numbers of any type, compared and added
 pub mod number;
 #[cfg(test)]
 mod offline;
+mod problems;
 pub mod progress;
 mod redacted;
 mod repository;
@@ -76,6 +77,7 @@ pub mod topology;
 pub mod transaction;
 #[doc(hidden)] // update operators of one element
 pub mod update;
+pub mod verify;
 
 pub use conn::drain;
 #[doc(hidden)]

@@ -19,12 +19,11 @@ pub use get::Get;
 pub use insert::Insert;
 pub use migrate_from_references::MigrateFromReferences;
 pub use migrate_to_references::MigrateToReferences;
-pub use orphans::{OrphanStream, Orphans};
+pub use mongo_patterns_core::verify::Verify;
 pub use remove_child::RemoveChild;
 pub use reorder_children::ReorderChildren;
 pub use replace_child::ReplaceChild;
 pub use update_child::UpdateChild;
-pub use verify::{FindingStream, Verify};
 
 /// The names that most actions use.
 mod prelude {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::form::child_id::ChildId;
 use crate::form::document::{check_parent, decode_child, decode_parent};
 use crate::prelude::*;
-use crate::repair::finding::Finding;
+use crate::repair::finding::Problem;
 
 /// A parent type as services have them.
 #[derive(Deserialize)]
@@ -25,8 +25,8 @@ pub fn stored(input: &[u8]) {
             decode_parent::<Document>(&settings, &document),
         );
         let _ = decode_child::<Document>(&settings, &document);
-        for finding in Finding::of_row(&document, settings.max_children) {
-            let _ = finding.problem.to_string();
+        for problem in Problem::of_row(&document, settings.max_children) {
+            let _ = problem.to_string();
         }
         let Ok(mut document) = Document::try_from(document.as_ref()) else {
             continue;

@@ -1,18 +1,17 @@
 //! The names that most modules use.
 
 pub(crate) use std::marker::PhantomData;
-pub(crate) use std::pin::Pin;
 
-pub(crate) use futures::{Stream, TryStreamExt};
+pub(crate) use futures::TryStreamExt;
 pub(crate) use mongo_patterns_core::conn::Conn;
 pub(crate) use mongo_patterns_core::error::CommandError;
 pub(crate) use mongo_patterns_core::error::duplicate_key;
 pub(crate) use mongo_patterns_core::migration::{Step, Steps, Walk, check_chunk_size, count_if, number, refuse};
-pub(crate) use mongo_patterns_core::progress::{OnProgress, Reporter};
+pub(crate) use mongo_patterns_core::progress::Reporter;
 pub(crate) use mongo_patterns_core::send::primary;
 pub(crate) use mongo_patterns_core::stored::id_of;
 pub(crate) use mongo_patterns_core::{
-    DocumentId, Error, ErrorKind, FieldName, IntoId, Progress, Result, RetryPolicy, Updated, action, send,
+    DocumentId, Error, ErrorKind, FieldName, IntoId, Result, RetryPolicy, Updated, action, send,
 };
 pub(crate) use mongodb::Collection;
 pub(crate) use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};

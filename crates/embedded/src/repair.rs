@@ -2,12 +2,10 @@
 
 pub(crate) mod finding;
 
-use std::collections::VecDeque;
-
-use futures::stream::try_unfold;
 use mongo_patterns_core::send::Rows;
+use mongo_patterns_core::verify;
 
-use self::finding::Finding;
+use self::finding::{Finding, Problem};
 use crate::prelude::*;
 use crate::query;
 use crate::repository::Shared;
@@ -18,44 +16,55 @@ const BATCH: u32 = 1000;
 /// The bytes of a document without fields: a parent in which nothing is wrong.
 const EMPTY: usize = 5;
 
-/// Returns the stream. It sends nothing before it is polled.
-pub(crate) fn findings<'a>(
+/// A scan of all parents.
+pub(crate) struct Scan<'a> {
     shared: &'a Shared,
     reporter: Reporter<'a>,
-) -> impl Stream<Item = Result<Finding>> + Send + 'a {
-    let Shared {
-        collection, settings, ..
-    } = shared;
-    let state: (Option<Rows>, VecDeque<Finding>) = (None, VecDeque::new());
-    try_unfold(
-        (state, reporter),
-        move |((mut cursor, mut found), mut reporter)| async move {
-            loop {
-                if let Some(finding) = found.pop_front() {
-                    return Ok(Some((finding, ((cursor, found), reporter))));
-                }
-                let rows = match &mut cursor {
-                    Some(rows) => rows,
-                    None if reporter.is_asked() => {
-                        reporter.begin(send::estimated_count(collection).await?);
-                        let options = AggregateOptions::builder().batch_size(BATCH).build();
-                        let faults = query::faults_and_sound(settings);
-                        cursor.insert(send::aggregate_rows(collection, faults, options).await?)
-                    }
-                    None => {
-                        let faults = query::faults(settings);
-                        cursor.insert(send::aggregate_rows(collection, faults, None).await?)
-                    }
-                };
-                match rows.try_next().await? {
-                    Some(row) if row.as_bytes().len() == EMPTY => reporter.advance(1),
-                    Some(row) => {
-                        reporter.advance(1);
-                        found.extend(Finding::of_row(&row, settings.max_children));
-                    }
-                    None => return Ok(None),
-                }
+    rows: Option<Rows>,
+}
+
+impl<'a> Scan<'a> {
+    pub(crate) fn new(shared: &'a Shared, reporter: Reporter<'a>) -> Self {
+        let rows = None;
+        Self { shared, reporter, rows }
+    }
+
+    async fn open(&mut self) -> Result<Rows> {
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
+        if !self.reporter.is_asked() {
+            return Ok(send::aggregate_rows(collection, query::faults(settings), None).await?);
+        }
+        self.reporter.begin(send::estimated_count(collection).await?);
+        let options = AggregateOptions::builder().batch_size(BATCH).build();
+        Ok(send::aggregate_rows(collection, query::faults_and_sound(settings), options).await?)
+    }
+}
+
+impl verify::Scan for Scan<'_> {
+    type Found = Finding;
+
+    async fn next(&mut self) -> Result<Option<Vec<Finding>>> {
+        let rows = match &mut self.rows {
+            Some(rows) => rows,
+            None => {
+                let rows = self.open().await?;
+                self.rows.insert(rows)
             }
-        },
-    )
+        };
+        let Some(row) = rows.try_next().await? else {
+            return Ok(None);
+        };
+        self.reporter.advance(1);
+        if row.as_bytes().len() == EMPTY {
+            return Ok(Some(Vec::new()));
+        }
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
+        let problems = Problem::of_row(&row, settings.max_children).into_iter();
+        let finding = |problem| Finding::new(collection.namespace(), id_of(&row), problem);
+        Ok(Some(problems.map(finding).collect()))
+    }
 }

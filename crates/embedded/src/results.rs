@@ -40,16 +40,3 @@ pub struct Migrated {
     /// How many documents of the source were not migrated, because they have no valid id.
     pub skipped: u64,
 }
-
-/// A document that refers to no parent. Both fields are user values: take care where you log them.
-#[derive(Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Orphan {
-    /// The `_id` of the document.
-    pub document_id: Bson,
-    /// The value of its reference. `None` when it is missing.
-    pub reference: Option<Bson>,
-}
-
-// The reference is a user value.
-mongo_patterns_core::redacted_debug!(Orphan, |orphan| "document_id" = orphan.document_id);

@@ -26,13 +26,12 @@ pub use follow::Follow;
 pub use get::Get;
 pub use insert::Insert;
 pub use migrate_existing::MigrateExisting;
+pub use mongo_patterns_core::verify::{Repair, Verify};
 pub use prune::Prune;
-pub use repair::{Repair, RepairedStream};
 pub use replace::Replace;
 pub use restore::Restore;
 pub use revisions::{RevisionStream, Revisions};
 pub use update::Update;
-pub use verify::{FindingStream, Verify};
 
 /// The names that most actions use.
 mod prelude {

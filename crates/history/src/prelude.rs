@@ -9,11 +9,10 @@ pub(crate) use mongo_patterns_core::error::{CommandError, duplicate_key, lost_ra
 pub(crate) use mongo_patterns_core::index::hinted;
 pub(crate) use mongo_patterns_core::key::stored_integer;
 pub(crate) use mongo_patterns_core::migration::Steps;
-pub(crate) use mongo_patterns_core::progress::{OnProgress, Reporter};
+pub(crate) use mongo_patterns_core::progress::Reporter;
 pub(crate) use mongo_patterns_core::send::primary;
 pub(crate) use mongo_patterns_core::{
-    DocumentId, Error, ErrorKind, FieldName, IntoId, Progress, Result, RetryPolicy, action, document_id, send,
-    transaction,
+    DocumentId, Error, ErrorKind, FieldName, IntoId, Result, RetryPolicy, action, document_id, send, transaction,
 };
 pub(crate) use mongodb::Collection;
 pub(crate) use mongodb::bson::{self, Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};

@@ -4,6 +4,9 @@ mod examine;
 pub(crate) mod finding;
 pub(crate) mod scan;
 
+use mongo_patterns_core::action::ActionStream;
+use mongo_patterns_core::verify::{each, scan};
+
 use self::finding::{Finding, Problem, Repaired, Unrepaired};
 use self::scan::Scan;
 use crate::form::document::Head;
@@ -14,11 +17,14 @@ use crate::repository::prelude::*;
 use crate::write::change::{Request, run_in};
 use crate::write::record::{Duplicate, insert_copy, refused};
 
-/// Repairs the next finding of a scan.
-pub(crate) async fn next(shared: &Shared, scan: &mut Scan<'_>, dry_run: bool) -> Result<Option<Repaired>> {
-    let Some(finding) = scan.next().await? else {
-        return Ok(None);
-    };
+/// Repairs what a scan finds.
+pub(crate) fn repairs<'a>(shared: &'a Shared, reporter: Reporter<'a>, dry_run: bool) -> ActionStream<'a, Repaired> {
+    let found = scan(Scan::new(shared, reporter));
+    each(found, 1, move |finding| Box::pin(repair(shared, finding, dry_run)))
+}
+
+/// Repairs a finding. A dry run only checks whether it can be repaired.
+async fn repair(shared: &Shared, finding: Finding, dry_run: bool) -> Result<Option<Repaired>> {
     let unrepaired = match finding.problem {
         Problem::Unrecorded { .. } | Problem::Different { .. } if dry_run => None,
         Problem::Unrecorded { revision } => record(shared, &finding, revision).await?,
@@ -29,7 +35,7 @@ pub(crate) async fn next(shared: &Shared, scan: &mut Scan<'_>, dry_run: bool) ->
         Problem::Invalid => Some(Unrepaired::Invalid),
         Problem::DuplicateId { .. } | Problem::DuplicateRevision { .. } => Some(Unrepaired::Duplicate),
     };
-    Ok(Some(Repaired { finding, unrepaired }))
+    Ok(Some(Repaired::new(vec![finding], unrepaired)))
 }
 
 /// Stores the copy of a current document.

@@ -252,6 +252,12 @@
 //! and limits, and [`verify_shard_keys`](Repository::verify_shard_keys) names collections with another one. See [`sharding`].
 //! No mongos of a supported version has run the tests of these calls yet.
 //!
+//! # Verification and repair
+//!
+//! `verify` of a repository finds documents that another program, a restore or an interrupted call has left wrong, and
+//! `repair` fixes what needs no guess. Their results have one form for all patterns, which can be serialized. See
+//! [`verify`](mod@verify).
+//!
 //! # Observability
 //!
 //! Every call is a `tracing` span at debug level, whose [fields](action#spans) follow the OpenTelemetry conventions for
@@ -268,7 +274,7 @@ pub use mongo_patterns_bucket as bucket;
 pub use mongo_patterns_core::metrics;
 pub use mongo_patterns_core::{
     AsKey, Error, ErrorKind, IntoId, Key, MigrationRecord, PlannedCommand, Progress, Removed, Repository, Result,
-    RetryPolicy, Updated, Validator, action, drain, forget_migration, index, key, migrations, sharding,
+    RetryPolicy, Updated, Validator, action, drain, forget_migration, index, key, migrations, sharding, verify,
 };
 /// Makes a newtype a key that is stored as the key in it: implements `AsKey`.
 ///

@@ -30,9 +30,9 @@ pub use push_many::PushMany;
 pub use push_unique::PushUnique;
 pub use rebalance::Rebalance;
 pub use remove::Remove;
-pub use repair::{Repair, RepairedStream};
+pub use repair::Repair;
 pub use update_element::UpdateElement;
-pub use verify::{FindingStream, Verify};
+pub use verify::Verify;
 
 pub use crate::migrate::CommandStream;
 

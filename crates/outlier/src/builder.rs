@@ -132,6 +132,8 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
         let seq = FieldName::new(self.seq)?;
         let extras = FieldName::new(self.extras.unwrap_or_else(|| format!("{array}_extra")))?;
         let settings = Settings {
+            main: self.main.namespace(),
+            overflow: self.overflow.namespace(),
             seq_index: seq_index(&parent, &seq),
             array,
             flag: FieldName::new(self.flag)?,
@@ -156,7 +158,7 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
         }
         check_bound("threshold", settings.threshold)?;
         check_bound("max_extras_elements", settings.max_extras_elements)?;
-        if self.main.namespace() == self.overflow.namespace() {
+        if settings.main == settings.overflow {
             return Err(configuration(
                 "main documents and overflow documents are in one collection: use two collections",
             ));

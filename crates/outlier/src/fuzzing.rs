@@ -111,7 +111,7 @@ fn fixed(settings: &Settings, main: Option<&RawDocumentBuf>, documents: &[RawDoc
     for finding in &fix.findings {
         let _ = finding.problem.to_string();
     }
-    let _ = (fix.is_empty(), fix.removed);
+    let _ = fix.is_empty();
     if fix.found && fix.unrepaired.is_none() && !settings.unique {
         let elements = inline.unwrap_or(0) + overflow;
         assert_eq!(fix.inline + fix.overflow, elements, "no element is lost");

@@ -217,7 +217,7 @@ mod write;
 
 pub use builder::OutlierRepositoryBuilder;
 pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
-pub use repair::finding::{Finding, FoundIn, Problem, Repaired, Unrepaired};
+pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::OutlierRepository;
 pub use results::{
     Counts, Deleted, Inserted, InvalidLists, MigratedExisting, Pushed, PushedMany, Rebalanced, StoredDocument,

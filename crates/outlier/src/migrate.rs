@@ -59,7 +59,7 @@ pub(crate) async fn run(
     on_progress: Option<OnProgress<'_>>,
 ) -> Result<MigratedExisting> {
     let dry_run = options.dry_run;
-    let summaries = summaries_with_progress(shared, on_progress)
+    let summaries = summaries_with_progress(shared, Reporter::new(on_progress))
         .try_filter(move |summary| ready(!summary.is_laid_out(&shared.settings)));
     let fixes = paced(summaries, options.rate)
         .map_ok(move |summary| migrate(shared, summary, options))

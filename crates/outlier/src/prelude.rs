@@ -16,7 +16,7 @@ pub(crate) use mongo_patterns_core::send::primary;
 pub(crate) use mongo_patterns_core::settings::configuration;
 pub(crate) use mongo_patterns_core::stored::id_of;
 pub(crate) use mongo_patterns_core::{
-    DocumentId, Error, ErrorKind, FieldName, IntoId, Progress, Result, RetryPolicy, action, document_id, measure, send,
+    DocumentId, Error, ErrorKind, FieldName, IntoId, Result, RetryPolicy, action, document_id, measure, send,
     transaction,
 };
 pub(crate) use mongodb::Collection;

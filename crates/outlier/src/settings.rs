@@ -5,11 +5,15 @@ use std::time::Duration;
 use mongo_patterns_core::catalog::{OwnField, OwnFields};
 use mongo_patterns_core::index::PlannedIndex;
 use mongo_patterns_core::{FieldName, RetryPolicy};
-use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::{Collection, Namespace};
 
 #[derive(Debug)]
 pub(crate) struct Settings {
+    /// The namespace of the main documents.
+    pub(crate) main: Namespace,
+    /// The namespace of the overflow documents.
+    pub(crate) overflow: Namespace,
     /// The array of a main document.
     pub(crate) array: FieldName,
     /// Whether a main document has overflow documents.
@@ -113,6 +117,8 @@ impl Settings {
     pub(crate) fn example() -> Self {
         let field = |name: &str| FieldName::new(name).expect("a plain name");
         Self {
+            main: Namespace::new("shop", "sales"),
+            overflow: Namespace::new("shop", "extra_sales"),
             array: field("customers_purchased"),
             flag: field("has_extras"),
             parent: field("book_id"),

@@ -20,11 +20,11 @@ pub use get::Get;
 pub use insert::Insert;
 pub use migrate_from_references::MigrateFromReferences;
 pub use migrate_to_references::MigrateToReferences;
+pub use mongo_patterns_core::verify::Verify;
 pub use reference::{AddReference, ClearReference, RemoveReference, SetReference};
-pub use repair::{Repair, RepairedStream};
+pub use repair::Repair;
 pub use sweep::Sweep;
 pub use update_source::UpdateSource;
-pub use verify::{FindingStream, Verify};
 
 /// The names that most actions use.
 mod prelude {

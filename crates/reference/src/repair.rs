@@ -4,6 +4,10 @@ mod check_version;
 pub(crate) mod finding;
 pub(crate) mod scan;
 
+use futures::stream::once;
+use mongo_patterns_core::action::ActionStream;
+use mongo_patterns_core::verify::{each, scan};
+
 use self::finding::{Problem, Repaired, Unrepaired};
 use self::scan::{Found, Scan, is_still_there};
 use crate::query::CopyUpdate;
@@ -14,22 +18,30 @@ use crate::write::delete::update_of;
 use crate::write::source::change;
 use crate::write::sweep::{sweep, update_copies};
 
-/// Compares the settings with the catalog, for a repair, and checks the indexes.
-pub(crate) async fn check_repair(shared: &Shared, dry_run: bool) -> Result<()> {
-    shared.ensure().check_repair(dry_run).await?;
-    shared.check_indexes().await
+/// Checks the indexes, and repairs what a scan finds.
+pub(crate) fn repairs<'a>(
+    shared: &'a Shared,
+    reporter: Reporter<'a>,
+    on_missing: OnReferences,
+    dry_run: bool,
+) -> ActionStream<'a, Repaired> {
+    let found = async move {
+        shared.check_indexes().await?;
+        Ok::<_, Error>(scan(Scan::new(shared, reporter)))
+    };
+    let found = Box::pin(once(found).try_flatten());
+    each(found, 1, move |found| {
+        Box::pin(repair(shared, found, on_missing, dry_run))
+    })
 }
 
-/// Repairs the next finding of a scan.
-pub(crate) async fn next(
+/// Repairs a finding.
+async fn repair(
     shared: &Shared,
-    scan: &mut Scan<'_>,
+    found: Found<'_>,
     on_missing: OnReferences,
     dry_run: bool,
 ) -> Result<Option<Repaired>> {
-    let Some(found) = scan.next().await? else {
-        return Ok(None);
-    };
     let unrepaired = match found.finding.problem {
         Problem::NotAReference => Some(Unrepaired::NotAReference),
         Problem::DbRef | Problem::WithoutId => Some(Unrepaired::WithoutId),
@@ -52,13 +64,12 @@ pub(crate) async fn next(
             copy_again(shared, &found, Some(raise)).await?
         }
     };
-    let finding = found.finding;
-    Ok(Some(Repaired { finding, unrepaired }))
+    Ok(Some(Repaired::new(vec![found.finding], unrepaired)))
 }
 
 /// Copies a source to all of its outdated copies, after its version was raised if that is needed.
 async fn copy_again(shared: &Shared, found: &Found<'_>, raise: Option<Document>) -> Result<Option<Unrepaired>> {
-    let Some(id) = &found.finding.source_id else {
+    let Some(id) = &found.finding.related_id else {
         return Ok(Some(Unrepaired::NotAReference));
     };
     let source = match raise {
@@ -87,7 +98,7 @@ pub(crate) async fn unmark_deleted(shared: &Shared, id: &Bson) -> Result<u64> {
 
 /// Removes an invalid version, such as 7.5: a sweep takes any number that is greater for a newer version.
 pub(crate) async fn remove_version(shared: &Shared, found: &Found<'_>) -> Result<()> {
-    let (Some(id), Some(version)) = (&found.finding.source_id, &found.version) else {
+    let (Some(id), Some(version)) = (&found.finding.related_id, &found.version) else {
         return Ok(());
     };
     let update = CopyUpdate::remove_version(&shared.settings, found.field, id, version);
@@ -96,7 +107,7 @@ pub(crate) async fn remove_version(shared: &Shared, found: &Found<'_>) -> Result
 
 /// Marks a copy without a source, or removes the reference. Returns whether that changed the document.
 pub(crate) async fn release(shared: &Shared, found: &Found<'_>, rule: OnReferences) -> Result<bool> {
-    match &found.finding.source_id {
+    match &found.finding.related_id {
         Some(id) => update_one(shared, found, update_of(found.field, id, rule)).await,
         None => Ok(false),
     }

@@ -31,12 +31,11 @@ pub use insert_many::InsertMany;
 pub use migrate_existing::MigrateExisting;
 pub use migrate_from_embedded::MigrateFromEmbedded;
 pub use migrate_layout_from::MigrateLayoutFrom;
+pub use mongo_patterns_core::verify::{Repair, Verify};
 pub use rebuild::Rebuild;
 pub use rebuild_all::RebuildAll;
-pub use repair::{Repair, RepairedStream};
 pub use replace::Replace;
 pub use update::Update;
-pub use verify::{FindingStream, Verify};
 
 /// The names that most actions use.
 mod prelude {

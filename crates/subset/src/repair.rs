@@ -4,32 +4,34 @@ pub(crate) mod finding;
 pub(crate) mod rebuild;
 pub(crate) mod scan;
 
-use self::finding::{Problem, Repaired, Unrepaired};
+use mongo_patterns_core::action::ActionStream;
+use mongo_patterns_core::verify::{each, scan};
+
+use self::finding::{Finding, Problem, Repaired, Unrepaired};
 use self::scan::Scan;
 use crate::read::unmanaged;
 use crate::repository::prelude::*;
 use crate::write::refresh::refresh_parent;
 
-/// Repairs the next finding of a scan. A dry run only checks whether the finding can be repaired.
-pub(crate) async fn next(shared: &Shared, scan: &mut Scan<'_>, dry_run: bool) -> Result<Option<Repaired>> {
-    while let Some(finding) = scan.next().await? {
-        let left = match finding.problem {
-            Problem::Orphaned { .. } => Some(Unrepaired::NoParent),
-            Problem::DuplicateChildId { .. } => Some(Unrepaired::DuplicateChildId),
-            Problem::Stale => match fix(shared, &finding.parent_id, dry_run).await {
-                Ok(true) => None,
-                // Another client deleted the parent concurrently.
-                Ok(false) => continue,
-                Err(error) if error.kind() == ErrorKind::NotMigrated => Some(Unrepaired::NotMigrated),
-                Err(error) => return Err(error),
-            },
-        };
-        return Ok(Some(Repaired {
-            finding,
-            unrepaired: left,
-        }));
-    }
-    Ok(None)
+/// Repairs what a scan finds.
+pub(crate) fn repairs<'a>(shared: &'a Shared, reporter: Reporter<'a>, dry_run: bool) -> ActionStream<'a, Repaired> {
+    let found = scan(Scan::new(shared, reporter));
+    each(found, 1, move |finding| Box::pin(repair(shared, finding, dry_run)))
+}
+
+/// Repairs a finding. A dry run only checks whether it can be repaired. `None` if another client has deleted the parent.
+async fn repair(shared: &Shared, finding: Finding, dry_run: bool) -> Result<Option<Repaired>> {
+    let left = match finding.problem {
+        Problem::Orphaned { .. } => Some(Unrepaired::NoParent),
+        Problem::DuplicateChildId { .. } => Some(Unrepaired::DuplicateChildId),
+        Problem::Stale => match fix(shared, &finding.document_id, dry_run).await {
+            Ok(true) => None,
+            Ok(false) => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotMigrated => Some(Unrepaired::NotMigrated),
+            Err(error) => return Err(error),
+        },
+    };
+    Ok(Some(Repaired::new(vec![finding], left)))
 }
 
 /// Refreshes a subset. Returns whether the parent exists.

@@ -9,7 +9,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Atomic, Prefix, PrefixOnce, Reads, Steps};
-use super::operation::{Model, Of, Operation, indexes, retry_policy, text};
+use super::operation::{Model, Of, Operation, indexes, retry_policy, serialized, text};
 use crate::common::support::{SECOND, Trade, Trades, all, at, spread};
 
 pub(super) const PAGE: usize = 3;
@@ -315,7 +315,7 @@ fn upkeep() -> Vec<Operation<Histories>> {
         Operation::<Histories>::new(Steps, "BucketRepository::repair + Repair::stream", "", |m| {
             Box::pin(async move {
                 let repaired: Result<Vec<_>, _> = m.with_ids.repair().concurrency(1).stream().try_collect().await;
-                text(repaired)
+                serialized(repaired)
             })
         })
         .prepare(damaged),
@@ -323,14 +323,14 @@ fn upkeep() -> Vec<Operation<Histories>> {
             Box::pin(async move {
                 let repair = m.with_ids.repair().concurrency(1).dry_run();
                 let repaired: Result<Vec<_>, _> = repair.stream().try_collect().await;
-                text(repaired)
+                serialized(repaired)
             })
         })
         .prepare(damaged),
         Operation::<Histories>::new(Reads, "BucketRepository::verify + Verify::stream", "", |m| {
             Box::pin(async move {
                 let found: Result<Vec<_>, _> = m.with_ids.verify().stream().try_collect().await;
-                text(found)
+                serialized(found)
             })
         })
         .prepare(damaged),

@@ -8,7 +8,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::{Collection, IndexModel};
 
 use super::operation::Promise::{Atomic, Reads, Steps};
-use super::operation::{Model, Of, Operation, UNREAD, documents, retry_policy, text};
+use super::operation::{Model, Of, Operation, UNREAD, documents, retry_policy, serialized, text};
 use crate::common::support::all;
 use crate::embedded::support::{Patrons, address, patron};
 
@@ -145,10 +145,10 @@ fn reads() -> Vec<Operation<Library>> {
         Operation::<Library>::new(Reads, "EmbeddedRepository::ensure_indexes", "that needs none", |m| {
             Box::pin(async move { text(m.patrons.ensure_indexes().await) })
         }),
-        Operation::<Library>::new(Reads, "EmbeddedRepository::verify + Verify::stream", "", |m| {
+        Operation::<Library>::new(Reads, "EmbeddedRepository::verify", "", |m| {
             Box::pin(async move {
                 let found: Result<Vec<_>, _> = m.patrons.verify().stream().try_collect().await;
-                text(found)
+                serialized(found)
             })
         }),
     ]
@@ -267,7 +267,7 @@ impl Model for Migrations {
                 },
             )
             .prepare(referring),
-            Operation::<Migrations>::new(Reads, "EmbeddedRepository::orphans + Orphans::stream", "", |m| {
+            Operation::<Migrations>::new(Reads, "EmbeddedRepository::orphans", "", |m| {
                 Box::pin(async move {
                     let orphans = m.patrons.orphans(&m.addresses, "patron_id");
                     let orphans: Result<Vec<_>, _> = orphans.stream().try_collect().await;

@@ -8,7 +8,7 @@ use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
-use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, text};
+use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, serialized, text};
 use crate::history::support::{Policies, builder, number, policy, push};
 
 /// The current policies and their revisions.
@@ -264,13 +264,13 @@ fn whole() -> Vec<Operation<Office>> {
                 m.revisions.drop_indexes().await.unwrap();
             })
         }),
-        Operation::<Office>::new(Reads, "HistoryRepository::verify + Verify::stream", "", |m| {
+        Operation::<Office>::new(Reads, "HistoryRepository::verify", "", |m| {
             Box::pin(async move {
                 let found: Result<Vec<_>, _> = m.policies.verify().stream().try_collect().await;
-                text(found)
+                serialized(found)
             })
         }),
-        Operation::<Office>::new(Steps, "HistoryRepository::repair + Repair::stream", "", |m| {
+        Operation::<Office>::new(Steps, "HistoryRepository::repair", "", |m| {
             Box::pin(async move {
                 let repaired: Result<Vec<_>, _> = m.policies.repair().stream().try_collect().await;
                 text(repaired.map(drop))

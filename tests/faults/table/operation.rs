@@ -5,8 +5,9 @@ use std::fmt::Debug;
 use futures::future::LocalBoxFuture;
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::TestDatabase;
-use mongodb::bson::doc;
-use mongodb::{Collection, Database, bson::Document};
+use mongodb::bson::{self, Document, doc};
+use mongodb::{Collection, Database};
+use serde::Serialize;
 
 use crate::common::support::all;
 
@@ -136,6 +137,11 @@ impl<M> Operation<M> {
             case => format!("{}, {case}", self.call),
         }
     }
+}
+
+/// Does what [`text`] does for findings and repairs, whose `Debug` output has no ids.
+pub(super) fn serialized<T: Serialize>(result: Result<T, Error>) -> Result<String, Error> {
+    result.map(|value| bson::serialize_to_bson(&value).unwrap().to_string())
 }
 
 /// Returns the result of a call as text, to compare it with that of another.

@@ -10,7 +10,7 @@ use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
-use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, text};
+use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, serialized, text};
 use crate::outlier::damage::{extra, flagged, main_of};
 use crate::outlier::support::{Books, book, users};
 
@@ -159,7 +159,7 @@ impl Model for Shop {
                 Problem::Orphaned => "orphaned".to_owned(),
                 other => format!("{other:?}"),
             };
-            found.push(format!("{} {what}", finding.main_id));
+            found.push(format!("{} {what}", finding.related_id.unwrap()));
         }
         if let Some(entry) = entry {
             self.catalog().insert_one(entry).await.unwrap();
@@ -284,7 +284,7 @@ fn whole_documents() -> Vec<Operation<Shop>> {
 /// Sorts the results, which have no order.
 fn in_order(repaired: Result<Vec<Repaired>, Error>) -> Result<Vec<Repaired>, Error> {
     let mut repaired = repaired?;
-    repaired.sort_by_key(|repaired| repaired.id.to_string());
+    repaired.sort_by_key(|repaired| repaired.findings[0].related_id.as_ref().unwrap().to_string());
     Ok(repaired)
 }
 
@@ -341,13 +341,13 @@ fn upkeep() -> Vec<Operation<Shop>> {
         )
         .prepare(long),
         Operation::<Shop>::new(Steps, "OutlierRepository::repair + Repair::stream", "", |m| {
-            Box::pin(async move { text(in_order(m.books.repair().concurrency(1).stream().try_collect().await)) })
+            Box::pin(async move { serialized(in_order(m.books.repair().concurrency(1).stream().try_collect().await)) })
         })
         .prepare(damaged),
         Operation::<Shop>::new(Reads, "OutlierRepository::repair + Repair::stream", "dry run", |m| {
             Box::pin(async move {
                 let repair = m.books.repair().concurrency(1).dry_run();
-                text(in_order(repair.stream().try_collect().await))
+                serialized(in_order(repair.stream().try_collect().await))
             })
         })
         .prepare(damaged),
@@ -365,7 +365,7 @@ fn upkeep() -> Vec<Operation<Shop>> {
         Operation::<Shop>::new(Reads, "OutlierRepository::verify + Verify::stream", "", |m| {
             Box::pin(async move {
                 let found: Result<Vec<_>, _> = m.books.verify().document(4).stream().try_collect().await;
-                text(found)
+                serialized(found)
             })
         })
         .prepare(damaged),

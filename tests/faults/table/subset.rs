@@ -7,7 +7,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::operation::Promise::{Atomic, Reads, Steps};
-use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, text};
+use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, serialized, text};
 use super::subset_computed::{self, are_figures_correct, has_figures};
 use super::subset_several::{self, has_oldest, is_oldest_correct};
 use crate::subset::support::{Products, Review, builder, day, review_of, truth};
@@ -101,9 +101,9 @@ pub(super) async fn found(products: &Products) -> Vec<String> {
         catalog.insert_one(entry).await.unwrap();
     }
     let names = findings.into_iter().map(|finding| match finding.problem {
-        Problem::Stale => format!("{} stale", finding.parent_id),
-        Problem::Orphaned { .. } => format!("{} orphaned", finding.parent_id),
-        other => format!("{} {other:?}", finding.parent_id),
+        Problem::Stale => format!("{} stale", finding.document_id),
+        Problem::Orphaned { .. } => format!("{} orphaned", finding.document_id),
+        other => format!("{} {other:?}", finding.document_id),
     });
     names.collect()
 }
@@ -182,7 +182,7 @@ impl Model for Shop {
         };
         let stale = repaired
             .iter()
-            .filter(|repaired| repaired.finding.problem == Problem::Stale);
+            .filter(|repaired| repaired.findings[0].problem == Problem::Stale);
         assert!(
             stale.into_iter().all(|repaired| repaired.unrepaired.is_none()),
             "{repaired:?}"
@@ -299,24 +299,24 @@ fn upkeep() -> Vec<Operation<Shop>> {
             Box::pin(async move { text(m.newest.rebuild_all().await) })
         })
         .prepare(stale),
-        Operation::<Shop>::new(Steps, "SubsetRepository::repair + Repair::stream", "", |m| {
+        Operation::<Shop>::new(Steps, "SubsetRepository::repair", "", |m| {
             Box::pin(async move {
                 let repaired: Result<Vec<_>, _> = m.newest.repair().stream().try_collect().await;
-                text(repaired)
+                serialized(repaired)
             })
         })
         .prepare(stale),
-        Operation::<Shop>::new(Reads, "SubsetRepository::repair + Repair::stream", "dry run", |m| {
+        Operation::<Shop>::new(Reads, "SubsetRepository::repair", "dry run", |m| {
             Box::pin(async move {
                 let repaired: Result<Vec<_>, _> = m.newest.repair().dry_run().stream().try_collect().await;
-                text(repaired)
+                serialized(repaired)
             })
         })
         .prepare(stale),
-        Operation::<Shop>::new(Reads, "SubsetRepository::verify + Verify::stream", "", |m| {
+        Operation::<Shop>::new(Reads, "SubsetRepository::verify", "", |m| {
             Box::pin(async move {
                 let found: Result<Vec<_>, _> = m.newest.verify().stream().try_collect().await;
-                text(found)
+                serialized(found)
             })
         })
         .prepare(stale),

@@ -1,16 +1,14 @@
-use futures::TryStreamExt;
-use futures::future::ready;
-use futures::stream::once;
-use mongo_patterns_core::catalog::after;
+use mongo_patterns_core::action::ActionStream;
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::verify::checked;
 
 use crate::action::prelude::*;
 use crate::repair::finding::Repaired;
-use crate::repair::run::repair;
-use crate::repair::scan::{OnProgress, Scan};
+use crate::repair::run::repairs;
+use crate::repair::scan::Scan;
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Repairs the findings of [`verify`](Self::verify), key by key, as far as that needs no guess and loses no item.
-    /// The stream returns each key with findings, with what was changed and what was not repaired.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -18,7 +16,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
     /// let mut keys = trades.repair().dry_run().stream();
     /// while let Some(repaired) = keys.try_next().await? {
-    ///     println!("would write {:?} and remove {:?}", repaired.written, repaired.removed);
+    ///     println!("would write {} buckets and delete {}", repaired.written, repaired.deleted);
     ///     if let Some(unrepaired) = repaired.unrepaired {
     ///         println!("must be repaired by hand: {unrepaired}");
     ///     }
@@ -43,7 +41,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - Of items that are equal byte by byte and have the same [id](crate::BucketRepositoryBuilder::item_id_field),
     ///   one is kept.
     /// - Items that are `null`, or have no time or id where the repository has a field for it, stay as they are, and
-    ///   are reported in [`unrepaired`](Repaired::unrepaired).
+    ///   are reported as `unrepaired`.
     /// - Fields that are not of the pattern stay in their buckets.
     ///
     /// Each key is repaired in one transaction. So others may write concurrently, and no reader sees a partly repaired
@@ -61,20 +59,10 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// have begun. Call it again: it repairs the rest.
     ///
     /// # Errors
-    /// [`SettingsMismatch`], with nothing changed, when the settings contradict the
-    /// [catalog](mongo_patterns_core::catalog), or when it has no entry of the collection, which
-    /// [`ensure_indexes`](Self::ensure_indexes) writes. [`Unsupported`] on a standalone server, with nothing changed, except in a
-    /// [dry run](Repair::dry_run). [`InvalidKey`], [`Contention`], and those of the driver, as the last item of the
-    /// stream. Each key is then repaired, or unchanged.
+    /// Those of [`verify`](Self::verify), [`Contention`], and [`Unsupported`] on a standalone server, with nothing changed,
+    /// except in a [dry run](Repair::dry_run), as the last item of the stream. Each key is then repaired, or unchanged.
     pub fn repair(&self) -> Repair<'_, K> {
-        Repair {
-            shared: self.shared(),
-            key: Ok(None),
-            dry_run: false,
-            concurrency: 4,
-            on_progress: None,
-            types: PhantomData,
-        }
+        Repair::create(self.shared(), Ok(None), 4, PhantomData)
     }
 }
 
@@ -83,15 +71,11 @@ mongo_patterns_core::action! {
     pub struct Repair<'a, K> {
         shared: &'a Shared,
         key: Result<Option<EncodedKey>>,
-        dry_run: bool,
         concurrency: usize,
-        on_progress: Option<OnProgress<'a>>,
         types: PhantomData<fn() -> K>,
     }
+    with dry_run, on_progress;
 }
-
-/// A stream of repaired keys; returned by [`Repair::stream`].
-pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
 
 impl<'a, K: Key> Repair<'a, K> {
     /// Repairs this key only. Documents with this key neither in the `_id` nor in the key field are not found then, nor
@@ -105,33 +89,20 @@ impl<'a, K: Key> Repair<'a, K> {
     }
 
     mongo_patterns_core::setters! {
-        /// Returns what a repair would do, and writes nothing. This works on a standalone server too.
-        dry_run() => dry_run = true;
         /// Sets the most keys that are repaired concurrently; 4 by default. Their buckets are held in memory.
         concurrency(keys: usize) => concurrency = keys;
-        /// Sets a progress callback, which is called for each bucket, with the number of buckets that were read. The
-        /// first call comes after the server has read and sorted all.
-        on_progress(call: impl FnMut(u64) + Send + 'a) => on_progress = Some(Box::new(call));
     }
 
-    /// Returns the stream, in no particular order. It does nothing before it is read. While the caller has an item, it
-    /// locks no key and runs no transaction.
+    /// Returns the stream, in no particular order. It does nothing before it is read.
     ///
     /// # Cancel safety
-    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. Until then
-    /// it may have [lanes](crate#lanes): poll it again, or drop it, before other calls of the same repository.
-    /// [`repair`](BucketRepository::repair) documents the effect of dropping the stream itself.
-    pub fn stream(self) -> RepairedStream<'a> {
-        let operation = self.shared.operation("repair");
+    /// See [the module](mongo_patterns_core::verify#cancel-safety).
+    pub fn stream(self) -> ActionStream<'a, Repaired> {
+        let (shared, dry_run) = (self.shared, self.dry_run);
         let keys = self.key.map(|key| {
-            let check = async move { self.shared.ensure().check_repair(self.dry_run).await };
-            let scan = Scan::new(self.shared, key, self.on_progress);
-            after(check, repair::<K>(self.shared, scan, self.dry_run, self.concurrency))
+            let scan = Scan::<K>::new(shared, key, Reporter::new(self.on_progress));
+            repairs(shared, scan, dry_run, self.concurrency)
         });
-        Box::pin(
-            once(ready(keys))
-                .try_flatten()
-                .map_err(move |error| operation.name(error)),
-        )
+        checked(shared.ensure(), "repair", dry_run, keys)
     }
 }

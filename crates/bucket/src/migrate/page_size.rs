@@ -4,12 +4,14 @@ use futures::TryStreamExt;
 use mongo_patterns_core::catalog::Stored;
 use mongo_patterns_core::index::drop_old_index;
 use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::transaction;
+use mongodb::bson::RawBson;
 
 use crate::prelude::*;
 use crate::query::buckets::only_id;
 use crate::repair::finding::{Repaired, Unrepaired};
-use crate::repair::run::repair;
+use crate::repair::run::repairs;
 use crate::repair::scan::Scan;
 use crate::repository::Shared;
 use crate::results::MigratedPageSize;
@@ -51,10 +53,10 @@ impl PageSizeMigration<'_> {
             ensure.entry.replace(&mut Steps::run()).await?;
             ensure.create_indexes(&mut Steps::run()).await?;
             let left = self.rewrite::<K>(&mut migrated).await?;
-            return left.map_or(Ok(migrated), |left| Err(not_rewritten(left)));
+            return left.map_or(Ok(migrated), |left| Err(not_rewritten::<K>(left)));
         }
         if let Some(left) = self.rewrite::<K>(&mut migrated).await? {
-            return Err(not_rewritten(left));
+            return Err(not_rewritten::<K>(left));
         }
         drop_old_index(&mut Steps::run(), collection, &old_index).await?;
         ensure.entry.replace(&mut Steps::run()).await?;
@@ -64,7 +66,7 @@ impl PageSizeMigration<'_> {
             let left = self.rewrite::<K>(&mut migrated).await?;
             match (ensure.create_indexes(&mut Steps::run()).await, left) {
                 (Ok(_), _) => return Ok(migrated),
-                (Err(error), Some(left)) if error.is_corrupt() => return Err(not_rewritten(left)),
+                (Err(error), Some(left)) if error.is_corrupt() => return Err(not_rewritten::<K>(left)),
                 (Err(error), None) if error.is_corrupt() && rounds < ROUNDS => {}
                 (Err(error), _) => return Err(error),
             }
@@ -73,13 +75,13 @@ impl PageSizeMigration<'_> {
 
     /// Rewrites all keys whose pages do not have the new size. Returns one that was not rewritten.
     async fn rewrite<K: Key>(&mut self, migrated: &mut MigratedPageSize) -> Result<Option<Repaired>> {
-        let scan = Scan::<K>::new(self.shared, None, None);
-        let mut keys = repair(self.shared, scan, false, self.concurrency);
+        let scan = Scan::<K>::new(self.shared, None, Reporter::default());
+        let mut keys = repairs(self.shared, scan, false, self.concurrency);
         let mut left = None;
         while let Some(repaired) = keys.try_next().await? {
-            migrated.keys += u64::from(!repaired.written.is_empty());
-            migrated.pages += repaired.written.len() as u64;
-            measure::migrated(repaired.written.len() as u64);
+            migrated.keys += u64::from(repaired.written > 0);
+            migrated.pages += repaired.written;
+            measure::migrated(repaired.written);
             if repaired.unrepaired.is_some_and(|left| left != Unrepaired::NoItemId) {
                 left.get_or_insert(repaired);
             } else if let Some(call) = &mut self.on_progress {
@@ -109,18 +111,20 @@ async fn check_transactions(shared: &Shared) -> Result<()> {
     .await
 }
 
-fn not_rewritten(repaired: Repaired) -> Error {
+fn not_rewritten<K: Key>(repaired: Repaired) -> Error {
     let reason = repaired.unrepaired.map(|left| left.to_string()).unwrap_or_default();
     let error = Error::new(
         ErrorKind::Corrupt,
         format!("the pages of a key were not rewritten: {reason}; then call this again"),
     );
-    let error = match repaired.findings.into_iter().next() {
-        Some(finding) => error.at(finding.document_id, "_id"),
-        None => error,
+    let Some(finding) = repaired.findings.into_iter().next() else {
+        return error;
     };
-    match repaired.key {
-        Some(key) => error.with_key(key),
+    let key = finding.related_id.and_then(|key| RawBson::try_from(key).ok());
+    let key = key.and_then(|key| K::from_stored(key.as_raw_bson_ref())?.encode_key().ok());
+    let error = error.at(finding.document_id, "_id");
+    match key {
+        Some(key) => error.with_key(key.text()),
         None => error,
     }
 }

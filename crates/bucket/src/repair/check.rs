@@ -1,7 +1,6 @@
 //! Finds the problems of the buckets of a key. Pure.
 
 use std::collections::{HashMap, HashSet};
-use std::mem::discriminant;
 
 use crate::form::document::id_of;
 use crate::form::id::{Tail, key_of_id};
@@ -282,24 +281,11 @@ pub(crate) fn check(settings: &Settings, summaries: &[Summary]) -> Vec<Finding> 
         }
         problems.extend((missing > 0).then_some(Problem::ItemIdMissing { items: missing }));
         problems.extend((duplicate > 0).then_some(Problem::DuplicateItemId { items: duplicate }));
-        findings.extend(problems.into_iter().map(|problem| Finding {
-            document_id: summary.id.clone(),
-            key: summary.key_text().map(str::to_owned),
-            problem,
+        findings.extend(problems.into_iter().map(|problem| {
+            let mut finding = Finding::new(settings.namespace.clone(), summary.id.clone(), problem);
+            finding.related_id = summary.identity.key.as_ref().map(|key| key.value().clone());
+            finding
         }));
     }
     findings
-}
-
-/// Returns those findings of a second read that the first one had too.
-///
-/// A scan can read the old bucket of a key before it was full, and the new one too.
-pub(crate) fn confirmed(first: &[Finding], second: Vec<Finding>) -> Vec<Finding> {
-    let same = |a: &Finding, b: &Finding| {
-        a.document_id == b.document_id && discriminant(&a.problem) == discriminant(&b.problem)
-    };
-    second
-        .into_iter()
-        .filter(|finding| first.iter().any(|first| same(first, finding)))
-        .collect()
 }

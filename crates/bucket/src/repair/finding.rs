@@ -1,121 +1,114 @@
 //! What `verify` and `repair` report.
 
-use std::fmt;
+/// A problem of a stored bucket. Its `related_id` is the key, as key fields store it, unless neither the `_id` nor the key
+/// field has one. The `_id` can contain a key too.
+pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
+/// The repair of one key, or of a bucket without one.
+pub type Repaired = mongo_patterns_core::verify::Repaired<Problem, Unrepaired>;
 
-use mongodb::bson::Bson;
-
-/// A problem of a stored bucket, as [`verify`](crate::BucketRepository::verify) reports it.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Finding {
-    /// The `_id` of the document. It can contain a key: take care where you log it.
-    pub document_id: Bson,
-    /// The key of the document, as it is encoded in `_id`. `None` when neither its `_id` nor its key field has one. It
-    /// is a user value: take care where you log it.
-    pub key: Option<String>,
-    /// The problem.
-    pub problem: Problem,
-}
-
-/// The kind of a [`Finding`]. Its text says what to do, and contains no user value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Problem {
-    /// The `_id` is not the encoded key, `_`, and a second. Calls for the key do not find the bucket, or report it.
-    IdFormat,
-    /// The second in the `_id` does not have ten digits, so the bucket is not at the position of its time.
-    IdOrder,
-    /// The key field is missing.
-    KeyMissing,
-    /// The key field does not contain a key of the repository's type, but for example the text `"123"` for the number 123.
-    ///
-    /// [`repair`](crate::BucketRepository::repair) changes no bucket of the key, because the items can be those of two keys,
-    /// and reports it as [`AmbiguousKey`](crate::Unrepaired::AmbiguousKey): set the key field by hand, and repair again.
-    KeyType,
-    /// The `_id` and the key field contain different keys.
-    KeyMismatch,
-    /// The items are missing, or not an array.
-    ItemsNotArray,
-    /// The count is not the number of items.
-    Count {
-        /// The count. `None` when it is missing, or no integer.
-        count: Option<i64>,
-        /// The number of items.
-        items: u64,
-    },
-    /// The [figures](crate::BucketRepositoryBuilder::sum) are not those of the items.
-    ///
-    /// Another program wrote the bucket, or an update of an item was interrupted. [`totals`](crate::BucketRepository::totals)
-    /// takes the items of a bucket whose figures are of another number of items than it has.
-    Figures,
-    /// The start of the [window](crate::BucketRepositoryBuilder::window) is missing, or is not that of the second in the
-    /// `_id`. No append finds the bucket.
-    Window,
-    /// Items are not in the [window](crate::BucketRepositoryBuilder::window) of their bucket, by their time field. A range
-    /// of time can miss them.
-    ItemOutsideWindow {
-        /// The number of such items.
-        items: u64,
-    },
-    /// The bucket has more items than a page.
-    TooManyItems {
-        /// The number of items.
-        items: u64,
-    },
-    /// The bucket has no items.
-    Empty,
-    /// The key has several buckets that are not full, in one window if there are windows, and this one is the newest of
-    /// them.
-    SeveralOpen {
-        /// The number of such buckets.
-        open: u64,
-    },
-    /// The bucket is not full, and a newer one, of its window if there are windows, is not full either.
-    ///
-    /// A single bucket that is not full is correct at any position: appends fill it. A late item opens one among older
-    /// ones, and two writers that open buckets at the same moment can do so in either order.
-    NotFull {
-        /// The number of items.
-        items: u64,
-    },
-    /// Items are `null`, which no item type but an `Option` accepts.
-    ///
-    /// [`repair`](crate::BucketRepository::repair) does not remove them, and reports the key as
-    /// [`UnreadableItems`](crate::Unrepaired::UnreadableItems): correct or remove them by hand. If the item type
-    /// accepts `null`, ignore this finding.
-    ItemNull {
-        /// The number of such items.
-        items: u64,
-    },
-    /// Items have no BSON date in the repository's [time field](crate::BucketRepositoryBuilder::time_field). Types with
-    /// such a field cannot read them, and no range of time contains them. Items that were appended
-    /// [at](crate::action::Append::at) a given time, without a date of their own, are among them.
-    ///
-    /// [`repair`](crate::BucketRepository::repair) does not guess a time, and reports the key as
-    /// [`UnreadableItems`](crate::Unrepaired::UnreadableItems): set the dates by hand.
-    ItemTimeMissing {
-        /// The number of such items.
-        items: u64,
-    },
-    /// Items have no valid value in a field with [figures](crate::BucketRepositoryBuilder::sum), which leave these items
-    /// out.
-    ///
-    /// [`repair`](crate::BucketRepository::repair) does not guess a value, and reports the key as
-    /// [`UnreadableItems`](crate::Unrepaired::UnreadableItems): set the values by hand.
-    ItemValueInvalid {
-        /// The number of such items.
-        items: u64,
-    },
-    /// Items have no id, or one of an unsupported type.
-    ItemIdMissing {
-        /// The number of such items.
-        items: u64,
-    },
-    /// Items have the id of an earlier item of the key.
-    DuplicateItemId {
-        /// The number of such items.
-        items: u64,
-    },
+mongo_patterns_core::problems! {
+    /// The kind of a [`Finding`]. Its text says what to do, and contains no user value.
+    #[serde(tag = "problem")]
+    pub enum Problem {
+        /// The `_id` is not the encoded key, `_`, and a second. Calls for the key do not find the bucket, or report it.
+        IdFormat = "the `_id` is not the encoded key, `_`, and a second: repair it",
+        /// The second in the `_id` does not have ten digits, so the bucket is not at the position of its time.
+        IdOrder =
+            "the second in the `_id` does not have ten digits, so the bucket is not at the position of its time: repair it",
+        /// The key field is missing.
+        KeyMissing = "the key field is missing: repair it, which sets it from the `_id`",
+        /// The key field does not contain a key of the repository's type, but for example the text `"123"` for the number 123.
+        ///
+        /// [`repair`](crate::BucketRepository::repair) changes no bucket of the key, because the items can be those of two keys,
+        /// and reports it as [`AmbiguousKey`](crate::Unrepaired::AmbiguousKey): set the key field by hand, and repair again.
+        KeyType =
+            "the key field has no key of the repository's type: find out whose items they are, and set the key field by hand, before anything of the key is repaired",
+        /// The `_id` and the key field contain different keys.
+        KeyMismatch =
+            "the `_id` and the key field have different keys: find out whose items they are, and correct one by hand",
+        /// The items are missing, or not an array.
+        ItemsNotArray = "the items are missing, or not an array: correct them by hand",
+        /// The count is not the number of items.
+        Count {
+            /// The count. `None` when it is missing, or no integer.
+            count: Option<i64>,
+            /// The number of items.
+            items: u64,
+        } = "the count is not {items}, the number of items: repair it",
+        /// The [figures](crate::BucketRepositoryBuilder::sum) are not those of the items.
+        ///
+        /// Another program wrote the bucket, or an update of an item was interrupted. [`totals`](crate::BucketRepository::totals)
+        /// takes the items of a bucket whose figures are of another number of items than it has.
+        Figures = "the figures are not those of the items: repair it",
+        /// The start of the [window](crate::BucketRepositoryBuilder::window) is missing, or is not that of the second in the
+        /// `_id`. No append finds the bucket.
+        Window = "the start of the window is missing, or is not that of the second in the `_id`: repair it",
+        /// Items are not in the [window](crate::BucketRepositoryBuilder::window) of their bucket, by their time field. A range
+        /// of time can miss them.
+        ItemOutsideWindow {
+            /// The number of such items.
+            items: u64,
+        } = "{items} items are not in the window of their bucket, by their times: repair it",
+        /// The bucket has more items than a page.
+        TooManyItems {
+            /// The number of items.
+            items: u64,
+        } = "there are {items} items, more than a page has: repair it",
+        /// The bucket has no items.
+        Empty = "there are no items: repair it",
+        /// The key has several buckets that are not full, in one window if there are windows, and this one is the newest of
+        /// them.
+        SeveralOpen {
+            /// The number of such buckets.
+            open: u64,
+        } = "{open} buckets of the key are not full: repair it",
+        /// The bucket is not full, and a newer one, of its window if there are windows, is not full either.
+        ///
+        /// A single bucket that is not full is correct at any position: appends fill it. A late item opens one among older
+        /// ones, and two writers that open buckets at the same moment can do so in either order.
+        NotFull {
+            /// The number of items.
+            items: u64,
+        } = "there are {items} items, fewer than a page has, and a newer bucket is not full either: repair it",
+        /// Items are `null`, which no item type but an `Option` accepts.
+        ///
+        /// [`repair`](crate::BucketRepository::repair) does not remove them, and reports the key as
+        /// [`UnreadableItems`](crate::Unrepaired::UnreadableItems): correct or remove them by hand. If the item type
+        /// accepts `null`, ignore this finding.
+        ItemNull {
+            /// The number of such items.
+            items: u64,
+        } = "{items} items are null: correct or remove them by hand",
+        /// Items have no BSON date in the repository's [time field](crate::BucketRepositoryBuilder::time_field). Types with
+        /// such a field cannot read them, and no range of time contains them. Items that were appended
+        /// [at](crate::action::Append::at) a given time, without a date of their own, are among them.
+        ///
+        /// [`repair`](crate::BucketRepository::repair) does not guess a time, and reports the key as
+        /// [`UnreadableItems`](crate::Unrepaired::UnreadableItems): set the dates by hand.
+        ItemTimeMissing {
+            /// The number of such items.
+            items: u64,
+        } = "{items} items have no BSON date in the time field: set one by hand",
+        /// Items have no valid value in a field with [figures](crate::BucketRepositoryBuilder::sum), which leave these items
+        /// out.
+        ///
+        /// [`repair`](crate::BucketRepository::repair) does not guess a value, and reports the key as
+        /// [`UnreadableItems`](crate::Unrepaired::UnreadableItems): set the values by hand.
+        ItemValueInvalid {
+            /// The number of such items.
+            items: u64,
+        } = "{items} items have no valid value in a field with figures: set one by hand",
+        /// Items have no id, or one of an unsupported type.
+        ItemIdMissing {
+            /// The number of such items.
+            items: u64,
+        } = "{items} items have no valid id: give them one by hand",
+        /// Items have the id of an earlier item of the key.
+        DuplicateItemId {
+            /// The number of such items.
+            items: u64,
+        } = "{items} items have the id of another item of the key: repair it",
+    }
 }
 
 impl Problem {
@@ -132,162 +125,33 @@ impl Problem {
     }
 }
 
-mongo_patterns_core::names! {
-    Problem:
-    IdFormat,
-    IdOrder,
-    KeyMissing,
-    KeyType,
-    KeyMismatch,
-    ItemsNotArray,
-    Count,
-    Figures,
-    Window,
-    ItemOutsideWindow,
-    TooManyItems,
-    Empty,
-    SeveralOpen,
-    NotFull,
-    ItemNull,
-    ItemTimeMissing,
-    ItemValueInvalid,
-    ItemIdMissing,
-    DuplicateItemId,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::IdFormat => f.write_str("the `_id` is not the encoded key, `_`, and a second: repair it"),
-            Self::IdOrder => f.write_str(
-                "the second in the `_id` does not have ten digits, so the bucket is not at the position of its time: repair it",
-            ),
-            Self::KeyMissing => f.write_str("the key field is missing: repair it, which sets it from the `_id`"),
-            Self::KeyType => f.write_str("the key field has no key of the repository's type: find out whose items they are, and set the key field by hand, before anything of the key is repaired"),
-            Self::KeyMismatch => f.write_str(
-                "the `_id` and the key field have different keys: find out whose items they are, and correct one by hand",
-            ),
-            Self::ItemsNotArray => f.write_str("the items are missing, or not an array: correct them by hand"),
-            Self::Count {
-                count: Some(count),
-                items,
-            } => write!(f, "the count is {count}, and there are {items} items: repair it"),
-            Self::Count { count: None, items } => {
-                write!(f, "the count is missing or no integer, and there are {items} items: repair it")
-            }
-            Self::Figures => f.write_str("the figures are not those of the items: repair it"),
-            Self::Window => f.write_str(
-                "the start of the window is missing, or is not that of the second in the `_id`: repair it",
-            ),
-            Self::ItemOutsideWindow { items } => {
-                write!(f, "{items} items are not in the window of their bucket, by their times: repair it")
-            }
-            Self::TooManyItems { items } => write!(f, "there are {items} items, more than a page has: repair it"),
-            Self::Empty => f.write_str("there are no items: repair it"),
-            Self::SeveralOpen { open } => write!(f, "{open} buckets of the key are not full: repair it"),
-            Self::NotFull { items } => {
-                write!(f, "there are {items} items, fewer than a page has, and a newer bucket is not full either: repair it")
-            }
-            Self::ItemNull { items } => write!(f, "{items} items are null: correct or remove them by hand"),
-            Self::ItemTimeMissing { items } => {
-                write!(f, "{items} items have no BSON date in the time field: set one by hand")
-            }
-            Self::ItemValueInvalid { items } => {
-                write!(f, "{items} items have no valid value in a field with figures: set one by hand")
-            }
-            Self::ItemIdMissing { items } => write!(f, "{items} items have no valid id: give them one by hand"),
-            Self::DuplicateItemId { items } => {
-                write!(f, "{items} items have the id of another item of the key: repair it")
-            }
-        }
-    }
-}
-
-/// The repair of one key, or the plan of it.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Repaired {
-    /// The key, as it is encoded in `_id`. `None` for a bucket without one. It is a user value: take care where you log
-    /// it.
-    pub key: Option<String>,
-    /// The findings.
-    pub findings: Vec<Finding>,
-    /// The ids of the written buckets.
-    pub written: Vec<String>,
-    /// The ids that no longer exist. Their items are in the written buckets.
-    pub removed: Vec<Bson>,
-    /// Why something was not repaired.
-    pub unrepaired: Option<Unrepaired>,
-}
-
-/// The reason why something was not repaired. Its text says what to do, and contains no user value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Unrepaired {
-    /// The key of a bucket is ambiguous: its `_id` and its key field have different keys, or neither has one, or the key
-    /// field has a value of another type. Nothing of the key was changed.
-    AmbiguousKey,
-    /// The items of a bucket are not an array. Nothing of the key was changed.
-    ItemsNotArray,
-    /// The position of a bucket among those of its key is unknown: its `_id` has no second before the year 2286, and
-    /// its first item has no time. Nothing of the key was changed.
-    UnknownPosition,
-    /// Different items of the key have the same id. Nothing of the key was changed.
-    ItemsDiffer,
-    /// Items have no id. All else of the key was repaired.
-    NoItemId,
-    /// Items are `null`, or have no date in the time field, or no valid value in a field with figures. All else of the key
-    /// was repaired.
-    UnreadableItems,
-    /// A bucket that would be removed has fields that are not of the pattern. Nothing of the key was changed.
-    OwnFields,
-    /// A page of the items would exceed 16 MiB. Nothing of the key was changed.
-    TooLarge,
-    /// A second would need more than 1,000,000 buckets. Nothing of the key was changed.
-    SuffixesExhausted,
-}
-
-mongo_patterns_core::names! {
-    Unrepaired:
-    AmbiguousKey,
-    ItemsNotArray,
-    UnknownPosition,
-    ItemsDiffer,
-    NoItemId,
-    UnreadableItems,
-    OwnFields,
-    TooLarge,
-    SuffixesExhausted,
-}
-
-impl fmt::Display for Unrepaired {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::AmbiguousKey => "the key of the items is ambiguous: set the key field of the bucket that belongs to another key or has another type, or its `_id`, by hand",
-            Self::ItemsNotArray => "the items of a bucket are not an array: correct them by hand",
-            Self::UnknownPosition => "the position of a bucket is unknown: set the second at which it was opened in its `_id`, by hand",
-            Self::ItemsDiffer => "different items have the same id: change an id, or remove an item, by hand",
-            Self::NoItemId => "items have no valid id: give them one by hand",
-            Self::UnreadableItems => "items are null, or have no BSON date in the time field, or no valid value in a field with figures: correct or remove them by hand",
-            Self::OwnFields => "a bucket that would be removed has fields that are not of the pattern: move them to another bucket of the key, or remove them",
-            Self::TooLarge => "a page of these items would exceed 16 MiB: use a smaller page size",
-            Self::SuffixesExhausted => "a second of the key has 1,000,000 buckets, which is the limit: use a larger page size",
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_problem_says_what_to_do() {
-        let count = Problem::Count {
-            count: Some(3),
-            items: 4,
-        };
-        assert_eq!(count.to_string(), "the count is 3, and there are 4 items: repair it");
-        let several = Problem::SeveralOpen { open: 2 };
-        assert_eq!(several.to_string(), "2 buckets of the key are not full: repair it");
+mongo_patterns_core::problems! {
+    /// The reason why something was not repaired. Its text says what to do, and contains no user value.
+    pub enum Unrepaired {
+        /// The key of a bucket is ambiguous: its `_id` and its key field have different keys, or neither has one, or the key
+        /// field has a value of another type. Nothing of the key was changed.
+        AmbiguousKey =
+            "the key of the items is ambiguous: set the key field of the bucket that belongs to another key or has another type, or its `_id`, by hand",
+        /// The items of a bucket are not an array. Nothing of the key was changed.
+        ItemsNotArray = "the items of a bucket are not an array: correct them by hand",
+        /// The position of a bucket among those of its key is unknown: its `_id` has no second before the year 2286, and
+        /// its first item has no time. Nothing of the key was changed.
+        UnknownPosition =
+            "the position of a bucket is unknown: set the second at which it was opened in its `_id`, by hand",
+        /// Different items of the key have the same id. Nothing of the key was changed.
+        ItemsDiffer = "different items have the same id: change an id, or remove an item, by hand",
+        /// Items have no id. All else of the key was repaired.
+        NoItemId = "items have no valid id: give them one by hand",
+        /// Items are `null`, or have no date in the time field, or no valid value in a field with figures. All else of the key
+        /// was repaired.
+        UnreadableItems =
+            "items are null, or have no BSON date in the time field, or no valid value in a field with figures: correct or remove them by hand",
+        /// A bucket that would be removed has fields that are not of the pattern. Nothing of the key was changed.
+        OwnFields =
+            "a bucket that would be removed has fields that are not of the pattern: move them to another bucket of the key, or remove them",
+        /// A page of the items would exceed 16 MiB. Nothing of the key was changed.
+        TooLarge = "a page of these items would exceed 16 MiB: use a smaller page size",
+        /// A second would need more than 1,000,000 buckets. Nothing of the key was changed.
+        SuffixesExhausted = "a second of the key has 1,000,000 buckets, which is the limit: use a larger page size",
     }
 }

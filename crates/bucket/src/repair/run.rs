@@ -12,48 +12,30 @@
 //! A bucket of the key whose key field has another value can be on any shard of a cluster. The items of the key are in
 //! order only with its items, and a new `_id` must not be that of such a bucket.
 
-use std::pin::Pin;
-
-use futures::future::ready;
-use futures::stream::try_unfold;
-use futures::{Stream, StreamExt, TryStreamExt};
+use mongo_patterns_core::action::ActionStream;
 use mongo_patterns_core::migration::Steps;
-use mongo_patterns_core::rounds::in_rounds;
 use mongo_patterns_core::transaction::{self, lock_documents};
+use mongo_patterns_core::verify::{confirmed, each, scan};
 
 use crate::prelude::*;
 use crate::query::append::open_bucket_of_any_id;
 use crate::query::buckets::{Found, buckets_of_any_key_field};
-use crate::repair::check::{check, confirmed};
+use crate::repair::check::check;
 use crate::repair::finding::{Finding, Repaired, Unrepaired};
 use crate::repair::fix::{Fix, fix};
 use crate::repair::scan::{EachKeyOnce, Scan, Suspect, summaries_of};
 use crate::repository::Shared;
 
-/// The repairs of keys.
-pub(crate) type Repairs<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
-
-/// Repairs the keys of a scan, and ends at the first error.
-pub(crate) fn repair<'a, K: Key>(
+/// Repairs the keys of a scan.
+pub(crate) fn repairs<'a, K: Key>(
     shared: &'a Shared,
-    scan: Scan<'a, K>,
+    keys: Scan<'a, K>,
     dry_run: bool,
     concurrency: usize,
-) -> Repairs<'a> {
-    let suspects = try_unfold(EachKeyOnce::new(scan), |mut keys| async move {
-        let suspect = keys.next().await?;
-        Ok(suspect.map(|suspect| (suspect, keys)))
-    });
-    let mut failed = false;
-    let repairs = suspects.map_ok(move |suspect| repair_key::<K>(shared, suspect, dry_run));
-    let keys = in_rounds(repairs, concurrency)
-        .try_filter_map(|repaired| ready(Ok(repaired)))
-        .take_while(move |repaired| {
-            let continues = !failed;
-            failed |= repaired.is_err();
-            ready(continues)
-        });
-    Box::pin(keys)
+) -> ActionStream<'a, Repaired> {
+    each(scan(EachKeyOnce::new(keys)), concurrency, move |suspect| {
+        Box::pin(repair_key::<K>(shared, suspect, dry_run))
+    })
 }
 
 /// Repairs a key, or plans it. `None` when the findings are gone.
@@ -62,13 +44,7 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
         key, findings, found, ..
     } = suspect;
     let Some(key) = key else {
-        return Ok(Some(Repaired {
-            key: None,
-            findings,
-            written: Vec::new(),
-            removed: Vec::new(),
-            unrepaired: Some(Unrepaired::AmbiguousKey),
-        }));
+        return Ok(Some(Repaired::new(findings, Some(Unrepaired::AmbiguousKey))));
     };
     let repair = KeyRepair {
         shared,
@@ -90,18 +66,7 @@ async fn repair_key<K: Key>(shared: &Shared, suspect: Suspect, dry_run: bool) ->
     if fix.findings.is_empty() {
         return Ok(None);
     }
-    let changes = fix.changes;
-    let ids = changes.written.iter().filter_map(|bucket| bucket.get_str("_id").ok());
-    let written: Vec<String> = ids.map(str::to_owned).collect();
-    let is_written = |id: &Bson| written.iter().any(|written| id.as_str() == Some(written));
-    let removed = changes.removed.iter().filter(|id| !is_written(id)).cloned().collect();
-    Ok(Some(Repaired {
-        key: Some(key.text().to_owned()),
-        findings: fix.findings,
-        removed,
-        written,
-        unrepaired: fix.unrepaired,
-    }))
+    Ok(Some(Repaired::of_rewrite(fix.findings, &fix.changes, fix.unrepaired)))
 }
 
 /// The repair of one key.

@@ -10,17 +10,16 @@ use std::collections::{BTreeMap, HashSet};
 use std::marker::PhantomData;
 
 use futures::TryStreamExt;
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::send::Rows;
+use mongo_patterns_core::verify::{self, confirmed};
 
 use crate::prelude::*;
 use crate::query::buckets::{Found, buckets_of_any_form};
 use crate::query::summary::summaries;
-use crate::repair::check::{Summary, check, confirmed};
+use crate::repair::check::{Summary, check};
 use crate::repair::finding::Finding;
 use crate::repository::Shared;
-
-/// A progress callback, which gets the number of buckets that were read.
-pub(crate) type OnProgress<'a> = Box<dyn FnMut(u64) + Send + 'a>;
 
 /// A scan of the collection, key by key. It holds the summaries of one key's buckets in memory.
 pub(crate) struct Scan<'a, K> {
@@ -29,8 +28,7 @@ pub(crate) struct Scan<'a, K> {
     rows: Option<Rows>,
     /// The first summary of the next key.
     next: Option<Summary>,
-    read: u64,
-    on_progress: Option<OnProgress<'a>>,
+    reporter: Reporter<'a>,
     types: PhantomData<fn() -> K>,
 }
 
@@ -47,20 +45,19 @@ pub(crate) struct Suspect {
 
 impl<'a, K: Key> Scan<'a, K> {
     /// Creates a scan of the buckets of one key, or of all keys.
-    pub(crate) fn new(shared: &'a Shared, key: Option<EncodedKey>, on_progress: Option<OnProgress<'a>>) -> Self {
+    pub(crate) fn new(shared: &'a Shared, key: Option<EncodedKey>, reporter: Reporter<'a>) -> Self {
         Self {
             shared,
             key,
             rows: None,
             next: None,
-            read: 0,
-            on_progress,
+            reporter,
             types: PhantomData,
         }
     }
 
     /// Returns the next key with findings.
-    pub(crate) async fn next(&mut self) -> Result<Option<Suspect>> {
+    async fn next_suspect(&mut self) -> Result<Option<Suspect>> {
         while let Some(summaries) = self.next_group().await? {
             let findings = check(&self.shared.settings, &summaries);
             if !findings.is_empty() {
@@ -101,7 +98,12 @@ impl<'a, K: Key> Scan<'a, K> {
             None => {
                 let filter = match &self.key {
                     Some(key) => buckets_of_any_form(settings, key, &Found::default()),
-                    None => Document::new(),
+                    None => {
+                        if self.reporter.is_asked() {
+                            self.reporter.begin(send::estimated_count(collection).await?);
+                        }
+                        Document::new()
+                    }
                 };
                 let options = AggregateOptions::builder().allow_disk_use(true).build();
                 let opened = send::aggregate_rows(collection, summaries(settings, filter), options).await?;
@@ -110,10 +112,7 @@ impl<'a, K: Key> Scan<'a, K> {
         };
         while let Some(row) = rows.try_next().await? {
             let summary = Summary::of_row::<K>(&row);
-            self.read += 1;
-            if let Some(call) = &mut self.on_progress {
-                call(self.read);
-            }
+            self.reporter.advance(1);
             // A hand-written `_id` of another key can start with this key.
             let is_of_key = |key: &EncodedKey| summary.key_text() == Some(key.text());
             if self.key.as_ref().is_none_or(is_of_key) {
@@ -121,6 +120,23 @@ impl<'a, K: Key> Scan<'a, K> {
             }
         }
         Ok(None)
+    }
+}
+
+impl<K: Key> verify::Scan for Scan<'_, K> {
+    type Found = Suspect;
+
+    async fn next(&mut self) -> Result<Option<Vec<Suspect>>> {
+        Ok(self.next_suspect().await?.map(|suspect| vec![suspect]))
+    }
+}
+
+impl<K: Key> verify::Scan for EachKeyOnce<'_, K> {
+    type Found = Suspect;
+
+    /// Returns the next key with findings.
+    async fn next(&mut self) -> Result<Option<Vec<Suspect>>> {
+        Ok(self.next_suspect().await?.map(|suspect| vec![suspect]))
     }
 }
 
@@ -157,9 +173,8 @@ impl<'a, K: Key> EachKeyOnce<'a, K> {
         }
     }
 
-    /// Returns the next key with findings.
-    pub(crate) async fn next(&mut self) -> Result<Option<Suspect>> {
-        while let Some(mut suspect) = self.scan.next().await? {
+    async fn next_suspect(&mut self) -> Result<Option<Suspect>> {
+        while let Some(mut suspect) = self.scan.next_suspect().await? {
             let Some(key) = suspect.key.as_ref().map(|key| key.text().to_owned()) else {
                 return Ok(Some(suspect));
             };

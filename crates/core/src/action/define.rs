@@ -18,8 +18,8 @@
 /// Expands to what one would write by hand: the struct, `#[must_use]`, a `Debug` without user values, a private `create`
 /// that takes the fields, for each option after `with` a field and its setter, and an [`IntoFuture`] that runs
 /// `Self::execute(self)` in the span of the operation. With `(span)` after the name of the operation it runs
-/// `Self::execute(self, span)`. The options are `session`, `max_time` and `on_progress`. Without an operation there is no [`IntoFuture`], for a struct with a method that
-/// returns a stream.
+/// `Self::execute(self, span)`. The options are `session`, `max_time`, `on_progress` and `dry_run`. Without an operation
+/// there is no [`IntoFuture`], for a struct with a method that returns a stream.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! action {
@@ -41,7 +41,7 @@ macro_rules! action {
         impl<$life $(, $param)*> $name<$life $(, $param)*> {
             #[allow(dead_code)] // not for an action whose fields have defaults
             fn create($($field: $type),*) -> Self {
-                Self { $($field,)* $($($option: None,)+)? }
+                Self { $($field,)* $($($option: ::std::default::Default::default(),)+)? }
             }
         }
 
@@ -90,6 +90,10 @@ macro_rules! action {
             [$($fields)* max_time: ::std::option::Option<::std::time::Duration>,] [$($rest)*] }
     };
 
+    (@struct [$($head:tt)*] [$name:ident] [$life:lifetime $($params:tt)*] [$($fields:tt)*] [dry_run $($rest:tt)*]) => {
+        $crate::action! { @struct [$($head)*] [$name] [$life $($params)*] [$($fields)* dry_run: bool,] [$($rest)*] }
+    };
+
     (@setters [$name:ident] [$($generics:tt)*] []) => {};
     (@setters [$name:ident] [$life:lifetime $(, $param:ident)*] [session $($rest:tt)*]) => {
         impl<$life $(, $param)*> $name<$life $(, $param)*> {
@@ -118,6 +122,15 @@ macro_rules! action {
             $crate::setters! {
                 /// Sets a progress callback, which is called after each chunk.
                 on_progress(call: impl FnMut($crate::Progress) + Send + $life) => on_progress = Some(Box::new(call));
+            }
+        }
+        $crate::action! { @setters [$name] [$life $(, $param)*] [$($rest)*] }
+    };
+    (@setters [$name:ident] [$life:lifetime $(, $param:ident)*] [dry_run $($rest:tt)*]) => {
+        impl<$life $(, $param)*> $name<$life $(, $param)*> {
+            $crate::setters! {
+                /// Returns what it would do, and writes nothing.
+                dry_run() => dry_run = true;
             }
         }
         $crate::action! { @setters [$name] [$life $(, $param)*] [$($rest)*] }

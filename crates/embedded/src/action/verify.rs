@@ -1,11 +1,11 @@
-use mongo_patterns_core::catalog::after;
+use mongo_patterns_core::verify::{Verify, scan};
 
 use super::prelude::*;
-use crate::repair::finding::Finding;
-use crate::repair::findings;
+use crate::repair::Scan;
+use crate::repair::finding::Problem;
 
 impl<P, C> EmbeddedRepository<P, C> {
-    /// Checks all stored parents, and returns everything that is wrong as a stream of [findings](Finding).
+    /// Checks all stored parents.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -18,56 +18,21 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// # }
     /// ```
     ///
-    /// It writes nothing, and can run while others write: each parent is checked as it is at one moment. Parents and
-    /// children are not decoded.
-    ///
-    /// It checks documents. [`verify_shard_keys`](Self::verify_shard_keys) checks the shard keys of a sharded cluster.
+    /// See [`verify`](mongo_patterns_core::verify) for what is true of the verifications of all patterns. Each parent is
+    /// checked as it is at one moment. Parents and children are not decoded.
     ///
     /// # Cost
-    /// One aggregation. The server reads every parent, and returns some hundred bytes for each that has a problem.
+    /// One aggregation. The server reads every parent, and returns some hundred bytes for each that has a problem. With a
+    /// progress callback, which counts parents, one more round trip for each 1000 parents, because the server then replies
+    /// for each.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// Those of the driver, as the last item of the stream.
-    pub fn verify(&self) -> Verify<'_> {
-        Verify {
-            shared: self.shared(),
-            on_progress: None,
-        }
-    }
-}
-
-/// Checks the stored parents; returned by [`EmbeddedRepository::verify`].
-#[must_use = "it does nothing until its stream is polled"]
-pub struct Verify<'a> {
-    shared: &'a Shared,
-    on_progress: Option<OnProgress<'a>>,
-}
-
-mongo_patterns_core::redacted_debug!(Verify<'_>);
-
-/// A stream of findings; returned by [`Verify::stream`].
-pub type FindingStream<'a> = Pin<Box<dyn Stream<Item = Result<Finding>> + Send + 'a>>;
-
-impl<'a> Verify<'a> {
-    /// Sets a progress callback, which gets the number of checked parents. It takes one more round trip, and one for each
-    /// 1000 parents, because the server then replies for each.
-    pub fn on_progress(mut self, call: impl FnMut(Progress) + Send + 'a) -> Self {
-        self.on_progress = Some(Box::new(call));
-        self
-    }
-
-    /// Returns the stream. It sends nothing before it is polled.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: after the future of an item was dropped, the stream can be polled again and loses no item.
-    pub fn stream(self) -> FindingStream<'a> {
-        let operation = self.shared.operation("verify");
-        let findings = findings(self.shared, Reporter::new(self.on_progress));
-        let shared = self.shared;
-        let checked = after(async move { shared.ensure().check_settings().await }, findings);
-        Box::pin(checked.map_err(move |error: Error| operation.name(error)))
+    /// [`SettingsMismatch`], and those of the driver, as the last item of the stream.
+    pub fn verify(&self) -> Verify<'_, Problem> {
+        let shared = self.shared();
+        Verify::new(shared.ensure(), |reporter| scan(Scan::new(shared, reporter)))
     }
 }

@@ -10,9 +10,8 @@ use super::event::{Effect, Foreign};
 use super::record::record;
 use super::states::Recorded;
 use crate::query::follow as commands;
-use crate::repair;
 use crate::repair::finding::Unrepaired;
-use crate::repair::scan::Scan;
+use crate::repair::repairs;
 use crate::repository::prelude::*;
 
 /// The number of documents that are recorded concurrently. A client has ten connections by default.
@@ -53,17 +52,18 @@ impl Documents {
     async fn repair(&self) -> Result<u64> {
         self.shared.ensure().check_repair(false).await?;
         self.shared.check_indexes().await?;
-        let mut scan = Scan::new(&self.shared, None);
+        let mut repairs = repairs(&self.shared, Reporter::default(), false);
         let mut recorded = 0;
-        while let Some(repaired) = repair::next(&self.shared, &mut scan, false).await? {
-            recorded += match repaired.unrepaired {
-                None => 1,
-                Some(Unrepaired::Unknown) => 0,
-                Some(_) => match DocumentId::new(repaired.finding.document_id) {
-                    Ok(id) => record(&self.shared, id.value(), &[], None).await?.revisions,
-                    Err(_) => 0,
-                },
+        while let Some(repaired) = repairs.try_next().await? {
+            let Some(left) = repaired.unrepaired else {
+                recorded += 1;
+                continue;
             };
+            for finding in repaired.findings.into_iter().filter(|_| left != Unrepaired::Unknown) {
+                if let Ok(id) = DocumentId::new(finding.document_id) {
+                    recorded += record(&self.shared, id.value(), &[], None).await?.revisions;
+                }
+            }
         }
         Ok(recorded)
     }
@@ -117,7 +117,7 @@ impl Target for Documents {
     }
 
     fn check(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move { self.shared.ensure().check_settings().await })
+        Box::pin(async { self.shared.ensure().check_repair(true).await })
     }
 
     fn rebuild(&self) -> BoxFuture<'_, Result<u64>> {

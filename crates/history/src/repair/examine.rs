@@ -1,6 +1,6 @@
 //! The check of one document and all of its revisions.
 
-use std::time::Duration;
+use mongo_patterns_core::verify::pause;
 
 use super::finding::Problem;
 use crate::form::document::{Head, is_copy};
@@ -8,9 +8,6 @@ use crate::query::options::Reader;
 use crate::query::scan;
 use crate::read::{find_current, find_newest, find_revision};
 use crate::repository::prelude::*;
-
-/// The time after which a transaction that committed between the reads is visible on all shards.
-const COMMIT_VISIBLE: Duration = Duration::from_millis(50);
 
 /// Returns the problems of one document. Writers of this process wait. A problem is read twice, because a
 /// writer of another process can commit between the reads.
@@ -20,7 +17,7 @@ pub(crate) async fn examine(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> 
     if problems.is_empty() {
         return Ok(problems);
     }
-    tokio::time::sleep(COMMIT_VISIBLE).await;
+    pause().await?;
     let again = read(shared, id).await?;
     Ok(again.into_iter().filter(|problem| problems.contains(problem)).collect())
 }

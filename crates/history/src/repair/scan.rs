@@ -9,11 +9,11 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use mongo_patterns_core::index::FindDuplicates;
+use mongo_patterns_core::index::{Duplicates, FindDuplicates};
 use mongo_patterns_core::send::Rows;
 
 use super::examine::{between, examine};
-use super::finding::Finding;
+use super::finding::{Finding, Problem};
 use crate::form::document::{Head, id_in, is_copy};
 use crate::query::scan;
 use crate::repository::prelude::*;
@@ -30,7 +30,6 @@ pub(crate) struct Scan<'a> {
     suspects: VecDeque<Bson>,
     /// The documents that were examined, by the texts of their ids.
     examined: HashSet<String>,
-    findings: VecDeque<Finding>,
 }
 
 enum Phase {
@@ -52,44 +51,26 @@ struct Last {
 }
 
 impl<'a> Scan<'a> {
-    pub(crate) fn new(shared: &'a Shared, on_progress: Option<OnProgress<'a>>) -> Self {
+    pub(crate) fn new(shared: &'a Shared, reporter: Reporter<'a>) -> Self {
         Self {
             shared,
-            reporter: Reporter::new(on_progress),
+            reporter,
             phase: Phase::Start,
             suspects: VecDeque::new(),
             examined: HashSet::new(),
-            findings: VecDeque::new(),
         }
     }
 
-    /// Returns the next finding.
-    pub(crate) async fn next(&mut self) -> Result<Option<Finding>> {
-        loop {
-            if let Some(finding) = self.findings.pop_front() {
-                return Ok(Some(finding));
-            }
-            if let Some(id) = self.suspects.front().cloned() {
-                if !self.examined.contains(&document_id::text(&id)) {
-                    let problems = examine(self.shared, &id).await?;
-                    self.examined.insert(document_id::text(&id));
-                    let finding = |problem| Finding::new(id.clone(), problem);
-                    self.findings.extend(problems.into_iter().map(finding));
-                }
-                self.suspects.pop_front();
-                continue;
-            }
-            match &mut self.phase {
-                Phase::Start => self.start().await?,
-                Phase::Duplicates(duplicates) => {
-                    let found = duplicates.next_found().await?;
-                    return Ok(Some(Finding::of_duplicates(&self.shared.settings, found)));
-                }
-                Phase::Current(_) => self.read_current().await?,
-                Phase::Revisions(..) => self.read_revisions().await?,
-                Phase::End => return Ok(None),
-            }
+    /// Returns the problems of a suspect.
+    async fn examine(&mut self, id: Bson) -> Result<Vec<Finding>> {
+        if !self.examined.insert(document_id::text(&id)) {
+            return Ok(Vec::new());
         }
+        let problems = examine(self.shared, &id).await?.into_iter();
+        let namespace = self.shared.current.namespace();
+        Ok(problems
+            .map(|problem| Finding::new(namespace.clone(), id.clone(), problem))
+            .collect())
     }
 
     async fn start(&mut self) -> Result<()> {
@@ -206,6 +187,37 @@ impl<'a> Scan<'a> {
         self.reporter.advance(batch.len() as u64);
         Ok(())
     }
+}
+
+impl mongo_patterns_core::verify::Scan for Scan<'_> {
+    type Found = Finding;
+
+    async fn next(&mut self) -> Result<Option<Vec<Finding>>> {
+        if let Some(id) = self.suspects.pop_front() {
+            return self.examine(id).await.map(Some);
+        }
+        match &mut self.phase {
+            Phase::Start => self.start().await?,
+            Phase::Duplicates(duplicates) => {
+                let found = duplicates.next_found().await?;
+                return Ok(Some(vec![duplicate(self.shared, found)]));
+            }
+            Phase::Current(_) => self.read_current().await?,
+            Phase::Revisions(..) => self.read_revisions().await?,
+            Phase::End => return Ok(None),
+        }
+        Ok(Some(Vec::new()))
+    }
+}
+
+/// Returns the finding of documents that violate one of the unique indexes.
+fn duplicate(shared: &Shared, found: Duplicates) -> Finding {
+    let number = found.documents;
+    let problem = match found.index == shared.settings.current_index {
+        true => Problem::DuplicateId { documents: number },
+        false => Problem::DuplicateRevision { revisions: number },
+    };
+    Finding::of_duplicates(shared.current.namespace(), found, problem)
 }
 
 async fn find(collection: &Collection<RawDocumentBuf>, filter: Document) -> Result<Vec<RawDocumentBuf>> {

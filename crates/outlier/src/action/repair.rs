@@ -1,25 +1,21 @@
-use futures::future::ready;
-use mongo_patterns_core::catalog::after;
-use mongo_patterns_core::rounds::in_rounds;
+use mongo_patterns_core::action::ActionStream;
+use mongo_patterns_core::verify::{checked, confirmed, each};
 
 use super::prelude::*;
-use crate::repair::check::{Summary, confirmed};
-use crate::repair::check_settings::check_repair;
+use crate::repair::check::Summary;
 use crate::repair::finding::Repaired;
-use crate::repair::fix::Fix;
 use crate::repair::rewrite::{dry_run, rewrite};
-use crate::repair::scan::{confirm, suspects, until_error};
+use crate::repair::scan::{confirm, suspects};
 
 impl<D, E> OutlierRepository<D, E> {
-    /// Repairs what [`verify`](Self::verify) finds, list by list, without loss of an element. The stream returns the
-    /// repair of each list with findings, and what was left.
+    /// Repairs what [`verify`](Self::verify) finds, list by list, without loss of an element.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
     /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
     /// let mut lists = books.repair().dry_run().stream();
     /// while let Some(repaired) = lists.try_next().await? {
-    ///     println!("{}: would write {} overflow documents", repaired.id, repaired.written);
+    ///     println!("would write {} documents and delete {}", repaired.written, repaired.deleted);
     ///     if let Some(unrepaired) = repaired.unrepaired {
     ///         println!("must be done by hand: {unrepaired}");
     ///     }
@@ -50,43 +46,23 @@ impl<D, E> OutlierRepository<D, E> {
     /// commits had begun. Call it again: it repairs the rest.
     ///
     /// # Errors
-    /// [`SettingsMismatch`], with nothing changed, when the settings contradict the
-    /// [catalog](mongo_patterns_core::catalog), or when it has no entry of the collections, which
-    /// [`ensure_indexes`](Self::ensure_indexes) writes.
-    /// [`InvalidArgument`] for an invalid `_id`, [`Configuration`] when the two collections are in two databases,
-    /// [`Contention`], [`Unsupported`] on a standalone, and those of the driver, as the last item of the stream. Then each list is repaired or
-    /// unchanged.
+    /// Those of [`verify`](Self::verify), [`Contention`], and [`Unsupported`] on a standalone, as the last item of the
+    /// stream. Then each list is repaired or unchanged.
     pub fn repair(&self) -> Repair<'_> {
-        Repair {
-            shared: self.shared(),
-            id: Ok(None),
-            options: Options::default(),
-            concurrency: 4,
-            on_progress: None,
-        }
+        Repair::create(self.shared(), Ok(None), false, 4)
     }
 }
 
-/// Repairs lists; returned by [`OutlierRepository::repair`].
-#[must_use = "a repair does nothing until its stream is polled"]
-pub struct Repair<'a> {
-    shared: &'a Shared,
-    id: Result<Option<DocumentId>>,
-    options: Options,
-    concurrency: usize,
-    on_progress: Option<OnProgress<'a>>,
+mongo_patterns_core::action! {
+    /// Repairs lists; returned by [`OutlierRepository::repair`].
+    pub struct Repair<'a> {
+        shared: &'a Shared,
+        id: Result<Option<DocumentId>>,
+        delete_orphans: bool,
+        concurrency: usize,
+    }
+    with dry_run, on_progress;
 }
-
-mongo_patterns_core::redacted_debug!(Repair<'_>);
-
-#[derive(Clone, Copy, Default)]
-struct Options {
-    dry_run: bool,
-    delete_orphans: bool,
-}
-
-/// A stream of repaired lists; returned by [`Repair::stream`].
-pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
 
 mongo_patterns_core::setters! {
     for Repair<'a>:
@@ -94,64 +70,54 @@ mongo_patterns_core::setters! {
     /// Repairs only the document with this `_id`, and its overflow documents.
     document(id: impl IntoId) => id = DocumentId::new(id).map(Some);
 
-    /// Returns what a repair would do, and writes nothing.
-    dry_run() => options.dry_run = true;
-
     /// Deletes orphaned overflow documents, with their elements.
-    delete_orphans() => options.delete_orphans = true;
+    delete_orphans() => delete_orphans = true;
 
     /// Sets how many lists are repaired concurrently; 4 by default. They are in memory with their overflow documents.
     concurrency(documents: usize) => concurrency = documents;
-
-    /// Sets a progress callback, as [`Verify::on_progress`](super::Verify::on_progress) does.
-    on_progress(call: impl FnMut(Progress) + Send + 'a) => on_progress = Some(Box::new(call));
 }
 
 impl<'a> Repair<'a> {
-    /// Returns the stream, in no order. It does nothing before it is polled. While the caller has an item, it locks no
-    /// document and runs no transaction.
+    /// Returns the stream, in no order. It does nothing before it is polled.
     ///
     /// # Cancel safety
-    /// Cancel-safe: the stream can be polled again after the future of an item was dropped, and loses none. Until then
-    /// it may have [lanes](crate#lanes): poll it again, or drop it, before other calls of the same repository. What it
-    /// leaves when it is dropped itself is documented at [`repair`](OutlierRepository::repair).
-    pub fn stream(self) -> RepairedStream<'a> {
-        let Self { shared, options, .. } = self;
-        let operation = shared.operation("repair");
-        let id = self.id.clone();
-        let check = async move { check_repair(shared, &id, options.dry_run).await };
-        let repairs = suspects(shared, self.id, self.on_progress)
-            .map_ok(move |summary| async move { options.repair(shared, summary).await });
-        let lists = in_rounds(repairs, self.concurrency).try_filter_map(|repaired| ready(Ok(repaired)));
-        until_error(after(check, lists).map_err(move |error: Error| operation.name(error)))
+    /// See [the module](mongo_patterns_core::verify#cancel-safety).
+    pub fn stream(self) -> ActionStream<'a, Repaired> {
+        let Self {
+            shared,
+            dry_run,
+            delete_orphans,
+            ..
+        } = self;
+        let suspects = self
+            .id
+            .and_then(|id| suspects(shared, id, Reporter::new(self.on_progress)));
+        let lists = suspects.map(|suspects| {
+            each(suspects, self.concurrency, move |summary| {
+                Box::pin(repair(shared, summary, dry_run, delete_orphans))
+            })
+        });
+        checked(shared.ensure(), "repair", dry_run, lists)
     }
 }
 
-impl Options {
-    /// Repairs a list, or returns how it would. `None` if another client has repaired it concurrently.
-    async fn repair(self, shared: &Shared, summary: Summary) -> Result<Option<Repaired>> {
-        if self.dry_run {
-            let findings = confirm(shared, &summary).await?;
-            let mut fix = dry_run(shared, &summary.id, self.delete_orphans).await?;
-            fix.findings = confirmed(&findings, fix.findings);
-            return Ok(repaired(summary.id, fix));
-        }
+/// Repairs a list, or returns how it would. `None` if another client has repaired it concurrently.
+async fn repair(shared: &Shared, summary: Summary, is_dry_run: bool, delete_orphans: bool) -> Result<Option<Repaired>> {
+    let fix = if is_dry_run {
+        let findings = confirm(shared, &summary).await?;
+        let mut fix = dry_run(shared, &summary.id, delete_orphans).await?;
+        fix.findings = confirmed(&findings, fix.findings);
+        fix
+    } else {
         let mut conn = shared.enter(&summary.id, None).await?;
-        let fix = rewrite(shared, &summary.id, self.delete_orphans, &mut conn).await?;
-        Ok(repaired(summary.id, fix))
-    }
-}
-
-fn repaired(id: Bson, fix: Fix) -> Option<Repaired> {
+        rewrite(shared, &summary.id, delete_orphans, &mut conn).await?
+    };
     if fix.findings.is_empty() {
-        return None;
+        return Ok(None);
     }
-    Some(Repaired {
-        id,
-        main_modified: !fix.main.is_empty(),
-        written: fix.changes.written.len() as u64,
-        removed: fix.removed,
-        unrepaired: fix.unrepaired,
-        findings: fix.findings,
-    })
+    let mut repaired = Repaired::of_rewrite(fix.findings, &fix.changes, fix.unrepaired);
+    if !fix.main.is_empty() {
+        repaired.written += 1;
+    }
+    Ok(Some(repaired))
 }

@@ -1,10 +1,10 @@
 //! Checks the summary of a list. Pure.
 
-use std::mem::discriminant;
+use mongodb::Namespace;
 
 use crate::form::document::is_true;
 use crate::prelude::*;
-use crate::repair::finding::{Finding, FoundIn, Problem};
+use crate::repair::finding::{Finding, Problem};
 
 /// The checked properties of a main document and its overflow documents.
 pub(crate) struct Summary {
@@ -173,27 +173,24 @@ impl Summary {
 /// overflow documents that are not full; both are valid.
 pub(crate) fn check(settings: &Settings, summary: &Summary) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut found = |document_id: &Bson, collection, problem| {
-        findings.push(Finding {
-            document_id: document_id.clone(),
-            collection,
-            main_id: summary.id.clone(),
-            problem,
-        });
+    let mut found = |namespace: &Namespace, document_id: &Bson, problem| {
+        let mut finding = Finding::new(namespace.clone(), document_id.clone(), problem);
+        finding.related_id = Some(summary.id.clone());
+        findings.push(finding);
     };
     if let Some(main) = &summary.main {
         for problem in check_main(settings, summary, main).into_iter().flatten() {
-            found(&summary.id, FoundIn::Main, problem);
+            found(&settings.main, &summary.id, problem);
         }
     }
     let mut next = 0;
     for document in &summary.overflow {
         if summary.main.is_none() {
-            found(&document.id, FoundIn::Extras, Problem::Orphaned);
+            found(&settings.overflow, &document.id, Problem::Orphaned);
         }
         let position = check_position(document.seq, &mut next);
         for problem in position.into_iter().chain(check_elements(settings, document)) {
-            found(&document.id, FoundIn::Extras, problem);
+            found(&settings.overflow, &document.id, problem);
         }
     }
     findings
@@ -242,18 +239,4 @@ fn check_elements(settings: &Settings, document: &Overflow) -> Vec<Problem> {
     let mismatch = mismatch.then_some(Problem::Count { count, elements });
     let is_over = is_over.then_some(Problem::TooManyElements { elements });
     mismatch.into_iter().chain(is_over).collect()
-}
-
-/// Returns the findings of a second read that the first one had too. Others write concurrently, and main document and
-/// overflow documents are not read at the same moment.
-pub(crate) fn confirmed(first: &[Finding], second: Vec<Finding>) -> Vec<Finding> {
-    let same = |a: &Finding, b: &Finding| {
-        a.document_id == b.document_id
-            && a.collection == b.collection
-            && discriminant(&a.problem) == discriminant(&b.problem)
-    };
-    second
-        .into_iter()
-        .filter(|finding| first.iter().any(|first| same(first, finding)))
-        .collect()
 }

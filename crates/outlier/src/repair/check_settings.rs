@@ -7,27 +7,6 @@ use mongo_patterns_core::index::Fits;
 use crate::repair::scan::check_databases;
 use crate::repository::prelude::*;
 
-/// Compares the settings with the catalog.
-pub(crate) async fn check_settings(shared: &Shared, id: &Result<Option<DocumentId>>) -> Result<()> {
-    check_arguments(shared, id)?;
-    shared.ensure().check_settings().await
-}
-
-/// Does what [`check_settings`] does, for a repair.
-pub(crate) async fn check_repair(shared: &Shared, id: &Result<Option<DocumentId>>, dry_run: bool) -> Result<()> {
-    check_arguments(shared, id)?;
-    shared.ensure().check_repair(dry_run).await
-}
-
-/// Checks what needs no server.
-fn check_arguments(shared: &Shared, id: &Result<Option<DocumentId>>) -> Result<()> {
-    match id {
-        Ok(Some(_)) => Ok(()),
-        Ok(None) => check_databases(shared),
-        Err(error) => Err(error.clone()),
-    }
-}
-
 /// Compares the settings with the catalog, where other limits are accepted, which a migration changes.
 pub(crate) async fn check_migration(shared: &Shared, steps: &mut Steps<'_, '_>, dry_run: bool) -> Result<()> {
     check_databases(shared)?;

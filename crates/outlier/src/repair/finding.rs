@@ -1,89 +1,68 @@
 //! The findings of a verify, and what a repair did about them.
 
-use std::fmt;
+/// A problem of a stored document. Its `namespace` is that of the main documents or of the overflow documents, and its
+/// `related_id` the `_id` of the main document; for a main document, its own.
+pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
+/// The repair of one list. Its `written` counts overflow documents, and the main document if it was changed.
+pub type Repaired = mongo_patterns_core::verify::Repaired<Problem, Unrepaired>;
 
-use mongodb::bson::Bson;
-
-/// A violation of the pattern's invariants by a stored document; returned by
-/// [`verify`](crate::OutlierRepository::verify).
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Finding {
-    /// The `_id` of the document with the problem. It may hold a user value: take care where you log it.
-    pub document_id: Bson,
-    /// The collection of that document.
-    pub collection: FoundIn,
-    /// The `_id` of the main document that it belongs to; for a main document, its own. It may hold a user value.
-    pub main_id: Bson,
-    /// The problem.
-    pub problem: Problem,
-}
-
-/// One of the two collections of a repository.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum FoundIn {
-    /// The collection of the main documents.
-    Main,
-    /// The collection of the overflow documents.
-    Extras,
-}
-
-/// A problem of a stored document. Its text says what to do, and has no user values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Problem {
-    /// The array has more elements than the threshold.
-    OverThreshold {
-        /// The number of elements.
-        elements: u64,
-    },
-    /// The array field of the main document is not an array. A missing one is an empty array.
-    ArrayNotArray,
-    /// The array field of the main document is null. Calls read it as an empty array, but a document type with a list
-    /// cannot decode it. [`repair`](crate::OutlierRepository::repair) sets an empty array.
-    ArrayNull,
-    /// Elements are unique, and some are equal to an earlier one of the same list, in the array or in overflow
-    /// documents. [`repair`](crate::OutlierRepository::repair) keeps the first of them.
-    DuplicateElements {
-        /// The number of elements that are equal to an earlier one.
-        elements: u64,
-    },
-    /// The flag is not a boolean. Only `true` counts as a flag.
-    FlagNotBoolean,
-    /// The flag is set, and there are no overflow documents. Reads are correct.
-    FlagWithoutOverflow,
-    /// There are overflow documents, and the flag is not set. Their elements are not read.
-    OverflowWithoutFlag {
-        /// The number of overflow documents.
-        documents: u64,
-    },
-    /// The overflow document belongs to no main document.
-    Orphaned,
-    /// The position of the overflow document is missing, or not an integer from 0. The manual's form has none.
-    PositionMissing,
-    /// Another overflow document of the same main document has the same position.
-    DuplicatePosition,
-    /// There are no overflow documents at the positions before this one. Another program deleted a document, or a push
-    /// of another process coincided with a rebalance, which loses no element.
-    Gap {
-        /// The number of empty positions.
-        positions: u64,
-    },
-    /// The count of the overflow document is not the number of its elements. The manual's form has no count.
-    Count {
-        /// The count; `None` when it is missing, or not an integer.
-        count: Option<i64>,
-        /// The number of elements.
-        elements: u64,
-    },
-    /// The overflow document has more elements than its bound.
-    TooManyElements {
-        /// The number of elements.
-        elements: u64,
-    },
-    /// The elements of the overflow document are not an array. A missing field is an empty array.
-    ElementsNotArray,
+mongo_patterns_core::problems! {
+    /// A problem of a stored document. Its text says what to do, and has no user values.
+    #[serde(tag = "problem")]
+    pub enum Problem {
+        /// The array has more elements than the threshold.
+        OverThreshold {
+            /// The number of elements.
+            elements: u64,
+        } = "the array has {elements} elements, more than the threshold: repair it",
+        /// The array field of the main document is not an array. A missing one is an empty array.
+        ArrayNotArray = "the array field is not an array: correct it by hand",
+        /// The array field of the main document is null. Calls read it as an empty array, but a document type with a list
+        /// cannot decode it. [`repair`](crate::OutlierRepository::repair) sets an empty array.
+        ArrayNull = "the array field is null, which does not decode as a list: repair it",
+        /// Elements are unique, and some are equal to an earlier one of the same list, in the array or in overflow
+        /// documents. [`repair`](crate::OutlierRepository::repair) keeps the first of them.
+        DuplicateElements {
+            /// The number of elements that are equal to an earlier one.
+            elements: u64,
+        } = "{elements} elements are equal to an earlier one of the list, and elements are unique: repair it",
+        /// The flag is not a boolean. Only `true` counts as a flag.
+        FlagNotBoolean = "the flag is not a boolean: repair it",
+        /// The flag is set, and there are no overflow documents. Reads are correct.
+        FlagWithoutOverflow = "the flag is set, and there are no overflow documents: repair it",
+        /// There are overflow documents, and the flag is not set. Their elements are not read.
+        OverflowWithoutFlag {
+            /// The number of overflow documents.
+            documents: u64,
+        } = "there are {documents} overflow documents and no flag, so their elements are not read: repair it",
+        /// The overflow document belongs to no main document.
+        Orphaned =
+            "the overflow document belongs to no main document: insert that again without its array, or repair with delete_orphans()",
+        /// The position of the overflow document is missing, or not an integer from 0. The manual's form has none.
+        PositionMissing = "the position of the overflow document is missing or not an integer from 0: repair it",
+        /// Another overflow document of the same main document has the same position.
+        DuplicatePosition = "another overflow document has the same position: repair it",
+        /// There are no overflow documents at the positions before this one. Another program deleted a document, or a push
+        /// of another process coincided with a rebalance, which loses no element.
+        Gap {
+            /// The number of empty positions.
+            positions: u64,
+        } = "there are no overflow documents at the {positions} positions before this one: repair it",
+        /// The count of the overflow document is not the number of its elements. The manual's form has no count.
+        Count {
+            /// The count; `None` when it is missing, or not an integer.
+            count: Option<i64>,
+            /// The number of elements.
+            elements: u64,
+        } = "the count is not {elements}, the number of elements: repair it",
+        /// The overflow document has more elements than its bound.
+        TooManyElements {
+            /// The number of elements.
+            elements: u64,
+        } = "the overflow document has {elements} elements, more than its bound: repair it",
+        /// The elements of the overflow document are not an array. A missing field is an empty array.
+        ElementsNotArray = "the elements are not an array: correct them by hand",
+    }
 }
 
 impl Problem {
@@ -93,146 +72,20 @@ impl Problem {
     }
 }
 
-mongo_patterns_core::names! {
-    Problem:
-    OverThreshold,
-    ArrayNotArray,
-    ArrayNull,
-    DuplicateElements,
-    FlagNotBoolean,
-    FlagWithoutOverflow,
-    OverflowWithoutFlag,
-    Orphaned,
-    PositionMissing,
-    DuplicatePosition,
-    Gap,
-    Count,
-    TooManyElements,
-    ElementsNotArray,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OverThreshold { elements } => {
-                write!(f, "the array has {elements} elements, more than the threshold: repair it")
-            }
-            Self::ArrayNotArray => f.write_str("the array field is not an array: correct it by hand"),
-            Self::ArrayNull => f.write_str("the array field is null, which does not decode as a list: repair it"),
-            Self::DuplicateElements { elements } => write!(
-                f,
-                "{elements} elements are equal to an earlier one of the list, and elements are unique: repair it"
-            ),
-            Self::FlagNotBoolean => f.write_str("the flag is not a boolean: repair it"),
-            Self::FlagWithoutOverflow => {
-                f.write_str("the flag is set, and there are no overflow documents: repair it")
-            }
-            Self::OverflowWithoutFlag { documents } => write!(
-                f,
-                "there are {documents} overflow documents and no flag, so their elements are not read: repair it"
-            ),
-            Self::Orphaned => f.write_str(
-                "the overflow document belongs to no main document: insert that again without its array, or repair with delete_orphans()",
-            ),
-            Self::PositionMissing => {
-                f.write_str("the position of the overflow document is missing or not an integer from 0: repair it")
-            }
-            Self::DuplicatePosition => f.write_str("another overflow document has the same position: repair it"),
-            Self::Gap { positions } => {
-                write!(f, "there are no overflow documents at the {positions} positions before this one: repair it")
-            }
-            Self::Count {
-                count: Some(count),
-                elements,
-            } => write!(f, "the count is {count}, and there are {elements} elements: repair it"),
-            Self::Count { count: None, elements } => {
-                write!(f, "the count is missing or not an integer, and there are {elements} elements: repair it")
-            }
-            Self::TooManyElements { elements } => {
-                write!(f, "the overflow document has {elements} elements, more than its bound: repair it")
-            }
-            Self::ElementsNotArray => f.write_str("the elements are not an array: correct them by hand"),
-        }
-    }
-}
-
-/// The repair of one list.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Repaired {
-    /// The `_id` of the main document. It may hold a user value: take care where you log it.
-    pub id: Bson,
-    /// The findings before the repair.
-    pub findings: Vec<Finding>,
-    /// Whether the main document was changed.
-    pub main_modified: bool,
-    /// The number of written overflow documents.
-    pub written: u64,
-    /// The number of deleted overflow documents. The written ones have their elements, except for orphans.
-    pub removed: u64,
-    /// Why something was not repaired.
-    pub unrepaired: Option<Unrepaired>,
-}
-
-/// Why a repair left something unchanged. Its text says what to do, and has no user values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Unrepaired {
-    /// The overflow documents belong to no main document. They were not deleted, since they have elements.
-    Orphaned,
-    /// The array field of the main document is not an array. Nothing of the list was changed.
-    ArrayNotArray,
-    /// The elements of an overflow document are not an array. Nothing of the list was changed.
-    ElementsNotArray,
-    /// A repair would delete an overflow document with fields of your own. Nothing of the list was changed.
-    OwnFields,
-    /// An overflow document would exceed 16 MiB. Nothing of the list was changed.
-    TooLarge,
-}
-
-mongo_patterns_core::names! {
-    Unrepaired:
-    Orphaned,
-    ArrayNotArray,
-    ElementsNotArray,
-    OwnFields,
-    TooLarge,
-}
-
-impl fmt::Display for Unrepaired {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Orphaned => {
-                "overflow documents belong to no main document: delete them with delete_orphans(), or insert that again without its array, and repair it"
-            }
-            Self::ArrayNotArray => "the array field is not an array: correct it by hand",
-            Self::ElementsNotArray => "the elements of an overflow document are not an array: correct them by hand",
-            Self::OwnFields => {
-                "an overflow document that would be deleted has fields of your own: move them to another document of the list, or remove them"
-            }
-            Self::TooLarge => "an overflow document would exceed 16 MiB: move fields of your own out of it",
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_problem_says_what_to_do() {
-        let count = Problem::Count {
-            count: None,
-            elements: 4,
-        };
-        assert_eq!(
-            count.to_string(),
-            "the count is missing or not an integer, and there are 4 elements: repair it"
-        );
-        let over = Problem::OverThreshold { elements: 51 };
-        assert_eq!(
-            over.to_string(),
-            "the array has 51 elements, more than the threshold: repair it"
-        );
+mongo_patterns_core::problems! {
+    /// Why a repair left something unchanged. Its text says what to do, and has no user values.
+    pub enum Unrepaired {
+        /// The overflow documents belong to no main document. They were not deleted, since they have elements.
+        Orphaned =
+            "overflow documents belong to no main document: delete them with delete_orphans(), or insert that again without its array, and repair it",
+        /// The array field of the main document is not an array. Nothing of the list was changed.
+        ArrayNotArray = "the array field is not an array: correct it by hand",
+        /// The elements of an overflow document are not an array. Nothing of the list was changed.
+        ElementsNotArray = "the elements of an overflow document are not an array: correct them by hand",
+        /// A repair would delete an overflow document with fields of your own. Nothing of the list was changed.
+        OwnFields =
+            "an overflow document that would be deleted has fields of your own: move them to another document of the list, or remove them",
+        /// An overflow document would exceed 16 MiB. Nothing of the list was changed.
+        TooLarge = "an overflow document would exceed 16 MiB: move fields of your own out of it",
     }
 }

@@ -11,7 +11,7 @@ use crate::form::overflow::{Ids, has_own_fields, rewritten};
 use crate::prelude::*;
 use crate::query::{Kept, array_of};
 use crate::repair::check::{Flag, Main, Overflow, Summary, check};
-use crate::repair::finding::{Finding, FoundIn, Unrepaired};
+use crate::repair::finding::{Finding, Unrepaired};
 use crate::repository::Shared;
 
 /// MongoDB's limit of a document.
@@ -38,8 +38,6 @@ pub(crate) struct Fix {
     pub(crate) main: Document,
     /// The changes of the overflow documents.
     pub(crate) changes: Changes,
-    /// The number of overflow documents that are deleted for good.
-    pub(crate) removed: u64,
     /// The position after the newest overflow document, if the rewrite must conflict with a push that opens it.
     pub(crate) claim: Option<i64>,
     /// Whether the flag is cleared.
@@ -67,15 +65,14 @@ impl Fix {
         };
         let error = Error::new(kind, format!("nothing of the document was changed: {left}"));
         let about = self.findings.iter().find(|finding| finding.problem.needs_hand());
-        let (settings, document) = (
-            &shared.settings,
-            about.map_or(id, |finding| &finding.document_id).clone(),
-        );
-        match about.map(|finding| finding.collection) {
-            None => error.at(document, "_id"),
-            Some(FoundIn::Main) => error.at(document, settings.array.as_str()),
-            Some(FoundIn::Extras) => error
-                .at(document, settings.extras.as_str())
+        let settings = &shared.settings;
+        match about {
+            None => error.at(id.clone(), "_id"),
+            Some(about) if about.namespace == settings.main => {
+                error.at(about.document_id.clone(), settings.array.as_str())
+            }
+            Some(about) => error
+                .at(about.document_id.clone(), settings.extras.as_str())
                 .of_collection(&shared.overflow),
         }
     }
@@ -117,7 +114,6 @@ pub(crate) fn fix(settings: &Settings, id: &Bson, stored: Stored, delete_orphans
     let (Some(main), Some(of_main)) = (&main, &summary.main) else {
         if delete_orphans {
             fix.changes.removed = documents.iter().map(|document| id_of(document)).collect();
-            fix.removed = documents.len() as u64;
         } else {
             fix.unrepaired = (!documents.is_empty()).then_some(Unrepaired::Orphaned);
         }
@@ -134,7 +130,6 @@ pub(crate) fn fix(settings: &Settings, id: &Bson, stored: Stored, delete_orphans
     if fix.unrepaired.is_some() {
         fix.main.clear();
         fix.changes = Changes::default();
-        fix.removed = 0;
     }
     Ok(fix)
 }
@@ -196,7 +191,6 @@ fn plan(
             return Ok(Some(Unrepaired::OwnFields));
         }
         fix.changes.removed.push(id_of(old));
-        fix.removed += 1;
     }
     let parent = doc! { "$eq": &summary.id };
     fix.changes.filter = doc! { settings.parent.as_str(): parent };

@@ -13,19 +13,15 @@
 //! to open them. Two reads could each meet a push there. So a push holds a second lock from its first command to its
 //! last, and a verify takes that one first.
 
-use std::time::Duration;
-
 use futures::future::ready;
 use futures::stream::once;
+use mongo_patterns_core::verify::{confirmed, pause};
 
 use crate::query::Names;
 use crate::read::find;
-use crate::repair::check::{Summary, check, confirmed};
+use crate::repair::check::{Summary, check};
 use crate::repair::finding::Finding;
 use crate::repository::prelude::*;
-
-/// The time that a writer of another process normally needs between two of its commands.
-const BETWEEN_COMMANDS: Duration = Duration::from_millis(50);
 
 pub(crate) type Summaries<'a> = Pin<Box<dyn Stream<Item = Result<Summary>> + Send + 'a>>;
 
@@ -33,7 +29,6 @@ pub(crate) type Summaries<'a> = Pin<Box<dyn Stream<Item = Result<Summary>> + Sen
 /// a repair on its own account is not read, even if it has overflow documents.
 pub(crate) fn summaries(shared: &Shared) -> Summaries<'_> {
     let start = async move {
-        check_databases(shared)?;
         let pipeline = query::summaries(&shared.settings, names(shared), None);
         let options = AggregateOptions::builder().allow_disk_use(true).build();
         let rows = send::aggregate_rows(&shared.main, pipeline, options).await?;
@@ -43,13 +38,11 @@ pub(crate) fn summaries(shared: &Shared) -> Summaries<'_> {
 }
 
 /// Reads the same summaries, and reports their number to a progress callback.
-pub(crate) fn summaries_with_progress<'a>(shared: &'a Shared, on_progress: Option<OnProgress<'a>>) -> Summaries<'a> {
-    let mut reporter = Reporter::new(on_progress);
+pub(crate) fn summaries_with_progress<'a>(shared: &'a Shared, mut reporter: Reporter<'a>) -> Summaries<'a> {
     if !reporter.is_asked() {
         return summaries(shared);
     }
     let start = async move {
-        check_databases(shared)?;
         let filter = query::may_need_repair(&shared.settings);
         reporter.begin(send::count_documents(&mut Conn::new(), &shared.main, filter, None).await?);
         Ok::<_, Error>(summaries(shared).inspect_ok(move |_| reporter.advance(1)))
@@ -105,35 +98,42 @@ fn empty(id: &Bson) -> Summary {
 }
 
 /// Reads the summaries of lists with problems: of one list, or of all.
+///
+/// # Errors
+/// [`Configuration`](ErrorKind::Configuration) for all lists, if no aggregation can read them.
 pub(crate) fn suspects<'a>(
     shared: &'a Shared,
-    id: Result<Option<DocumentId>>,
-    on_progress: Option<OnProgress<'a>>,
-) -> Summaries<'a> {
+    id: Option<DocumentId>,
+    reporter: Reporter<'a>,
+) -> Result<Summaries<'a>> {
     let summaries: Summaries<'_> = match id {
-        Ok(None) => summaries_with_progress(shared, on_progress),
-        Ok(Some(id)) => Box::pin(once(async move { summary_with_duplicates(shared, id.value()).await })),
-        Err(error) => Box::pin(once(ready(Err(error)))),
+        None => {
+            check_databases(shared)?;
+            summaries_with_progress(shared, reporter)
+        }
+        Some(id) => Box::pin(once(async move { summary_with_duplicates(shared, id.value()).await })),
     };
-    Box::pin(summaries.try_filter(move |summary| ready(!check(&shared.settings, summary).is_empty())))
+    let summaries = summaries.try_filter(move |summary| ready(!check(&shared.settings, summary).is_empty()));
+    Ok(Box::pin(summaries))
 }
 
 /// Returns the findings that two further reads confirm, the second of them somewhat later.
 pub(crate) async fn confirm(shared: &Shared, summary: &Summary) -> Result<Vec<Finding>> {
     let mut findings = check(&shared.settings, summary);
-    for wait in [Duration::ZERO, BETWEEN_COMMANDS] {
+    for is_later in [false, true] {
         if findings.is_empty() {
             break;
         }
-        tokio::time::sleep(wait).await;
+        if is_later {
+            pause().await?;
+        }
         let _lane = shared.lanes.enter(&document_id::text(&summary.id)).await;
         let again = summary_with_duplicates(shared, &summary.id).await?;
         let found = check(&shared.settings, &again);
         // The aggregation does not distinguish a main document without a flag from a missing one.
-        findings = if wait.is_zero() && summary.main.is_none() {
-            found
-        } else {
-            confirmed(&findings, found)
+        findings = match is_later || summary.main.is_some() {
+            true => confirmed(&findings, found),
+            false => found,
         };
     }
     Ok(findings)

@@ -1,10 +1,9 @@
-use futures::stream::try_unfold;
-use mongo_patterns_core::catalog::after;
+use mongo_patterns_core::action::ActionStream;
+use mongo_patterns_core::verify::checked;
 
 use super::prelude::*;
-use crate::repair;
 use crate::repair::finding::Repaired;
-use crate::repair::scan::Scan;
+use crate::repair::repairs;
 
 impl<D, S> ReferenceRepository<D, S> {
     /// Repairs the findings of [`verify`](Self::verify): copies the source to all of its outdated copies again. If a copy
@@ -17,7 +16,9 @@ impl<D, S> ReferenceRepository<D, S> {
     /// # async fn f(orders: mongo_patterns_reference::ReferenceRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let mut repairs = orders.repair().dry_run().stream();
     /// while let Some(repaired) = repairs.try_next().await? {
-    ///     println!("{}: {}", repaired.finding.document_id, repaired.finding.problem);
+    ///     for finding in &repaired.findings {
+    ///         println!("{}: {}", finding.document_id, finding.problem);
+    ///     }
     ///     if let Some(unrepaired) = repaired.unrepaired {
     ///         println!("not repaired: {unrepaired}");
     ///     }
@@ -27,7 +28,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// ```
     ///
     /// One repair updates all copies of a source, so copies that are scanned later may not be reported: a dry run can list
-    /// more. Safe for concurrent writers, and can be interrupted and called again.
+    /// more.
     ///
     /// # Cost
     /// That of [`verify`](Self::verify), and for each finding at most four round trips, and one for each reference.
@@ -36,66 +37,38 @@ impl<D, S> ReferenceRepository<D, S> {
     /// Each copy is either repaired or unchanged, or has lost an invalid version. Call it again: it repairs the rest.
     ///
     /// # Errors
-    /// Those of [`verify`](Self::verify), and [`IndexMissing`], as the last item of the stream. [`SettingsMismatch`] also,
-    /// with nothing changed, for collections without an entry in the [catalog](mongo_patterns_core::catalog), which
-    /// [`ensure_indexes`](Self::ensure_indexes) writes.
+    /// Those of [`verify`](Self::verify), and [`IndexMissing`], as the last item of the stream.
     pub fn repair(&self) -> Repair<'_> {
-        Repair {
-            shared: self.shared(),
-            dry_run: false,
-            on_missing: OnReferences::Restrict,
-            on_progress: None,
-        }
+        Repair::create(self.shared(), OnReferences::Restrict)
     }
 }
 
-/// Repairs findings; returned by [`ReferenceRepository::repair`].
-#[must_use = "it does nothing until its stream is read"]
-pub struct Repair<'a> {
-    shared: &'a Shared,
-    dry_run: bool,
-    on_missing: OnReferences,
-    on_progress: Option<OnProgress<'a>>,
+mongo_patterns_core::action! {
+    /// Repairs findings; returned by [`ReferenceRepository::repair`].
+    pub struct Repair<'a> {
+        shared: &'a Shared,
+        on_missing: OnReferences,
+    }
+    with dry_run, on_progress;
 }
-
-mongo_patterns_core::redacted_debug!(Repair<'_>);
-
-/// A stream of repairs; returned by [`Repair::stream`].
-pub type RepairedStream<'a> = Pin<Box<dyn Stream<Item = Result<Repaired>> + Send + 'a>>;
 
 mongo_patterns_core::setters! {
     for Repair<'a>:
 
-    /// Returns what it would repair, and writes nothing.
-    dry_run() => dry_run = true;
-
     /// Sets what happens to references without a source: the copies are [kept](OnReferences::KeepCopy), or the references
     /// [cleared](OnReferences::Clear). By default ([`Restrict`](OnReferences::Restrict)) they are not repaired.
     on_missing(rule: OnReferences) => on_missing = rule;
-
-    /// Sets a progress callback, as [`Verify::on_progress`](super::Verify::on_progress).
-    on_progress(call: impl FnMut(Progress) + Send + 'a) => on_progress = Some(Box::new(call));
 }
 
 impl<'a> Repair<'a> {
     /// Returns the stream. It does nothing before it is polled.
     ///
     /// # Cancel safety
-    /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item. For a
-    /// stream that is dropped itself, see [`repair`](ReferenceRepository::repair).
-    pub fn stream(self) -> RepairedStream<'a> {
-        let Self {
-            shared,
-            dry_run,
-            on_missing,
-            ..
-        } = self;
-        let operation = shared.operation("repair");
-        let repaired = try_unfold(Scan::new(shared, self.on_progress), move |mut scan| async move {
-            let repaired = repair::next(shared, &mut scan, on_missing, dry_run).await?;
-            Ok(repaired.map(|repaired| (repaired, scan)))
-        });
-        let check = repair::check_repair(shared, dry_run);
-        Box::pin(after(check, repaired).map_err(move |error: Error| operation.name(error)))
+    /// See [the module](mongo_patterns_core::verify#cancel-safety).
+    pub fn stream(self) -> ActionStream<'a, Repaired> {
+        let (shared, dry_run) = (self.shared, self.dry_run);
+        let reporter = Reporter::new(self.on_progress);
+        let repairs = repairs(shared, reporter, self.on_missing, dry_run);
+        checked(shared.ensure(), "repair", dry_run, Ok(repairs))
     }
 }

@@ -2,15 +2,14 @@
 
 use std::collections::HashMap;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use mongo_patterns_core::follow::{self, Target, Texts};
 
 use super::event::{Check, Effect};
 use super::{documents, sources};
 use crate::form::id::canonical;
 use crate::query::follow as commands;
-use crate::repair::scan::Scan;
-use crate::repair::{self, check_repair};
+use crate::repair::repairs;
 use crate::repository::prelude::*;
 use crate::results::OnReferences;
 
@@ -80,7 +79,7 @@ impl Target for Collections {
 
     fn check(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async {
-            self.shared.ensure().check_settings().await?;
+            self.shared.ensure().check_repair(true).await?;
             self.shared.check_indexes().await
         })
     }
@@ -88,12 +87,9 @@ impl Target for Collections {
     /// Repairs all references. The number of copies that this updates is not known.
     fn rebuild(&self) -> BoxFuture<'_, Result<u64>> {
         Box::pin(async {
-            check_repair(&self.shared, false).await?;
-            let mut scan = Scan::new(&self.shared, None);
-            while repair::next(&self.shared, &mut scan, self.on_missing, false)
-                .await?
-                .is_some()
-            {}
+            self.shared.ensure().check_repair(false).await?;
+            let repairs = repairs(&self.shared, Reporter::default(), self.on_missing, false);
+            repairs.try_for_each(|_| ready(Ok(()))).await?;
             Ok(0)
         })
     }

@@ -51,7 +51,7 @@ async fn copy_again(shared: &Shared, findings: Vec<Found<'_>>) -> Result<u64> {
     let mut of_sources: HashMap<String, OfSource<'_>> = HashMap::new();
     for found in findings {
         // Other values than references have no source.
-        let Some(id) = found.finding.source_id.clone() else {
+        let Some(id) = found.finding.related_id.clone() else {
             continue;
         };
         let of_source = of_sources.entry(canonical(&id)).or_insert_with(|| OfSource {

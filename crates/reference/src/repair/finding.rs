@@ -1,112 +1,48 @@
 //! Problems of references.
 
-use std::fmt;
+/// A problem of a reference. Its `document_id` is the `_id` of the referring document, its `fields` the field with the
+/// reference, such as `customer`, and its `related_id` the `_id` of the source, which a value that is not a reference lacks.
+pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
+/// The repair of a finding.
+pub type Repaired = mongo_patterns_core::verify::Repaired<Problem, Unrepaired>;
 
-use mongodb::bson::Bson;
-
-/// A problem of a reference, from [`verify`](crate::ReferenceRepository::verify).
-#[derive(Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Finding {
-    /// The name of the collection of the referring document.
-    pub collection: String,
-    /// The `_id` of the referring document. It is a user value: take care where you log it.
-    pub document_id: Bson,
-    /// The field with the reference, such as `customer`.
-    pub field: String,
-    /// The `_id` of the source. `None` for a value that is not a reference. It is a user value.
-    pub source_id: Option<Bson>,
-    /// The problem.
-    pub problem: Problem,
-}
-
-mongo_patterns_core::redacted_debug!(
-    Finding,
-    |finding| "collection" = finding.collection,
-    "field" = finding.field,
-    "problem" = finding.problem
-);
-
-/// A kind of problem. Its text says what to do, and contains no user value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Problem {
-    /// The copy is older than its source: the process that updated the source died, or another program inserted the
-    /// document.
-    Stale {
-        /// The version of the copy.
-        version: u64,
-        /// The version of the source.
-        source_version: u64,
-    },
-    /// The copy has the version of its source, and other values, or is marked as deleted: another program changed one of
-    /// the two.
-    Differs,
-    /// The copy is newer than its source: the source was deleted and inserted again, or restored from a backup.
-    NewerThanSource {
-        /// The version of the copy.
-        version: u64,
-        /// The version of the source.
-        source_version: u64,
-    },
-    /// There is no source, and the copy is not marked as that of a deleted one.
-    SourceMissing,
-    /// The copy has no valid version: another program inserted the document.
-    VersionMissing,
-    /// The field has a DBRef instead of a reference.
-    DbRef,
-    /// The field has a document without an `_id`, such as one with the id in another field.
-    WithoutId,
-    /// The field has another value than a reference, such as an id alone.
-    NotAReference,
-}
-
-mongo_patterns_core::names! {
-    Problem:
-    Stale,
-    Differs,
-    NewerThanSource,
-    SourceMissing,
-    VersionMissing,
-    DbRef,
-    WithoutId,
-    NotAReference,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stale {
-                version,
-                source_version,
-            } => write!(
-                f,
-                "the copy has the version {version}, and its source the version {source_version}: call sweep() or repair()"
-            ),
-            Self::Differs => {
-                f.write_str("the copy differs from the source of the same version: repair() copies the source again")
-            }
-            Self::NewerThanSource {
-                version,
-                source_version,
-            } => write!(
-                f,
-                "the copy has the version {version}, and its source only the version {source_version}: repair() raises the version of the source, and copies it again"
-            ),
-            Self::SourceMissing => f.write_str(
-                "the source does not exist: insert it again, or call repair() with on_missing(..) to keep the copy or clear the reference",
-            ),
-            Self::VersionMissing => f.write_str("the copy has no valid version: call repair()"),
-            Self::DbRef => f.write_str(
-                "the reference is a DBRef: replace it by a document with the value of its `$id` as `_id`, then call repair()",
-            ),
-            Self::WithoutId => f.write_str(
-                "the reference is a document without an `_id`: rename its field with the id of the source to `_id`, then call repair()",
-            ),
-            Self::NotAReference => {
-                f.write_str("the value is not a document with the `_id` of a source: set a reference, or remove the field")
-            }
-        }
+mongo_patterns_core::problems! {
+    /// A kind of problem. Its text says what to do, and contains no user value.
+    #[serde(tag = "problem")]
+    pub enum Problem {
+        /// The copy is older than its source: the process that updated the source died, or another program inserted the
+        /// document.
+        Stale {
+            /// The version of the copy.
+            version: u64,
+            /// The version of the source.
+            source_version: u64,
+        } = "the copy has the version {version}, and its source the version {source_version}: call sweep() or repair()",
+        /// The copy has the version of its source, and other values, or is marked as deleted: another program changed one of
+        /// the two.
+        Differs = "the copy differs from the source of the same version: repair() copies the source again",
+        /// The copy is newer than its source: the source was deleted and inserted again, or restored from a backup.
+        NewerThanSource {
+            /// The version of the copy.
+            version: u64,
+            /// The version of the source.
+            source_version: u64,
+        } =
+            "the copy has the version {version}, and its source only the version {source_version}: repair() raises the version of the source, and copies it again",
+        /// There is no source, and the copy is not marked as that of a deleted one.
+        SourceMissing =
+            "the source does not exist: insert it again, or call repair() with on_missing(..) to keep the copy or clear the reference",
+        /// The copy has no valid version: another program inserted the document.
+        VersionMissing = "the copy has no valid version: call repair()",
+        /// The field has a DBRef instead of a reference.
+        DbRef =
+            "the reference is a DBRef: replace it by a document with the value of its `$id` as `_id`, then call repair()",
+        /// The field has a document without an `_id`, such as one with the id in another field.
+        WithoutId =
+            "the reference is a document without an `_id`: rename its field with the id of the source to `_id`, then call repair()",
+        /// The field has another value than a reference, such as an id alone.
+        NotAReference =
+            "the value is not a document with the `_id` of a source: migrate ids with migrate_from_references(), set a reference, or remove the field",
     }
 }
 
@@ -121,43 +57,18 @@ impl Problem {
     }
 }
 
-/// The repair of a finding.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Repaired {
-    /// The problem that was repaired, or would be.
-    pub finding: Finding,
-    /// Why it was not repaired; `None` if it was.
-    pub unrepaired: Option<Unrepaired>,
-}
-
-/// Why a finding was not repaired. Its text says what to do, and contains no user value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Unrepaired {
-    /// There is no source.
-    SourceMissing,
-    /// The reference is a DBRef, or another document without an `_id`.
-    WithoutId,
-    /// The value is not a reference.
-    NotAReference,
-}
-
-mongo_patterns_core::names!(Unrepaired: SourceMissing, WithoutId, NotAReference);
-
-impl fmt::Display for Unrepaired {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::SourceMissing => {
-                "it is unknown whether the source was deleted on purpose: insert it again, or set on_missing(..)"
-            }
-            Self::WithoutId => {
-                "a repair does not change the form of a reference: store the id of the source as its `_id`, then call repair()"
-            }
-            Self::NotAReference => {
-                "it is unknown to which source the value refers: set a reference, or remove the field"
-            }
-        })
+mongo_patterns_core::problems! {
+    /// Why a finding was not repaired. Its text says what to do, and contains no user value.
+    pub enum Unrepaired {
+        /// There is no source.
+        SourceMissing =
+            "it is unknown whether the source was deleted on purpose: insert it again, or set on_missing(..)",
+        /// The reference is a DBRef, or another document without an `_id`.
+        WithoutId =
+            "a repair does not change the form of a reference: store the id of the source as its `_id`, then call repair()",
+        /// The value is not a reference.
+        NotAReference =
+            "it is unknown to which source the value refers: migrate ids with migrate_from_references(), set a reference, or remove the field",
     }
 }
 

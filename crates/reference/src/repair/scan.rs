@@ -12,8 +12,9 @@
 //! Between two commands of a writer, a copy can be outdated or without a source. A second read of the documents of a batch
 //! with problems, after a pause, only confirms what has not changed.
 
-use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
+use std::collections::HashMap;
+
+use mongo_patterns_core::verify::{self, pause};
 
 use super::finding::{Finding, Problem};
 use crate::form::copy::{Difference, difference, is_deleted};
@@ -22,9 +23,6 @@ use crate::form::id::{canonical, distinct};
 use crate::query::scan;
 use crate::read::{Invalid, Sources, find_sources_or};
 use crate::repository::prelude::*;
-
-/// The time that a writer normally needs between two of its commands.
-const BETWEEN_COMMANDS: Duration = Duration::from_millis(50);
 
 /// A finding, and what its repair needs.
 #[derive(Clone, Debug)]
@@ -45,33 +43,15 @@ pub(crate) struct Scan<'a> {
     next: usize,
     /// The documents of the collection before.
     documents: Option<send::Rows>,
-    findings: VecDeque<Found<'a>>,
 }
 
 impl<'a> Scan<'a> {
-    pub(crate) fn new(shared: &'a Shared, on_progress: Option<OnProgress<'a>>) -> Self {
+    pub(crate) fn new(shared: &'a Shared, reporter: Reporter<'a>) -> Self {
         Self {
             shared,
-            reporter: Reporter::new(on_progress),
+            reporter,
             next: 0,
             documents: None,
-            findings: VecDeque::new(),
-        }
-    }
-
-    /// Returns the next finding.
-    pub(crate) async fn next(&mut self) -> Result<Option<Found<'a>>> {
-        loop {
-            if let Some(finding) = self.findings.pop_front() {
-                return Ok(Some(finding));
-            }
-            if self.documents.is_none() && self.next == self.shared.referring.len() {
-                return Ok(None);
-            }
-            match self.documents {
-                None => self.start().await?,
-                Some(_) => self.read().await?,
-            }
         }
     }
 
@@ -88,24 +68,35 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Reads and compares a batch.
-    async fn read(&mut self) -> Result<()> {
-        let Some(documents) = &mut self.documents else {
-            return Ok(());
-        };
-        let batch = send::next_rows(documents, options::BATCH).await?;
-        if batch.is_empty() {
-            self.documents = None;
-            return Ok(());
-        }
+    /// Compares a batch of the collection before.
+    async fn compare(&mut self, batch: &[RawDocumentBuf]) -> Result<Vec<Found<'a>>> {
         let collection = self.next - 1;
-        let first = examine(self.shared, collection, &batch, Invalid::Fail).await?;
-        if !first.is_empty() {
-            let confirmed = confirm(self.shared, collection, &first, Invalid::Fail).await?;
-            self.findings.extend(confirmed);
-        }
+        let first = examine(self.shared, collection, batch, Invalid::Fail).await?;
+        let confirmed = match first.is_empty() {
+            true => first,
+            false => confirm(self.shared, collection, &first, Invalid::Fail).await?.collect(),
+        };
         self.reporter.advance(batch.len() as u64);
-        Ok(())
+        Ok(confirmed)
+    }
+}
+
+impl<'a> verify::Scan for Scan<'a> {
+    type Found = Found<'a>;
+
+    async fn next(&mut self) -> Result<Option<Vec<Found<'a>>>> {
+        if let Some(documents) = &mut self.documents {
+            let batch = send::next_rows(documents, options::BATCH).await?;
+            if !batch.is_empty() {
+                return self.compare(&batch).await.map(Some);
+            }
+            self.documents = None;
+        }
+        if self.next == self.shared.referring.len() {
+            return Ok(None);
+        }
+        self.start().await?;
+        Ok(Some(Vec::new()))
     }
 }
 
@@ -125,7 +116,7 @@ pub(crate) async fn confirm<'a>(
     first: &[Found<'a>],
     invalid: Invalid,
 ) -> Result<impl Iterator<Item = Found<'a>>> {
-    tokio::time::sleep(BETWEEN_COMMANDS).await;
+    pause().await?;
     let ids = distinct(first.iter().map(|found| &found.finding.document_id));
     let second = examine_ids(shared, collection, &ids, invalid).await?;
     // A document can have very many of them.
@@ -143,15 +134,15 @@ pub(crate) async fn confirm<'a>(
 }
 
 /// Returns what two findings of one copy have in common.
-fn copy_of(finding: &Finding) -> (String, String, Option<String>) {
-    let source = finding.source_id.as_ref().map(canonical);
-    (finding.field.clone(), canonical(&finding.document_id), source)
+fn copy_of(finding: &Finding) -> (Vec<String>, String, Option<String>) {
+    let source = finding.related_id.as_ref().map(canonical);
+    (finding.fields.clone(), canonical(&finding.document_id), source)
 }
 
 /// Returns whether a finding is still there. Reads only the copies of its source, and the source.
 pub(crate) async fn is_still_there(shared: &Shared, found: &Found<'_>) -> Result<bool> {
     let (field, finding) = (found.field, &found.finding);
-    let projection = scan::copies_of(field, finding.source_id.as_ref());
+    let projection = scan::copies_of(field, finding.related_id.as_ref());
     let ids = std::slice::from_ref(&finding.document_id);
     let now = examine_projected(shared, field.collection, ids, projection, Invalid::Fail).await?;
     Ok(now
@@ -202,17 +193,17 @@ async fn examine<'a>(
     let mut found = Vec::new();
     for document in &documents {
         let document_id = document.get("_id").unwrap_or(&Bson::Null);
-        let finding = |field: &'a ReferenceField, copy: Option<&Document>, problem| Found {
-            finding: Finding {
-                collection: shared.collection_of(field).name().to_owned(),
-                document_id: document_id.clone(),
-                field: field.name.as_str().to_owned(),
-                source_id: copy.and_then(|copy| copy.get("_id").cloned()),
-                problem,
-            },
-            field,
-            is_deleted: copy.is_some_and(is_deleted),
-            version: copy.and_then(|copy| copy.get(shared.settings.version.as_str()).cloned()),
+        let finding = |field: &'a ReferenceField, copy: Option<&Document>, problem| {
+            let namespace = shared.collection_of(field).namespace();
+            let mut finding = Finding::new(namespace, document_id.clone(), problem);
+            finding.fields = vec![field.name.as_str().to_owned()];
+            finding.related_id = copy.and_then(|copy| copy.get("_id").cloned());
+            Found {
+                finding,
+                field,
+                is_deleted: copy.is_some_and(is_deleted),
+                version: copy.and_then(|copy| copy.get(shared.settings.version.as_str()).cloned()),
+            }
         };
         for field in fields() {
             let (copies, has_other) = stored_copies(field, document);

@@ -1,6 +1,7 @@
 //! The rebuild of many subsets on the server.
 
 use mongo_patterns_core::error::code;
+use mongo_patterns_core::verify::scan;
 
 use super::finding::Problem;
 use super::scan::Scan;
@@ -86,10 +87,10 @@ pub(crate) async fn rebuild_stale(shared: &Shared, steps: &mut Steps<'_, '_>, am
     let Some(cursor) = steps.stream_written(stale).await? else {
         return Ok(0);
     };
-    let mut scan = Scan::of_parents(shared, cursor);
+    let mut findings = scan(Scan::of_parents(shared, cursor));
     let (mut rebuilt, mut not_migrated) = (0, None);
-    while let Some(finding) = scan.next().await? {
-        match refresh_parent(shared, &finding.parent_id).await {
+    while let Some(finding) = findings.try_next().await? {
+        match refresh_parent(shared, &finding.document_id).await {
             Ok(refreshed) => rebuilt += u64::from(refreshed.is_some()),
             Err(error) if error.kind() == ErrorKind::NotMigrated => drop(not_migrated.get_or_insert(error)),
             Err(error) => return Err(error),
@@ -108,9 +109,9 @@ pub(crate) async fn count_orphans(shared: &Shared, steps: &mut Steps<'_, '_>) ->
     let Some(cursor) = steps.stream_written(orphans).await? else {
         return Ok(0);
     };
-    let mut scan = Scan::of_children(shared, cursor);
+    let mut findings = scan(Scan::of_children(shared, cursor));
     let mut orphans = 0;
-    while let Some(finding) = scan.next().await? {
+    while let Some(finding) = findings.try_next().await? {
         if let Problem::Orphaned { children } = finding.problem {
             orphans += children;
         }

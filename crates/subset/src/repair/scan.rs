@@ -27,14 +27,14 @@ pub(crate) struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    pub(crate) fn new(shared: &'a Shared, on_progress: Option<OnProgress<'a>>) -> Self {
+    pub(crate) fn new(shared: &'a Shared, reporter: Reporter<'a>) -> Self {
         Self {
             shared,
             is_at_children: false,
             with_children: true,
             rows: None,
             duplicates: None,
-            reporter: Reporter::new(on_progress),
+            reporter,
         }
     }
 
@@ -43,7 +43,7 @@ impl<'a> Scan<'a> {
         Self {
             with_children: false,
             rows: Some(rows),
-            ..Self::new(shared, None)
+            ..Self::new(shared, Reporter::default())
         }
     }
 
@@ -52,40 +52,6 @@ impl<'a> Scan<'a> {
         Self {
             is_at_children: true,
             ..Self::of_parents(shared, rows)
-        }
-    }
-
-    /// Returns the next finding, which a second read has confirmed.
-    pub(crate) async fn next(&mut self) -> Result<Option<Finding>> {
-        if self.rows.is_none() && !self.is_at_children && self.duplicates.is_none() {
-            self.duplicates = self.shared.find_duplicates().await?;
-        }
-        if let Some(duplicates) = &mut self.duplicates {
-            return Ok(Some(Finding::of_duplicates(duplicates.next_found().await?)));
-        }
-        loop {
-            let Some(row) = self.row().await? else {
-                if self.is_at_children || !self.with_children {
-                    return Ok(None);
-                }
-                self.is_at_children = true;
-                self.rows = None;
-                continue;
-            };
-            if !self.is_at_children {
-                self.reporter.advance(1);
-                if row.as_bytes().len() == EMPTY {
-                    continue;
-                }
-            }
-            let parent_id = id_of(&row);
-            let finding = match self.is_at_children {
-                true => orphans(self.shared, parent_id).await?,
-                false => stale(self.shared, parent_id, version_of(&row)).await?,
-            };
-            if finding.is_some() {
-                return Ok(finding);
-            }
         }
     }
 
@@ -117,6 +83,44 @@ impl<'a> Scan<'a> {
     }
 }
 
+impl mongo_patterns_core::verify::Scan for Scan<'_> {
+    type Found = Finding;
+
+    /// Returns the finding of the next row, which a second read has confirmed.
+    async fn next(&mut self) -> Result<Option<Vec<Finding>>> {
+        if self.rows.is_none() && !self.is_at_children && self.duplicates.is_none() {
+            self.duplicates = self.shared.find_duplicates().await?;
+        }
+        if let Some(duplicates) = &mut self.duplicates {
+            let found = duplicates.next_found().await?;
+            let children = found.documents;
+            let problem = Problem::DuplicateChildId { children };
+            return Ok(Some(vec![Finding::of_duplicates(
+                self.shared.parents.namespace(),
+                found,
+                problem,
+            )]));
+        }
+        let Some(row) = self.row().await? else {
+            if self.is_at_children || !self.with_children {
+                return Ok(None);
+            }
+            self.is_at_children = true;
+            self.rows = None;
+            return Ok(Some(Vec::new()));
+        };
+        if self.is_at_children {
+            return Ok(Some(orphans(self.shared, id_of(&row)).await?.into_iter().collect()));
+        }
+        self.reporter.advance(1);
+        let finding = match row.as_bytes().len() {
+            EMPTY => None,
+            _ => stale(self.shared, id_of(&row), version_of(&row)).await?,
+        };
+        Ok(Some(finding.into_iter().collect()))
+    }
+}
+
 /// Reads a parent again until two reads in sequence find it stale with the same version.
 ///
 /// An aggregation does not read a parent and its children at one point in time. But if the version has changed since
@@ -131,12 +135,9 @@ async fn stale(shared: &Shared, parent: Bson, first_version: Bson) -> Result<Opt
         };
         let read = version_of(&row);
         if read == version {
-            return Ok(Some(Finding {
-                parent_id: parent,
-                problem: Problem::Stale,
-                stale_subsets: stale_subsets(&shared.settings, &row),
-                document_ids: Vec::new(),
-            }));
+            let mut finding = Finding::new(shared.parents.namespace(), parent, Problem::Stale);
+            finding.fields = stale_subsets(&shared.settings, &row);
+            return Ok(Some(finding));
         }
         version = read;
     }
@@ -150,12 +151,7 @@ async fn orphans(shared: &Shared, parent: Bson) -> Result<Option<Finding>> {
     Ok(row.map(|row| {
         let children = row.get("children").ok().flatten().and_then(stored_integer);
         let children = children.and_then(|children| children.try_into().ok()).unwrap_or(0);
-        Finding {
-            parent_id: parent,
-            problem: Problem::Orphaned { children },
-            stale_subsets: Vec::new(),
-            document_ids: Vec::new(),
-        }
+        Finding::new(shared.parents.namespace(), parent, Problem::Orphaned { children })
     }))
 }
 

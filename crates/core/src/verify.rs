@@ -1,0 +1,141 @@
+//! Verification and repair: what `verify()` and `repair()` of a repository return.
+//!
+//! Both have a method `stream`. The stream of a verification has a [`Finding`] for each problem of a stored document, and
+//! that of a repair has a [`Repaired`] for what it repaired together. The methods of the repositories document which
+//! problems they find, which of them a repair can fix, and what that costs.
+//!
+//! - A verification writes nothing, and neither does a [dry run](Repair::dry_run) of a repair.
+//! - Both are safe for concurrent writers: a finding that another client's commands can explain is read again before it is
+//!   reported.
+//! - A repair needs no guess and loses no data. What it cannot fix by these rules is in [`Repaired::unrepaired`], with the
+//!   reason. It can be interrupted and called again.
+//! - They check documents. `verify_shard_keys()` of a repository checks the shard keys of a sharded cluster.
+//!
+//! # Cost
+//! The scan that each method documents, and one round trip that compares the settings with the
+//! [catalog](crate::catalog). A progress callback costs one more round trip for each collection that is scanned, to count
+//! its documents.
+//!
+//! # Cancel safety
+//! If the future of an item is dropped, the stream can be polled again, and loses no item. Until then it may have the lane
+//! of a document: poll it again, or drop it, before other calls of the same repository. While the caller has an item, a
+//! stream locks no document and runs no transaction.
+//!
+//! A dropped stream of a verification has no effect. The `repair()` of a repository documents that of a repair.
+//!
+//! # Errors
+//! An error is the last item of a stream. [`SettingsMismatch`](crate::ErrorKind::SettingsMismatch) is the first one, with
+//! nothing changed, if the catalog has other settings. For a repair that is not a dry run, also if it has no entry, which
+//! `ensure_indexes()` writes.
+//!
+//! # Serialized form
+//! Findings and repairs implement [`Serialize`](serde::Serialize), for logs and reports. The form stays the same in later
+//! versions, which may add fields. As JSON:
+//!
+//! ```json
+//! { "namespace": "shop.orders", "document_id": 7, "related_id": 456, "fields": ["customer"],
+//!   "problem": "Stale", "version": 1, "source_version": 2 }
+//! ```
+//!
+//! `problem` is the name of the problem, and its numbers follow. `related_id`, `fields` and `document_ids` are left out if
+//! they are empty. A repair is `{ "findings": [...], "written": 0, "deleted": 0, "unrepaired": "NotMigrated" }`,
+//! where `unrepaired` is the name of the reason, or null. Ids are user values: take care where you log them.
+
+mod finding;
+mod scan;
+
+pub use self::finding::{Finding, Repaired};
+use self::scan::named;
+#[doc(hidden)]
+pub use self::scan::{Scan, checked, confirmed, each, pause, scan};
+use crate::action::{ActionStream, Call};
+use crate::index::Ensure;
+use crate::progress::{OnProgress, Progress, Reporter};
+
+type Verification<'a, P> = Box<dyn FnOnce(Reporter<'a>) -> ActionStream<'a, Finding<P>> + Send + 'a>;
+type Repairs<'a, P, U> = Box<dyn FnOnce(Reporter<'a>, bool) -> ActionStream<'a, Repaired<P, U>> + Send + 'a>;
+
+crate::action! {
+    /// Finds problems of stored documents; returned by `verify()` of a repository.
+    pub struct Verify<'a, P> {
+        call: Call<'a>,
+        ensure: Option<Ensure<'a>>,
+        scan: Verification<'a, P>,
+        on_progress: Option<OnProgress<'a>>,
+    }
+}
+
+crate::action! {
+    /// Repairs what a verification finds; returned by `repair()` of a repository.
+    pub struct Repair<'a, P, U> {
+        ensure: Ensure<'a>,
+        repairs: Repairs<'a, P, U>,
+        dry_run: bool,
+        on_progress: Option<OnProgress<'a>>,
+    }
+}
+
+impl<'a, P: Send + 'a> Verify<'a, P> {
+    /// Creates the action, by the scan that it begins.
+    #[doc(hidden)]
+    pub fn new(
+        ensure: Ensure<'a>,
+        scan: impl FnOnce(Reporter<'a>) -> ActionStream<'a, Finding<P>> + Send + 'a,
+    ) -> Self {
+        Self::create(ensure.call, Some(ensure), Box::new(scan), None)
+    }
+
+    /// Creates the action of another call, which does not compare the settings with the catalog.
+    #[doc(hidden)]
+    pub fn unchecked(
+        call: Call<'a>,
+        scan: impl FnOnce(Reporter<'a>) -> ActionStream<'a, Finding<P>> + Send + 'a,
+    ) -> Self {
+        Self::create(call, None, Box::new(scan), None)
+    }
+
+    crate::setters! {
+        /// Sets a progress callback, which gets the number of scanned documents. See [its cost](self#cost).
+        on_progress(call: impl FnMut(Progress) + Send + 'a) => on_progress = Some(Box::new(call));
+    }
+
+    /// Returns the stream. It sends nothing before it is polled.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: see [the module](self#cancel-safety).
+    pub fn stream(self) -> ActionStream<'a, Finding<P>> {
+        let found = (self.scan)(Reporter::new(self.on_progress));
+        match self.ensure {
+            Some(ensure) => checked(ensure, "verify", true, Ok(found)),
+            None => named(self.call, found),
+        }
+    }
+}
+
+impl<'a, P: Send + 'a, U: Send + 'a> Repair<'a, P, U> {
+    /// Creates the action, by the repairs that it begins. Their second argument is whether it is a dry run.
+    #[doc(hidden)]
+    pub fn new(
+        ensure: Ensure<'a>,
+        repairs: impl FnOnce(Reporter<'a>, bool) -> ActionStream<'a, Repaired<P, U>> + Send + 'a,
+    ) -> Self {
+        Self::create(ensure, Box::new(repairs), false, None)
+    }
+
+    crate::setters! {
+        /// Returns what a repair would do, and writes nothing.
+        dry_run() => dry_run = true;
+
+        /// Sets a progress callback, which gets the number of scanned documents. See [its cost](self#cost).
+        on_progress(call: impl FnMut(Progress) + Send + 'a) => on_progress = Some(Box::new(call));
+    }
+
+    /// Returns the stream. It does nothing before it is polled.
+    ///
+    /// # Cancel safety
+    /// See [the module](self#cancel-safety).
+    pub fn stream(self) -> ActionStream<'a, Repaired<P, U>> {
+        let repaired = (self.repairs)(Reporter::new(self.on_progress), self.dry_run);
+        checked(self.ensure, "repair", self.dry_run, Ok(repaired))
+    }
+}
