@@ -5,7 +5,7 @@ use mongo_patterns_bucket::{Finding, Repaired};
 use mongo_patterns_core::Key;
 use serde_json::{Value, json};
 
-use super::Work;
+use super::work::Work;
 use crate::args::DryRun;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Record, Summary, counted, printable, to_json};
