@@ -58,17 +58,56 @@ const SENDING: [&str; 26] = [
     "update_one",
     "watch",
 ];
+/// Cycles that are accepted, each by the root and its modules. The models of the protocols have one type for a state with its
+/// calls, which a call changes; the operations of the fault table of a pattern include those in a session.
+const KNOWN: [(&str, &str); 6] = [
+    (
+        "crates/protocols/src/lib.rs",
+        "bucket, bucket::append, bucket::delete, bucket::remove",
+    ),
+    ("crates/protocols/src/lib.rs", "history, history::prune, history::write"),
+    (
+        "crates/protocols/src/lib.rs",
+        "outlier, outlier::delete, outlier::push, outlier::rebalance, outlier::remove, outlier::update",
+    ),
+    (
+        "crates/protocols/src/lib.rs",
+        "reference, reference::change, reference::delete, reference::link",
+    ),
+    (
+        "crates/protocols/src/lib.rs",
+        "subset, subset::delete_parent, subset::rebuild_all, subset::write, subset::write::state",
+    ),
+    (
+        "tests/main.rs",
+        "faults::table::bucket, faults::table::embedded, faults::table::history, faults::table::outlier, faults::table::reference, faults::table::sessions, faults::table::sessions::orders, faults::table::shard_keys, faults::table::subset, faults::table::subset_computed, faults::table::subset_several",
+    ),
+];
 /// The most lines of a file.
 const MOST_LINES: usize = 450;
 
 /// Checks all crates.
 pub(crate) fn check() -> Result<()> {
     let mut problems = Vec::new();
+    let mut known = BTreeSet::from(KNOWN);
     for root in roots()? {
         let tree = Tree::read(&root)?;
         let graph = tree.graph();
-        for graph in [&graph, &siblings(&graph)] {
-            problems.extend(cycles(graph).iter().map(|cycle| text(&root, graph, cycle)));
+        // A folder of tests is no module with a subject: `tests/common` has helpers, and tests of several patterns.
+        let has_folders = !root.starts_with("tests");
+        let of_folders = siblings(&graph);
+        for graph in [Some(&graph), Some(&of_folders).filter(|_| has_folders)]
+            .into_iter()
+            .flatten()
+        {
+            for cycle in cycles(graph) {
+                let modules = cycle.iter().map(|module| name(module)).collect::<Vec<_>>().join(", ");
+                let is_this = |entry: &&(&str, &str)| root == Path::new(entry.0) && modules == entry.1;
+                match KNOWN.iter().find(is_this) {
+                    Some(entry) => drop(known.remove(entry)),
+                    None => problems.push(text(&root, graph, &cycle)),
+                }
+            }
         }
         if PATTERNS
             .iter()
@@ -78,6 +117,10 @@ pub(crate) fn check() -> Result<()> {
         }
         println!("{}: {} files", root.display(), tree.files());
     }
+    let gone = known
+        .iter()
+        .map(|(root, modules)| format!("{root}: no cycle any more: {modules}"));
+    problems.extend(gone);
     let mut files = Vec::new();
     for folder in ["crates", "tests", "xtask", "examples"] {
         rust_files(Path::new(folder), &mut files)?;
