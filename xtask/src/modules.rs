@@ -2,7 +2,9 @@
 //!
 //! A module uses another if an import, a glob, or a path in its code names it, by `crate::`, `super::`, `self::` or as a
 //! submodule. A path through a re-export names the module that defines the item. Two modules that use each other, directly or
-//! through others, cannot be understood one after the other, so cycles are refused, in every target of the workspace.
+//! through others, cannot be understood one after the other, so cycles are refused, in every target of the workspace. The
+//! same holds for two modules of one parent with all their submodules, such as `catalog` and `migration`: neither folder
+//! could be understood first.
 //!
 //! These are no uses:
 //!
