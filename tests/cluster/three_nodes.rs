@@ -20,13 +20,10 @@ use mongodb::bson::doc;
 use crate::cluster::load::bucket::{Judged, Level};
 use crate::cluster::load::stage::{Stage, ask, quiet};
 use nemesis::{Faults, inject_faults};
-use report::Report;
+use report::{CHECKPOINT_SECONDS, Report};
 
 /// The election timeout when the load has stopped.
 const LONG_ELECTION_TIMEOUT_MILLIS: i32 = 3000;
-/// The time between checkpoints. A killed node starts with the last one, and repeats what it has replicated since, beside
-/// the load. With the server's default, a minute, that took longer than a start may take.
-const CHECKPOINT_SECONDS: u32 = 10;
 const SHORT: Faults = Faults {
     kills: 2,
     freezes: 2,

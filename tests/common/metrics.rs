@@ -125,7 +125,7 @@ async fn every_call_is_one_operation_and_labels_have_no_user_values() {
         for (name, number) in [("attempts_total", 3), ("retries_total", 1), ("conflicts_total", 1)] {
             assert_eq!(seen.count(name, &appends), number, "{name}");
         }
-        let refused = [("operation", "page"), ("outcome", "InvalidArgument")];
+        let refused = [("operation", "page"), ("outcome", "invalid-argument")];
         assert_eq!(seen.count("operations_total", &refused), 1);
         assert_eq!(seen.count("operations_total", &[]), 4);
         let text = format!("{:?}", seen.0);
@@ -198,8 +198,8 @@ async fn calls_of_the_reference_pattern_and_a_repeated_sweep_are_counted() {
         for (operation, outcome) in [
             ("insert", "ok"),
             ("update_source", "ok"),
-            ("set_reference", "NotFound"),
-            ("delete_source", "Referenced"),
+            ("set_reference", "not-found"),
+            ("delete_source", "referenced"),
         ] {
             let labels = [
                 ("pattern", "reference"),
@@ -325,7 +325,7 @@ async fn calls_and_changes_of_a_history_are_counted() {
         drop(policies.follow("f").enable_pre_images().run_until_current().await);
         drop(listening);
         let seen = Seen::take(&recorder);
-        let refused = [("operation", "update"), ("outcome", "RevisionMismatch")];
+        let refused = [("operation", "update"), ("outcome", "revision-mismatch")];
         assert_eq!(seen.count("operations_total", &refused), 1);
         assert!(!format!("{:?}", seen.0).contains("secret"));
         for n in 0..5 {

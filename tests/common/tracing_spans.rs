@@ -115,8 +115,8 @@ async fn every_call_is_a_span_without_user_data() {
         for field in [
             "mongo_patterns.attempts=1",
             "mongo_patterns.attempts=2",
-            "otel.status_code=\"ERROR\"\nerror.type=InvalidArgument",
-            "error.type=Driver\ndb.response.status_code=96",
+            "otel.status_code=\"ERROR\"\nerror.type=\"invalid-argument\"",
+            "error.type=\"driver\"\ndb.response.status_code=96",
         ] {
             assert!(text.contains(field), "{field}: {text}");
         }

@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
-use crate::process::{cargo, output, run as run_process};
+use crate::process::{cargo, output, readme_command, run as run_process};
 use crate::{book, deny, examples, llvm, long, modules, msrv, package, size, tutorial, words};
 
 /// The features of the facade.
@@ -143,16 +142,6 @@ fn run_step(step: Step) -> Result<()> {
         Step::Package => package::check(),
         Step::Deny => deny::check_offline(),
     }
-}
-
-/// A command that README tells a newcomer to run.
-pub(crate) fn readme_command(line: &str) -> Result<Command> {
-    let readme = fs::read_to_string("README.md").context("reading README.md")?;
-    if !readme.lines().any(|told| told == line) {
-        bail!("README.md does not tell to run `{line}`; restore the line, or change it in xtask/src too");
-    }
-    let arguments = line.strip_prefix("cargo ").context("not a call of Cargo")?;
-    Ok(cargo(arguments.split(' ')))
 }
 
 fn check_features() -> Result<()> {

@@ -6,8 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::ci::readme_command;
-use crate::process::{cargo, output};
+use crate::process::{cargo, output, readme_command};
 
 const FOLDER: &str = "crates/mongo-patterns/examples";
 /// The example that README tells a newcomer to run.

@@ -78,7 +78,7 @@ fn oldest(metadata: &Value) -> Result<String> {
         .to_owned())
 }
 
-fn of_array(value: &Value) -> Result<&Vec<Value>> {
+pub(crate) fn of_array(value: &Value) -> Result<&Vec<Value>> {
     value
         .as_array()
         .context("`cargo metadata` has another form than expected")

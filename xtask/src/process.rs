@@ -1,5 +1,6 @@
 //! Runs other programs, and fails when they fail.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -23,6 +24,16 @@ pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command
     }
     command.args(arguments);
     command
+}
+
+/// A command that README tells a newcomer to run.
+pub(crate) fn readme_command(line: &str) -> Result<Command> {
+    let readme = fs::read_to_string("README.md").context("reading README.md")?;
+    if !readme.lines().any(|told| told == line) {
+        bail!("README.md does not tell to run `{line}`; restore the line, or change it in xtask/src too");
+    }
+    let arguments = line.strip_prefix("cargo ").context("not a call of Cargo")?;
+    Ok(cargo(arguments.split(' ')))
 }
 
 /// A call of the `cargo` of rustup, which takes a toolchain such as `+1.88`.

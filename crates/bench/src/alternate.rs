@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, try_join_all};
 use mongodb::{Client, Database};
 use tokio::runtime;
 
-use crate::Bench;
+use crate::bench::Bench;
 use crate::cpu::thread_cpu_seconds;
 use crate::measure::{Entry, Operation, Sample, median};
 

@@ -3,6 +3,7 @@
 mod append;
 mod batches;
 mod by_hand;
+mod collection;
 mod figures;
 mod history;
 mod increment;
@@ -18,14 +19,9 @@ mod trade;
 mod windows;
 
 use anyhow::{Result, bail};
-use mongo_patterns_bucket::BucketRepository;
-use mongo_patterns_core::Repository;
-use mongodb::Collection;
-use mongodb::bson::Document;
 
-use crate::Bench;
+use crate::bench::Bench;
 use crate::report::Section;
-use trade::Trade;
 pub(crate) use trade::scatter;
 
 /// The sections, in the order in which they run.
@@ -45,10 +41,6 @@ pub(crate) const SECTIONS: [&str; 13] = [
     "scale",
 ];
 
-const PAGE_SIZE: u32 = 10;
-
-type Trades = BucketRepository<u32, Trade>;
-
 pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
     match name {
         "append" => append::run(bench).await,
@@ -66,28 +58,4 @@ pub(crate) async fn section(bench: &Bench<'_>, name: &str) -> Result<Section> {
         "scale" => scale::run(bench).await,
         _ => bail!("the section `{name}` does not exist"),
     }
-}
-
-fn repository(collection: &Collection<Document>, page_size: u32) -> Result<Trades> {
-    let builder = Trades::builder(collection.clone())
-        .key_field("customerId")
-        .items_field("history")
-        .time_field("date")
-        .page_size(page_size);
-    Ok(builder.build()?)
-}
-
-/// Returns a repository over a new collection, with its index.
-async fn fresh(collection: &Collection<Document>) -> Result<Trades> {
-    collection.drop().await?;
-    let trades = repository(collection, PAGE_SIZE)?;
-    trades.ensure_indexes().replace_settings().await?;
-    Ok(trades)
-}
-
-/// Creates an empty collection without indexes of its own.
-async fn empty(collection: &Collection<Document>) -> Result<()> {
-    let database = collection.client().database(&collection.namespace().db);
-    collection.drop().await?;
-    Ok(database.create_collection(collection.name()).await?)
 }

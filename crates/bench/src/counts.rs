@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use mongodb::bson::{Bson, Document, doc, serialize_to_vec};
 
-use crate::Bench;
+use crate::bench::Bench;
 
 /// Returns the round trips of the recorded client per operation.
 pub(crate) async fn round_trips(

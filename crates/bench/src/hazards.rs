@@ -13,6 +13,7 @@ mod embedded;
 mod history;
 mod load;
 mod outlier;
+mod recipe;
 mod reference;
 mod report;
 mod stored;
@@ -20,10 +21,10 @@ mod subset;
 
 use anyhow::{Context, Result, ensure};
 use mongodb::Database;
-use serde::Serialize;
 
 use cluster::Cluster;
 use load::{CLIENTS, Ledger, Size, Write};
+use recipe::{Hazards, Pattern, Source};
 use report::{Report, Row};
 
 /// The options of the subcommand.
@@ -37,142 +38,41 @@ pub(crate) struct Options {
     write: bool,
 }
 
-/// Who describes a recipe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-enum Source {
-    Manual,
-    /// The manual, by a program that reads the array, adds to it, and writes it back.
-    WriteBack,
-    /// The manual, by a program that runs the commands of an operation in a transaction.
-    InTransactions,
-    AgentSkills,
-    Ours,
-}
-
-impl Source {
-    const ALL: [Self; 5] = [
-        Self::Manual,
-        Self::WriteBack,
-        Self::InTransactions,
-        Self::AgentSkills,
-        Self::Ours,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Manual => "manual",
-            Self::WriteBack => "manual, array written back",
-            Self::InTransactions => "manual, in transactions",
-            Self::AgentSkills => "agent skills",
-            Self::Ours => "mongo-patterns",
-        }
+/// Creates the collections, indexes and first documents.
+async fn prepare(pattern: Pattern, source: Source, database: &Database) -> Result<()> {
+    match pattern {
+        Pattern::Bucket => bucket::prepare(source, database).await,
+        Pattern::Outlier => outlier::prepare(source, database).await,
+        Pattern::Subset => subset::prepare(source, database).await,
+        Pattern::Computed => computed::prepare(source, database).await,
+        Pattern::Embedded => embedded::prepare(source, database).await,
+        Pattern::History => history::prepare(source, database).await,
+        Pattern::Reference => reference::prepare(source, database).await,
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-enum Pattern {
-    Bucket,
-    Outlier,
-    Subset,
-    Computed,
-    Embedded,
-    History,
-    Reference,
-}
-
-impl Pattern {
-    const ALL: [Self; 7] = [
-        Self::Bucket,
-        Self::Outlier,
-        Self::Subset,
-        Self::Computed,
-        Self::Embedded,
-        Self::History,
-        Self::Reference,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Bucket => "bucket",
-            Self::Outlier => "outlier",
-            Self::Subset => "subset",
-            Self::Computed => "computed fields",
-            Self::Embedded => "embedded",
-            Self::History => "history",
-            Self::Reference => "reference",
-        }
-    }
-
-    /// Returns whether the pattern has this recipe. Where the manual has no commands for an array, a
-    /// program can also write it back. The manual computes fields by a job, and not with each write.
-    fn has(self, source: Source) -> bool {
-        match source {
-            Source::Manual => !matches!(self, Self::Computed),
-            Source::WriteBack => matches!(self, Self::Outlier | Self::Embedded),
-            Source::InTransactions => matches!(self, Self::Reference),
-            // They have no commands for this pattern.
-            Source::AgentSkills => !matches!(self, Self::Reference),
-            Source::Ours => true,
-        }
-    }
-
-    /// Creates the collections, indexes and first documents.
-    async fn prepare(self, source: Source, database: &Database) -> Result<()> {
-        match self {
-            Self::Bucket => bucket::prepare(source, database).await,
-            Self::Outlier => outlier::prepare(source, database).await,
-            Self::Subset => subset::prepare(source, database).await,
-            Self::Computed => computed::prepare(source, database).await,
-            Self::Embedded => embedded::prepare(source, database).await,
-            Self::History => history::prepare(source, database).await,
-            Self::Reference => reference::prepare(source, database).await,
-        }
-    }
-
-    /// Returns the writes of each client.
-    fn writes(self, source: Source, databases: &[Database]) -> Result<Vec<Write>> {
-        match self {
-            Self::Bucket => bucket::writes(source, databases),
-            Self::Outlier => outlier::writes(source, databases),
-            Self::Subset => subset::writes(source, databases),
-            Self::Computed => computed::writes(source, databases),
-            Self::Embedded => embedded::writes(source, databases),
-            Self::History => history::writes(source, databases),
-            Self::Reference => reference::writes(source, databases),
-        }
-    }
-
-    async fn check(self, source: Source, database: &Database, ledger: &Ledger) -> Result<Hazards> {
-        match self {
-            Self::Bucket => bucket::check(database, ledger).await,
-            Self::Outlier => outlier::check(source, database, ledger).await,
-            Self::Subset => subset::check(source, database, ledger).await,
-            Self::Computed => computed::check(database, ledger).await,
-            Self::Embedded => embedded::check(database, ledger).await,
-            Self::History => history::check(source, database, ledger).await,
-            Self::Reference => reference::check(source, database, ledger).await,
-        }
+/// Returns the writes of each client.
+fn writes(pattern: Pattern, source: Source, databases: &[Database]) -> Result<Vec<Write>> {
+    match pattern {
+        Pattern::Bucket => bucket::writes(source, databases),
+        Pattern::Outlier => outlier::writes(source, databases),
+        Pattern::Subset => subset::writes(source, databases),
+        Pattern::Computed => computed::writes(source, databases),
+        Pattern::Embedded => embedded::writes(source, databases),
+        Pattern::History => history::writes(source, databases),
+        Pattern::Reference => reference::writes(source, databases),
     }
 }
 
-/// What the stored documents show. `None` where it does not apply to the pattern.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-struct Hazards {
-    /// Acknowledged, and not stored.
-    lost: u64,
-    /// Stored more than once.
-    doubled: u64,
-    /// Documents whose copies or totals contradict the data.
-    stale: Option<u64>,
-    /// Partial pages and overflow documents before the last one, missing positions, and missing revisions.
-    gaps: Option<u64>,
-    /// Documents that exceed a bound, compete for a position, or that no reader finds.
-    wrong: u64,
-}
-
-impl Hazards {
-    fn is_none(self) -> bool {
-        self.lost + self.doubled + self.stale.unwrap_or(0) + self.gaps.unwrap_or(0) + self.wrong == 0
+async fn check(pattern: Pattern, source: Source, database: &Database, ledger: &Ledger) -> Result<Hazards> {
+    match pattern {
+        Pattern::Bucket => bucket::check(database, ledger).await,
+        Pattern::Outlier => outlier::check(source, database, ledger).await,
+        Pattern::Subset => subset::check(source, database, ledger).await,
+        Pattern::Computed => computed::check(database, ledger).await,
+        Pattern::Embedded => embedded::check(database, ledger).await,
+        Pattern::History => history::check(source, database, ledger).await,
+        Pattern::Reference => reference::check(source, database, ledger).await,
     }
 }
 
@@ -217,17 +117,17 @@ async fn run_once(
 ) -> Result<(Ledger, Hazards, f64)> {
     let name = format!("{}_{}", pattern.name(), source.name()).replace([' ', '-', ','], "_");
     let plain = cluster.plain(&name).await?;
-    pattern.prepare(source, &plain).await?;
+    prepare(pattern, source, &plain).await?;
     let mut databases = Vec::new();
     for _ in 0..CLIENTS {
         databases.push(cluster.counted(&name).await?);
     }
-    let writes = pattern.writes(source, &databases)?;
+    let calls = writes(pattern, source, &databases)?;
     let before = cluster.commands();
-    let ledger = load::run(cluster, size, &writes).await?;
+    let ledger = load::run(cluster, size, &calls).await?;
     cluster.wait_until_idle(&plain).await?;
     let commands = (cluster.commands() - before) as f64 / size.operations as f64;
-    let hazards = pattern.check(source, &plain, &ledger).await?;
+    let hazards = check(pattern, source, &plain, &ledger).await?;
     plain.drop().await?;
     Ok((ledger, hazards, commands))
 }

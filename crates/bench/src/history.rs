@@ -7,7 +7,7 @@ mod update;
 
 use anyhow::{Result, bail};
 
-use crate::Bench;
+use crate::bench::Bench;
 use crate::report::Section;
 
 /// The sections, in the order in which they run.

@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, FutureExt};
 use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
 
-use crate::Bench;
+use crate::bench::Bench;
 use crate::measure::{Operation, Variant, Work, compare};
 use crate::report::Comparison;
 

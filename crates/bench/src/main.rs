@@ -4,6 +4,7 @@
 //! also have the server's own counts, and the CPU time of both processes. No test asserts a time.
 
 mod alternate;
+mod bench;
 mod bucket;
 mod counts;
 mod cpu;
@@ -25,9 +26,8 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
-use mongodb::bson::Document;
-use mongodb::{Client, Collection, Database};
 
+use crate::bench::{Bench, Part, client};
 use crate::page::Run;
 use crate::report::Section;
 
@@ -63,15 +63,6 @@ enum Command {
     Hazards(hazards::Options),
 }
 
-/// The benchmarks of one pattern.
-struct Part {
-    name: &'static str,
-    /// The file name of its page.
-    page: &'static str,
-    /// The sections, in the order in which they run. All names are unique.
-    sections: &'static [&'static str],
-}
-
 const PARTS: [Part; 5] = [
     Part {
         name: "bucket",
@@ -100,47 +91,14 @@ const PARTS: [Part; 5] = [
     },
 ];
 
-impl Part {
-    async fn run(&self, bench: &Bench<'_>, section: &str) -> Result<Section> {
-        match self.name {
-            "bucket" => bucket::section(bench, section).await,
-            "outlier" => outlier::section(bench, section).await,
-            "subset" => subset::section(bench, section).await,
-            "history" => history::section(bench, section).await,
-            _ => reference::section(bench, section).await,
-        }
-    }
-}
-
-/// The environment of all sections.
-struct Bench<'a> {
-    db: &'a TestDatabase,
-    /// A client with a connection for each of many tasks. The driver has ten by default.
-    wide: Database,
-    quick: bool,
-    /// The number of rounds, after one warm-up round.
-    rounds: usize,
-}
-
-impl Bench<'_> {
-    /// Returns the size for a full run, or the one for a quick run.
-    fn pick<T>(&self, full: T, quick: T) -> T {
-        if self.quick { quick } else { full }
-    }
-
-    /// Returns a collection by a client without a recorder, for measurements of time.
-    fn collection(&self, name: &str) -> Collection<Document> {
-        self.db.plain_collection(name)
-    }
-
-    /// Returns a collection by a client with a connection for each task.
-    fn wide(&self, name: &str) -> Collection<Document> {
-        self.wide.collection(name)
-    }
-
-    /// Returns a collection by a client whose commands are recorded, for counts.
-    fn recorded(&self, name: &str) -> Collection<Document> {
-        self.db.collection(name)
+/// Runs a section of a pattern.
+async fn section(part: &Part, bench: &Bench<'_>, section: &str) -> Result<Section> {
+    match part.name {
+        "bucket" => bucket::section(bench, section).await,
+        "outlier" => outlier::section(bench, section).await,
+        "subset" => subset::section(bench, section).await,
+        "history" => history::section(bench, section).await,
+        _ => reference::section(bench, section).await,
     }
 }
 
@@ -165,13 +123,6 @@ async fn main() -> Result<()> {
     testkit::run(async |db| run(&args, db).await).await
 }
 
-/// Returns the database of the run by a client with this number of connections at most.
-async fn client(db: &TestDatabase, connections: u32) -> Result<Database> {
-    let mut options = db.server().client_options().await?;
-    options.max_pool_size = Some(connections);
-    Ok(Client::with_options(options)?.database(db.database().name()))
-}
-
 async fn run(args: &Args, db: &TestDatabase) -> Result<()> {
     let bench = Bench {
         db,
@@ -194,7 +145,7 @@ async fn run(args: &Args, db: &TestDatabase) -> Result<()> {
                 let stored = args.resume.as_ref().map(|folder| folder.join(format!("{name}.json")));
                 let section = match stored.as_deref().map(page::load).transpose()?.flatten() {
                     Some(section) => section,
-                    None => part.run(&bench, name).await?,
+                    None => section(part, &bench, name).await?,
                 };
                 if let Some(file) = &stored {
                     page::store(file, &section)?;

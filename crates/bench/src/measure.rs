@@ -13,7 +13,7 @@ use mongodb::bson::doc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::task::JoinSet;
 
-use crate::Bench;
+use crate::bench::Bench;
 use crate::cpu::Cpu;
 
 /// The work that is timed.

@@ -15,7 +15,7 @@ mod scale;
 
 use anyhow::{Result, bail};
 
-use crate::Bench;
+use crate::bench::Bench;
 use crate::report::Section;
 
 /// The sections, in the order in which they run.

@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 use mongodb::bson::DateTime;
 use serde_json::json;
 
+use crate::bench::{Bench, Part};
 use crate::report::Section;
 use crate::svg::Chart;
-use crate::{Bench, Part};
 
 /// The conditions of a run.
 pub(crate) struct Run {

@@ -9,7 +9,7 @@ mod rename;
 
 use anyhow::{Result, bail};
 
-use crate::Bench;
+use crate::bench::Bench;
 use crate::report::Section;
 
 /// The sections, in the order in which they run.

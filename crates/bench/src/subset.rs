@@ -16,7 +16,7 @@ mod wrong;
 
 use anyhow::{Result, bail};
 
-use crate::Bench;
+use crate::bench::Bench;
 use crate::report::Section;
 
 /// The sections, in the order in which they run.

@@ -2,6 +2,7 @@
 
 mod effects;
 mod history;
+mod options;
 mod reference;
 mod subset;
 
@@ -11,12 +12,13 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use self::history::{History, HistoryMigration, HistoryVerb, LogOptions, ShowOptions};
+pub(crate) use self::options::{Create, DryRun, Sample};
 pub(crate) use self::reference::{
     OnMissing, Reference, ReferenceMigration, ReferenceRepair, ReferenceSample, ReferenceVerb,
 };
 pub(crate) use self::subset::{Subset, SubsetForm, SubsetMigration, SubsetVerb};
 use crate::connection::Connection;
-use crate::init::InitOptions;
+use crate::profile::FILE;
 use crate::selection::Selection;
 use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings};
 use crate::shard::ShardOptions;
@@ -79,6 +81,20 @@ pub(crate) enum Command {
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+}
+
+/// The collection to inspect, and the file to write.
+#[derive(clap::Args, Debug)]
+pub(crate) struct InitOptions {
+    /// The collection to inspect.
+    #[arg(value_name = "COLLECTION")]
+    pub(crate) collection: String,
+    /// The file to write; - is standard output.
+    #[arg(long, value_name = "FILE", default_value = FILE)]
+    pub(crate) out: PathBuf,
+    /// Replaces the file, if it exists.
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -250,30 +266,6 @@ pub(crate) struct EmbeddedMigration {
     pub(crate) rate: Option<u64>,
     #[command(flatten)]
     pub(crate) selection: Selection,
-}
-
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct DryRun {
-    /// Prints what it would do, and writes nothing.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-}
-
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct Create {
-    /// Creates the missing indexes, and stores the settings in the catalog. Never drops an index.
-    #[arg(long)]
-    pub(crate) create: bool,
-    /// Replaces the settings in the catalog, if they are wrong.
-    #[arg(long, requires = "create")]
-    pub(crate) replace_settings: bool,
-}
-
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct Sample {
-    /// Reads this number of documents, chosen at random.
-    #[arg(long, value_name = "DOCUMENTS", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) sample: Option<u32>,
 }
 
 #[cfg(test)]

@@ -1,18 +1,16 @@
 //! The commands of the bucket pattern.
 
 mod invalid;
+mod keys;
 mod migrate;
+mod work;
 
-use std::time::Duration;
-
-use futures::TryStreamExt;
-use mongo_patterns_bucket::{BucketRepository, BucketRepositoryBuilder, Window};
 use mongo_patterns_core::Key;
+use mongodb::bson::Uuid;
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::spec::BinarySubtype;
-use mongodb::bson::{Bson, Document, Uuid, doc};
-use mongodb::{Collection, Database};
 
+use self::keys::{PATTERN, flat_key, key_type};
+use self::work::Work;
 use crate::Context;
 use crate::analyze::{self, Source};
 use crate::args::{Bucket, BucketVerb, DryRun};
@@ -22,13 +20,6 @@ use crate::output::Summary;
 use crate::profile::overlay;
 use crate::settings::{BucketSettings, KeyType, check_different, check_fields, need};
 use crate::{catalog, indexes, plan, shard};
-
-const PATTERN: &str = "bucket";
-
-/// The number of documents that show the type of the keys.
-const SAMPLED_KEYS: i64 = 100;
-
-type Buckets<K> = BucketRepository<K, Document>;
 
 pub(crate) async fn run(context: &Context, pattern: &Bucket) -> Outcome {
     let settings = overlay(context.profile.bucket.as_ref(), &pattern.settings)?;
@@ -50,22 +41,7 @@ pub(crate) async fn run(context: &Context, pattern: &Bucket) -> Outcome {
     }
 }
 
-/// The bucket commands, for one type of key.
-struct Work<'a, K> {
-    context: &'a Context,
-    settings: &'a BucketSettings,
-    buckets: Buckets<K>,
-}
-
-impl<'a, K: Key> Work<'a, K> {
-    fn new(context: &'a Context, settings: &'a BucketSettings) -> Result<Self, Failure> {
-        Ok(Self {
-            context,
-            settings,
-            buckets: repository(context, settings)?,
-        })
-    }
-
+impl<K: Key> Work<'_, K> {
     async fn run(&self, verb: &BucketVerb) -> Outcome {
         let output = self.context.output;
         self.check_collections(verb).await?;
@@ -131,63 +107,6 @@ impl<'a, K: Key> Work<'a, K> {
         }
         check.repair(options.dry_run, repair.stream()).await
     }
-
-    fn flat(&self) -> Result<Collection<Document>, Failure> {
-        let name = need(self.settings.flat.as_ref(), PATTERN, "flat")?;
-        Ok(self.context.database.collection(name))
-    }
-}
-
-fn repository<K: Key>(context: &Context, settings: &BucketSettings) -> Result<Buckets<K>, Failure> {
-    let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
-    let mut builder = BucketRepository::builder(context.database.collection::<Document>(collection))
-        .key_field(need(settings.key.as_ref(), PATTERN, "key")?)
-        .items_field(need(settings.items.as_ref(), PATTERN, "items")?)
-        .page_size(settings.page_size.unwrap_or(10));
-    if let Some(field) = &settings.count {
-        builder = builder.count_field(field);
-    }
-    if let Some(field) = &settings.time {
-        builder = builder.time_field(field);
-    }
-    if let Some(field) = &settings.item_id {
-        builder = builder.item_id_field(field);
-    }
-    if let Some(seconds) = settings.window_seconds {
-        builder = builder.window(Window::every(Duration::from_secs(seconds.into())));
-    }
-    if let Some(field) = &settings.window_field {
-        builder = builder.window_field(field);
-    }
-    Ok(with_figures(builder, settings).build()?)
-}
-
-fn with_figures<K: Key>(
-    mut builder: BucketRepositoryBuilder<K, Document>,
-    settings: &BucketSettings,
-) -> BucketRepositoryBuilder<K, Document> {
-    for field in settings.sum.iter().flatten() {
-        builder = builder.sum(field);
-    }
-    for field in settings.min.iter().flatten() {
-        builder = builder.min(field);
-    }
-    for field in settings.max.iter().flatten() {
-        builder = builder.max(field);
-    }
-    for field in settings.count_by.iter().flatten() {
-        builder = builder.count_by(field);
-    }
-    if settings.first_and_last == Some(true) {
-        builder = builder.first_and_last();
-    }
-    if let Some(seconds) = settings.expire_after_seconds {
-        builder = builder.expire_after(Duration::from_secs(seconds.into()));
-    }
-    if let Some(field) = &settings.figures {
-        builder = builder.figures_field(field);
-    }
-    builder
 }
 
 fn check(settings: &BucketSettings) -> Result<(), Failure> {
@@ -218,73 +137,5 @@ fn check(settings: &BucketSettings) -> Result<(), Failure> {
     match (&settings.collection, &settings.flat) {
         (Some(buckets), Some(flat)) => check_different(["--collection", "--flat"], [buckets, flat]),
         _ => Ok(()),
-    }
-}
-
-fn flat_key(settings: &BucketSettings) -> Result<&str, Failure> {
-    match &settings.flat_key {
-        Some(field) => Ok(field),
-        None => need(settings.key.as_ref(), PATTERN, "key"),
-    }
-}
-
-/// Returns the type that is set, or that of the first buckets or flat documents.
-async fn key_type(context: &Context, settings: &BucketSettings) -> Result<KeyType, Failure> {
-    if let Some(key_type) = settings.key_type {
-        return Ok(key_type);
-    }
-    let key = need(settings.key.as_ref(), PATTERN, "key")?;
-    let database = &context.database;
-    let candidates = [(&settings.collection, key), (&settings.flat, flat_key(settings)?)];
-    for (collection, field) in candidates {
-        if let Some(collection) = collection
-            && let Some(value) = typical_value(database, collection, field).await?
-        {
-            let problem = match &value {
-                Bson::Binary(key) if key.subtype == BinarySubtype::UuidOld => {
-                    "has UUIDs of the legacy subtype 3, whose order of bytes depends on the driver that wrote them, so they cannot be keys: store them with subtype 4 first, read by the representation of that driver (`javaLegacy`, `csharpLegacy` or `pythonLegacy`)"
-                }
-                _ => "is not an integer, string, ObjectId or UUID and cannot be a key: check --key",
-            };
-            return type_of(&value).ok_or_else(|| {
-                Failure::usage(format!(
-                    "the field `{field}` of {}.{collection} {problem}",
-                    database.name()
-                ))
-            });
-        }
-    }
-    Err(Failure::usage(
-        "--key-type is missing, and no document shows the type: pass int, string, objectid or uuid",
-    ))
-}
-
-/// Returns the value of the most common type among the first documents that have the field.
-async fn typical_value(database: &Database, collection: &str, field: &str) -> Result<Option<Bson>, Failure> {
-    let collection = database.collection::<Document>(collection);
-    let found = collection.find(doc! { field: { "$ne": null } }).limit(SAMPLED_KEYS);
-    let mut found = found.projection(doc! { field: 1 }).await?;
-    let mut values: Vec<(Option<KeyType>, Bson, u32)> = Vec::new();
-    while let Some(mut document) = found.try_next().await? {
-        let Some(value) = document.remove(field) else { continue };
-        let of_value = type_of(&value);
-        match values.iter_mut().find(|(of, _, _)| *of == of_value) {
-            Some((_, _, number)) => *number += 1,
-            None => values.push((of_value, value, 1)),
-        }
-    }
-    let typical = values.into_iter().max_by_key(|(_, _, number)| *number);
-    Ok(typical.map(|(_, value, _)| value))
-}
-
-pub(crate) fn type_of(value: &Bson) -> Option<KeyType> {
-    match value {
-        Bson::Int32(_) | Bson::Int64(_) => Some(KeyType::Int),
-        // The legacy shell writes integers as doubles.
-        Bson::Double(number) if number.fract() == 0.0 => Some(KeyType::Int),
-        Bson::String(_) => Some(KeyType::String),
-        Bson::ObjectId(_) => Some(KeyType::ObjectId),
-        Bson::Binary(binary) if binary.subtype == BinarySubtype::Uuid => Some(KeyType::Uuid),
-        _ => None,
     }
 }

@@ -1,6 +1,5 @@
 //! The commands of the embedded pattern.
 
-use mongo_patterns_core::{Error, ErrorKind};
 use mongo_patterns_embedded::EmbeddedRepository;
 use mongo_patterns_embedded::action::{MigrateFromReferences, MigrateToReferences};
 use mongodb::Collection;
@@ -108,11 +107,12 @@ impl Work<'_> {
     async fn plan(&self, options: &EmbeddedMigration, summary_only: bool) -> Outcome {
         let (source, reference) = self.source()?;
         let planned = if options.back {
-            self.migrate_to_references(&source, reference, options).plan().await
+            self.migrate_to_references(&source, reference, options).plan().await?
         } else {
-            self.migrate_from_references(&source, reference, options)?.plan().await
+            self.migrate_from_references(&source, reference, options)?
+                .plan()
+                .await?
         };
-        let planned = planned.map_err(Self::failed)?;
         if !summary_only {
             return plan::print(self.context.output, &self.context.database, &planned.commands);
         }
@@ -138,7 +138,7 @@ impl Work<'_> {
             migration.on_progress(progress.callback()).await
         };
         progress.end();
-        let migrated = migrated.map_err(Self::failed)?;
+        let migrated = migrated?;
         let exit = Exit::of_findings(migrated.orphans);
         let summary = Summary::of(&self.parents, "migrate")
             .row("parents", migrated.parents)
@@ -208,15 +208,5 @@ impl Work<'_> {
         let exit = Exit::of_findings(found + orphans);
         output.summary(&summary, exit)?;
         Ok(exit)
-    }
-
-    fn failed(error: Error) -> Failure {
-        let is_invalid = error.kind() == ErrorKind::InvalidItemId;
-        let is_from_references = error.operation() == Some("migrate_from_references");
-        let failure = Failure::from(error);
-        match is_invalid && is_from_references {
-            true => failure.advise("--skip-invalid COLLECTION migrates the others, if each is invalid by itself"),
-            false => failure,
-        }
     }
 }

@@ -3,9 +3,7 @@
 use std::fmt::Write;
 use std::io;
 
-use mongo_patterns_core::{Error, ErrorKind, error};
-use mongodb::bson::Bson;
-use mongodb::error::ErrorKind as DriverKind;
+use mongo_patterns_core::{Error, ErrorKind, Remedy};
 
 /// The exit code, or the failure that determines another one.
 pub(crate) type Outcome = Result<Exit, Failure>;
@@ -51,17 +49,8 @@ impl Exit {
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) text: String,
-    /// Whether the server was lost, so that the command can be run again.
-    pub(crate) is_interrupted: bool,
-    /// The document at fault. It is printed to standard output like a finding.
-    pub(crate) document: Option<Box<Faulty>>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Faulty {
-    pub(crate) collection: String,
-    pub(crate) id: Bson,
-    pub(crate) field: Option<String>,
+    /// The error of a repository or of the driver.
+    pub(crate) error: Option<Error>,
 }
 
 impl Failure {
@@ -69,8 +58,7 @@ impl Failure {
         Self {
             exit,
             text: text.into(),
-            is_interrupted: false,
-            document: None,
+            error: None,
         }
     }
 
@@ -103,21 +91,13 @@ impl From<Error> for Failure {
         if let Some(cause) = std::error::Error::source(&error) {
             let _ = write!(text, ": {cause}");
         }
-        let collection = error.document_namespace().map(|namespace| namespace.coll.clone());
-        let document = error.document_id().map(|id| {
-            Box::new(Faulty {
-                collection: collection.unwrap_or_default(),
-                id: id.clone(),
-                field: error.field().filter(|field| !field.is_empty()).map(str::to_owned),
-            })
-        });
+        let advice = error.remedy().and_then(advice);
         let failure = Self {
             exit: exit_of(error.kind()),
             text,
-            is_interrupted: matches!(error.kind(), ErrorKind::Network | ErrorKind::WriteConcern),
-            document,
+            error: Some(error),
         };
-        match advice(&error) {
+        match advice {
             Some(advice) => failure.advise(advice),
             None => failure,
         }
@@ -152,48 +132,41 @@ fn exit_of(kind: ErrorKind) -> Exit {
 }
 
 /// Returns what to do as options of the command line, because the library's text names methods.
-fn advice(error: &Error) -> Option<&'static str> {
-    const UNAUTHORIZED: i32 = 13;
-    const INVALID_NAMESPACE: i32 = 73;
-    const DUPLICATE_KEY: i32 = 11000;
-    let of_driver = error.as_driver_error();
-    if of_driver.is_some_and(|error| matches!(*error.kind, DriverKind::Authentication { .. })) {
-        return Some("check user, password and --auth-source, or those in the connection string");
-    }
-    if of_driver.and_then(error::code) == Some(INVALID_NAMESPACE) {
-        return Some(
-            "this is not a valid name of a database or a collection: check --db, and the names in the options",
-        );
-    }
-    if of_driver.and_then(error::code) == Some(UNAUTHORIZED) {
-        return Some(
-            "the user lacks a privilege, or --username is missing: analyze, plan, verify, indexes and all dry runs need the role `read` on the database, all other commands `readWrite`, and `shard` also `clusterManager` on `admin`",
-        );
-    }
-    match error.kind() {
-        ErrorKind::Corrupt if of_driver.and_then(error::code) == Some(DUPLICATE_KEY) => {
-            Some("run `verify`, which names them")
+fn advice(remedy: Remedy) -> Option<&'static str> {
+    Some(match remedy {
+        Remedy::Retry => "run the command again",
+        Remedy::EnsureIndexes => "run `indexes --create` for ensure_indexes()",
+        Remedy::CheckSettings => {
+            "ensure_indexes() is `indexes --create`, and replace_settings() is `indexes --create --replace-settings`; `init` writes a profile with the settings of the catalog"
         }
-        // The embedded pattern has no index of its own, but needs one for a migration.
-        ErrorKind::IndexMissing if error.pattern() != Some("embedded") => {
-            Some("run `indexes --create` for ensure_indexes()")
+        Remedy::Verify => "run `verify`, which names them",
+        Remedy::SkipInvalid => {
+            "--skip-invalid COLLECTION lists all such documents with their reason, and migrates the others; with --dry-run it counts them"
         }
-        ErrorKind::SettingsMismatch => Some(
-            "ensure_indexes() is `indexes --create`, and replace_settings() is `indexes --create --replace-settings`; `init` writes a profile with the settings of the catalog",
-        ),
-        ErrorKind::Unsupported if error.operation() == Some("ensure_sharded") => {
-            Some("ensure_indexes() is `indexes --create`")
+        Remedy::AllowNonEmptyTarget => "pass --allow-non-empty-target for allow_non_empty_target()",
+        Remedy::DiscardEmbedded => {
+            "run `subset migrate --from embedded` for migrate_from_embedded(), or `subset migrate --from collection --discard-embedded` for discard_embedded()"
         }
-        ErrorKind::Contention => Some("run the command again"),
-        ErrorKind::ServerSelection => Some(
-            "the address is that of --uri or MONGODB_URI, and the options of TLS are --tls, --tls-ca-file and --tls-certificate-key-file",
-        ),
-        _ => None,
-    }
+        Remedy::DropSnapshots => "drop_snapshots() is --drop-snapshots",
+        Remedy::DropDeleted => "drop_deleted() is --drop-deleted",
+        Remedy::CheckAddress => {
+            "the address is that of --uri or MONGODB_URI, and the options of TLS are --tls, --tls-ca-file and --tls-certificate-key-file"
+        }
+        Remedy::CheckCredentials => "check user, password and --auth-source, or those in the connection string",
+        Remedy::GrantRole => {
+            "the user lacks a privilege, or --username is missing: analyze, plan, verify, indexes and all dry runs need the role `read` on the database, all other commands `readWrite`, and `shard` also `clusterManager` on `admin`"
+        }
+        Remedy::CheckNames => {
+            "this is not a valid name of a database or a collection: check --db, and the names in the options"
+        }
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use mongodb::bson::Bson;
+
     use super::*;
 
     #[test]
@@ -206,7 +179,30 @@ mod tests {
             "{}",
             failure.text
         );
-        let document = failure.document.expect("the document at fault");
-        assert_eq!(document.id, Bson::from("alice"));
+        let error = failure.error.expect("the error");
+        assert_eq!(error.document_id(), Some(&Bson::from("alice")));
+    }
+
+    #[test]
+    fn each_remedy_is_said_in_options_of_the_command_line() {
+        for (remedy, option) in [
+            (Remedy::Retry, "run the command again"),
+            (Remedy::EnsureIndexes, "`indexes --create`"),
+            (Remedy::CheckSettings, "--replace-settings"),
+            (Remedy::Verify, "`verify`"),
+            (Remedy::SkipInvalid, "--skip-invalid"),
+            (Remedy::AllowNonEmptyTarget, "--allow-non-empty-target"),
+            (Remedy::DiscardEmbedded, "--discard-embedded"),
+            (Remedy::DropSnapshots, "--drop-snapshots"),
+            (Remedy::DropDeleted, "--drop-deleted"),
+            (Remedy::CheckAddress, "--uri"),
+            (Remedy::CheckCredentials, "--auth-source"),
+            (Remedy::GrantRole, "--username"),
+            (Remedy::CheckNames, "--db"),
+        ] {
+            let error = Error::new(ErrorKind::Corrupt, "reason").with_remedy(remedy);
+            let text = Failure::from(error).text;
+            assert!(text.starts_with("reason; ") && text.contains(option), "{text}");
+        }
     }
 }

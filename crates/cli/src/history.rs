@@ -30,7 +30,7 @@ pub(crate) async fn run(context: &Context, pattern: &History) -> Outcome {
     work.check_collections(&pattern.verb).await?;
     let output = context.output;
     match &pattern.verb {
-        HistoryVerb::Analyze => analyze::run(&work, &settings).await,
+        HistoryVerb::Analyze => work.analyze(&settings).await,
         HistoryVerb::Plan(options) => {
             let planned = work.migration(options).plan().await?;
             plan::print(output, &context.database, &planned)

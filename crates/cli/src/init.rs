@@ -9,35 +9,20 @@ mod references;
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
 
-use clap::Args;
 use futures::TryStreamExt;
 use mongo_patterns_core::index::list_indexes;
 use mongodb::bson::{Document, doc};
 
 use self::inspect::Inspection;
+use crate::args::InitOptions;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Summary;
-use crate::profile::{FILE, Profile};
+use crate::profile::Profile;
 use crate::{Context, catalog};
 
 /// The number of sampled documents.
 const SAMPLE: i64 = 200;
-
-/// The collection to inspect, and the file to write.
-#[derive(Args, Debug)]
-pub(crate) struct InitOptions {
-    /// The collection to inspect.
-    #[arg(value_name = "COLLECTION")]
-    collection: String,
-    /// The file to write; - is standard output.
-    #[arg(long, value_name = "FILE", default_value = FILE)]
-    out: PathBuf,
-    /// Replaces the file, if it exists.
-    #[arg(long)]
-    force: bool,
-}
 
 pub(crate) async fn run(context: &Context, options: &InitOptions) -> Outcome {
     let collection = context.database.collection::<Document>(&options.collection);

@@ -10,6 +10,7 @@ mod bucket;
 mod catalog;
 mod confirm;
 mod connection;
+mod context;
 mod embedded;
 mod extended_json;
 mod failure;
@@ -36,49 +37,13 @@ mod subset;
 use std::process::ExitCode;
 
 use clap::Parser;
-use mongodb::Database;
-use mongodb::bson::{Document, doc};
+use mongo_patterns_core::Error;
 
 use crate::args::{Args, Command};
+use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
 use crate::profile::Profile;
-
-/// The context in which a command runs.
-pub(crate) struct Context {
-    pub(crate) database: Database,
-    pub(crate) output: Output,
-    pub(crate) profile: Profile,
-}
-
-impl Context {
-    /// Returns an error for a collection that does not exist. Names are easily mistyped, and an empty collection has no
-    /// findings.
-    pub(crate) async fn must_exist(&self, collection: &str) -> Result<(), Failure> {
-        if !self.exists(collection).await? {
-            let database = self.database.name();
-            return Err(Failure::usage(format!(
-                "there is no collection {database}.{collection}: check --db, and the names in the options and the profile"
-            )));
-        }
-        Ok(())
-    }
-
-    pub(crate) async fn exists(&self, collection: &str) -> Result<bool, Failure> {
-        self.has(doc! { "name": collection }).await
-    }
-
-    pub(crate) async fn is_view(&self, collection: &str) -> Result<bool, Failure> {
-        self.has(doc! { "name": collection, "type": "view" }).await
-    }
-
-    /// Returns whether the database has a collection that the server lists so.
-    async fn has(&self, listed: Document) -> Result<bool, Failure> {
-        let named = self.database.list_collection_names().filter(listed);
-        let named = named.await.map_err(Failure::on(self.database.name()))?;
-        Ok(!named.is_empty())
-    }
-}
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
@@ -138,7 +103,7 @@ async fn run(args: Args, output: Output) -> Outcome {
     let ended = stop::shut_down(client, &id).await;
     outcome.map_err(|failure| match (failure.exit, ended.advice(&id)) {
         (Exit::Stopped | Exit::Terminated, Some(to_end)) => failure.advise(&to_end),
-        _ if failure.is_interrupted => failure.advise(advice),
+        _ if failure.error.as_ref().is_some_and(Error::is_outcome_unknown) => failure.advise(advice),
         _ => failure,
     })
 }

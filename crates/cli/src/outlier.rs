@@ -1,7 +1,7 @@
 //! The commands of the outlier pattern.
 
 use futures::TryStreamExt;
-use mongo_patterns_core::{Error, Repository};
+use mongo_patterns_core::Repository;
 use mongo_patterns_outlier::OutlierRepository;
 use mongodb::bson::{Bson, Document};
 
@@ -129,7 +129,7 @@ async fn migrate(context: &Context, lists: &Lists, options: DryRun, limits: &Out
     if let Some(list) = limits.selection.skipped(context) {
         migration = migration.skip_invalid(&list);
     }
-    let migrated = migration.await.map_err(failed)?;
+    let migrated = migration.await?;
     progress.end();
     let command = if dry_run { "migrate --dry-run" } else { "migrate" };
     let mut summary = Summary::of(lists, command)
@@ -142,17 +142,6 @@ async fn migrate(context: &Context, lists: &Lists, options: DryRun, limits: &Out
     }
     output.summary(&summary, Exit::Success)?;
     Ok(Exit::Success)
-}
-
-/// Adds what to do as options of the command line.
-fn failed(error: Error) -> Failure {
-    let is_invalid = error.document_id().is_some();
-    match (Failure::from(error), is_invalid) {
-        (failure, true) => failure.advise(
-            "the other documents are migrated, the indexes are not created: --skip-invalid COLLECTION lists all such documents and finishes",
-        ),
-        (failure, false) => failure,
-    }
 }
 
 fn check<'a>(output: Output, lists: &'a Lists, verb: &'static str) -> Check<'a> {

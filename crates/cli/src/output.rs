@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write, stderr, stdout};
 
 use console::style;
-use mongo_patterns_core::Repository;
+use mongo_patterns_core::{Error, Repository};
 use mongodb::bson::Bson;
 use serde_json::{Map, Value, json};
 
@@ -147,24 +147,36 @@ impl Output {
     }
 
     /// Prints the error to standard error, and the document at fault to standard output, because its id is a user
-    /// value.
+    /// value. With `--json`, both are one object on standard output too.
     pub(crate) fn failure(self, failure: &Failure) {
         if failure.exit == Exit::BrokenPipe {
             return;
         }
-        if let Some(document) = &failure.document {
-            let at = document.field.as_ref().map(|field| format!(", in its field `{field}`"));
-            // The error itself follows, so an output error here is ignored.
+        let error = failure.error.as_ref();
+        let document = error.and_then(|error| Some((error.document_namespace()?, error.document_id()?)));
+        // The error itself follows, so an output error here is ignored.
+        if self.json {
+            let error = error.and_then(|error| serde_json::to_value(error).ok());
+            let mut object = error.unwrap_or_else(|| json!({}));
+            object["type"] = "error".into();
+            object["exit_code"] = failure.exit.code().into();
+            object["text"] = failure.text.clone().into();
+            if let Some((namespace, id)) = document {
+                object["collection"] = namespace.coll.clone().into();
+                object["_id"] = to_json(id);
+            }
+            let _ = self.object(&object);
+        } else if let Some((namespace, id)) = document {
+            let field = error.and_then(Error::field);
+            let at = field.map(|field| format!(", in its field `{field}`"));
             let _ = self.record(Record {
                 kind: "document",
-                collection: &document.collection,
-                id: Some(document.id.clone()),
+                collection: &namespace.coll,
+                id: Some(id.clone()),
                 text: format!("this document is at fault{}", at.unwrap_or_default()),
-                fields: json!({ "field": document.field }),
+                fields: json!({}),
             });
         }
-        let error = json!({ "type": "error", "exit_code": failure.exit.code(), "text": failure.text });
-        let _ = self.object(&error);
         let error = style("error").red().bold().for_stderr();
         let _ = writeln!(stderr(), "{error}: {}", failure.text);
     }

@@ -1,6 +1,5 @@
 //! The documents that a command takes.
 
-use mongo_patterns_core::ErrorKind;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document};
 
@@ -46,17 +45,6 @@ impl Selection {
     pub(crate) fn skipped(&self, context: &Context) -> Option<Collection<Document>> {
         let name = self.skip_invalid.as_ref()?;
         Some(context.database.collection(name))
-    }
-
-    /// Adds the option for a target with documents. With a list of skipped documents, which is a target too, the error may
-    /// be about that.
-    pub(crate) fn advise(&self, failure: Failure, kind: ErrorKind, allows_documents: bool) -> Failure {
-        match kind {
-            ErrorKind::TargetNotEmpty if !allows_documents && self.skip_invalid.is_none() => {
-                failure.advise("pass --allow-non-empty-target for allow_non_empty_target()")
-            }
-            _ => failure,
-        }
     }
 
     /// Returns whether it chooses.

@@ -2,6 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use mongo_patterns_core::FieldName;
+use mongodb::bson::Bson;
+use mongodb::bson::spec::BinarySubtype;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -19,6 +21,21 @@ pub(crate) enum KeyType {
     ObjectId,
     /// A UUID, as binary data of subtype 4.
     Uuid,
+}
+
+impl KeyType {
+    /// Returns the type of a key with this value.
+    pub(crate) fn of(value: &Bson) -> Option<Self> {
+        match value {
+            Bson::Int32(_) | Bson::Int64(_) => Some(Self::Int),
+            // The legacy shell writes integers as doubles.
+            Bson::Double(number) if number.fract() == 0.0 => Some(Self::Int),
+            Bson::String(_) => Some(Self::String),
+            Bson::ObjectId(_) => Some(Self::ObjectId),
+            Bson::Binary(binary) if binary.subtype == BinarySubtype::Uuid => Some(Self::Uuid),
+            _ => None,
+        }
+    }
 }
 
 /// The fields of buckets and their flat collection.

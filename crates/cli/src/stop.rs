@@ -102,6 +102,8 @@ async fn end_operations(client: &Client, id: &str) -> mongodb::error::Result<()>
         } },
         doc! { "$project": { "opid": 1 } },
     ];
+    // The server also refuses to kill an operation that has just ended.
+    let mut refused = Vec::new();
     loop {
         let running = admin.aggregate(stages.clone()).comment(Bson::from(COMMENT)).await?;
         let running: Vec<Document> = running.try_collect().await?;
@@ -110,8 +112,12 @@ async fn end_operations(client: &Client, id: &str) -> mongodb::error::Result<()>
         }
         for operation in running {
             let operation = operation.get("opid").cloned().unwrap_or(Bson::Null);
-            let kill = doc! { "killOp": 1, "op": operation, "comment": COMMENT };
-            admin.run_command(kill).await?;
+            let kill = doc! { "killOp": 1, "op": &operation, "comment": COMMENT };
+            match admin.run_command(kill).await {
+                Err(error) if refused.contains(&operation) => return Err(error),
+                Err(_) => refused.push(operation),
+                Ok(_) => {}
+            }
         }
         // A killed operation ends at its next yield.
         sleep(Duration::from_millis(20)).await;

@@ -23,7 +23,11 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
     let settings = overlay(context.profile.subset.as_ref(), &pattern.settings)?;
     let settings = catalog::complete(context, settings).await?;
     if let SubsetVerb::Analyze(sample) = &pattern.verb {
-        let invalid = invalid::find(context, &settings, *sample).await?;
+        // Not all settings are needed to analyze the children.
+        let invalid = match repository(context, &settings) {
+            Ok(parents) => invalid::find(&parents, &settings, *sample).await?,
+            Err(_) => None,
+        };
         return analysis::run(context, &settings, *sample, invalid.as_ref()).await;
     }
     let work = Work {

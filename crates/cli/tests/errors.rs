@@ -172,11 +172,21 @@ async fn the_document_at_fault_is_in_the_output_and_not_in_the_error() {
             ran.err
         );
         assert!(!ran.err.contains("secret-17"), "{}", ran.err);
-        let document = &ran.json()[0];
-        assert_eq!(
-            (&document["collection"], &document["_id"]),
-            (&"flat".into(), &"secret-17".into())
-        );
+        let error = &ran.json()[0];
+        for (name, value) in [
+            ("type", "error"),
+            ("code", "invalid-time"),
+            ("remedy", "skip-invalid"),
+            ("pattern", "bucket"),
+            ("operation", "migrate_from_flat"),
+            ("namespace", &format!("{}.flat", db.database().name())),
+            ("collection", "flat"),
+            ("_id", "secret-17"),
+            ("field", "date"),
+            ("text", ran.err.trim_start_matches("error: ").trim()),
+        ] {
+            assert_eq!(error[name], value, "{error}");
+        }
         assert!(all(db, "trades").await.is_empty());
     })
     .await;

@@ -19,7 +19,7 @@
 //! | `db.collection.name` | the name of the collection |
 //! | `db.operation.name` | the method, such as `append` |
 //! | `db.response.status_code` | the server's error code, if an error has one |
-//! | `error.type` | the name of the [`ErrorKind`](crate::ErrorKind) of an error |
+//! | `error.type` | the [code](crate::ErrorKind::code) of an error's kind |
 //! | `mongo_patterns.pattern` | the pattern, such as `bucket` |
 //! | `mongo_patterns.attempts` | the number of attempts, for most writes that retry after conflicts |
 //!
@@ -170,7 +170,7 @@ fn record_error(span: &Span, error: &Error) {
         return;
     }
     span.record("otel.status_code", "ERROR");
-    span.record("error.type", tracing::field::debug(error.kind()));
+    span.record("error.type", error.kind().code());
     if let Some(code) = error.as_driver_error().and_then(error::code) {
         // The conventions have it as text.
         span.record("db.response.status_code", tracing::field::display(code));

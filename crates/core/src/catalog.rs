@@ -46,6 +46,7 @@
 mod entry;
 mod plausible;
 mod record;
+mod records;
 
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
@@ -57,10 +58,11 @@ pub use self::entry::{Entry, Stored};
 pub use self::plausible::{OwnField, OwnFields, check_fields, implausible};
 #[doc(hidden)]
 pub use self::record::{Last, Position, Record};
+#[doc(hidden)]
+pub use self::records::migration_comment;
+pub use self::records::{MigrationRecord, forget_migration, migrations};
 use crate::send::primary;
-
-/// The name of the collection.
-pub const COLLECTION: &str = "mongo_patterns";
+pub use crate::settings::COLLECTION;
 
 /// Returns the catalog of the database of a managed collection.
 #[doc(hidden)]

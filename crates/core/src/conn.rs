@@ -37,21 +37,20 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use mongodb::ClientSession;
+use mongodb::error::Result as DriverResult;
 use mongodb::options::{ReadConcern, TransactionOptions};
 use tokio::runtime::Handle;
 
-pub use self::flight::drain;
+pub(crate) use self::flight::in_flight;
 use self::flight::{InFlight, abort};
-pub(crate) use self::flight::{in_flight, spawn, take_over};
 use crate::error::Result;
 use crate::lanes::{Lane, Lanes};
+use crate::tasks::take_over;
 use usage::Use;
 
 /// The server takes 0 for no limit, and refuses more than `i32::MAX`.
 const MIN_TIME: Duration = Duration::from_millis(1);
 const MAX_TIME: Duration = Duration::from_millis(i32::MAX as u64);
-
-type DriverResult<T> = mongodb::error::Result<T>;
 
 /// How a call sends its commands: the session, if it has one, and the lanes that it keeps until their replies.
 #[derive(Debug)]

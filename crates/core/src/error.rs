@@ -2,8 +2,11 @@
 
 mod cause;
 pub(crate) mod command;
+mod driver;
 mod kind;
+mod object;
 mod predicates;
+mod remedy;
 #[cfg(test)]
 mod replies;
 
@@ -14,15 +17,14 @@ use std::time::Duration;
 use mongodb::bson::{Bson, RawDocumentBuf};
 use mongodb::{Collection, Namespace};
 
-use cause::classify;
+use cause::{CONFLICT_ADVICE, classify};
 
 #[doc(hidden)]
-pub use cause::{
-    DuplicateKey, code, duplicate_key, is_bad_hint, is_transaction_unsupported, lost_race, refused_document,
-};
-#[doc(hidden)]
 pub use command::CommandError;
+#[doc(hidden)]
+pub use driver::{DuplicateKey, code, duplicate_key, is_bad_hint, is_transaction_unsupported, refused_document};
 pub use kind::ErrorKind;
+pub use remedy::Remedy;
 
 /// The result of every call.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -56,6 +58,7 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     message: Cow<'static, str>,
+    remedy: Option<Remedy>,
     cause: Option<CommandError>,
     operation: Option<Operation>,
     key: Option<String>,
@@ -90,6 +93,7 @@ impl Error {
         Self(Box::new(Inner {
             kind,
             message: message.into(),
+            remedy: None,
             cause: None,
             operation: None,
             key: None,
@@ -278,6 +282,16 @@ impl From<CommandError> for Error {
         }
         let (kind, message) = classify(&error);
         Self::from_driver(kind, message, error)
+    }
+}
+
+/// Converts the error of a write whose duplicate key can only be that of a concurrent writer: a retry, or another
+/// transaction, sees the document of that writer.
+#[doc(hidden)]
+pub fn lost_race(error: CommandError) -> Error {
+    match duplicate_key(&error) {
+        Some(_) => Error::from_driver(ErrorKind::Contention, CONFLICT_ADVICE, error),
+        None => error.into(),
     }
 }
 

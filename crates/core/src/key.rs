@@ -19,6 +19,7 @@
 
 mod as_key;
 mod encoded;
+mod error;
 mod expressions;
 
 use std::borrow::Cow;
@@ -28,47 +29,11 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, RawBsonRef, Uuid};
 
-#[doc(hidden)]
-use crate::error::{Error, ErrorKind};
+use self::expressions::EXACT;
 pub use as_key::AsKey;
 pub use encoded::EncodedKey;
+pub use error::{KeyError, MAX_KEY_BYTES};
 pub use expressions::KeyExpressions;
-
-/// The longest text of a key, in bytes. A regular expression has room for 32,764, and escaping can double a key.
-pub const MAX_KEY_BYTES: usize = 1024;
-
-/// The reason why a key cannot be encoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum KeyError {
-    /// The text would be longer than [`MAX_KEY_BYTES`].
-    TooLong {
-        /// Its length in bytes.
-        bytes: usize,
-    },
-    /// The integer is above `i64::MAX`, the largest that MongoDB stores.
-    OutOfRange,
-}
-
-impl fmt::Display for KeyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong { bytes } => write!(
-                f,
-                "the key takes {bytes} bytes and at most {MAX_KEY_BYTES} are allowed: use a shorter key, such as a hash"
-            ),
-            Self::OutOfRange => f.write_str("the key is above the largest integer that MongoDB stores, i64::MAX"),
-        }
-    }
-}
-
-impl std::error::Error for KeyError {}
-
-impl From<KeyError> for Error {
-    fn from(error: KeyError) -> Self {
-        Self::new(ErrorKind::InvalidKey, error.to_string())
-    }
-}
 
 mod sealed {
     pub trait Sealed {}
@@ -116,9 +81,6 @@ pub trait Key: EncodeKey + Clone + Eq + fmt::Debug + Send + Sized + 'static {
     /// such as `$customerId`.
     fn expressions(stored: &str) -> KeyExpressions;
 }
-
-/// A double represents every integer up to this one.
-const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Returns the integer in a stored value of any numeric type, if it is one.
 #[doc(hidden)]

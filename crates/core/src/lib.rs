@@ -71,6 +71,7 @@ pub mod sharding;
 pub mod size;
 #[doc(hidden)] // reads of stored documents
 pub mod stored;
+mod tasks;
 #[doc(hidden)] // a standalone, a replica set, or a sharded cluster
 pub mod topology;
 #[doc(hidden)] // transactions of our own
@@ -79,16 +80,17 @@ pub mod transaction;
 pub mod update;
 pub mod verify;
 
-pub use conn::drain;
+pub use catalog::{MigrationRecord, forget_migration, migrations};
 #[doc(hidden)]
 pub use document_id::DocumentId;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Remedy, Result};
 #[doc(hidden)]
 pub use field::FieldName;
 pub use into_id::IntoId;
 pub use key::{AsKey, EncodeKey, EncodedKey, Key};
-pub use migration::{MigrationRecord, PlannedCommand, forget_migration, migrations};
+pub use migration::PlannedCommand;
 pub use progress::Progress;
 pub use repository::{Repository, Validator};
 pub use results::{Removed, Updated};
 pub use retry::RetryPolicy;
+pub use tasks::drain;

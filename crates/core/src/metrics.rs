@@ -10,7 +10,7 @@
 //! - `pattern`, `operation`: the pattern and the method, such as `bucket` and `append`.
 //! - `collection`: the name of the collection, without its database. A service with a database for each tenant thus has one
 //!   series for all of them.
-//! - `outcome`: `ok`, the name of the [`ErrorKind`](crate::ErrorKind) such as `Contention`, or `cancelled` if the future was
+//! - `outcome`: `ok`, the [code](crate::ErrorKind::code) of an error such as `contention`, or `cancelled` if the future was
 //!   dropped before its end.
 //! - `result`: `written`; `unchanged` if other writers had written the parent; `no_parent` if the parent does not exist.
 //! - `follower`: the name of the follower.

@@ -29,12 +29,10 @@ pub use self::rows::{Rows, next_rows};
 use crate::conn::{Conn, in_flight};
 use crate::error::CommandError;
 use crate::error::command::Command;
+pub use crate::error::command::CommandResult as Result;
 
 mod every;
 mod rows;
-
-/// The result of a command.
-pub type Result<T> = std::result::Result<T, CommandError>;
 
 type Raw = Collection<RawDocumentBuf>;
 

@@ -7,6 +7,9 @@ use mongodb::options::Acknowledgment;
 
 use crate::error::{Error, ErrorKind, Result};
 
+/// The name of the collection of the [catalog](crate::catalog).
+pub const COLLECTION: &str = "mongo_patterns";
+
 /// Creates a [`Configuration`](ErrorKind::Configuration) error.
 pub fn configuration(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::Configuration, message)

@@ -19,13 +19,12 @@ mod path;
 use mongodb::bson::{Bson, Document};
 use mongodb::options::UpdateModifications;
 
+use self::operator::refused;
 use self::path::Path;
 use crate::error::{Error, ErrorKind, Result, code, is_bad_hint};
 
 pub use self::operator::Operator;
-
-/// A field that cannot be changed, with the reason.
-pub type Fixed<'a> = (&'a str, &'static str);
+pub use self::path::Fixed;
 
 const OPERATOR_FORM: &str = "the update is not a document of update operators, nothing was sent: write `doc! { \"$set\": { \"field\": value } }`, with $set, $unset, $inc, $mul, $min, $max, $currentDate, $push, $pull or $addToSet";
 
@@ -169,10 +168,6 @@ pub fn stage_paths(stage: &Document) -> Result<Vec<&str>> {
             "a stage of the update is not $set, $addFields or $unset, nothing was sent: use these, or update operators",
         )
     })
-}
-
-fn refused(message: &'static str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
 }
 
 #[cfg(test)]

@@ -2,5 +2,4 @@
 
 pub(crate) mod diff;
 pub(crate) mod document;
-pub(crate) mod token;
 pub(crate) mod update;

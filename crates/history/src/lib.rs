@@ -203,11 +203,12 @@ mod repair;
 mod repository;
 mod results;
 mod settings;
+mod token;
 mod write;
 
 pub use builder::HistoryRepositoryBuilder;
-pub use form::token::RevisionToken;
 pub use mongo_patterns_core::{Progress, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::HistoryRepository;
 pub use results::{Deleted, Diff, FieldChange, Followed, MigratedExisting, Pruned, Recorded, Revision, RevisionPage};
+pub use token::RevisionToken;

@@ -6,10 +6,10 @@
 use mongodb::options::{FindOneOptions, Hint};
 
 use crate::form::document::{decode_revision, invalid_argument};
-use crate::form::token::RevisionToken;
 use crate::query::options::Reader;
 use crate::repository::prelude::*;
 use crate::results::{Revision, RevisionPage};
+use crate::token::RevisionToken;
 
 /// Decodes a document of the collection of the revisions.
 pub(crate) fn revision_of<D: DeserializeOwned>(shared: &Shared, document: &RawDocument) -> Result<Revision<D>> {

@@ -2,8 +2,8 @@
 
 use mongodb::bson::Timestamp;
 
-use crate::form::token::RevisionToken;
 use crate::prelude::*;
+use crate::token::RevisionToken;
 
 /// A revision of a document that a write has stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

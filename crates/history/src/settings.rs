@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use mongo_patterns_core::index::PlannedIndex;
-
-use crate::prelude::*;
+use mongo_patterns_core::{FieldName, RetryPolicy};
+use mongodb::bson::{Document, doc};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {

@@ -225,7 +225,8 @@
 //!   are transient for reads only, because the router may have sent a write before.
 //! - [`is_setup_error`](Error::is_setup_error), [`is_corrupt`](Error::is_corrupt): alert the operator.
 //!
-//! [`ErrorKind`] documents them for every kind.
+//! [`ErrorKind`] documents them for every kind. [`remedy`](Error::remedy) is what to do as data, and an error serializes for
+//! logs, with the [code](ErrorKind::code) of its kind.
 //!
 //! # Cancel safety
 //!
@@ -273,8 +274,8 @@ pub use mongo_patterns_bucket as bucket;
 #[cfg(feature = "metrics")]
 pub use mongo_patterns_core::metrics;
 pub use mongo_patterns_core::{
-    AsKey, Error, ErrorKind, IntoId, Key, MigrationRecord, PlannedCommand, Progress, Removed, Repository, Result,
-    RetryPolicy, Updated, Validator, action, drain, forget_migration, index, key, migrations, sharding, verify,
+    AsKey, Error, ErrorKind, IntoId, Key, MigrationRecord, PlannedCommand, Progress, Remedy, Removed, Repository,
+    Result, RetryPolicy, Updated, Validator, action, drain, forget_migration, index, key, migrations, sharding, verify,
 };
 /// Makes a newtype a key that is stored as the key in it: implements `AsKey`.
 ///

@@ -9,6 +9,7 @@
 use futures::future::ready;
 use futures::stream::{iter, once, try_unfold};
 use mongo_patterns_core::PlannedCommand;
+use mongo_patterns_core::error::Remedy;
 use mongo_patterns_core::migration::{Pace, SkipList, both, check_filter, check_rate};
 use mongodb::bson::oid::ObjectId;
 
@@ -76,7 +77,10 @@ pub(crate) async fn run(
                 match (reason, &list) {
                     (Some(reason), Some(list)) if !dry_run => list.add(call, &id, reason).await?,
                     (Some(_), _) => {}
-                    (None, _) => drop(first_refused.get_or_insert_with(|| fix.refused(unrepaired, shared, &id))),
+                    (None, _) => drop(first_refused.get_or_insert_with(|| {
+                        let refused = fix.refused(unrepaired, shared, &id);
+                        refused.with_remedy(Remedy::SkipInvalid)
+                    })),
                 }
             }
             _ if fix.is_empty() => {}

@@ -104,7 +104,3 @@ pub(crate) fn no_document() -> Error {
         "the document does not exist, nothing was changed: insert it first",
     )
 }
-
-pub(crate) fn invalid_argument(message: &'static str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
-}

@@ -3,13 +3,13 @@
 pub(crate) mod bare;
 pub(crate) mod copied;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use std::collections::BTreeMap;
-
 use mongo_patterns_core::index::PlannedIndex;
+use mongo_patterns_core::{Error, ErrorKind, FieldName, RetryPolicy};
+use mongodb::bson::{Document, doc};
 
-use crate::prelude::*;
 use crate::settings::copied::CopiedField;
 
 /// The field of a source that its deletion sets for the time of its check, to an ObjectId.
@@ -37,6 +37,11 @@ impl ReferenceField {
     pub(crate) fn path(&self, field: &str) -> String {
         format!("{}.{field}", self.name)
     }
+}
+
+/// The error of an invalid argument of a call.
+pub(crate) fn invalid_argument(message: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
 }
 
 #[derive(Clone, Debug)]

@@ -1,11 +1,13 @@
 //! The builder of a repository.
 
+mod checked;
 mod subset;
 
 use std::time::Duration;
 
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, configuration, required};
 
+use self::checked::{checked_fields, checked_order};
 pub use self::subset::Subset;
 
 use crate::prelude::*;
@@ -350,38 +352,4 @@ fn computed_field(figure: Figure, of: String, field: String, parent: &FieldName)
     }
     let field = FieldName::new(field)?;
     Ok(ComputedField { figure, of, field })
-}
-
-fn checked_fields(fields: Option<Vec<String>>) -> Result<Option<Vec<FieldName>>> {
-    let checked = fields.map(|fields| {
-        fields
-            .into_iter()
-            .map(FieldName::of_element)
-            .collect::<Result<Vec<_>>>()
-    });
-    checked.transpose()
-}
-
-/// Returns the order, with the child's id at its end.
-fn checked_order(
-    fields: Vec<(String, Direction)>,
-    parent: &FieldName,
-    child_id: &FieldName,
-) -> Result<Vec<(FieldName, Direction)>> {
-    let mut order: Vec<(FieldName, Direction)> = Vec::new();
-    for (field, direction) in fields {
-        let field = FieldName::of_element(field)?;
-        let is_decided = |earlier: &FieldName| *earlier == field || earlier == child_id;
-        if field == *parent || order.iter().any(|(earlier, _)| is_decided(earlier)) {
-            return Err(configuration(
-                "the order has a field twice, the parent field, or a field after the child's id: remove it",
-            ));
-        }
-        order.push((field, direction));
-    }
-    let (last, direction) = required(order.last().cloned(), "order_by")?;
-    if last != *child_id {
-        order.push((child_id.clone(), direction));
-    }
-    Ok(order)
 }

@@ -9,7 +9,7 @@ pub(crate) mod options;
 pub(crate) mod page;
 pub(crate) mod whole;
 
-use self::embedded_ids::{arrays, ids_of, is_unmanaged};
+use self::embedded_ids::{arrays, ids_of, is_unmanaged, is_version};
 use crate::form::parent::ParentState;
 use crate::prelude::*;
 
@@ -59,10 +59,6 @@ pub(crate) fn unmanaged(settings: &Settings, id: Option<&Bson>) -> Document {
     let mut filter = id.map(by_id).unwrap_or_default();
     filter.insert("$expr", is_unmanaged(settings));
     filter
-}
-
-fn is_version(path: &str) -> Document {
-    doc! { "$in": [{ "$type": path }, ["int", "long"]] }
 }
 
 /// The fields of a parent that depend on its children.

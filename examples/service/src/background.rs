@@ -25,7 +25,7 @@ pub(crate) async fn run(store: Store, mut stopped: watch::Receiver<bool>) {
         let followed = store.orders.follow(FOLLOWER).until(asked(stopped.clone())).await;
         let Err(error) = followed else { return };
         // It is reported when it happens, and not at the shutdown. The next one resumes at the stored position.
-        error!(%error, kind = ?error.kind(), "the orders do not follow their buyers");
+        error!(%error, code = error.kind().code(), "the orders do not follow their buyers");
         let pause = stopped.wait_for(|stopped| *stopped);
         let _ = tokio::time::timeout(PAUSE, pause).await;
     }

@@ -8,26 +8,16 @@ use maud::{Markup, html};
 use mongo_patterns::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::choose::{self, BOOKS, Choose};
+use crate::choose::{self, Choose};
 use crate::input::{Fields, Ids, PageQuery, check_id};
-use crate::layout::{self, pager, remove_link, segment};
+use crate::layout::{self, pager, remove_link};
 use crate::problem::{self, Problem};
 use crate::reply::{self, Wants};
+use crate::section::{BOOKS, segment};
 use crate::store::Store;
 
 /// The number of buyers on a page.
 const SHOWN: usize = 50;
-
-/// A book as stored, with its first buyers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Book {
-    #[serde(rename = "_id")]
-    pub(crate) id: i32,
-    pub(crate) title: String,
-    pub(crate) author: String,
-    #[serde(default)]
-    pub(crate) customers_purchased: Vec<String>,
-}
 
 #[derive(Serialize)]
 struct Page<'a> {

@@ -3,7 +3,7 @@
 
 use axum::Router;
 use axum::extract::State;
-use axum::response::{Redirect, Response};
+use axum::response::Response;
 use axum::routing::get;
 use futures::TryStreamExt;
 use maud::{Markup, html};
@@ -12,25 +12,17 @@ use mongo_patterns::reference::OnReferences;
 use mongodb::bson::{Document, doc};
 use serde::{Deserialize, Serialize};
 
-use crate::choose::{BUYERS, Choice, Choose};
+use crate::choose::{Choice, Choose};
 use crate::input::{Fields, Ids, PageQuery};
-use crate::layout::{self, new_id, pager, remove_link, segment};
-use crate::orders::{self, Order};
+use crate::layout::{self, new_id, pager, remove_link};
+use crate::model::{Buyer, Order};
 use crate::problem::Problem;
 use crate::reply::{self, Wants};
+use crate::section::{BUYERS, ORDERS, segment};
 use crate::store::Store;
 
 /// The number of orders on a page.
 const SHOWN: usize = 20;
-
-/// A buyer, as stored and as sent to clients.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Buyer {
-    #[serde(rename = "_id")]
-    pub(crate) id: i32,
-    pub(crate) name: String,
-    pub(crate) city: String,
-}
 
 #[derive(Serialize)]
 struct Page<'a> {
@@ -73,12 +65,8 @@ pub(crate) fn routes() -> Router<Store> {
         .route("/buyers/{buyer}/remove", get(confirm).post(remove))
 }
 
-pub(crate) fn path(buyer: i32) -> String {
+fn path(buyer: i32) -> String {
     format!("/buyers/{buyer}")
-}
-
-pub(crate) async fn to_buyer(wants: Wants, Ids(id): Ids<i32>) -> Redirect {
-    Redirect::to(&format!("{}{}", path(id), wants.suffix()))
 }
 
 async fn choose(
@@ -176,7 +164,7 @@ fn list(orders: &[Order]) -> Markup {
         } @else {
             ul {
                 @for order in orders {
-                    li { a href=(orders::path(&order.id)) { (order.id) } ": " (order.total) }
+                    li { a href=(ORDERS.path_of(&order.id, "")) { (order.id) } ": " (order.total) }
                 }
             }
         }

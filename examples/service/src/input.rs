@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::choose::Section;
 use crate::problem::{self, Problem, Wrong};
+use crate::section::Section;
 use crate::serve::ReadTimeout;
 
 /// The variable parts of a path. An invalid part is reported as not found.

@@ -6,7 +6,7 @@ use maud::{DOCTYPE, Markup, html};
 use mongodb::bson::DateTime;
 use mongodb::bson::oid::ObjectId;
 
-use crate::choose::{BOOKS, CUSTOMERS, ORDERS, PATRONS, POLICIES, PRODUCTS, SECTIONS};
+use crate::section::{BOOKS, CUSTOMERS, ORDERS, PATRONS, POLICIES, PRODUCTS, SECTIONS};
 
 const NAME: &str = "mongo-patterns";
 
@@ -146,14 +146,4 @@ pub(crate) fn time(date: DateTime) -> Markup {
 
 pub(crate) fn rfc3339(date: DateTime) -> String {
     date.try_to_rfc3339_string().unwrap_or_default()
-}
-
-/// Percent-encodes a text as a part of a path.
-pub(crate) fn segment(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~".contains(&byte);
-    let escaped = text.bytes().map(|byte| match byte {
-        byte if is_plain(byte) => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    });
-    escaped.collect()
 }

@@ -13,10 +13,12 @@
 //! of a request, or its body, and between two requests, `REQUEST_TIMEOUT` that of the seconds for the whole request.
 //! README.md lists the pages. The modules:
 //!
-//! - `store.rs`: the repositories, created once and shared by all requests, and the preparation before the first one.
+//! - `model.rs`: the documents, as they are stored.
+//! - `store.rs`: the repositories, created once and shared by all requests. `seed.rs` prepares them before the first one.
 //! - `problem.rs`: the response for each kind of error, as problem details (RFC 9457).
 //! - `trades.rs`, `books.rs`, `products.rs`, `patrons.rs`, `policies.rs`: one pattern each. `orders.rs` and `buyers.rs`: the
 //!   two sides of a reference. Everything that is stored has an id that the client chooses, so all requests are idempotent.
+//! - `section.rs`: the titles and the paths of these pages.
 //! - `choose.rs`: the lists from which a visitor chooses, for example, a customer or a book.
 //! - `guard.rs`: the checks of every request, among them that no other site sends a write.
 //! - `background.rs`: what runs beside the requests, among them a follower, which restarts after an error.
@@ -35,12 +37,14 @@ mod health;
 mod input;
 mod layout;
 mod metrics;
+mod model;
 mod orders;
 mod patrons;
 mod policies;
 mod problem;
 mod products;
 mod reply;
+mod section;
 mod seed;
 mod serve;
 mod store;

@@ -3,74 +3,36 @@
 
 use axum::Router;
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{Redirect, Response};
 use axum::routing::get;
 use futures::TryStreamExt;
 use maud::{Markup, html};
 use mongo_patterns::ErrorKind;
 use mongodb::bson::doc;
-use serde::{Deserialize, Serialize};
 
-use crate::buyers;
-use crate::choose::{Choice, Choose, ORDERS};
+use crate::choose::{Choice, Choose};
 use crate::input::{Fields, Ids, PageQuery};
-use crate::layout::{self, remove_link, segment};
+use crate::layout::{self, remove_link};
+use crate::model::Order;
 use crate::problem::{self, Problem};
 use crate::reply::{self, Wants};
+use crate::section::{BUYERS, ORDERS, segment};
 use crate::store::Store;
-
-/// An order, as stored and as sent to clients.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Order {
-    #[serde(rename = "_id")]
-    pub(crate) id: String,
-    pub(crate) buyer: BuyerCopy,
-    pub(crate) total: i32,
-}
-
-/// The part of a buyer that an order shows. The repository sets everything but the id.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct BuyerCopy {
-    #[serde(rename = "_id")]
-    pub(crate) id: i32,
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    city: String,
-    /// Set when the buyer was removed, and their orders were kept.
-    #[serde(default, skip_serializing_if = "is_false")]
-    deleted: bool,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // the signature is serde's
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
-impl Order {
-    /// Returns an order to insert.
-    pub(crate) fn new(id: &str, buyer: i32, total: i32) -> Self {
-        Self {
-            id: id.to_owned(),
-            buyer: BuyerCopy {
-                id: buyer,
-                ..BuyerCopy::default()
-            },
-            total,
-        }
-    }
-}
 
 pub(crate) fn routes() -> Router<Store> {
     Router::new()
         .route("/orders", get(choose))
         .route("/orders/{order}", get(show).delete(remove))
         .route("/orders/{order}/remove", get(confirm).post(remove))
-        .route("/buyers/{buyer}/orders", get(buyers::to_buyer).post(add))
+        .route("/buyers/{buyer}/orders", get(to_buyer).post(add))
 }
 
-pub(crate) fn path(order: &str) -> String {
+fn path(order: &str) -> String {
     format!("/orders/{}", segment(order))
+}
+
+async fn to_buyer(wants: Wants, Ids(id): Ids<i32>) -> Redirect {
+    Redirect::to(&BUYERS.path_of(&id.to_string(), wants.suffix()))
 }
 
 async fn choose(
@@ -121,7 +83,7 @@ fn line(order: &Order) -> Markup {
             @if buyer.deleted {
                 (buyer.name)
             } @else {
-                a href=(buyers::path(buyer.id)) { (buyer.name) }
+                a href=(BUYERS.path_of(&buyer.id.to_string(), "")) { (buyer.name) }
             }
             ", " (buyer.city) "."
         }

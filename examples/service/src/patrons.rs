@@ -6,33 +6,15 @@ use axum::response::{Redirect, Response};
 use axum::routing::get;
 use maud::{Markup, html};
 use mongo_patterns::ErrorKind;
-use serde::{Deserialize, Serialize};
 
-use crate::choose::{self, Choose, PATRONS};
+use crate::choose::{self, Choose};
 use crate::input::{Fields, Ids, PageQuery, check_id};
-use crate::layout::{self, new_id, remove_link, segment};
+use crate::layout::{self, new_id, remove_link};
+use crate::model::{Address, Patron};
 use crate::problem::{self, Problem};
 use crate::reply::{self, Wants};
+use crate::section::{PATRONS, segment};
 use crate::store::Store;
-
-/// A patron, as stored and as sent to clients.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Patron {
-    #[serde(rename = "_id")]
-    pub(crate) id: String,
-    pub(crate) name: String,
-    #[serde(default)]
-    pub(crate) addresses: Vec<Address>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Address {
-    pub(crate) id: String,
-    pub(crate) street: String,
-    pub(crate) city: String,
-    pub(crate) state: String,
-    pub(crate) zip: String,
-}
 
 pub(crate) fn routes() -> Router<Store> {
     Router::new()

@@ -12,36 +12,17 @@ use mongo_patterns::history::{Diff, Revision, RevisionToken};
 use mongodb::bson::{Bson, Document, doc};
 use serde::{Deserialize, Serialize};
 
-use crate::choose::{Choice, Choose, POLICIES};
+use crate::choose::{Choice, Choose};
 use crate::input::{Fields, Ids, PageQuery};
 use crate::layout::{self, pager};
+use crate::model::{CHANGED_BY, Policy};
 use crate::problem::{self, Problem};
 use crate::reply::{self, Wants};
+use crate::section::POLICIES;
 use crate::store::Store;
 
 /// The number of revisions on a page.
 const SHOWN: u32 = 10;
-/// The field with the name of who made a change.
-pub(crate) const CHANGED_BY: &str = "changedBy";
-
-/// A policy, as stored and as sent to clients.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Policy {
-    pub(crate) policy_id: i32,
-    pub(crate) customer_name: String,
-    pub(crate) items_insured: Vec<String>,
-    /// Set by the repository.
-    #[serde(default)]
-    pub(crate) revision: u64,
-}
-
-impl Policy {
-    fn is_same_content(&self, other: &Self) -> bool {
-        (&self.customer_name, &self.items_insured) == (&other.customer_name, &other.items_insured)
-    }
-}
-
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RevisionView<'a> {

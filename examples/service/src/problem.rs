@@ -16,9 +16,9 @@ use mongo_patterns::{Error, ErrorKind};
 use serde::Serialize;
 use tracing::{debug, error, warn};
 
-use crate::choose::Section;
 use crate::layout;
 use crate::reply::Wants;
+use crate::section::Section;
 
 /// A kind of problem, with the name in its `type`.
 #[derive(Debug)]

@@ -6,56 +6,20 @@ use axum::response::Response;
 use axum::routing::get;
 use maud::{Markup, html};
 use mongo_patterns::prelude::*;
-use mongodb::bson::{DateTime, Decimal128, doc};
+use mongodb::bson::{DateTime, doc};
 use serde::{Deserialize, Serialize};
 
-use crate::choose::{self, Choose, PRODUCTS};
+use crate::choose::{self, Choose};
 use crate::input::{Fields, Ids, PageQuery};
-use crate::layout::{self, new_id, pager, remove_link, segment};
+use crate::layout::{self, new_id, pager, remove_link};
+use crate::model::Review;
 use crate::problem::{self, Problem};
 use crate::reply::{self, Wants};
+use crate::section::{PRODUCTS, segment};
 use crate::store::Store;
 
 /// The number of reviews on a page of all reviews.
 const SHOWN: u32 = 20;
-
-/// A product as stored, with its newest reviews.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Product {
-    #[serde(rename = "_id")]
-    pub(crate) id: i32,
-    pub(crate) name: String,
-    pub(crate) description: String,
-    pub(crate) price: Price,
-    #[serde(default)]
-    pub(crate) reviews: Vec<Review>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Price {
-    pub(crate) value: Decimal128,
-    pub(crate) currency: String,
-}
-
-/// A review as stored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Review {
-    pub(crate) review_id: String,
-    /// The copy in the product does not contain it.
-    #[serde(default)]
-    pub(crate) product_id: i32,
-    pub(crate) review_author: String,
-    pub(crate) review_text: String,
-    pub(crate) published_date: DateTime,
-}
-
-impl Review {
-    /// Returns whether a repeated request has the same review. The date is that of the first request.
-    fn is_same(&self, other: &Self) -> bool {
-        (&self.review_id, &self.review_author, &self.review_text)
-            == (&other.review_id, &other.review_author, &other.review_text)
-    }
-}
 
 /// A review as sent to clients.
 #[derive(Serialize)]

@@ -1,15 +1,40 @@
-//! Sample data from the examples of MongoDB's manual.
+//! The indexes, and sample data from the examples of MongoDB's manual.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use mongo_patterns::{ErrorKind, Result};
+use mongodb::IndexModel;
 use mongodb::bson::{DateTime, Document, doc};
+use tracing::{info, warn};
 
-use crate::books::Book;
-use crate::orders::Order;
-use crate::patrons::{Address, Patron};
-use crate::policies::{CHANGED_BY, Policy};
-use crate::products::{Price, Product, Review};
+use crate::model::{Address, Book, CHANGED_BY, Order, Patron, Policy, Price, Product, Review, Trade};
 use crate::store::Store;
-use crate::trades::Trade;
+
+/// The pause between two attempts.
+const PAUSE: Duration = Duration::from_secs(1);
+
+impl Store {
+    /// Creates the indexes, and sample data in empty collections. Retries until it reaches the server.
+    pub(crate) async fn prepare(&self) {
+        while let Err(error) = self.try_to_prepare().await {
+            warn!(%error, "not ready");
+            tokio::time::sleep(PAUSE).await;
+        }
+        self.prepared.store(true, Ordering::Release);
+        info!(database = self.database.name(), "ready");
+    }
+
+    async fn try_to_prepare(&self) -> Result<()> {
+        for repository in self.repositories() {
+            repository.ensure_indexes().await?;
+        }
+        // For the page of a buyer, which has their orders in the order of ids.
+        let of_buyer = IndexModel::builder().keys(doc! { "buyer._id": 1, "_id": 1 }).build();
+        self.orders.collection().create_index(of_buyer).await?;
+        fill_empty(self).await
+    }
+}
 
 /// 2023-10-26T15:47:03.434Z, the time of the manual's first trade.
 const FIRST_TRADE: i64 = 1_698_335_223_434;

@@ -8,22 +8,13 @@ use mongo_patterns::Result;
 use mongo_patterns::prelude::*;
 use mongodb::bson::{Document, doc};
 use mongodb::options::{DatabaseOptions, WriteConcern};
-use mongodb::{Client, Database, IndexModel};
-use tracing::{info, warn};
+use mongodb::{Client, Database};
 
-use crate::books::Book;
-use crate::buyers::Buyer;
-use crate::orders::Order;
-use crate::patrons::{Address, Patron};
-use crate::policies::{self, Policy};
-use crate::products::{Product, Review};
-use crate::seed;
-use crate::trades::Trade;
+use crate::model::{Address, Book, Buyer, CHANGED_BY, Order, Patron, Policy, Product, Review, Trade};
 
 const DATABASE: &str = "mongo_patterns_service";
 /// The longest time for the database to answer a ping.
 const PING: Duration = Duration::from_secs(1);
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// The state of the service. Cloning it is cheap.
 #[derive(Clone, Debug)]
@@ -35,7 +26,7 @@ pub(crate) struct Store {
     pub(crate) patrons: EmbeddedRepository<Patron, Address>,
     pub(crate) policies: HistoryRepository<Policy>,
     pub(crate) orders: ReferenceRepository<Order, Buyer>,
-    is_prepared: Arc<AtomicBool>,
+    pub(crate) prepared: Arc<AtomicBool>,
 }
 
 impl Store {
@@ -77,38 +68,19 @@ impl Store {
             policies: HistoryRepository::builder(of("currentPolicies"), of("policyRevisions"))
                 .id_field("policyId")
                 .time_field("dateSet")
-                .change_fields([policies::CHANGED_BY])
+                .change_fields([CHANGED_BY])
                 .build()?,
             orders: ReferenceRepository::builder(of("orders"), of("buyers"))
                 .reference_field("buyer")
                 .copied_fields(["name", "city"])
                 .build()?,
             database,
-            is_prepared: Arc::default(),
+            prepared: Arc::default(),
         })
     }
 
-    /// Creates the indexes, and sample data in empty collections. Retries until it reaches the server.
-    pub(crate) async fn prepare(&self) {
-        while let Err(error) = self.try_to_prepare().await {
-            warn!(%error, "not ready");
-            tokio::time::sleep(PAUSE).await;
-        }
-        self.is_prepared.store(true, Ordering::Release);
-        info!(database = self.database.name(), "ready");
-    }
-
-    async fn try_to_prepare(&self) -> Result<()> {
-        for repository in self.repositories() {
-            repository.ensure_indexes().await?;
-        }
-        // For the page of a buyer, which has their orders in the order of ids.
-        let of_buyer = IndexModel::builder().keys(doc! { "buyer._id": 1, "_id": 1 }).build();
-        self.orders.collection().create_index(of_buyer).await?;
-        seed::fill_empty(self).await
-    }
-
-    fn repositories(&self) -> [&dyn Repository; 6] {
+    /// Returns all repositories, for what they have in common.
+    pub(crate) fn repositories(&self) -> [&dyn Repository; 6] {
         [
             &self.trades,
             &self.books,
@@ -120,7 +92,7 @@ impl Store {
     }
 
     pub(crate) fn is_prepared(&self) -> bool {
-        self.is_prepared.load(Ordering::Acquire)
+        self.prepared.load(Ordering::Acquire)
     }
 
     /// Returns whether requests can be served: the preparation is done, and the server answers.

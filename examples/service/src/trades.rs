@@ -11,37 +11,16 @@ use mongo_patterns::prelude::*;
 use mongodb::bson::DateTime;
 use serde::{Deserialize, Serialize};
 
-use crate::choose::{CUSTOMERS, Choice, Choose};
+use crate::choose::{Choice, Choose};
 use crate::input::{Fields, Ids, PageQuery};
-use crate::layout::{self, new_id, pager, remove_link, segment};
+use crate::layout::{self, new_id, pager, remove_link};
+use crate::model::Trade;
 use crate::problem::{self, Problem};
 use crate::reply::{self, Wants};
+use crate::section::{CUSTOMERS, segment};
 use crate::store::Store;
 
 const KINDS: [&str; 2] = ["buy", "sell"];
-
-/// A trade as stored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Trade {
-    #[serde(rename = "tradeId")]
-    pub(crate) id: String,
-    #[serde(rename = "type")]
-    pub(crate) kind: String,
-    pub(crate) ticker: String,
-    pub(crate) qty: i32,
-    pub(crate) date: DateTime,
-}
-
-impl Trade {
-    /// Returns whether a repeated request has the same trade. The date is that of the first request.
-    fn is_same(&self, other: &Self) -> bool {
-        (&self.id, &self.kind, &self.ticker, self.qty) == (&other.id, &other.kind, &other.ticker, other.qty)
-    }
-
-    fn describe(&self) -> String {
-        format!("{} {} {}", self.kind, self.qty, self.ticker)
-    }
-}
 
 /// A trade as sent to clients.
 #[derive(Serialize)]

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::CHECKPOINT_SECONDS;
 use super::nemesis::Faults;
 use crate::cluster::load::bucket::{Judged, Level};
 use crate::cluster::load::calls::Counts;
 use crate::cluster::load::stage::Stored;
+
+/// The time between checkpoints. A killed node starts with the last one, and repeats what it has replicated since, beside
+/// the load. With the server's default, a minute, that took longer than a start may take.
+pub(super) const CHECKPOINT_SECONDS: u32 = 10;
 
 /// The results of a run.
 #[derive(Debug)]

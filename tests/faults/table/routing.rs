@@ -10,24 +10,11 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::case::Case;
 use super::operation::Model;
-use super::routing_rules::{BROADCAST, Broadcast, SHARD_KEYS, UNSHARDED};
+use super::routing_rules::{BROADCAST, Broadcast, Route, SHARD_KEYS, UNSHARDED};
 use super::{
     bucket, bucket_figures, bucket_migrations, bucket_windows, embedded, history, history_follow, history_migrations,
     outlier, reference, reference_follow, reference_migrations, subset, subset_migrations,
 };
-
-/// The shards that a command reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Route {
-    /// Those of one shard key for each statement or document.
-    One,
-    /// Those of a list of shard keys.
-    Listed,
-    /// All shards that have chunks of the collection.
-    All,
-    /// All shards, and routers before MongoDB 7.1 refuse it: it writes one document of unknown shard.
-    Refused,
-}
 
 /// Commands that read or change no documents, or continue another command.
 const WITHOUT_DOCUMENTS: [&str; 13] = [

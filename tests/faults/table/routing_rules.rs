@@ -1,6 +1,17 @@
 //! The shard keys of the documentation, and the commands that reach several shards, each with its reason.
 
-use super::routing::Route;
+/// The shards that a command reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Route {
+    /// Those of one shard key for each statement or document.
+    One,
+    /// Those of a list of shard keys.
+    Listed,
+    /// All shards that have chunks of the collection.
+    All,
+    /// All shards, and routers before MongoDB 7.1 refuse it: it writes one document of unknown shard.
+    Refused,
+}
 
 /// The collections of the operations, and the fields by which the documentation shards them.
 pub(super) const SHARD_KEYS: [(&str, &str); 10] = [

@@ -9,7 +9,7 @@ use mongodb::bson::Document;
 
 use super::by_hand;
 use super::trade::{FlatTrade, Trade};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::{examined, round_trips};
 use crate::measure::{Operation, Variant, compare, in_tasks};
 use crate::report::{Comparison, Section};
@@ -72,7 +72,7 @@ pub(super) async fn prepare(
     let key = |n: u64| (n % KEYS) as u32;
     Ok(match name {
         REPOSITORY => {
-            let trades = super::fresh(&collection).await?;
+            let trades = super::collection::fresh(&collection).await?;
             Arc::new(move |n| {
                 let (trades, items) = (trades.clone(), Arc::clone(&items));
                 async move {
@@ -83,21 +83,21 @@ pub(super) async fn prepare(
             })
         }
         BY_HAND => {
-            super::fresh(&collection).await?;
+            super::collection::fresh(&collection).await?;
             Arc::new(move |n| {
                 let (collection, items) = (collection.clone(), Arc::clone(&items));
                 async move { by_hand::append(&collection, key(n), &items[n as usize]).await }.boxed()
             })
         }
         VERBATIM => {
-            super::fresh(&collection).await?;
+            super::collection::fresh(&collection).await?;
             Arc::new(move |n| {
                 let (collection, items) = (collection.clone(), Arc::clone(&items));
                 async move { by_hand::append_verbatim(&collection, key(n), &items[n as usize]).await }.boxed()
             })
         }
         NAIVE => {
-            super::empty(&collection).await?;
+            super::collection::empty(&collection).await?;
             Arc::new(move |n| {
                 let (collection, items) = (collection.clone(), Arc::clone(&items));
                 async move { by_hand::naive_append(&collection, key(n), &items[n as usize]).await }.boxed()
@@ -140,7 +140,7 @@ async fn count(bench: &Bench<'_>, comparison: &mut Comparison, tasks: u64) -> Re
         comparison.figure(name, "round trips", trips);
     }
     let item = Trade::at(operations, items[items.len() - 1].date.timestamp_millis());
-    let ours = super::repository(&bench.recorded("ours"), super::PAGE_SIZE)?;
+    let ours = super::collection::repository(&bench.recorded("ours"), super::collection::PAGE_SIZE)?;
     let ours = examined(bench, ours.append(&0, &item)).await?;
     comparison.figure(REPOSITORY, "documents examined", ours.documents);
     for (name, collection) in [(BY_HAND, "by_hand"), (NAIVE, "naive")] {

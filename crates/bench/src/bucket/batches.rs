@@ -9,7 +9,7 @@ use mongodb::bson::{Document, doc, serialize_to_bson};
 
 use super::by_hand;
 use super::trade::{FlatTrade, Trade};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::round_trips;
 use crate::measure::{Variant, Work, compare, in_tasks};
 use crate::report::{Comparison, Section, number};
@@ -103,7 +103,7 @@ async fn prepare(form: Form, collection: Collection<Document>, items: Arc<[Trade
         }
         .boxed());
     }
-    let trades = super::fresh(&collection).await?;
+    let trades = super::collection::fresh(&collection).await?;
     let count = items.len() as u64;
     Ok(match form {
         Form::Single => {
@@ -139,12 +139,14 @@ async fn prepare(form: Form, collection: Collection<Document>, items: Arc<[Trade
 }
 
 async fn insert_buckets(collection: &Collection<Document>, items: &[Trade]) -> Result<()> {
-    let buckets = items.chunks(super::PAGE_SIZE as usize).map(|page| by_hand::Bucket {
-        id: format!("{KEY}_{}", page[0].second()),
-        customer: KEY,
-        count: page.len() as i32,
-        history: page,
-    });
+    let buckets = items
+        .chunks(super::collection::PAGE_SIZE as usize)
+        .map(|page| by_hand::Bucket {
+            id: format!("{KEY}_{}", page[0].second()),
+            customer: KEY,
+            count: page.len() as i32,
+            history: page,
+        });
     let collection = collection.clone_with_type::<by_hand::Bucket<&[Trade]>>();
     collection.insert_many(buckets).await?;
     Ok(())

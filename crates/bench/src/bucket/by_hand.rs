@@ -79,7 +79,7 @@ pub(super) fn update(customer: u32, trade: &Trade, item: Bson) -> Result<Documen
 
 /// Creates an empty collection for one document per item, with the index that its pages need.
 pub(super) async fn flat(collection: &Collection<Document>) -> Result<()> {
-    super::empty(collection).await?;
+    super::collection::empty(collection).await?;
     Ok(index(collection).await?)
 }
 

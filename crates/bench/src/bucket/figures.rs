@@ -9,10 +9,11 @@ use mongo_patterns_core::Repository;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
+use super::by_hand;
+use super::collection::Trades;
 use super::settings::appends;
 use super::trade::{FlatTrade, Trade};
-use super::{Trades, by_hand};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::examined;
 use crate::measure::{Operation, Variant, compare, in_tasks};
 use crate::report::{Comparison, Section};
@@ -52,7 +53,7 @@ fn builder(collection: &Collection<Document>) -> BucketRepositoryBuilder<u32, Tr
         .key_field("customerId")
         .items_field("history")
         .time_field("date")
-        .page_size(super::PAGE_SIZE)
+        .page_size(super::collection::PAGE_SIZE)
 }
 
 fn repository(name: &'static str, collection: &Collection<Document>) -> Result<Trades> {

@@ -9,7 +9,7 @@ use mongodb::bson::{Document, doc};
 
 use super::by_hand;
 use super::trade::Trade;
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::examined;
 use crate::measure::{Operation, Variant, Work, compare, in_tasks};
 use crate::report::{Comparison, Section, number};
@@ -70,9 +70,9 @@ fn first_key(buckets: u64, lengths: [u64; 3]) -> u32 {
 
 /// Stores the same histories in both collections.
 async fn fill(ours: &Collection<Document>, naive: &Collection<Document>, lengths: [u64; 3]) -> Result<()> {
-    let trades = super::fresh(ours).await?;
+    let trades = super::collection::fresh(ours).await?;
     for buckets in lengths {
-        let items = Trade::spread(buckets * u64::from(super::PAGE_SIZE));
+        let items = Trade::spread(buckets * u64::from(super::collection::PAGE_SIZE));
         for key in 0..KEYS {
             trades.append_many(&(first_key(buckets, lengths) + key), &items).await?;
         }
@@ -96,7 +96,7 @@ fn variant<'a>(ours: bool, collection: &Collection<Document>, buckets: u64, leng
 
 /// Removes the open buckets, and returns the append, to the keys in turn.
 async fn append(ours: bool, collection: Collection<Document>, buckets: u64, lengths: [u64; 3]) -> Result<Operation> {
-    let end = lengths[2] * u64::from(super::PAGE_SIZE);
+    let end = lengths[2] * u64::from(super::collection::PAGE_SIZE);
     let items: Arc<[Trade]> = Trade::spread(end + ITEMS).iter().skip(end as usize).cloned().collect();
     let first = first_key(buckets, lengths);
     // The first item of each key opens its bucket, and determines its name.
@@ -104,7 +104,7 @@ async fn append(ours: bool, collection: Collection<Document>, buckets: u64, leng
         .map(|key| format!("{key}_{}", items[0].second()))
         .collect();
     collection.delete_many(doc! { "_id": { "$in": open } }).await?;
-    let trades = super::repository(&collection, super::PAGE_SIZE)?;
+    let trades = super::collection::repository(&collection, super::collection::PAGE_SIZE)?;
     Ok(Arc::new(move |n| {
         let (trades, collection, items) = (trades.clone(), collection.clone(), Arc::clone(&items));
         async move {

@@ -12,8 +12,8 @@ use mongodb::options::Hint;
 use mongodb::{Collection, Database};
 
 use super::trade::SECOND;
-use crate::Bench;
 use crate::alternate::{Alternative, Turns, alternate};
+use crate::bench::Bench;
 use crate::measure::{Operation, operation};
 use crate::report::{Comparison, Section};
 
@@ -75,7 +75,7 @@ async fn alternatives(database: Database, part: Part) -> Result<Vec<Alternative>
         let of = |kind: &str| database.collection::<Document>(&format!("increment_{kind}_{number}"));
         let collections = [of("main"), of("other")];
         for collection in &collections {
-            super::empty(collection).await?;
+            super::collection::empty(collection).await?;
         }
         alternatives.push(Alternative {
             name,

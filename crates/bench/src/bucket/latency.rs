@@ -9,7 +9,7 @@ use mongodb::bson::Document;
 
 use super::by_hand;
 use super::trade::Trade;
-use crate::Bench;
+use crate::bench::Bench;
 use crate::latency::{Form, compare_latencies};
 use crate::measure::{Operation, operation};
 use crate::report::Section;
@@ -42,7 +42,7 @@ pub(super) async fn prepare(
     keys: u64,
     operations: u64,
 ) -> Result<Operation> {
-    let trades = super::fresh(&collection).await?;
+    let trades = super::collection::fresh(&collection).await?;
     let items = Trade::spread(operations);
     Ok(operation(move |n| {
         let (trades, collection, items) = (trades.clone(), collection.clone(), Arc::clone(&items));

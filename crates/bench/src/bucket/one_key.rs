@@ -11,7 +11,7 @@ use mongodb::options::{ReadConcern, TransactionOptions};
 
 use super::by_hand;
 use super::trade::Trade;
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::{number, round_trips};
 use crate::measure::{Entry, Variant, Work, compare, in_tasks};
 use crate::report::{Comparison, Section};
@@ -64,7 +64,7 @@ fn variant<'a>(collection: Collection<Document>, writers: u64, items: &Arc<[Trad
 
 /// Creates a collection, and returns the appends to it.
 async fn appends(collection: Collection<Document>, writers: u64, items: Arc<[Trade]>) -> Result<Work> {
-    let trades = super::fresh(&collection).await?;
+    let trades = super::collection::fresh(&collection).await?;
     let operations = items.len() as u64;
     let append = move |n: u64| {
         let (trades, items) = (trades.clone(), Arc::clone(&items));
@@ -94,7 +94,7 @@ async fn count(bench: &Bench<'_>, comparison: &mut Comparison, writers: u64, ite
 
 async fn count_naive(bench: &Bench<'_>, comparison: &mut Comparison, writers: u64, items: &Arc<[Trade]>) -> Result<()> {
     let collection = bench.recorded("counted");
-    super::empty(&collection).await?;
+    super::collection::empty(&collection).await?;
     let operations = items.len() as u64;
     let lost = Arc::new(AtomicU64::new(0));
     let (losses, items) = (Arc::clone(&lost), Arc::clone(items));

@@ -7,8 +7,8 @@ use mongodb::Database;
 use super::append::{self, BY_HAND, REPOSITORY, VERBATIM};
 use super::pages::{self, Form, Reader};
 use super::trade::Trade;
-use crate::Bench;
 use crate::alternate::{Alternative, Turns, alternate};
+use crate::bench::Bench;
 use crate::measure::Entry;
 use crate::report::{Comparison, Section};
 

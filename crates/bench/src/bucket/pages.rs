@@ -7,15 +7,16 @@ use futures::{FutureExt, TryStreamExt};
 use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};
 
+use super::by_hand;
+use super::collection::Trades;
 use super::trade::{FlatTrade, Trade};
-use super::{Trades, by_hand};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::examined;
 use crate::measure::{Operation, Variant, compare, in_tasks};
 use crate::report::{Comparison, Section, number};
 
 const KEY: u32 = 123;
-const PAGE: u64 = super::PAGE_SIZE as u64;
+const PAGE: u64 = super::collection::PAGE_SIZE as u64;
 
 const TEXT: &str = "\
 One reader reads a page of ten items of a key that has 10,000 pages, and decodes it. Each form is compared with \
@@ -103,7 +104,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
 
 pub(super) async fn fill(bench: &Bench<'_>, pages: u64) -> Result<()> {
     let items = Trade::spread(pages * PAGE);
-    let trades = super::fresh(&bench.collection("pages")).await?;
+    let trades = super::collection::fresh(&bench.collection("pages")).await?;
     trades.append_many(&KEY, &items).await?;
     let flat = bench.collection("pages_flat");
     by_hand::flat(&flat).await?;
@@ -125,7 +126,7 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn new(buckets: &Collection<Document>, flat: &Collection<Document>, total: u64) -> Result<Self> {
         Ok(Self {
-            trades: super::repository(buckets, super::PAGE_SIZE)?,
+            trades: super::collection::repository(buckets, super::collection::PAGE_SIZE)?,
             buckets: buckets.clone_with_type(),
             flat: flat.clone_with_type(),
             total,

@@ -5,10 +5,10 @@ use futures::FutureExt;
 use mongodb::bson::Document;
 
 use super::latency::prepare;
+use crate::bench::{Bench, client};
 use crate::latency::MOST_WRITERS;
 use crate::measure::{Variant, compare, in_tasks};
 use crate::report::{Comparison, Section};
-use crate::{Bench, client};
 
 const KEYS: u64 = 10_000;
 const DEFAULT: u32 = 10;

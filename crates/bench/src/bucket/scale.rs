@@ -10,9 +10,10 @@ use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};
 use serde::{Deserialize, Serialize};
 
+use super::by_hand;
+use super::collection::PAGE_SIZE;
 use super::trade::{SECOND, scatter};
-use super::{PAGE_SIZE, by_hand};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::measure::{Operation, Variant, Work, compare, compare_once, in_tasks, operation, settle};
 use crate::memory;
 use crate::report::{Comparison, Section};

@@ -8,9 +8,9 @@ use mongo_patterns_core::Repository as _;
 use mongodb::Collection;
 use mongodb::bson::Document;
 
-use super::Trades;
+use super::collection::Trades;
 use super::trade::Trade;
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::{examined, round_trips};
 use crate::measure::{Operation, Variant, compare, in_tasks};
 use crate::report::Comparison;

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::by_hand;
 use super::trade::{FlatTrade, SECOND, Trade, scatter};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::number;
 use crate::report::{self, Section, Table};
 use crate::svg::{Bar, Chart};
@@ -152,7 +152,7 @@ async fn load(form: Form, collection: &Collection<Document>, items: u64) -> Resu
     match form {
         Form::Buckets(page_size) => {
             collection.drop().await?;
-            let trades = super::repository(collection, page_size)?;
+            let trades = super::collection::repository(collection, page_size)?;
             trades.ensure_indexes().replace_settings().await?;
             let appended = trades.append_stream(stream::iter((0..items).map(item))).await?;
             ensure!(appended.items == items, "items are missing");

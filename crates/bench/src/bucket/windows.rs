@@ -9,10 +9,10 @@ use mongo_patterns_bucket::Window;
 use mongodb::Collection;
 use mongodb::bson::{DateTime, Document};
 
-use super::Trades;
+use super::collection::Trades;
 use super::settings::{appends, fresh};
 use super::trade::{SECOND, Trade};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::examined;
 use crate::measure::{Operation, Variant, compare, in_tasks};
 use crate::report::{Comparison, Section};
@@ -46,7 +46,7 @@ fn repository(name: &'static str, collection: &Collection<Document>) -> Result<T
         .key_field("customerId")
         .items_field("history")
         .time_field("date")
-        .page_size(super::PAGE_SIZE);
+        .page_size(super::collection::PAGE_SIZE);
     let builder = match name {
         PLAIN => builder,
         HOURS => builder.window(Window::Hour),

@@ -9,8 +9,8 @@ use mongodb::Database;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::load::{Answer, Failure, Ledger, Write, write};
+use super::recipe::{Hazards, Source};
 use super::stored::{Times, all, elements, integer};
-use super::{Hazards, Source};
 
 const COLLECTION: &str = "trades";
 const CUSTOMERS: u64 = 8;

@@ -12,7 +12,7 @@ use mongodb::event::command::CommandEvent;
 use mongodb::options::{ClientOptions, ReadConcern, WriteConcern};
 use mongodb::{Client, Database};
 
-use super::load::WRITERS;
+pub(super) const WRITERS: u64 = 64;
 
 const NODES: usize = 3;
 /// How long the last commands of dropped operations may take.

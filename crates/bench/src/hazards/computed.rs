@@ -9,8 +9,8 @@ use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Collection, Database};
 
 use super::load::{Answer, Failure, Ledger, Write, write};
+use super::recipe::{Hazards, Source};
 use super::stored::{Times, all, integer};
-use super::{Hazards, Source};
 
 const MOVIES: i64 = 8;
 const PARENTS: &str = "movies";

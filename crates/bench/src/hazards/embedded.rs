@@ -8,8 +8,8 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::error::{Error as DriverError, ErrorKind as DriverErrorKind, WriteFailure};
 
 use super::load::{Answer, Failure, Ledger, Write, write};
+use super::recipe::{Hazards, Source};
 use super::stored::{Times, all, elements, integer};
-use super::{Hazards, Source};
 
 const COLLECTION: &str = "patron";
 const BOUND: u32 = 10;

@@ -11,8 +11,8 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::{Collection, Database, IndexModel};
 
 use super::load::{Answer, Failure, Ledger, Write, write};
+use super::recipe::{Hazards, Source};
 use super::stored::{Times, all, elements, integer};
-use super::{Hazards, Source};
 
 const POLICIES: i64 = 8;
 const CURRENT: &str = "currentPolicies";

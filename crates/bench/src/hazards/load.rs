@@ -13,10 +13,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, WRITERS};
 use crate::bucket::scatter;
 
-pub(super) const WRITERS: u64 = 64;
 pub(super) const CLIENTS: usize = 4;
 /// The time limit of a first attempt, shorter than an election.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(1);

@@ -10,14 +10,11 @@ use mongodb::options::ReturnDocument;
 use mongodb::{Collection, Database, IndexModel};
 
 use super::load::{Answer, Failure, Ledger, Write, write};
+use super::recipe::{Hazards, Source};
 use super::stored::all;
-use super::{Hazards, Source};
-use check::Layout;
+use check::{CAP, Layout, THRESHOLD};
 
 const BOOKS: u64 = 4;
-const THRESHOLD: u32 = 50;
-/// The bound of an overflow document, where a recipe has one.
-const CAP: u32 = 200;
 const MAIN: &str = "sales";
 const OVERFLOW: &str = "extra_sales";
 

@@ -11,8 +11,8 @@ use mongodb::options::UpdateModifications;
 use mongodb::{ClientSession, Collection, Database, IndexModel};
 
 use super::load::{Answer, Failure, Ledger, Write, write};
+use super::recipe::{Hazards, Source};
 use super::stored::{Times, all, integer};
-use super::{Hazards, Source};
 use crate::bucket::scatter;
 
 const CUSTOMERS: i64 = 8;

@@ -6,8 +6,10 @@ use anyhow::{Context, Result};
 use mongodb::bson::DateTime;
 use serde::Serialize;
 
-use super::load::{CLIENTS, Fate, Ledger, Size, TIME_LIMIT, WRITERS};
-use super::{Hazards, Pattern, Source, block};
+use super::block;
+use super::cluster::WRITERS;
+use super::load::{CLIENTS, Fate, Ledger, Size, TIME_LIMIT};
+use super::recipe::{Hazards, Pattern, Source};
 use crate::report::{Table, number};
 use crate::svg::{Bar, Chart, NARROW};
 

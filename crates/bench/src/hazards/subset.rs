@@ -14,18 +14,16 @@ use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Collection, Database, IndexModel};
 
 use super::load::{Answer, Failure, Ledger, Write, write};
+use super::recipe::{Hazards, Source};
 use super::stored::all;
-use super::{Hazards, Source};
 use crate::bucket::scatter;
+use check::{SIZE, TOTAL, embedded, is_insert};
 
 const PRODUCTS: i64 = 40;
-const SIZE: u32 = 10;
 /// The id of the first review that exists before the load. Those of the load are the numbers of their operations.
 const EXISTING: i64 = 1_000_000;
 const PARENTS: &str = "product";
 const CHILDREN: &str = "review";
-/// The field of the number of reviews, where a recipe has one.
-const TOTAL: &str = "reviews_total";
 
 type Products = SubsetRepository<Document, Document>;
 
@@ -56,14 +54,6 @@ fn review(product: i64, id: i64, date: DateTime) -> Document {
         "review_text": "This is indeed an amazing widget.",
         "published_date": date,
     }
-}
-
-/// Returns a review as its product embeds it.
-fn embedded(review: &Document) -> Document {
-    let mut embedded = review.clone();
-    embedded.remove("_id");
-    embedded.remove("product_id");
-    embedded
 }
 
 fn existing(product: i64) -> Vec<Document> {
@@ -111,11 +101,6 @@ pub(super) async fn prepare(source: Source, database: &Database) -> Result<()> {
 /// Returns the product of an operation.
 fn product(number: u64) -> i64 {
     (scatter(number) % PRODUCTS as u64) as i64
-}
-
-/// Returns whether an operation inserts. The others edit.
-fn is_insert(number: u64) -> bool {
-    (scatter(number) >> 16) % 10 < 7
 }
 
 pub(super) fn writes(source: Source, databases: &[Database]) -> Result<Vec<Write>> {

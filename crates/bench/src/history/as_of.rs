@@ -7,7 +7,7 @@ use mongo_patterns_history::HistoryRepository;
 use mongodb::bson::{DateTime, Document, doc};
 
 use super::policies::{Policies, policy};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::bucket::scatter;
 use crate::counts::{examined, round_trips};
 use crate::measure::{Operation, Variant, compare, in_tasks, operation, settle};

@@ -7,7 +7,7 @@ use mongo_patterns_history::HistoryRepository;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Collection, IndexModel};
 
-use crate::Bench;
+use crate::bench::Bench;
 use crate::measure::settle;
 
 /// A collection of the current policies, and one of their revisions.

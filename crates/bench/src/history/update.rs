@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::by_hand;
 use super::policies::{Policies, change};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::round_trips;
 use crate::measure::{Variant, Work, compare, in_tasks, operation};
 use crate::report::{Comparison, Section};

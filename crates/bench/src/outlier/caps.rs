@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 
 use super::collections::{CAP, Collections, THRESHOLD, book, operation, user};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::measure::{Operation, Variant, Work, compare, in_tasks};
 use crate::report::{Comparison, Section, number};
 

@@ -7,7 +7,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::{Collection, Database, IndexModel};
 use serde::{Deserialize, Serialize};
 
-use crate::Bench;
+use crate::bench::Bench;
 pub(super) use crate::measure::operation;
 use crate::measure::settle;
 

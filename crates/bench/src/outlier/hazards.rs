@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::by_hand;
 use super::collections::{Collections, book, operation, user};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::measure::in_tasks;
 use crate::report::{self, Section, Table};
 

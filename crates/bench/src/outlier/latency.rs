@@ -6,7 +6,7 @@ use mongodb::bson::doc;
 
 use super::by_hand;
 use super::collections::{Collections, book, operation, user};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::latency::{Form, compare_latencies};
 use crate::measure::Operation;
 use crate::report::Section;

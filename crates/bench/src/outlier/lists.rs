@@ -6,7 +6,7 @@ use mongodb::bson::doc;
 use serde::Deserialize;
 
 use super::collections::{Book, Collections, book, operation};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::{bytes_sent, round_trips};
 use crate::measure::{Operation, Variant, compare, in_tasks};
 use crate::report::{Comparison, Section, number};

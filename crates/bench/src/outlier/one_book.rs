@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use super::by_hand;
 use super::collections::{Collections, book, operation, user};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::round_trips;
 use crate::measure::{Variant, Work, compare, in_tasks};
 use crate::report::{Comparison, Section};

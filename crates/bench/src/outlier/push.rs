@@ -6,7 +6,7 @@ use mongodb::bson::Document;
 
 use super::by_hand;
 use super::collections::{CAP, Collections, THRESHOLD, book, operation, user};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::round_trips;
 use crate::measure::{Operation, Variant, compare, in_tasks};
 use crate::report::{Comparison, Section};

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use futures::TryStreamExt;
 
 use super::collections::{Books, Collections, book, user};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::measure::{Operation, Variant, compare, in_tasks, operation};
 use crate::report::{Comparison, Section, number};
 

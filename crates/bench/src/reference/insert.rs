@@ -5,7 +5,7 @@ use mongodb::bson::doc;
 
 use super::by_hand;
 use super::orders::{Orders, order};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::round_trips;
 use crate::measure::{Operation, Variant, compare, in_tasks, operation};
 use crate::report::{Comparison, Section};

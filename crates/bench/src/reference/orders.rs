@@ -7,7 +7,7 @@ use mongo_patterns_reference::ReferenceRepository;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Collection, IndexModel};
 
-use crate::Bench;
+use crate::bench::Bench;
 use crate::measure::settle;
 
 /// How many documents an insert sends.

@@ -5,7 +5,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::by_hand;
 use super::orders::Orders;
-use crate::Bench;
+use crate::bench::Bench;
 use crate::bucket::scatter;
 use crate::counts::{bytes_sent, round_trips};
 use crate::measure::{Operation, Variant, compare, in_tasks, operation};

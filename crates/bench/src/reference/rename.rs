@@ -7,7 +7,7 @@ use mongodb::bson::{Document, doc};
 
 use super::by_hand;
 use super::orders::{Orders, rename};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::{number, round_trips};
 use crate::measure::{Operation, Variant, compare, in_tasks, operation};
 use crate::report::{Comparison, Section};

@@ -7,7 +7,7 @@ use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Collection, Database, IndexModel};
 use serde::{Deserialize, Serialize};
 
-use crate::Bench;
+use crate::bench::Bench;
 use crate::bucket::scatter;
 use crate::measure::settle;
 

@@ -10,7 +10,7 @@ use mongo_patterns_subset::{Direction, SubsetRepository};
 use mongodb::bson::{Document, doc, serialize_to_document};
 
 use super::collections::{Collections, SIZE, review};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::round_trips;
 use crate::measure::{Operation, Variant, compare, in_tasks, operation};
 use crate::report::{Comparison, Section, number};

@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, Document};
 
 use super::by_hand;
 use super::collections::{Collections, Products, review};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::round_trips;
 use crate::measure::{Operation, Variant, compare, in_tasks, operation};
 use crate::report::{Comparison, Section};

@@ -7,7 +7,7 @@ use futures::FutureExt;
 
 use super::by_hand;
 use super::collections::{Collections, review};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::latency::{Form, compare_latencies};
 use crate::measure::{Operation, operation};
 use crate::report::Section;

@@ -7,7 +7,7 @@ use mongo_patterns_subset::{Direction, SubsetRepository};
 use mongodb::bson::{Document, doc};
 
 use super::collections::Collections;
-use crate::Bench;
+use crate::bench::Bench;
 use crate::bucket::scatter;
 use crate::counts::{bytes_sent, round_trips};
 use crate::measure::{Operation, Variant, compare, in_tasks, operation};

@@ -6,7 +6,7 @@ use mongodb::bson::{Document, doc, serialize_to_vec};
 
 use super::by_hand;
 use super::collections::{Collections, SIZE};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::bucket::scatter;
 use crate::counts::{bytes_sent, examined, round_trips};
 use crate::measure::{Operation, Variant, compare, in_tasks, operation};

@@ -5,7 +5,7 @@ use mongodb::bson::doc;
 
 use super::by_hand;
 use super::collections::Collections;
-use crate::Bench;
+use crate::bench::Bench;
 use crate::measure::{Variant, Work, compare};
 use crate::report::{Comparison, Section};
 

@@ -6,7 +6,7 @@ use mongodb::bson::doc;
 
 use super::by_hand;
 use super::collections::{Collections, SIZE};
-use crate::Bench;
+use crate::bench::Bench;
 use crate::counts::{examined, round_trips};
 use crate::measure::{Operation, Variant, compare, in_tasks, operation};
 use crate::report::{Comparison, Section};

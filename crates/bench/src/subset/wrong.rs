@@ -10,7 +10,7 @@ use serde_json::json;
 use super::by_hand::shown;
 use super::collections::{Collections, Products, review};
 use super::naive::Naive;
-use crate::Bench;
+use crate::bench::Bench;
 use crate::bucket::scatter;
 use crate::measure::{in_tasks, operation};
 use crate::report::{self, Section, Table};

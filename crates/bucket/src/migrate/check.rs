@@ -1,7 +1,7 @@
 //! The checks of a migration, before anything is written.
 
 use mongo_patterns_core::catalog::Last;
-use mongo_patterns_core::error;
+use mongo_patterns_core::error::{self, Remedy};
 use mongo_patterns_core::migration::{FILTER, Step, Steps, both, check_chunk_size, number, refuse_one, selecting};
 use mongo_patterns_core::settings::is_unacknowledged;
 use mongodb::bson::spec::BinarySubtype;
@@ -40,6 +40,11 @@ impl Check {
             found: 0,
         }
     }
+}
+
+/// Refuses documents of the flat collection that are invalid each by itself.
+fn refuse_flat(found: &Document, names: (&str, &str), kind: ErrorKind, field: &FieldName, what: &str) -> Result<()> {
+    refuse_one(found, names, kind, field.as_str(), what).map_err(|error| error.with_remedy(Remedy::SkipInvalid))
 }
 
 impl Migration<'_> {
@@ -114,7 +119,7 @@ impl Migration<'_> {
         }
         let found = self.read_given(steps, form.inspection()).await?;
         self.check_keys(steps, form, &found).await?;
-        let refuse = |names, kind, field: &FieldName, what| refuse_one(&found, names, kind, field.as_str(), what);
+        let refuse = |names, kind, field: &FieldName, what| refuse_flat(&found, names, kind, field, what);
         let what = "documents of the flat collection have no BSON date in the time field, or one that is not from 1970-01-01T00:00:00Z to 2286-11-20T17:46:39Z";
         refuse(("times", "time"), ErrorKind::InvalidTime, form.time, what)?;
         if let Some(item_id) = &form.settings.item_id {
@@ -132,16 +137,17 @@ impl Migration<'_> {
     /// Refuses documents without a valid key. Reads one of them, because a UUID of another form looks like a valid one.
     async fn check_keys(&self, steps: &mut Steps<'_, '_>, form: &ToBuckets<'_>, found: &Document) -> Result<()> {
         let what = "documents of the flat collection have no key of the repository's key type, or one that is out of range or too long";
-        let key = form.key.as_str();
-        let refuse = |what| refuse_one(found, ("keys", "key"), ErrorKind::InvalidKey, key, what);
+        let refuse = |what| refuse_flat(found, ("keys", "key"), ErrorKind::InvalidKey, &form.key, what);
         let (Err(error), Some(id)) = (refuse(what), found.get("key")) else {
             return Ok(());
         };
-        let options = FindOneOptions::builder().projection(doc! { key: 1 }).build();
+        let options = FindOneOptions::builder()
+            .projection(doc! { form.key.as_str(): 1 })
+            .build();
         let filter = doc! { "_id": { "$eq": id } };
         let find = Step::find_one("look for the type of the key", self.source, filter, options);
         let document = steps.read(find).await?.first()?;
-        match document.get(key) {
+        match document.get(form.key.as_str()) {
             Some(Bson::Binary(key)) if key.subtype == BinarySubtype::UuidOld => refuse(LEGACY_UUID),
             _ => Err(error),
         }
@@ -254,9 +260,8 @@ impl Migration<'_> {
     pub(super) async fn check_target(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
         let not_empty = |message: String| Err(Error::new(ErrorKind::TargetNotEmpty, message));
         if !self.allow_non_empty_target {
-            return not_empty(
-                "the target has documents, nothing was migrated: empty it, or call allow_non_empty_target() if they are of other keys".into(),
-            );
+            let what = "the target has documents, nothing was migrated: empty it, or call allow_non_empty_target() if they are of other keys";
+            return not_empty(what.into()).map_err(|error| error.with_remedy(Remedy::AllowNonEmptyTarget));
         }
         let both = self.compare(steps, Keys::Both).await?.keys;
         if both > 0 {

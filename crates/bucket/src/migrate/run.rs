@@ -1,9 +1,9 @@
 //! The steps of a migration between a flat collection and buckets: check, begin or resume, chunk by chunk, compare.
 
-use mongo_patterns_core::catalog::{Last, Position, Record};
+use mongo_patterns_core::catalog::{Last, Position, Record, migration_comment};
 use mongo_patterns_core::error;
 use mongo_patterns_core::index::State;
-use mongo_patterns_core::migration::{Pace, Step, Steps, both, chunk_of_rate, migration_comment, number};
+use mongo_patterns_core::migration::{Pace, Step, Steps, both, chunk_of_rate, number};
 use mongo_patterns_core::progress::{OnProgress, Reporter};
 
 use crate::migrate::chunks::Chunks;

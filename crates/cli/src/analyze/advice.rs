@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::analysis::ratio;
 use super::designs::{PAGE, longest};
-use super::{Distribution, ratio};
+use super::distribution::Distribution;
 use crate::output::grouped;
 
 /// The largest size of a list's document at which one read stays cheap.

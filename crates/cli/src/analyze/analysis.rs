@@ -1,7 +1,5 @@
 //! The distribution of the lengths of lists.
 
-use super::ratio;
-
 /// The percentiles of [`Analysis::percentiles`], in percent.
 pub(crate) const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
@@ -155,6 +153,11 @@ impl Analysis {
 fn steps(first: &[u64]) -> impl Iterator<Item = u64> {
     let powers = std::iter::successors(Some(1_u64), |power| power.checked_mul(10));
     powers.flat_map(move |power| first.iter().filter_map(move |step| power.checked_mul(*step)))
+}
+
+#[allow(clippy::cast_precision_loss)] // estimates
+pub(super) fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Estimates of each pattern and size for a collection: averages, from the server's sizes before compression.
 
-use super::{Distribution, ratio};
+use super::analysis::ratio;
+use super::distribution::Distribution;
 
 /// The number of items on a page of a web site.
 pub(crate) const PAGE: u64 = 10;
@@ -187,7 +188,7 @@ pub(crate) mod tests {
     use crate::analyze::analysis::{Analysis, ListLength};
 
     use super::*;
-    use crate::analyze::Stored;
+    use crate::analyze::distribution::Stored;
 
     /// Returns a distribution with this number of lists of each length, of items of 100 bytes.
     pub(crate) fn distribution(lengths: &[(u64, u64)]) -> Distribution {

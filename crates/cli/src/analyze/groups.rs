@@ -3,12 +3,13 @@
 use futures::TryStreamExt;
 use mongo_patterns_core::FieldName;
 use mongo_patterns_core::index::list_indexes;
+use mongo_patterns_core::migration::number;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::Collation;
 
-use super::analysis::{Analysis, ListLength};
-use super::{Distribution, number, ratio, stored};
+use super::analysis::{Analysis, ListLength, ratio};
+use super::distribution::{Distribution, stored};
 use crate::failure::Failure;
 
 /// The size of a document without fields, plus the types and terminators of two names of one letter, in bytes.

@@ -13,7 +13,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::analysis::{Analysis, ListLength};
-use super::{Distribution, stored};
+use super::distribution::{Distribution, stored};
 use crate::failure::Failure;
 
 /// The fields of documents with overflow documents.

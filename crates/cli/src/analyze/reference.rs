@@ -1,72 +1,28 @@
 //! The distribution of references over their sources, the state of the copies, and the cost of an update of a source.
 
 mod advice;
+mod measured;
 mod print;
 mod query;
 
 use futures::TryStreamExt;
+use mongo_patterns_core::migration::number;
 use mongodb::Collection;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Document, doc};
 use mongodb::options::Collation;
 
+use self::measured::Measured;
+pub(crate) use self::measured::Of;
 use self::query::Field;
-use super::analysis::{Analysis, ListLength};
+use super::analysis::{Analysis, ListLength, ratio};
+use super::distribution::stored;
 use super::groups::{check_index, scaled};
 use super::subset::mean;
-use super::{number, ratio, stored};
 use crate::Context;
 use crate::args::ReferenceSample;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::nested::references::{ReferenceField, in_other_fields};
 use crate::progress::Progress;
-
-/// What is analyzed.
-pub(crate) struct Of<'a> {
-    /// The collection of the references without a collection of their own.
-    pub(crate) collection: &'a str,
-    pub(crate) sources: Collection<Document>,
-    /// The field of the version.
-    pub(crate) version: &'a str,
-    pub(crate) references: &'a [ReferenceField],
-}
-
-/// The references in one field.
-#[derive(Clone, Debug)]
-pub(super) struct Measured {
-    collection: String,
-    field: String,
-    copy: Vec<String>,
-    is_snapshot: bool,
-    /// The sources by their number of references.
-    analysis: Analysis,
-    /// The number of references whose source exists, each counted once.
-    sources_found: u64,
-    /// The number of references with a copy, with an id alone, and of other values.
-    copies: u64,
-    ids: u64,
-    others: u64,
-    /// The number of references without a source, and of copies that are older than their source.
-    dangling: u64,
-    stale: u64,
-    /// The average bytes of a copy, and of a document.
-    copy_bytes: f64,
-    document_bytes: f64,
-    /// The sum of the versions of the sources, once for each reference.
-    updates: u64,
-    /// The source with the most references.
-    largest: Option<Bson>,
-}
-
-impl Measured {
-    fn references(&self) -> u64 {
-        self.copies + self.ids
-    }
-
-    /// Returns the greatest number of references of a source.
-    fn most(&self) -> u64 {
-        self.analysis.lengths.last().map_or(0, |sources| sources.length)
-    }
-}
 
 pub(crate) async fn run(context: &Context, of: &Of<'_>, options: &ReferenceSample) -> Outcome {
     let progress = Progress::new(context.output, "analyze", "references", None);

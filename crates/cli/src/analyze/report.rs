@@ -7,11 +7,12 @@ use console::style;
 use serde_json::json;
 
 use super::advice::{CAVEAT, Recommendation, size};
-use super::analysis::LengthRange;
+use super::analysis::{LengthRange, ratio};
 use super::designs::{Design, PAGE, designs};
+use super::distribution::Distribution;
 use super::invalid::Invalid;
+use super::sizes;
 use super::sizes::SubsetSize;
-use super::{Distribution, sizes};
 use crate::failure::Exit;
 use crate::output::{Output, Summary, WIDTH, counted, grouped, wrapped};
 
@@ -54,8 +55,8 @@ pub(super) fn print(output: Output, pattern: &'static str, printed: &Printed<'_>
     output.text(&format!(
         "now {} documents, {} of data, {} of indexes; an item is about {}",
         grouped(stored.documents),
-        size(super::ratio(stored.bytes, 1)),
-        size(super::ratio(stored.index_bytes, 1)),
+        size(ratio(stored.bytes, 1)),
+        size(ratio(stored.index_bytes, 1)),
         size(distribution.item_bytes)
     ))?;
     let (left_out, why) = distribution.left_out;
@@ -127,7 +128,7 @@ pub(super) fn histogram(output: Output, ranges: &[LengthRange], lists: u64) -> i
         // Every range with lists has a bar.
         let bar = (range.documents * BAR).div_ceil(most);
         let bar = "#".repeat(usize::try_from(bar).unwrap_or(0));
-        let share = super::ratio(range.documents * 100, lists);
+        let share = ratio(range.documents * 100, lists);
         output.text(&format!(
             "{label:>17} {:<36} {:>11} {share:>5.1}%",
             style(bar).cyan(),
@@ -154,7 +155,7 @@ fn table(output: Output, designs: &[Design], threshold: Option<u32>) -> io::Resu
     let page = format!("page of {PAGE} reads");
     table.set_header(["", "documents", "data", "indexes", "largest", page.as_str()]);
     for design in designs {
-        let bytes = |bytes: u64| size(super::ratio(bytes, 1));
+        let bytes = |bytes: u64| size(ratio(bytes, 1));
         let page = format!("{} in {}", bytes(design.page_bytes), design.page_documents);
         table.add_row([
             design.name.clone(),

@@ -6,8 +6,9 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::json;
 
 use super::advice::{percent, size};
+use super::analysis::ratio;
 use super::designs::{DOCUMENT, ELEMENT, OWN, longest, whole};
-use super::{Distribution, ratio};
+use super::distribution::Distribution;
 use crate::output::{Output, WIDTH, grouped};
 
 const SIZES: [u64; 6] = [1, 3, 5, 10, 20, 50];

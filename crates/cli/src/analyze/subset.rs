@@ -4,10 +4,12 @@ use futures::TryStreamExt;
 use mongo_patterns_core::FieldName;
 use mongodb::bson::{Document, doc};
 
+use super::distribution::{Distribution, stored};
 use super::invalid::Invalid;
+use super::lists::Fields;
 use super::report::Printed;
 use super::sizes::Parents;
-use super::{Distribution, Fields, advice, groups, lists, report, sizes, stored};
+use super::{advice, groups, lists, report, sizes};
 use crate::Context;
 use crate::args::Sample;
 use crate::failure::{Exit, Failure, Outcome};

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{Create, DryRun};
+use super::options::{Create, DryRun};
 use crate::settings::HistorySettings;
 use crate::shard::ShardOptions;
 

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{Create, DryRun, Sample};
+use super::options::{Create, DryRun, Sample};
 use crate::selection::Selection;
 use crate::settings::ReferenceSettings;
 use crate::shard::ShardOptions;

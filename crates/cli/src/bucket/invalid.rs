@@ -4,7 +4,8 @@ use mongo_patterns_core::Key;
 use mongodb::bson::Uuid;
 use mongodb::bson::oid::ObjectId;
 
-use super::{Work, flat_key, key_type};
+use super::keys::{flat_key, key_type};
+use super::work::Work;
 use crate::Context;
 use crate::analyze::invalid::{FEW, Invalid, Reason};
 use crate::args::Sample;

@@ -2,27 +2,27 @@
 
 use mongo_patterns_bucket::action::{MigrateFromFlat, MigrateToFlat};
 use mongo_patterns_bucket::{InvalidDocuments, Migrated, MigrationPlan};
+use mongo_patterns_core::Key;
 use mongo_patterns_core::index::{list_indexes, serves};
-use mongo_patterns_core::{Error, ErrorKind, Key};
 use mongodb::bson::{Document, doc};
 use mongodb::{Collection, IndexModel};
 
-use super::{Work, flat_key};
+use super::keys::{PATTERN, flat_key};
+use super::work::Work;
 use crate::args::BucketMigration;
 use crate::catalog;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Summary, grouped};
 use crate::progress::{Progress, SharedProgress};
+use crate::settings::need;
 
 impl<K: Key> Work<'_, K> {
     pub(super) async fn plan(&self, options: &BucketMigration) -> Result<MigrationPlan, Failure> {
         let flat = self.flat()?;
-        let planned = if options.back {
-            self.migration_to_flat(options, &flat)?.plan().await
-        } else {
-            self.migration_from_flat(options, &flat)?.plan().await
-        };
-        planned.map_err(|error| Self::failed(error, options))
+        Ok(match options.back {
+            true => self.migration_to_flat(options, &flat)?.plan().await?,
+            false => self.migration_from_flat(options, &flat)?.plan().await?,
+        })
     }
 
     fn migration_to_flat(
@@ -130,7 +130,7 @@ impl<K: Key> Work<'_, K> {
         } else {
             self.migration_from_flat(options, &flat)?.on_progress(on_progress).await
         };
-        let migrated: Migrated = migrated.map_err(|error| Self::failed(error, options))?;
+        let migrated: Migrated = migrated?;
         let summary = Summary::of(&self.buckets, "migrate")
             .row("keys", migrated.keys)
             .row("items", migrated.items)
@@ -171,23 +171,7 @@ impl<K: Key> Work<'_, K> {
     }
 
     fn needs_time(&self) -> Result<(), Failure> {
-        crate::settings::need(self.settings.time.as_ref(), super::PATTERN, "time").map(|_| ())
-    }
-
-    fn failed(error: Error, options: &BucketMigration) -> Failure {
-        let kind = error.kind();
-        let is_invalid = matches!(
-            kind,
-            ErrorKind::InvalidKey | ErrorKind::InvalidTime | ErrorKind::InvalidItemId | ErrorKind::InvalidArgument
-        );
-        let failure = Failure::from(error);
-        // Those without a document at fault are invalid only together.
-        match failure.document {
-            Some(_) if is_invalid && !options.back => failure.advise(
-                "`bucket analyze` counts them by reason and prints a query; --skip-invalid COLLECTION migrates the others",
-            ),
-            _ => options.selection.advise(failure, kind, options.allow_non_empty_target),
-        }
+        need(self.settings.time.as_ref(), PATTERN, "time").map(|_| ())
     }
 }
 

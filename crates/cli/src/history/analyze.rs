@@ -13,41 +13,44 @@ use crate::settings::{HistorySettings, need};
 /// The numbers of revisions that a prune could keep.
 const KEEP: [i64; 4] = [1, 10, 100, 1000];
 
-pub(super) async fn run(work: &Work<'_>, settings: &HistorySettings) -> Outcome {
-    let output = work.context.output;
-    let id = need(settings.id.as_ref(), PATTERN, "id")?;
-    let revisions = work.documents.revisions_collection().clone_with_type::<Document>();
-    let namespace = revisions.namespace();
-    let progress = Progress::new(output, "analyze", "revisions", None);
-    let rows = revisions.aggregate(pipeline(id)).allow_disk_use(true);
-    let mut rows = rows.await.map_err(Failure::on(&namespace))?;
-    let row = rows.try_next().await.map_err(Failure::on(&namespace))?;
-    progress.end();
-    let row = row.unwrap_or_default();
-    let current = work.documents.collection().estimated_document_count().await;
-    let current = current.map_err(Failure::on(work.documents.collection().namespace()))?;
-    let (stored, bytes) = (integer(&row, "revisions"), integer(&row, "bytes"));
-    for keep in KEEP {
-        let (pruned, saved) = (
-            integer(&row, &format!("pruned{keep}")),
-            integer(&row, &format!("saved{keep}")),
-        );
-        output.text(&format!(
-            "keep_last({keep}): deletes {} revisions, about {} bytes",
-            grouped(pruned),
-            grouped(saved)
-        ))?;
-        output.object(&json!({ "type": "prune", "keep_last": keep, "revisions": pruned, "bytes": saved }))?;
+impl Work<'_> {
+    /// Prints the numbers.
+    pub(super) async fn analyze(&self, settings: &HistorySettings) -> Outcome {
+        let output = self.context.output;
+        let id = need(settings.id.as_ref(), PATTERN, "id")?;
+        let revisions = self.documents.revisions_collection().clone_with_type::<Document>();
+        let namespace = revisions.namespace();
+        let progress = Progress::new(output, "analyze", "revisions", None);
+        let rows = revisions.aggregate(pipeline(id)).allow_disk_use(true);
+        let mut rows = rows.await.map_err(Failure::on(&namespace))?;
+        let row = rows.try_next().await.map_err(Failure::on(&namespace))?;
+        progress.end();
+        let row = row.unwrap_or_default();
+        let current = self.documents.collection().estimated_document_count().await;
+        let current = current.map_err(Failure::on(self.documents.collection().namespace()))?;
+        let (stored, bytes) = (integer(&row, "revisions"), integer(&row, "bytes"));
+        for keep in KEEP {
+            let (pruned, saved) = (
+                integer(&row, &format!("pruned{keep}")),
+                integer(&row, &format!("saved{keep}")),
+            );
+            output.text(&format!(
+                "keep_last({keep}): deletes {} revisions, about {} bytes",
+                grouped(pruned),
+                grouped(saved)
+            ))?;
+            output.object(&json!({ "type": "prune", "keep_last": keep, "revisions": pruned, "bytes": saved }))?;
+        }
+        let summary = Summary::new("history analyze", namespace.to_string())
+            .row("current_documents", current)
+            .row("documents_with_revisions", integer(&row, "documents"))
+            .row("revisions", stored)
+            .row("bytes", bytes)
+            .row("bytes_per_revision", bytes.checked_div(stored).unwrap_or(0))
+            .row("most_revisions_of_a_document", integer(&row, "most"));
+        output.summary(&summary, Exit::Success)?;
+        Ok(Exit::Success)
     }
-    let summary = Summary::new("history analyze", namespace.to_string())
-        .row("current_documents", current)
-        .row("documents_with_revisions", integer(&row, "documents"))
-        .row("revisions", stored)
-        .row("bytes", bytes)
-        .row("bytes_per_revision", bytes.checked_div(stored).unwrap_or(0))
-        .row("most_revisions_of_a_document", integer(&row, "most"));
-    output.summary(&summary, Exit::Success)?;
-    Ok(Exit::Success)
 }
 
 /// Groups the revisions by document, and sums the groups.

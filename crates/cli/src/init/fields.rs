@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mongodb::bson::{Bson, Document};
 
-use crate::bucket::type_of;
+use crate::settings::KeyType;
 
 /// The fields of a sample, by their names.
 pub(super) type Fields<'d> = BTreeMap<&'d str, Field>;
@@ -39,7 +39,7 @@ pub(super) fn of(documents: &[Document]) -> Fields<'_> {
     let mut fields = Fields::new();
     for (name, value) in documents.iter().flatten() {
         let field = fields.entry(name).or_default();
-        field.keys += usize::from(type_of(value).is_some());
+        field.keys += usize::from(KeyType::of(value).is_some());
         match value {
             Bson::Array(values) => {
                 field.arrays += 1;

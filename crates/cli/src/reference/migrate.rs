@@ -1,6 +1,5 @@
 //! Migrations from ids of sources to references with copies, and back.
 
-use mongo_patterns_core::{Error, ErrorKind};
 use mongo_patterns_reference::MigrationPlan;
 use mongo_patterns_reference::action::{MigrateFromReferences, MigrateToReferences};
 
@@ -13,11 +12,10 @@ use crate::progress::SharedProgress;
 
 impl Work<'_> {
     pub(super) async fn plan(&self, options: &ReferenceMigration) -> Result<MigrationPlan, Failure> {
-        let planned = match options.back {
-            true => self.migration_back(options)?.plan().await,
-            false => self.migration(options)?.plan().await,
-        };
-        planned.map_err(failed)
+        Ok(match options.back {
+            true => self.migration_back(options)?.plan().await?,
+            false => self.migration(options)?.plan().await?,
+        })
     }
 
     pub(super) async fn dry_run(&self, options: &ReferenceMigration) -> Outcome {
@@ -39,15 +37,13 @@ impl Work<'_> {
         let summary = Summary::of(&self.documents, "migrate");
         let summary = match options.back {
             true => {
-                let migrated = self.migration_back(options)?.on_progress(progress.callback()).await;
-                let migrated = migrated.map_err(failed)?;
+                let migrated = self.migration_back(options)?.on_progress(progress.callback()).await?;
                 summary
                     .row("documents", migrated.documents)
                     .row("resumed", migrated.resumed)
             }
             false => {
-                let migrated = self.migration(options)?.on_progress(progress.callback()).await;
-                let migrated = migrated.map_err(failed)?;
+                let migrated = self.migration(options)?.on_progress(progress.callback()).await?;
                 let summary = summary
                     .row("documents", migrated.documents)
                     .row("resumed", migrated.resumed)
@@ -94,23 +90,5 @@ impl Work<'_> {
             migration = migration.drop_snapshots();
         }
         Ok(migration)
-    }
-}
-
-/// Adds what to do as options of the command line.
-fn failed(error: Error) -> Failure {
-    let is_from = error.operation() == Some("migrate_from_references");
-    let has_document = error.document_id().is_some();
-    let advice = match error.kind() {
-        ErrorKind::NotMigrated => Some("drop_deleted() is --drop-deleted, and drop_snapshots() is --drop-snapshots"),
-        _ if is_from && has_document => Some(
-            "--skip-invalid COLLECTION lists all such documents with their reason, and migrates the others; with --dry-run it counts them",
-        ),
-        _ => None,
-    };
-    let failure = Failure::from(error);
-    match advice {
-        Some(advice) => failure.advise(advice),
-        None => failure,
     }
 }

@@ -1,7 +1,8 @@
 //! The parents that cannot be migrated from embedded children.
 
-use super::{Parents, repository};
-use crate::Context;
+use mongo_patterns_subset::SubsetRepository;
+use mongodb::bson::Document;
+
 use crate::analyze::invalid::{FEW, Invalid, Reason};
 use crate::args::Sample;
 use crate::failure::Failure;
@@ -9,13 +10,10 @@ use crate::settings::SubsetSettings;
 
 /// Finds the invalid parents. `None` if no parent embeds children that are not migrated, or if settings are missing.
 pub(super) async fn find(
-    context: &Context,
+    parents: &SubsetRepository<Document, Document>,
     settings: &SubsetSettings,
     sample: Sample,
 ) -> Result<Option<Invalid>, Failure> {
-    let Ok(parents): Result<Parents, Failure> = repository(context, settings) else {
-        return Ok(None);
-    };
     let collection = parents.collection();
     let count = collection.estimated_document_count().await;
     let sample = match count.map_err(Failure::on(collection.namespace()))? {

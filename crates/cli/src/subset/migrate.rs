@@ -1,6 +1,5 @@
 //! Migrations to the pattern, and from one order, set of embedded fields or size to another.
 
-use mongo_patterns_core::{Error, ErrorKind};
 use mongo_patterns_subset::MigrationPlan;
 use mongo_patterns_subset::action::MigrateFromEmbedded;
 
@@ -19,18 +18,17 @@ const NO_SUBSETS: &str = "none";
 impl Work<'_> {
     pub(super) async fn plan(&self, options: &SubsetMigration) -> Result<MigrationPlan, Failure> {
         check(options)?;
-        let planned = match options.from {
-            SubsetForm::Embedded => self.embedded_migration(options)?.plan().await,
+        Ok(match options.from {
+            SubsetForm::Embedded => self.embedded_migration(options)?.plan().await?,
             SubsetForm::Collection => {
                 let mut migration = self.parents.migrate_existing();
                 if options.discard_embedded {
                     migration = migration.discard_embedded();
                 }
-                migration.plan().await
+                migration.plan().await?
             }
-            SubsetForm::Settings => self.parents.migrate_layout_from(&self.old(options)?).plan().await,
-        };
-        planned.map_err(|error| failed(error, options))
+            SubsetForm::Settings => self.parents.migrate_layout_from(&self.old(options)?).plan().await?,
+        })
     }
 
     pub(super) async fn dry_run(&self, options: &SubsetMigration) -> Outcome {
@@ -62,7 +60,7 @@ impl Work<'_> {
         let (summary, orphans) = match options.from {
             SubsetForm::Embedded => {
                 let migration = self.embedded_migration(options)?.on_progress(progress.callback());
-                let migrated = migration.await.map_err(|error| failed(error, options))?;
+                let migrated = migration.await?;
                 let summary = summary
                     .row("parents", migrated.parents)
                     .row("children", migrated.children)
@@ -75,7 +73,7 @@ impl Work<'_> {
                 if options.discard_embedded {
                     migration = migration.discard_embedded();
                 }
-                let migrated = migration.await.map_err(|error| failed(error, options))?;
+                let migrated = migration.await?;
                 let summary = summary
                     .row("parents", migrated.parents)
                     .row("written_concurrently", migrated.rebuilt_individually)
@@ -86,7 +84,7 @@ impl Work<'_> {
             SubsetForm::Settings => {
                 let old = self.old(options)?;
                 let migration = self.parents.migrate_layout_from(&old).on_progress(progress.callback());
-                let migrated = migration.await.map_err(|error| failed(error, options))?;
+                let migrated = migration.await?;
                 let summary = summary
                     .row("parents", migrated.parents)
                     .row("written_concurrently", migrated.rebuilt_individually)
@@ -201,27 +199,4 @@ fn check(options: &SubsetMigration) -> Result<(), Failure> {
         ));
     }
     Ok(())
-}
-
-/// Adds what to do as options of the command line.
-fn failed(error: Error, options: &SubsetMigration) -> Failure {
-    let kind = error.kind();
-    let advice = match kind {
-        ErrorKind::Corrupt | ErrorKind::InvalidItemId | ErrorKind::InvalidArgument
-            if error.document_id().is_some() && error.operation() == Some("migrate_from_embedded") =>
-        {
-            Some(
-                "`subset analyze` counts invalid parents by reason and prints a query; --skip-invalid COLLECTION migrates the others",
-            )
-        }
-        ErrorKind::NotMigrated => Some(
-            "run `subset migrate --from embedded` for migrate_from_embedded(), or `subset migrate --from collection --discard-embedded` for discard_embedded()",
-        ),
-        _ => None,
-    };
-    let failure = Failure::from(error);
-    match advice {
-        Some(advice) => failure.advise(advice),
-        None => options.selection.advise(failure, kind, options.allow_non_empty_target),
-    }
 }

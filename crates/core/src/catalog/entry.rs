@@ -5,7 +5,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::FindOneOptions;
 
 use super::{COLLECTION, catalog_of};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::migration::{Step, Steps, number};
 use crate::same::same_value;
 
@@ -75,6 +75,7 @@ impl Entry {
                 self.namespace
             ),
         )
+        .with_remedy(Remedy::CheckSettings)
     }
 
     /// Does what [`check`](Self::check) does, for a migration that changes these settings.
@@ -217,6 +218,7 @@ impl Entry {
                 self.namespace
             ),
         )
+        .with_remedy(Remedy::CheckSettings)
     }
 }
 

@@ -6,7 +6,7 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::FindOneOptions;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::migration::{Step, Steps, number};
 use crate::stored::id_of;
 
@@ -69,6 +69,7 @@ pub fn implausible(reason: impl Display) -> Error {
             "{reason}, and the collection has no entry in the catalog, nothing was written: correct the settings, or call ensure_indexes().replace_settings() if they are right"
         ),
     )
+    .with_remedy(Remedy::CheckSettings)
 }
 
 /// The fields that only a repository writes, in the documents of a collection that the application writes too.

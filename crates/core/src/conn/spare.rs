@@ -2,10 +2,9 @@
 
 use std::sync::LazyLock;
 
+use mongodb::error::Result as DriverResult;
 use mongodb::options::{ClientOptions, ServerAddress};
 use mongodb::{Client, ClientSession};
-
-use super::DriverResult;
 
 /// A client without a server: no server listens at port 0. With a load balancer, the driver does not look for servers.
 static NOWHERE: LazyLock<DriverResult<Client>> = LazyLock::new(|| {

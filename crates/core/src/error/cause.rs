@@ -2,25 +2,19 @@
 
 use std::borrow::Cow;
 
-use mongodb::bson::RawDocument;
 use mongodb::error::{
     Error as DriverError, ErrorKind as DriverKind, NO_WRITES_PERFORMED, RETRYABLE_WRITE_ERROR, SYSTEM_OVERLOADED_ERROR,
     TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT, WriteFailure,
 };
 
 use super::command::{Command, CommandError};
-use super::{Error, ErrorKind};
+use super::driver::{
+    DUPLICATE_KEY, QUERY_PLAN_KILLED, code, code_name, is_authentication, is_bad_hint, is_without_result, server_error,
+};
+use super::kind::ErrorKind;
 
-/// The server's code for a duplicate key.
-const DUPLICATE_KEY: i32 = 11000;
-const BAD_VALUE: i32 = 2;
-const ILLEGAL_OPERATION: i32 = 20;
 /// The user lacks a privilege, or is not authenticated.
 const UNAUTHORIZED: i32 = 13;
-const AUTHENTICATION_FAILED: i32 = 18;
-/// An index or the collection was dropped while a query or a write used it. Or the server rolled back after a failover,
-/// which only the message distinguishes.
-const QUERY_PLAN_KILLED: i32 = 175;
 /// A document over 16 MiB: as it is parsed, or as the result of an update.
 const TOO_LARGE: [i32; 3] = [10334, 17419, 17420];
 const TOO_LARGE_ADVICE: &str = "the document would exceed MongoDB's limit of 16 MiB and was not stored: store smaller items, or fewer per document";
@@ -29,13 +23,11 @@ const FIELD_NAMES: [i32; 2] = [52, 57];
 const FIELD_NAME_ADVICE: &str = "the server refused the name of a field, and stored nothing of this command: rename the field; in an `_id`, no name can start with `$`";
 /// An `_id` of an invalid type.
 const INVALID_ID: i32 = 53;
-const AUTHENTICATION_ADVICE: &str =
-    "authentication failed, nothing was done: check user, password and authSource in the connection string";
 const WRITE_CONCERN_ADVICE: &str =
     "the write took effect, but its write concern was not satisfied: retry it only if it is idempotent";
 /// A write conflict.
 const WRITE_CONFLICT: i32 = 112;
-const CONFLICT_ADVICE: &str =
+pub(super) const CONFLICT_ADVICE: &str =
     "a concurrent writer conflicted, nothing was changed: retry the operation, or the whole transaction";
 /// The server, since MongoDB 9.0, has as many open transactions as it may have. By name, because its code is not
 /// documented.
@@ -65,8 +57,6 @@ const UNAVAILABLE: [i32; 15] = [
 ];
 /// The transaction of a write needs more of the server's cache than there is.
 const TEMPORARILY_UNAVAILABLE: i32 = 365;
-/// In the message of a router that has no reply of a shard, with or without the initial letter.
-const RESULTS_UNAVAILABLE: &str = "rite results unavailable";
 /// How the driver refuses a session of another client. It sends nothing.
 const OTHER_CLIENT: &str = "the session provided to an operation must be created from the same client";
 const UNKNOWN_OUTCOME: &str = "the command was interrupted: a write may or may not have taken effect";
@@ -123,11 +113,6 @@ fn is_one_of(error: &DriverError, codes: &[i32]) -> bool {
     code(error).is_some_and(|code| codes.contains(&code))
 }
 
-/// Returns whether a router knows nothing of a write that it sent: "Write results unavailable from ..".
-fn is_without_result(error: &DriverError) -> bool {
-    server_error(error).is_some_and(|(_, message)| message.contains(RESULTS_UNAVAILABLE))
-}
-
 /// Returns whether the server ended the command between two documents: the write of a single document has no effect then.
 fn is_contended(error: &DriverError) -> bool {
     let is_killed = code(error) == Some(QUERY_PLAN_KILLED) && !is_bad_hint(error);
@@ -138,6 +123,10 @@ fn is_contended(error: &DriverError) -> bool {
 pub(super) fn classify(error: &CommandError) -> (ErrorKind, Cow<'static, str>) {
     let (kind, text) = match &*error.kind {
         _ if is_without_result(error) => (ErrorKind::Driver, UNKNOWN_OUTCOME),
+        _ if is_authentication(error) => (
+            ErrorKind::Unauthorized,
+            "authentication failed, nothing was done: check user, password and authSource in the connection string",
+        ),
         DriverKind::ServerSelection { .. } | DriverKind::DnsResolve { .. } => (
             ErrorKind::ServerSelection,
             "no MongoDB server was found: check that it runs, and check the address and the TLS settings in the connection string",
@@ -146,7 +135,6 @@ pub(super) fn classify(error: &CommandError) -> (ErrorKind, Cow<'static, str>) {
             ErrorKind::Network,
             "the connection broke: a write may or may not have taken effect",
         ),
-        DriverKind::Authentication { .. } => (ErrorKind::Unauthorized, AUTHENTICATION_ADVICE),
         DriverKind::InvalidArgument { message, .. } if message.starts_with(OTHER_CLIENT) => (
             ErrorKind::InvalidArgument,
             "the session belongs to another client, or a call in it was dropped before its reply, nothing was sent: start another session of the repository's client",
@@ -195,7 +183,6 @@ pub(super) fn classify(error: &CommandError) -> (ErrorKind, Cow<'static, str>) {
                 ErrorKind::Unauthorized,
                 "the user lacks a privilege for this command, which had no effect: grant the role `read` for reads and verify, and `readWrite` for everything else",
             ),
-            Some(AUTHENTICATION_FAILED) => (ErrorKind::Unauthorized, AUTHENTICATION_ADVICE),
             Some(code) if FIELD_NAMES.contains(&code) => (ErrorKind::InvalidArgument, FIELD_NAME_ADVICE),
             Some(INVALID_ID) => (
                 ErrorKind::InvalidArgument,
@@ -236,107 +223,7 @@ fn refused(code: i32, name: Option<&str>) -> String {
     format!("the server refused the command with the error {code}{name}: see as_driver_error() for the reason")
 }
 
-/// Converts the error of a write whose duplicate key can only be that of a concurrent writer: a retry, or another
-/// transaction, sees the document of that writer.
-pub fn lost_race(error: CommandError) -> Error {
-    match duplicate_key(&error) {
-        Some(_) => Error::from_driver(ErrorKind::Contention, CONFLICT_ADVICE, error),
-        None => error.into(),
-    }
-}
-
 /// Returns whether the server refused an index or a shard key because one does not suit the other.
 fn is_of_shard_key(error: &DriverError) -> bool {
     server_error(error).is_some_and(|(_, message)| message.contains("shard key"))
-}
-
-/// Returns the server's error code, if the server reported the error.
-pub fn code(error: &DriverError) -> Option<i32> {
-    server_error(error).map(|(code, _)| code)
-}
-
-/// Returns the name of the server's error code, which a write error often lacks.
-fn code_name(error: &DriverError) -> Option<&str> {
-    let name = match &*error.kind {
-        DriverKind::Command(error) => Some(error.code_name.as_str()),
-        DriverKind::Write(WriteFailure::WriteError(error)) => error.code_name.as_deref(),
-        _ => None,
-    };
-    name.filter(|name| !name.is_empty())
-}
-
-/// Returns the server's error code and message: for a batch, those of the first failed write.
-fn server_error(error: &DriverError) -> Option<(i32, &str)> {
-    match &*error.kind {
-        DriverKind::Command(error) => Some((error.code, &error.message)),
-        DriverKind::Write(WriteFailure::WriteError(error)) => Some((error.code, &error.message)),
-        DriverKind::Write(WriteFailure::WriteConcernError(error)) => Some((error.code, &error.message)),
-        DriverKind::InsertMany(batch) => match (&batch.write_errors, &batch.write_concern_error) {
-            (Some(errors), _) => errors.first().map(|error| (error.code, error.message.as_str())),
-            (None, Some(error)) => Some((error.code, &error.message)),
-            (None, None) => None,
-        },
-        _ => None,
-    }
-}
-
-/// Returns the index of the refused document in an ordered batch. The documents before it are stored.
-pub fn refused_document(error: &DriverError) -> Option<usize> {
-    match &*error.kind {
-        DriverKind::InsertMany(batch) => batch.write_errors.as_ref()?.first().map(|error| error.index),
-        _ => None,
-    }
-}
-
-/// Returns whether the server refused a write because the index of its hint does not exist, or was dropped concurrently.
-pub fn is_bad_hint(error: &DriverError) -> bool {
-    const DROPPED: &str = "dropped";
-    const TEXT: &str = "hint provided does not correspond to an existing index";
-    server_error(error).is_some_and(|(code, message)| {
-        code == QUERY_PLAN_KILLED && message.contains(DROPPED) || code == BAD_VALUE && message.contains(TEXT)
-    })
-}
-
-/// The unique index that a duplicate-key error is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DuplicateKey {
-    /// Its fields, in order. Empty for a batch, whose error does not have them.
-    pub fields: Vec<String>,
-    /// Its name, if the server reported it.
-    pub index: Option<String>,
-}
-
-/// Returns whether the deployment has no transactions: a standalone, or a server without sessions.
-pub fn is_transaction_unsupported(error: &DriverError) -> bool {
-    let by_server = code(error) == Some(ILLEGAL_OPERATION);
-    by_server || matches!(&*error.kind, DriverKind::Transaction { message, .. } if message.contains("not supported"))
-}
-
-/// Returns the unique index that refused a write. `None` for any other error.
-pub fn duplicate_key(error: &DriverError) -> Option<DuplicateKey> {
-    let (_, message) = server_error(error).filter(|(code, _)| *code == DUPLICATE_KEY && !is_without_result(error))?;
-    // Only the message has the name: "E11000 duplicate key error collection: a.b index: NAME dup key: { .. }". MongoDB
-    // 9.0 adds the collation of the index: "index: NAME collation: { .. } dup key: { .. }".
-    let index = message
-        .split_once(" index: ")
-        .and_then(|(_, rest)| rest.split_once(" dup key"))
-        .map(|(name, _)| {
-            name.split_once(" collation: ")
-                .map_or(name, |(name, _)| name)
-                .to_owned()
-        });
-    Some(DuplicateKey {
-        fields: key_pattern(error).unwrap_or_default(),
-        index,
-    })
-}
-
-fn key_pattern(error: &DriverError) -> Option<Vec<String>> {
-    let response: &RawDocument = error.server_response()?;
-    let errors = response.get_array("writeErrors").ok();
-    let of_write = errors.and_then(|errors| errors.get_document(0).ok());
-    let pattern = of_write.unwrap_or(response).get_document("keyPattern").ok()?;
-    let fields = pattern.iter().flatten().map(|(field, _)| field.as_str().to_owned());
-    Some(fields.collect())
 }

@@ -12,7 +12,10 @@ use std::ops::Deref;
 
 use mongodb::error::{Error as DriverError, ErrorKind as DriverKind, WriteFailure};
 
-use super::code;
+use super::driver::code;
+
+/// The result of a command.
+pub type CommandResult<T> = Result<T, CommandError>;
 
 /// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 ///
 #[doc = include_str!("kinds.md")]
 ///
+/// [`code`]: Self::code
 /// [`is_invalid_input`]: crate::Error::is_invalid_input
 /// [`is_transient`]: crate::Error::is_transient
 /// [`is_outcome_unknown`]: crate::Error::is_outcome_unknown
@@ -103,6 +104,53 @@ pub(super) enum Class {
 }
 
 impl ErrorKind {
+    /// Returns the code, by which logs, metrics and other programs name the kind. It stays the same in later versions.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::ErrorKind;
+    /// assert_eq!(ErrorKind::AlreadyExists.code(), "already-exists");
+    /// ```
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Configuration => "configuration",
+            Self::InvalidArgument => "invalid-argument",
+            Self::InvalidKey => "invalid-key",
+            Self::InvalidTime => "invalid-time",
+            Self::InvalidItemId => "invalid-item-id",
+            Self::Encode => "encode",
+            Self::NotFound => "not-found",
+            Self::TooLarge => "too-large",
+            Self::ValidationFailed => "validation-failed",
+            Self::Decode => "decode",
+            Self::IndexMissing => "index-missing",
+            Self::IndexMismatch => "index-mismatch",
+            Self::SettingsMismatch => "settings-mismatch",
+            Self::UnsupportedCollation => "unsupported-collation",
+            Self::UnsuitableShardKey => "unsuitable-shard-key",
+            Self::DuplicateKey => "duplicate-key",
+            Self::Corrupt => "corrupt",
+            Self::Unsupported => "unsupported",
+            Self::TargetNotEmpty => "target-not-empty",
+            Self::CountMismatch => "count-mismatch",
+            Self::NotMigrated => "not-migrated",
+            Self::AlreadyExists => "already-exists",
+            Self::HistoryLost => "history-lost",
+            Self::CollectionDropped => "collection-dropped",
+            Self::PreImagesDisabled => "pre-images-disabled",
+            Self::ChildNotFound => "child-not-found",
+            Self::LimitReached => "limit-reached",
+            Self::ChildSetMismatch => "child-set-mismatch",
+            Self::RevisionMismatch => "revision-mismatch",
+            Self::Referenced => "referenced",
+            Self::Contention => "contention",
+            Self::Unauthorized => "unauthorized",
+            Self::ServerSelection => "server-selection",
+            Self::Network => "network",
+            Self::WriteConcern => "write-concern",
+            Self::Driver => "driver",
+        }
+    }
+
     pub(super) fn class(self) -> Class {
         match self {
             Self::Configuration
@@ -205,6 +253,17 @@ mod tests {
             let has = |row: &&&str| row.contains(&format!("`{kind:?}`"));
             let of_kind: Vec<&&str> = rows.iter().filter(has).collect();
             assert_eq!(of_kind, [&rows[class as usize]], "{kind:?}");
+            // Both are in the same position of their lists, so no two kinds have one code.
+            let position = |column: usize, name: &str| {
+                let list = rows[class as usize].split('|').nth(column).unwrap().split(',');
+                list.map(|item| item.trim().trim_matches('`'))
+                    .position(|item| item == name)
+            };
+            let of_code = position(4, kind.code());
+            assert!(
+                of_code.is_some() && of_code == position(3, &format!("{kind:?}")),
+                "{kind:?}"
+            );
             let error = Error::new(kind, "");
             assert_eq!(error.is_invalid_input(), class == Class::Input, "{kind:?}");
             assert_eq!(error.is_transient(), class == Class::Transient, "{kind:?}");

@@ -11,9 +11,10 @@ use mongodb::options::{FullDocumentBeforeChangeType, FullDocumentType, ReadConce
 use tokio::runtime::Handle;
 
 use super::{Target, Texts, commands};
-use crate::conn::{in_flight, take_over};
+use crate::conn::in_flight;
 use crate::error::{self, CommandError, Error, ErrorKind, Result};
 use crate::send::primary;
+use crate::tasks::take_over;
 
 /// The maximum number of changes in a batch of the server: enough to group them, and few enough for memory.
 const BATCH: u32 = 10_000;

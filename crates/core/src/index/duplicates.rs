@@ -16,7 +16,7 @@ use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc
 use mongodb::options::{AggregateOptions, ReadConcern};
 
 use super::{IndexPlan, PlannedIndex};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::key::stored_integer;
 use crate::send::{self, Rows, primary};
 
@@ -113,7 +113,8 @@ impl FindDuplicates {
                 "the index `{}` does not exist, so that only documents that a unique index refuses were looked for: correct those that were found, call ensure_indexes(), and call this again",
                 self.missing
             ),
-        ))
+        )
+        .with_remedy(Remedy::EnsureIndexes))
     }
 }
 

@@ -8,7 +8,7 @@ use mongodb::{Collection, Namespace};
 use super::{PlannedIndex, collection};
 use crate::action::ActionFuture;
 use crate::busy::{Busy, is_busy};
-use crate::error::{self, CommandError, Error, ErrorKind, Result, is_bad_hint};
+use crate::error::{self, CommandError, Error, ErrorKind, Remedy, Result, is_bad_hint};
 use crate::migration::{Step, Steps};
 use crate::same::{same_document, same_fields, without_version};
 
@@ -224,7 +224,8 @@ impl IndexPlan {
                     "the collection `{}` has the index `{other}` of another setting: use that setting, or change it with a migration",
                     self.collection.name()
                 ),
-            )),
+            )
+            .with_remedy(Remedy::CheckSettings)),
         }
     }
 
@@ -236,7 +237,8 @@ impl IndexPlan {
                     "stored documents violate the unique index of the plan, so it was not created: call verify(), which names them, and correct or repair them first. Planned: {self}"
                 ),
                 error,
-            ),
+            )
+            .with_remedy(Remedy::Verify),
             Some(code) if INDEX_CONFLICT.contains(&code) => {
                 let conflicting = present.iter().find_map(|index| {
                     let keys = index.get_document("key").ok()?;
@@ -267,6 +269,7 @@ pub fn index_missing(name: &str) -> Error {
             "the index `{name}` does not exist, and nothing was written: call ensure_indexes() once before the first write"
         ),
     )
+    .with_remedy(Remedy::EnsureIndexes)
 }
 
 /// Converts the error of a command that names an index in its hint.

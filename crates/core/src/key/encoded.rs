@@ -1,6 +1,6 @@
 use mongodb::bson::Bson;
 
-use super::{KeyError, MAX_KEY_BYTES};
+use super::error::{KeyError, MAX_KEY_BYTES};
 
 /// A key as it is stored: the text that `_id` starts with, and the value of the key field.
 ///

@@ -3,7 +3,10 @@
 
 use mongodb::bson::{Binary, Bson, Document, Uuid, doc};
 
-use super::{EXACT, MAX_KEY_BYTES};
+use super::error::MAX_KEY_BYTES;
+
+/// A double represents every integer up to this one.
+pub(super) const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Escaping replaces one byte by up to three.
 const SHORT: usize = MAX_KEY_BYTES / 3;

@@ -2,6 +2,7 @@ use mongodb::bson::{RawDocumentBuf, rawdoc};
 use proptest::prelude::*;
 
 use super::*;
+use crate::error::{Error, ErrorKind};
 
 fn text(key: &(impl EncodeKey + ?Sized)) -> String {
     key.encode_key().unwrap().text().to_owned()

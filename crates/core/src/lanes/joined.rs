@@ -32,7 +32,7 @@ use tokio::sync::oneshot;
 
 use super::{Lane, Lanes};
 use crate::error::{Error, ErrorKind, Result};
-use crate::{conn, measure};
+use crate::{measure, tasks};
 
 /// What the items of one document are stored in.
 pub trait Target: Send + Sync + 'static {
@@ -163,7 +163,7 @@ impl<T: Target> Joined<T> {
                 target: target(),
                 finished: false,
             };
-            conn::spawn(&Handle::current(), measure::inherit(writer.run()));
+            tasks::spawn(&Handle::current(), measure::inherit(writer.run()));
         }
         let _caller = Caller {
             joined: self,

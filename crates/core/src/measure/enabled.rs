@@ -46,7 +46,7 @@ fn with_labels(call: impl FnOnce(Vec<Label>)) {
 struct Measure {
     labels: Labels,
     started: Instant,
-    outcome: Option<String>,
+    outcome: Option<&'static str>,
 }
 
 impl Measure {
@@ -60,8 +60,7 @@ impl Measure {
     }
 
     fn end<T>(mut self, result: Result<T>) -> Result<T> {
-        self.outcome = result.as_ref().err().map(|error| format!("{:?}", error.kind()));
-        self.outcome.get_or_insert_with(|| "ok".to_owned());
+        self.outcome = Some(result.as_ref().err().map_or("ok", |error| error.kind().code()));
         result
     }
 }
@@ -70,10 +69,7 @@ impl Drop for Measure {
     fn drop(&mut self) {
         let mut labels = self.labels.list();
         histogram!(DURATION, labels.clone()).record(self.started.elapsed());
-        labels.push(match self.outcome.take() {
-            Some(outcome) => Label::new("outcome", outcome),
-            None => Label::from_static_parts("outcome", "cancelled"),
-        });
+        labels.push(Label::from_static_parts("outcome", self.outcome.unwrap_or("cancelled")));
         counter!(OPERATIONS, labels).increment(1);
     }
 }

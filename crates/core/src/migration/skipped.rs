@@ -5,9 +5,8 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::{Step, Steps, number};
-use crate::catalog::COLLECTION;
 use crate::error::{CommandError, Error, ErrorKind, Result};
-use crate::settings::is_unacknowledged;
+use crate::settings::{COLLECTION, is_unacknowledged};
 
 /// The collection with the skipped documents of a migration, one document for each: its `_id`, the reason, source and
 /// target. The server writes it.

@@ -9,9 +9,9 @@ use mongodb::Cursor;
 use mongodb::bson::RawDocumentBuf;
 use tokio::runtime::Handle;
 
-use super::Result;
-use crate::conn::take_over;
 use crate::error::CommandError;
+use crate::error::command::CommandResult as Result;
+use crate::tasks::take_over;
 
 /// The documents of a cursor.
 ///

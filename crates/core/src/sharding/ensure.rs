@@ -8,7 +8,7 @@ use super::commands::{self, explained};
 use super::verify::read_collections;
 use crate::action::ActionFuture;
 use crate::busy::Busy;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::index::{Ensure, EnsuredIndexes, IndexPlan, Managed, State};
 use crate::migration::{PlannedCommand, Steps};
 use crate::topology::Topology;
@@ -217,4 +217,5 @@ fn unsupported() -> Error {
         ErrorKind::Unsupported,
         "the server is not the router of a sharded cluster, nothing was changed: connect to a mongos, or call ensure_indexes() on a replica set or a standalone",
     )
+    .with_remedy(Remedy::EnsureIndexes)
 }

@@ -2,8 +2,7 @@
 
 use mongodb::bson::Bson;
 
-use super::refused;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// An update operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +79,11 @@ impl Operator {
             _ => 1.into(),
         }
     }
+}
+
+/// The error of an update that is not sent.
+pub(super) fn refused(message: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
 }
 
 fn is_number(value: &Bson) -> bool {

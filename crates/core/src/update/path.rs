@@ -1,7 +1,10 @@
 //! The paths of an update.
 
-use super::{Fixed, refused};
+use super::operator::refused;
 use crate::error::Result;
+
+/// A field that cannot be changed, with the reason.
+pub type Fixed<'a> = (&'a str, &'static str);
 
 /// A path of plain field names and array indexes.
 pub(super) struct Path<'a>(&'a str);

@@ -1,6 +1,7 @@
 //! The migration from references to embedded children: check, write, compare.
 
 use mongo_patterns_core::catalog::Entry;
+use mongo_patterns_core::error::Remedy;
 use mongo_patterns_core::index::serves;
 use mongo_patterns_core::migration::{Pace, SkipList, check_filter, check_rate, chunk_of_rate};
 
@@ -154,7 +155,8 @@ impl Migration<'_> {
         let (children, child_id) = (settings.children.as_str(), settings.child_id.as_str());
         let what = "children have no id, or one of an invalid type";
         let of_child = |error: Error| error.of_collection(self.source);
-        refuse(found, "bad", ErrorKind::InvalidItemId, child_id, what).map_err(of_child)?;
+        refuse(found, "bad", ErrorKind::InvalidItemId, child_id, what)
+            .map_err(|error| of_child(error).with_remedy(Remedy::SkipInvalid))?;
         let what = format!(
             "parents would have more than {} children: raise the bound, or use a pattern for longer lists",
             settings.max_children

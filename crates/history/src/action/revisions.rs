@@ -1,8 +1,8 @@
 use futures::stream::{iter, try_unfold};
 
 use super::prelude::*;
-use crate::form::token::RevisionToken;
 use crate::read::{Page, page};
+use crate::token::RevisionToken;
 
 impl<D: DeserializeOwned> HistoryRepository<D> {
     /// Reads the history of a document: a [page](Revisions::page), or all revisions as a [stream](Revisions::stream). From

@@ -11,8 +11,8 @@ use mongo_patterns_core::update::Operators;
 use mongodb::options::UpdateModifications;
 
 use crate::prelude::*;
-use crate::results::invalid_argument;
 use crate::settings::MARK;
+use crate::settings::invalid_argument;
 
 const OWN: &str = "the update changes the version of the source or the mark of a deletion, which the repository writes itself, nothing was sent: omit it";
 const OWN_ID: &str = "the update changes the `_id` of the source, which is immutable, nothing was sent: omit it";

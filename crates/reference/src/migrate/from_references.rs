@@ -1,6 +1,7 @@
 //! The migration from references: checks, then chunk by chunk the copies and a second read of their sources.
 
 use mongo_patterns_core::catalog::Record;
+use mongo_patterns_core::error::Remedy;
 use mongo_patterns_core::migration::{SkipList, check_filter, number};
 use mongo_patterns_core::stored::id_of;
 
@@ -154,7 +155,7 @@ impl Rewrite for FromReferences<'_> {
         if self.skipped.is_some() {
             return Ok(());
         }
-        refuse(found, &PROBLEMS, end)
+        refuse(found, &PROBLEMS, end).map_err(|error| error.with_remedy(Remedy::SkipInvalid))
     }
 
     async fn migrate(&self, steps: &mut Steps<'_, '_>, chunk: &[Bson]) -> Result<u64> {

@@ -1,6 +1,7 @@
 //! The migration to references: checks, then an update of each chunk.
 
 use mongo_patterns_core::catalog::Record;
+use mongo_patterns_core::error::Remedy;
 use mongo_patterns_core::migration::number;
 
 use super::{End, Limits, Reason, Rewrite, earlier, failed, inspect, migrate, refuse};
@@ -71,7 +72,9 @@ impl Rewrite for ToReferences<'_> {
     }
 
     fn refuse(&self, found: &Document, end: End) -> Result<()> {
-        refuse(found, &PROBLEMS, end)
+        refuse(found, &PROBLEMS, end)?;
+        refuse(found, &SNAPSHOTS, end).map_err(|error| error.with_remedy(Remedy::DropSnapshots))?;
+        refuse(found, &DELETED, end).map_err(|error| error.with_remedy(Remedy::DropDeleted))
     }
 
     async fn migrate(&self, steps: &mut Steps<'_, '_>, chunk: &[Bson]) -> Result<u64> {
@@ -85,7 +88,7 @@ impl Rewrite for ToReferences<'_> {
 }
 
 /// The problems of documents, in the order in which they are checked, with the kinds and the texts of their errors.
-const PROBLEMS: [Reason; 7] = [
+const PROBLEMS: [Reason; 4] = [
     (
         "other_value",
         ErrorKind::Corrupt,
@@ -106,11 +109,15 @@ const PROBLEMS: [Reason; 7] = [
         ErrorKind::NotMigrated,
         "documents have references with fields of their own, which would be lost: move them, for example to another array",
     ),
-    (
-        "snapshot",
-        ErrorKind::NotMigrated,
-        "documents have snapshots, which no source has: allow their loss with drop_snapshots()",
-    ),
+];
+
+const SNAPSHOTS: [Reason; 1] = [(
+    "snapshot",
+    ErrorKind::NotMigrated,
+    "documents have snapshots, which no source has: allow their loss with drop_snapshots()",
+)];
+
+const DELETED: [Reason; 2] = [
     (
         "deleted",
         ErrorKind::NotMigrated,

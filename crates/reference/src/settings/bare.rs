@@ -1,7 +1,9 @@
 //! The fields that have the ids of sources alone, before a migration or after it.
 
-use crate::prelude::*;
-use crate::results::invalid_argument;
+use mongo_patterns_core::{FieldName, Result};
+use mongodb::bson::{Document, doc};
+
+use super::{ReferenceField, Settings, invalid_argument};
 
 /// The names of the fields with ids, as a caller sets them: each after the name of its reference field.
 #[derive(Clone, Debug, Default)]
@@ -82,6 +84,8 @@ pub(crate) fn recorded(settings: &Settings, fields: &[BareField<'_>], collection
 
 #[cfg(test)]
 mod tests {
+    use mongo_patterns_core::ErrorKind;
+
     use super::*;
     use crate::settings::tests::example;
 

@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::settings::check_bound;
 
-use super::{checked_fields, checked_order};
+use super::checked::{checked_fields, checked_order};
 use crate::prelude::*;
 use crate::settings::Direction;
 use crate::settings::filter::Filter;

@@ -1,5 +1,6 @@
 //! The checks of the migration from embedded children. They precede all writes.
 
+use mongo_patterns_core::error::Remedy;
 use mongo_patterns_core::migration::{exceeds_memory, number, refuse};
 
 use crate::query::from_embedded::{EmbeddedChildren, any_child};
@@ -24,7 +25,10 @@ pub(super) async fn check_embedded(
         return Ok((found, skipped));
     }
     let subset = shared.settings.subset.as_str();
-    let check = |name, kind, what| refuse(&found, name, kind, subset, what);
+    let check = |name, kind, what| {
+        let refused = refuse(&found, name, kind, subset, what);
+        refused.map_err(|error| error.with_remedy(Remedy::SkipInvalid))
+    };
     check(
         "no_parent_id",
         ErrorKind::InvalidArgument,
@@ -104,7 +108,8 @@ pub(super) async fn check_stored(
     }
     if !allow_non_empty_target {
         let what = "or more documents are in the collection of the children already: empty it, or call allow_non_empty_target() if they are children too";
-        refuse(&any, "n", ErrorKind::TargetNotEmpty, "", what)?;
+        let refused = refuse(&any, "n", ErrorKind::TargetNotEmpty, "", what);
+        refused.map_err(|error| error.with_remedy(Remedy::AllowNonEmptyTarget))?;
     }
     let purpose = "compare embedded and stored children";
     let compare = |stages| Step::aggregate(purpose, &shared.parents, stages);

@@ -1,7 +1,11 @@
 //! The ids of the children that a parent embeds, as expressions. They decide about parents that no repository has written.
 
-use super::is_version;
 use crate::prelude::*;
+
+/// Whether a value is the version of a parent.
+pub(super) fn is_version(path: &str) -> Document {
+    doc! { "$in": [{ "$type": path }, ["int", "long"]] }
+}
 
 /// Whether a parent is unmanaged and embeds children.
 pub(crate) fn is_unmanaged(settings: &Settings) -> Document {

@@ -23,7 +23,7 @@ use mongo_patterns_core::migration::both;
 use super::{children_of, embedded};
 use crate::prelude::*;
 use crate::settings::further::FurtherSubset;
-use crate::settings::sort;
+use crate::settings::order::sort;
 
 /// The field of a row with a child.
 pub(crate) const CHILD: &str = "child";

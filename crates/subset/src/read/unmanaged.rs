@@ -9,6 +9,8 @@
 //! change of the children: as long as a parent has no version, no repository changes or deletes what a migration
 //! copies.
 
+use mongo_patterns_core::error::Remedy;
+
 use super::{find_state, is_in_transaction};
 use crate::form::parent::ParentState;
 use crate::repository::prelude::*;
@@ -64,5 +66,6 @@ pub(crate) async fn deletable(shared: &Shared, parent: &Bson, conn: &mut Conn<'_
 
 fn not_migrated(parent: &Bson, subset: &FieldName) -> Error {
     let message = "no repository has written the parent, and it embeds children that their collection does not have; the parent was not written: migrate them with migrate_from_embedded(), or discard them with rebuild(..).discard_embedded()";
-    Error::new(ErrorKind::NotMigrated, message).at(parent.clone(), subset.as_str())
+    let error = Error::new(ErrorKind::NotMigrated, message).with_remedy(Remedy::DiscardEmbedded);
+    error.at(parent.clone(), subset.as_str())
 }

@@ -4,7 +4,7 @@ use mongo_patterns_core::FieldName;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::filter::{Filter, storable};
-use super::{Direction, order_names};
+use super::order::{Direction, order_names};
 
 /// A further subset of a parent.
 #[derive(Clone, Debug)]

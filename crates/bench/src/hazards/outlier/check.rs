@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use mongodb::bson::{Bson, Document};
 
-use super::super::Hazards;
 use super::super::load::Ledger;
+use super::super::recipe::Hazards;
 use super::super::stored::{Times, elements, integer};
-use super::{CAP, THRESHOLD};
+
+pub(super) const THRESHOLD: u32 = 50;
+/// The bound of an overflow document, where a recipe has one.
+pub(super) const CAP: u32 = 200;
 
 /// The fields of a recipe.
 #[derive(Clone, Copy)]
@@ -106,8 +109,8 @@ fn add(times: &mut Times, array: &[Bson]) -> Result<()> {
 mod tests {
     use mongodb::bson::doc;
 
-    use super::super::super::Source;
     use super::super::super::load::Fate;
+    use super::super::super::recipe::Source;
     use super::super::{BOOKS, customer, layout};
     use super::*;
 

@@ -5,10 +5,28 @@ use std::collections::{BTreeMap, HashSet};
 use anyhow::Result;
 use mongodb::bson::{Bson, DateTime, Document};
 
-use super::super::Hazards;
 use super::super::load::Ledger;
+use super::super::recipe::Hazards;
 use super::super::stored::{Times, elements, integer};
-use super::{SIZE, TOTAL, embedded, is_insert};
+use crate::bucket::scatter;
+
+/// The size of the subset.
+pub(super) const SIZE: u32 = 10;
+/// The field of the number of reviews, where a recipe has one.
+pub(super) const TOTAL: &str = "reviews_total";
+
+/// Returns a review as its product embeds it.
+pub(super) fn embedded(review: &Document) -> Document {
+    let mut embedded = review.clone();
+    embedded.remove("_id");
+    embedded.remove("product_id");
+    embedded
+}
+
+/// Returns whether an operation inserts. The others edit.
+pub(super) fn is_insert(number: u64) -> bool {
+    (scatter(number) >> 16) % 10 < 7
+}
 
 /// A product is stale if its subset is not that of its newest reviews, field by field, or if its total is not their
 /// number. It is wrong if its subset is too long, has a review twice, or has one that does not exist. Reviews that are

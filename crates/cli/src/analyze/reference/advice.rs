@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::Measured;
+use super::measured::Measured;
 use crate::analyze::advice::{Recommendation, percent, size};
-use crate::analyze::ratio;
+use crate::analyze::analysis::ratio;
 use crate::output::grouped;
 
 /// The average number of updates of a source from which copies are not recommended.

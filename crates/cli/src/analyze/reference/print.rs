@@ -6,9 +6,9 @@ use console::style;
 use serde_json::json;
 
 use super::advice::{CAVEAT, largest_update, recommend, updates};
-use super::{Measured, Of};
+use super::measured::{Measured, Of};
 use crate::analyze::advice::{percent, size};
-use crate::analyze::ratio;
+use crate::analyze::analysis::ratio;
 use crate::analyze::report::{advise, histogram};
 use crate::failure::Exit;
 use crate::output::{Output, Summary, counted, grouped, printable, to_json, wrapped};

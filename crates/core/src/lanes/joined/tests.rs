@@ -191,7 +191,7 @@ async fn a_batch_ends_when_all_of_its_callers_are_dropped() {
         tokio::task::yield_now().await;
     }
     drop(calls);
-    conn::drain().await;
+    tasks::drain().await;
     assert_eq!(*batches.lock().unwrap(), [[1, 2]], "no caller waits for the halves");
     assert!(joined.lock().of.is_empty());
     assert!(joined.lanes.try_enter("key").is_some());

@@ -6,9 +6,9 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{DateTime, Document, RawDocumentBuf, doc};
 use mongodb::{Collection, Database};
 
-use super::{Step, Steps, number};
-use crate::catalog::{COLLECTION, catalog_of};
+use super::{COLLECTION, catalog_of};
 use crate::error::{Error, ErrorKind, Result};
+use crate::migration::{Step, Steps, number};
 
 /// How long after its last chunk an unfinished migration counts as running, in milliseconds. It may be in a pause.
 const RECENT_MILLIS: i64 = 10_000;

@@ -1,0 +1,104 @@
+//! The recipes, and what their documents show.
+
+use serde::Serialize;
+
+/// Who describes a recipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) enum Source {
+    Manual,
+    /// The manual, by a program that reads the array, adds to it, and writes it back.
+    WriteBack,
+    /// The manual, by a program that runs the commands of an operation in a transaction.
+    InTransactions,
+    AgentSkills,
+    Ours,
+}
+
+impl Source {
+    pub(super) const ALL: [Self; 5] = [
+        Self::Manual,
+        Self::WriteBack,
+        Self::InTransactions,
+        Self::AgentSkills,
+        Self::Ours,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Manual => "manual",
+            Self::WriteBack => "manual, array written back",
+            Self::InTransactions => "manual, in transactions",
+            Self::AgentSkills => "agent skills",
+            Self::Ours => "mongo-patterns",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) enum Pattern {
+    Bucket,
+    Outlier,
+    Subset,
+    Computed,
+    Embedded,
+    History,
+    Reference,
+}
+
+impl Pattern {
+    pub(super) const ALL: [Self; 7] = [
+        Self::Bucket,
+        Self::Outlier,
+        Self::Subset,
+        Self::Computed,
+        Self::Embedded,
+        Self::History,
+        Self::Reference,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Bucket => "bucket",
+            Self::Outlier => "outlier",
+            Self::Subset => "subset",
+            Self::Computed => "computed fields",
+            Self::Embedded => "embedded",
+            Self::History => "history",
+            Self::Reference => "reference",
+        }
+    }
+
+    /// Returns whether the pattern has this recipe. Where the manual has no commands for an array, a
+    /// program can also write it back. The manual computes fields by a job, and not with each write.
+    pub(super) fn has(self, source: Source) -> bool {
+        match source {
+            Source::Manual => !matches!(self, Self::Computed),
+            Source::WriteBack => matches!(self, Self::Outlier | Self::Embedded),
+            Source::InTransactions => matches!(self, Self::Reference),
+            // They have no commands for this pattern.
+            Source::AgentSkills => !matches!(self, Self::Reference),
+            Source::Ours => true,
+        }
+    }
+}
+
+/// What the stored documents show. `None` where it does not apply to the pattern.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Hazards {
+    /// Acknowledged, and not stored.
+    pub(super) lost: u64,
+    /// Stored more than once.
+    pub(super) doubled: u64,
+    /// Documents whose copies or totals contradict the data.
+    pub(super) stale: Option<u64>,
+    /// Partial pages and overflow documents before the last one, missing positions, and missing revisions.
+    pub(super) gaps: Option<u64>,
+    /// Documents that exceed a bound, compete for a position, or that no reader finds.
+    pub(super) wrong: u64,
+}
+
+impl Hazards {
+    pub(super) fn is_none(self) -> bool {
+        self.lost + self.doubled + self.stale.unwrap_or(0) + self.gaps.unwrap_or(0) + self.wrong == 0
+    }
+}

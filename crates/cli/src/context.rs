@@ -1,0 +1,44 @@
+//! What all commands share.
+
+use mongodb::Database;
+use mongodb::bson::{Document, doc};
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::profile::Profile;
+
+/// The context in which a command runs.
+pub(crate) struct Context {
+    pub(crate) database: Database,
+    pub(crate) output: Output,
+    pub(crate) profile: Profile,
+}
+
+impl Context {
+    /// Returns an error for a collection that does not exist. Names are easily mistyped, and an empty collection has no
+    /// findings.
+    pub(crate) async fn must_exist(&self, collection: &str) -> Result<(), Failure> {
+        if !self.exists(collection).await? {
+            let database = self.database.name();
+            return Err(Failure::usage(format!(
+                "there is no collection {database}.{collection}: check --db, and the names in the options and the profile"
+            )));
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn exists(&self, collection: &str) -> Result<bool, Failure> {
+        self.has(doc! { "name": collection }).await
+    }
+
+    pub(crate) async fn is_view(&self, collection: &str) -> Result<bool, Failure> {
+        self.has(doc! { "name": collection, "type": "view" }).await
+    }
+
+    /// Returns whether the database has a collection that the server lists so.
+    async fn has(&self, listed: Document) -> Result<bool, Failure> {
+        let named = self.database.list_collection_names().filter(listed);
+        let named = named.await.map_err(Failure::on(self.database.name()))?;
+        Ok(!named.is_empty())
+    }
+}

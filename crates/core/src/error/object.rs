@@ -1,0 +1,129 @@
+//! Errors as data, for programs that say or log them in their own form.
+
+use serde::{Serialize, Serializer};
+
+use super::driver::{code, is_authentication};
+use super::{Error, ErrorKind, Remedy};
+
+/// The server's code for an invalid name of a database or a collection.
+const INVALID_NAMESPACE: i32 = 73;
+
+impl Error {
+    /// Returns what to do, if it is a call, an option or a check that a program can name in its own terms, such as the
+    /// options of a command line. The text of every error says it in terms of this API.
+    ///
+    /// ```
+    /// # use mongo_patterns_core::{Error, ErrorKind, Remedy};
+    /// let error = Error::new(ErrorKind::Contention, "other writers were faster");
+    /// assert_eq!(error.remedy(), Some(Remedy::Retry));
+    /// ```
+    pub fn remedy(&self) -> Option<Remedy> {
+        let cause = self.as_driver_error();
+        self.0.remedy.or_else(|| match self.kind() {
+            ErrorKind::ServerSelection => Some(Remedy::CheckAddress),
+            ErrorKind::Unauthorized if cause.is_some_and(is_authentication) => Some(Remedy::CheckCredentials),
+            ErrorKind::Unauthorized => Some(Remedy::GrantRole),
+            _ if cause.and_then(code) == Some(INVALID_NAMESPACE) => Some(Remedy::CheckNames),
+            _ => self.is_transient().then_some(Remedy::Retry),
+        })
+    }
+
+    /// Sets what to do.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_remedy(mut self, remedy: Remedy) -> Self {
+        self.0.remedy = Some(remedy);
+        self
+    }
+}
+
+/// Serializes what is no user value, for logs and other programs: the code of the kind and the remedy, the pattern, the
+/// operation, the collection of the faulty document or of the operation, the field, the numbers, and the text.
+impl Serialize for Error {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Object<'e> {
+            code: &'static str,
+            remedy: Option<Remedy>,
+            pattern: Option<&'static str>,
+            operation: Option<&'static str>,
+            namespace: Option<String>,
+            field: Option<&'e str>,
+            attempts: Option<u32>,
+            stored_count: Option<u64>,
+            text: String,
+        }
+        let namespace = self.document_namespace().or(self.namespace());
+        let object = Object {
+            code: self.kind().code(),
+            remedy: self.remedy(),
+            pattern: self.pattern(),
+            operation: self.operation(),
+            namespace: namespace.map(ToString::to_string),
+            field: self.field(),
+            attempts: self.attempts(),
+            stored_count: self.stored_count(),
+            text: self.to_string(),
+        };
+        object.serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mongodb::Namespace;
+    use mongodb::bson::{Bson, doc, serialize_to_document};
+    use mongodb::error::{Error as DriverError, ErrorKind as DriverKind};
+
+    use super::*;
+    use crate::error::{CommandError, Operation};
+
+    fn refused(code: i32) -> Error {
+        let reply = doc! { "ok": 0, "code": code, "codeName": "Name", "errmsg": "" };
+        let error = DriverKind::Command(mongodb::bson::deserialize_from_document(reply).unwrap());
+        CommandError::of_read(DriverError::from(error)).into()
+    }
+
+    #[test]
+    fn a_remedy_is_that_of_the_call_or_of_the_cause() {
+        for (error, remedy) in [
+            (Error::new(ErrorKind::Contention, ""), Some(Remedy::Retry)),
+            (Error::new(ErrorKind::Contention, "").with_stored(1), None),
+            (Error::new(ErrorKind::ServerSelection, ""), Some(Remedy::CheckAddress)),
+            (refused(13), Some(Remedy::GrantRole)),
+            (refused(18), Some(Remedy::CheckCredentials)),
+            (refused(73), Some(Remedy::CheckNames)),
+            (refused(133), Some(Remedy::Retry)),
+            (refused(9), None),
+            (refused(13).with_remedy(Remedy::Verify), Some(Remedy::Verify)),
+        ] {
+            assert_eq!(error.remedy(), remedy, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_serialized_error_has_no_user_values() {
+        let operation = Operation {
+            pattern: "bucket",
+            name: "append",
+            namespace: Namespace::new("shop", "trades"),
+        };
+        let error = Error::corrupt(Bson::from("alice_1"), "history.3", "no date")
+            .with_key("alice")
+            .with_remedy(Remedy::SkipInvalid)
+            .with_stored(2)
+            .in_operation(&operation);
+        let expected = doc! {
+            "code": "corrupt",
+            "remedy": "skip-invalid",
+            "pattern": "bucket",
+            "operation": "append",
+            "namespace": "shop.trades",
+            "field": "history.3",
+            "attempts": null,
+            "stored_count": 2_i64,
+            "text": error.to_string(),
+        };
+        assert_eq!(serialize_to_document(&error).unwrap(), expected);
+    }
+}
