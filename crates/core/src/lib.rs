@@ -66,6 +66,7 @@ pub mod send;
 mod setters;
 #[doc(hidden)] // checks of the settings of a builder
 pub mod settings;
+mod shard_key;
 pub mod sharding;
 #[doc(hidden)] // the limit of a document
 pub mod size;

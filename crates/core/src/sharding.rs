@@ -32,12 +32,11 @@
 //! Most other keys fail at once, because the unique indexes of the pattern exclude them. A few seem to work: documents
 //! sharded by a field other than `_id` can have equal ids on two shards, and each write by `_id` is sent to all shards.
 
-mod choice;
 mod cluster;
 mod commands;
 mod ensure;
 mod verify;
 
-pub use choice::{ShardKeyChoice, UnsuitableShardKey};
+pub use crate::shard_key::{ShardKeyChoice, UnsuitableShardKey};
 pub use ensure::{EnsureSharded, EnsuredSharding, ShardedCollection};
 pub use verify::VerifyShardKeys;

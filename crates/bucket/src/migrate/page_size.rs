@@ -51,7 +51,7 @@ impl PageSizeMigration<'_> {
             drop_old_index(&mut Steps::run(), collection, &old_index).await?;
             // Before the index, so that a service with the new size can create it after an interruption.
             ensure.entry.replace(&mut Steps::run()).await?;
-            ensure.create_indexes(&mut Steps::run()).await?;
+            ensure.create_missing(&mut Steps::run()).await?;
             let left = self.rewrite::<K>(&mut migrated).await?;
             return left.map_or(Ok(migrated), |left| Err(not_rewritten::<K>(left)));
         }
@@ -64,7 +64,7 @@ impl PageSizeMigration<'_> {
         loop {
             rounds += 1;
             let left = self.rewrite::<K>(&mut migrated).await?;
-            match (ensure.create_indexes(&mut Steps::run()).await, left) {
+            match (ensure.create_missing(&mut Steps::run()).await, left) {
                 (Ok(_), _) => return Ok(migrated),
                 (Err(error), Some(left)) if error.is_corrupt() => return Err(not_rewritten::<K>(left)),
                 (Err(error), None) if error.is_corrupt() && rounds < ROUNDS => {}

@@ -30,10 +30,6 @@ impl<'a, K: Key> Work<'a, K> {
         })
     }
 
-    pub(super) fn namespace(&self) -> String {
-        self.buckets.collection().namespace().to_string()
-    }
-
     pub(super) fn flat(&self) -> Result<Collection<Document>, Failure> {
         let name = need(self.settings.flat.as_ref(), PATTERN, "flat")?;
         Ok(self.context.database.collection(name))

@@ -165,7 +165,7 @@ impl<'a> Ensure<'a> {
     /// or if the collections were dropped. Up to seven round trips.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check) and [`create_indexes`](Self::create_indexes), with nothing written, and those of
+    /// Those of [`check`](Self::check) and [`create_missing`](Self::create_missing), with nothing written, and those of
     /// [`Entry::store`].
     pub fn run<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
         Box::pin(async move {
@@ -339,17 +339,17 @@ impl<'a> Ensure<'a> {
     ///
     /// # Errors
     /// Those of `ensure_indexes()` about collections and indexes.
-    pub fn create_indexes<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
+    pub fn create_missing<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
         Box::pin(async move { self.create_in(State::Stored, &[], steps).await })
     }
 
     /// Creates the missing indexes, and replaces the settings in the catalog. Up to four round trips.
     ///
     /// # Errors
-    /// Those of [`create_indexes`](Self::create_indexes), with nothing written, and those of the driver.
+    /// Those of [`create_missing`](Self::create_missing), with nothing written, and those of the driver.
     pub fn replace<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
         Box::pin(async move {
-            let ensured = self.create_indexes(steps).await?;
+            let ensured = self.create_missing(steps).await?;
             self.entry.replace(steps).await?;
             Ok(ensured)
         })
@@ -415,7 +415,7 @@ impl<'a> EnsureIndexes<'a> {
         match shared.entry.check(&mut steps).await {
             Ok(false) => drop(shared.run_after(State::None, &mut steps).await?),
             Err(error) if error.kind() != ErrorKind::SettingsMismatch => return Err(error),
-            Ok(true) | Err(_) => drop(shared.create_indexes(&mut steps).await?),
+            Ok(true) | Err(_) => drop(shared.create_missing(&mut steps).await?),
         }
         Ok(steps.into_commands())
     }
@@ -429,6 +429,6 @@ impl<'a> EnsureIndexes<'a> {
         }
         // Before the indexes, which duplicates may refuse until a repair, and a repair needs the settings.
         self.shared.entry.replace(steps).await?;
-        self.shared.create_indexes(steps).await
+        self.shared.create_missing(steps).await
     }
 }

@@ -5,7 +5,7 @@ use mongodb::bson::{Document, RawDocumentBuf};
 
 use super::plan::Created;
 use super::{IndexPlan, PlannedIndex};
-use crate::sharding::ShardKeyChoice;
+use crate::shard_key::ShardKeyChoice;
 
 /// A collection of a repository.
 #[doc(hidden)]

@@ -3,12 +3,12 @@
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf};
 
-use super::choice::{ShardKeyChoice, UnsuitableShardKey};
 use super::cluster::{of_collections, unsuitable};
 use super::commands;
 use crate::error::Result;
 use crate::index::Ensure;
 use crate::migration::Steps;
+use crate::shard_key::{ShardKeyChoice, UnsuitableShardKey};
 use crate::topology::Topology;
 
 crate::action! {

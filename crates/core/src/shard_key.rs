@@ -58,7 +58,7 @@ impl ShardKeyChoice {
     }
 
     /// Returns the key that a call uses.
-    pub(super) fn key(&self, hashed: bool) -> &Document {
+    pub(crate) fn key(&self, hashed: bool) -> &Document {
         let hashed_key = self.others.iter().find(|key| hashed && is_hashed(key));
         hashed_key.unwrap_or(&self.recommended)
     }
@@ -66,7 +66,7 @@ impl ShardKeyChoice {
     /// Returns the problem of an existing key. `None` for one under which the pattern works.
     ///
     /// The server enforces a unique shard key by a unique index, which would allow one document for each value.
-    pub(super) fn check(&self, key: &Document, unique: bool) -> Option<UnsuitableShardKey> {
+    pub(crate) fn check(&self, key: &Document, unique: bool) -> Option<UnsuitableShardKey> {
         let is_of_list = self.keys().any(|suitable| same_fields(suitable, key));
         let is_of_one_document = key.len() > 1 || key.contains_key("_id");
         if is_of_list && (!unique || is_of_one_document) {
@@ -82,7 +82,7 @@ impl ShardKeyChoice {
 }
 
 /// Returns whether a shard key has a hashed field.
-pub(super) fn is_hashed(key: &Document) -> bool {
+pub(crate) fn is_hashed(key: &Document) -> bool {
     key.values().any(|form| form.as_str() == Some("hashed"))
 }
 
