@@ -45,7 +45,7 @@ mod finding;
 mod scan;
 
 pub use self::finding::{Finding, Repaired};
-use self::scan::named;
+use self::scan::after;
 #[doc(hidden)]
 pub use self::scan::{Scan, checked, confirmed, each, pause, scan};
 use crate::action::{ActionStream, Call};
@@ -107,7 +107,7 @@ impl<'a, P: Send + 'a> Verify<'a, P> {
         let found = (self.scan)(Reporter::new(self.on_progress));
         match self.ensure {
             Some(ensure) => checked(ensure, "verify", true, Ok(found)),
-            None => named(self.call, found),
+            None => after(self.call, None, Ok(found)),
         }
     }
 }

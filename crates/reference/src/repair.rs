@@ -6,7 +6,7 @@ pub(crate) mod scan;
 
 use futures::stream::once;
 use mongo_patterns_core::action::ActionStream;
-use mongo_patterns_core::verify::{each, scan};
+use mongo_patterns_core::verify::scan;
 
 use self::finding::{Problem, Repaired, Unrepaired};
 use self::scan::{Found, Scan, is_still_there};
@@ -29,10 +29,8 @@ pub(crate) fn repairs<'a>(
         shared.check_indexes().await?;
         Ok::<_, Error>(scan(Scan::new(shared, reporter)))
     };
-    let found = Box::pin(once(found).try_flatten());
-    each(found, 1, move |found| {
-        Box::pin(repair(shared, found, on_missing, dry_run))
-    })
+    let found = once(found).try_flatten();
+    Box::pin(found.try_filter_map(move |found| repair(shared, found, on_missing, dry_run)))
 }
 
 /// Repairs a finding.

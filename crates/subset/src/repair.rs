@@ -5,7 +5,7 @@ pub(crate) mod rebuild;
 pub(crate) mod scan;
 
 use mongo_patterns_core::action::ActionStream;
-use mongo_patterns_core::verify::{each, scan};
+use mongo_patterns_core::verify::scan;
 
 use self::finding::{Finding, Problem, Repaired, Unrepaired};
 use self::scan::Scan;
@@ -16,7 +16,7 @@ use crate::write::refresh::refresh_parent;
 /// Repairs what a scan finds.
 pub(crate) fn repairs<'a>(shared: &'a Shared, reporter: Reporter<'a>, dry_run: bool) -> ActionStream<'a, Repaired> {
     let found = scan(Scan::new(shared, reporter));
-    each(found, 1, move |finding| Box::pin(repair(shared, finding, dry_run)))
+    Box::pin(found.try_filter_map(move |finding| repair(shared, finding, dry_run)))
 }
 
 /// Repairs a finding. A dry run only checks whether it can be repaired. `None` if another client has deleted the parent.

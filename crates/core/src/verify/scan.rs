@@ -11,11 +11,11 @@ use std::mem::discriminant;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use futures::stream::{iter, once, try_unfold};
+use futures::stream::{iter, try_unfold};
 
 use super::finding::Finding;
 use crate::action::{ActionFuture, ActionStream, Call};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::index::Ensure;
 use crate::rounds::in_rounds;
 
@@ -38,11 +38,18 @@ where
     S: Scan + 'a,
     S::Found: 'a,
 {
-    let parts = try_unfold(scan, |mut scan| async move {
-        let found = scan.next().await?;
-        Ok::<_, Error>(found.map(|found| (iter(found.into_iter().map(Ok)), scan)))
-    });
-    Box::pin(parts.try_flatten())
+    let start = (scan, Vec::new().into_iter());
+    Box::pin(try_unfold(start, |(mut scan, mut found)| async move {
+        loop {
+            if let Some(next) = found.next() {
+                return Ok(Some((next, (scan, found))));
+            }
+            match scan.next().await? {
+                Some(part) => found = part.into_iter(),
+                None => return Ok(None),
+            }
+        }
+    }))
 }
 
 /// Confirms or repairs what a scan found, up to `concurrency` at a time, in [rounds](in_rounds).
@@ -71,19 +78,25 @@ pub fn checked<'a, T: Send + 'a>(
         operation,
         ..ensure.call
     };
-    let checked = async move {
-        let stream = stream?;
-        check(ensure, is_read).await?;
-        Ok::<_, Error>(stream)
-    };
-    named(call, Box::pin(once(checked).try_flatten()))
+    after(call, Some(check(ensure, is_read)), stream)
 }
 
-/// Returns a stream up to its first error, which names the operation.
-pub(super) fn named<'a, T: 'a>(call: Call<'a>, stream: ActionStream<'a, T>) -> ActionStream<'a, T> {
-    Box::pin(try_unfold(stream, move |mut stream| async move {
-        let next = stream.try_next().await.map_err(|error| call.name(error))?;
-        Ok(next.map(|next| (next, stream)))
+/// Returns a stream after a check, up to its first error, which names the operation.
+pub(super) fn after<'a, T: Send + 'a>(
+    call: Call<'a>,
+    check: Option<ActionFuture<'a, ()>>,
+    stream: Result<ActionStream<'a, T>>,
+) -> ActionStream<'a, T> {
+    Box::pin(try_unfold((check, stream), move |(check, stream)| async move {
+        let next = async {
+            let mut stream = stream?;
+            if let Some(check) = check {
+                check.await?;
+            }
+            let next = stream.try_next().await?;
+            Ok(next.map(|next| (next, (None, Ok(stream)))))
+        };
+        next.await.map_err(|error| call.name(error))
     }))
 }
 
