@@ -49,7 +49,7 @@ enum Command {
     Book(book::Options),
     /// Runs the commands of the tutorial in the book.
     Tutorial,
-    /// Checks that no modules form a cycle, and that no file is too long.
+    /// Checks that no modules form a cycle, that no pattern calls the driver, and that no file is too long.
     Modules,
     /// Prints the size of each crate, and compares its copy in ARCHITECTURE.md.
     Size(size::Options),
