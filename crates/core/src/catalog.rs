@@ -28,8 +28,8 @@
 //! `library` is the version of the crate that wrote the settings. The times are those of the server.
 //!
 //! The same collection has the progress of migrations, with the `_id` `{ kind: "migration", collection }`, where the
-//! collection is the target ([`migrations`](crate::migrations) lists them, and
-//! [`forget_migration`](crate::forget_migration) deletes one), and the positions of followers, with the `_id` `{ kind: "follower", name }`.
+//! collection is the target ([`migrations`] lists them, and
+//! [`forget_migration`] deletes one), and the positions of followers, with the `_id` `{ kind: "follower", name }`.
 //!
 //! # Permissions
 //!
