@@ -37,7 +37,7 @@ async fn each_write_of_another_program_is_a_revision() {
     testkit::run(async |db| {
         let policies = followed(db).await;
         policies.insert(&policy(1)).await.unwrap();
-        assert_eq!(follow(&policies).await.recorded, 0);
+        assert_eq!(follow(&policies).await.written, 0);
         let of = |id: i32| doc! { "policyId": id };
         let named = |name: &str| doc! { "policyId": 1, "customerName": name };
         let other = current(db);
@@ -70,7 +70,7 @@ async fn each_write_of_another_program_is_a_revision() {
             .unwrap();
         let before = DateTime::now();
         let followed = follow(&policies).await;
-        assert_eq!((followed.recorded, followed.repaired), (10, 0));
+        assert_eq!((followed.written, followed.repaired), (10, 0));
         assert!(followed.changes >= 9, "{followed:?}");
         let of_1 = [
             Some("Michelle"),
@@ -91,7 +91,7 @@ async fn each_write_of_another_program_is_a_revision() {
         assert!(valid.revision >= 6, "{valid:?}");
         let again = follow(&policies).await;
         assert_eq!(
-            again.recorded, 0,
+            again.written, 0,
             "the follower's own writes are no writes of another program"
         );
         assert_eq!(
@@ -100,9 +100,9 @@ async fn each_write_of_another_program_is_a_revision() {
         );
         assert_eq!(policies.update(3, push("a")).await.unwrap().revision, 2);
         other.delete_one(of(3)).await.unwrap();
-        assert_eq!(follow(&policies).await.recorded, 1);
+        assert_eq!(follow(&policies).await.written, 1);
         assert_eq!(policies.insert(&policy(3)).await.unwrap().revision, 4);
-        assert_eq!(follow(&policies).await.recorded, 0);
+        assert_eq!(follow(&policies).await.written, 0);
         assert_recorded(db, &policies, "after further writes").await;
     })
     .await;
@@ -127,7 +127,7 @@ async fn writes_of_repositories_have_no_second_revision() {
         db.recorder().clear();
         let followed = follow(&policies).await;
         assert!(followed.changes >= 24, "{followed:?}");
-        assert_eq!(followed.recorded, 0);
+        assert_eq!(followed.written, 0);
         assert_eq!(all(&revisions(db)).await, before);
         let sent = db.recorder().names();
         assert!(
@@ -161,7 +161,7 @@ async fn a_transaction_with_writes_of_both_kinds_is_followed() {
             .unwrap();
         session.commit_transaction().await.unwrap();
         let followed = follow(&policies).await;
-        assert_eq!(followed.recorded, 2);
+        assert_eq!(followed.written, 2);
         let found = copies(db, 1).await;
         let found: Vec<Vec<String>> = found.iter().map(items).collect();
         assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [0, 1, 2, 3]);
@@ -189,7 +189,7 @@ async fn writes_that_are_faster_than_the_follower_have_each_a_revision() {
         for n in 0..300 {
             push_plainly(db, 1, &n.to_string()).await;
         }
-        let all = reached.wait_for(|at| at.recorded >= 300);
+        let all = reached.wait_for(|at| at.written >= 300);
         let all = tokio::time::timeout(Duration::from_secs(120), all).await;
         assert!(all.is_ok_and(|all| all.is_ok()), "{:?}", reached.borrow());
         follower.abort();
@@ -220,7 +220,7 @@ async fn writes_while_the_follower_was_off_have_each_a_revision() {
             tick().await;
         }
         let followed = follow(&policies).await;
-        assert_eq!(followed.recorded, 60);
+        assert_eq!(followed.written, 60);
         for (n, time) in (2..).zip(times) {
             let valid = policies.as_of(1, time).await.unwrap().unwrap();
             assert_eq!(
@@ -231,7 +231,7 @@ async fn writes_while_the_follower_was_off_have_each_a_revision() {
         assert_eq!(numbers(db, 2).await.len(), 41);
         assert_recorded(db, &policies, "").await;
         let again = follow(&policies).await;
-        assert_eq!(again.recorded, 0);
+        assert_eq!(again.written, 0);
     })
     .await;
 }
@@ -245,7 +245,7 @@ async fn a_write_of_a_repository_includes_an_unrecorded_one() {
         push_plainly(db, 1, "a").await;
         assert_eq!(policies.update(1, push("b")).await.unwrap().revision, 2);
         push_plainly(db, 1, "c").await;
-        assert_eq!(follow(&policies).await.recorded, 1);
+        assert_eq!(follow(&policies).await.written, 1);
         let found: Vec<usize> = copies(db, 1).await.iter().map(|copy| items(copy).len()).collect();
         assert_eq!(found, [0, 2, 3]);
         assert_recorded(db, &policies, "").await;
@@ -300,7 +300,7 @@ async fn followers_repositories_and_other_programs_run_concurrently() {
         }
         stop.send_replace(true);
         let live: Vec<Followed> = join_all(followers).await.into_iter().map(Result::unwrap).collect();
-        assert!(live.iter().any(|live| live.recorded > 0), "{live:?}");
+        assert!(live.iter().any(|live| live.written > 0), "{live:?}");
         follow(&policies).await;
         assert_recorded(db, &policies, "after all have ended").await;
         for now in all(&current(db)).await {
@@ -336,15 +336,15 @@ async fn the_first_follower_repairs_what_was_written_before() {
             .run_until_current()
             .await
             .unwrap();
-        assert_eq!((disabled.repaired, disabled.recorded), (0, 0));
+        assert_eq!((disabled.repaired, disabled.written), (0, 0));
         let first = policies.follow("first").run_until_current().await.unwrap();
-        assert_eq!((first.repaired, first.recorded), (1, 4));
+        assert_eq!((first.repaired, first.written), (1, 4));
         for (id, last) in [(1, 2), (2, 2), (3, 2), (4, 1)] {
             assert_eq!(numbers(db, id).await, (1..=last).collect::<Vec<_>>(), "{id}");
         }
         assert_recorded(db, &policies, "").await;
         assert_eq!(
-            follow(&policies).await.recorded,
+            follow(&policies).await.written,
             0,
             "the other follower finds all stored"
         );
@@ -384,7 +384,7 @@ async fn what_cannot_be_followed_is_refused() {
         let error = lost.run_until_current().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::HistoryLost, "{error:?}");
         let repaired = follow(&policies).await;
-        assert_eq!((repaired.repaired, repaired.recorded), (1, 1));
+        assert_eq!((repaired.repaired, repaired.written), (1, 1));
         assert_recorded(db, &policies, "after lost images").await;
 
         let is_dropped = Arc::new(AtomicBool::new(false));

@@ -170,7 +170,7 @@ async fn the_transaction_of_a_killed_process_is_waited_for() {
         let locked = current.update_one(doc! { "policyId": 1 }, push("b"));
         locked.session(&mut killed).await.unwrap();
         let followed = follow(&restarted(db)).await;
-        assert_eq!((followed.recorded, followed.repaired), (1, 0));
+        assert_eq!((followed.written, followed.repaired), (1, 0));
         let aborted = db.recorder().names().contains(&"abortTransaction".to_owned());
         assert!(aborted, "it has met the other transaction");
         assert!(killed.commit_transaction().await.is_err(), "the server has ended it");

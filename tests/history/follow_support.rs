@@ -18,7 +18,7 @@ pub async fn followed(db: &TestDatabase) -> Policies {
         .run_until_current()
         .await
         .unwrap();
-    assert_eq!(begun.recorded, 0);
+    assert_eq!(begun.written, 0);
     db.recorder().clear();
     policies
 }

@@ -316,20 +316,20 @@ async fn references_without_a_source_stay_kept_or_are_removed() {
             // By a program that does not know that its customer is deleted.
             stored(db).insert_one(doc! { "_id": 3, "customer": { "_id": 1 } }).await.unwrap();
             let deleted = follow().await;
-            assert_eq!(follow().await.copies, 0);
+            assert_eq!(follow().await.written, 0);
             let found = problems(&orders).await;
             match rule {
                 OnReferences::Restrict => {
-                    assert_eq!((deleted.copies, found), (0, vec![Problem::SourceMissing; 4]));
+                    assert_eq!((deleted.written, found), (0, vec![Problem::SourceMissing; 4]));
                     assert_eq!(contents(db).await[0][..2], before[0][..2]);
                 }
                 OnReferences::KeepCopy => {
-                    assert_eq!((deleted.copies, found), (4, vec![]));
+                    assert_eq!((deleted.written, found), (4, vec![]));
                     assert!(copy_in(db, 1).await.get_bool("deleted").unwrap());
                     assert_eq!(copy_in(db, 1).await.get_str("name").unwrap(), "Bea");
                 }
                 _ => {
-                    assert_eq!((deleted.copies, found), (4, vec![]));
+                    assert_eq!((deleted.written, found), (4, vec![]));
                     let order = stored(db).find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
                     assert_eq!(order.get_array("products").unwrap().len(), 1);
                     assert!(!order.contains_key("customer") && !order.contains_key("soldAs"));
@@ -343,7 +343,7 @@ async fn references_without_a_source_stay_kept_or_are_removed() {
                 customers(db).insert_one(again).await.unwrap();
                 follow().await;
                 assert_eq!(findings(&orders).await, [], "{rule:?} {version:?}");
-                assert_eq!(follow().await.copies, 0);
+                assert_eq!(follow().await.written, 0);
                 if rule != OnReferences::Clear {
                     assert!(!copy_in(db, 1).await.contains_key("deleted"));
                     assert_eq!(copy_in(db, 1).await.get_str("name").unwrap(), "Cas");

@@ -39,7 +39,7 @@ async fn until_idle(orders: &Orders) -> (u64, u64, usize) {
     for runs in 1.. {
         let followed = follow(orders).await;
         changes += followed.changes;
-        copies += followed.copies;
+        copies += followed.written;
         if followed.changes == 0 {
             return (changes, copies, runs);
         }
@@ -182,7 +182,7 @@ async fn a_stopped_follower_leaves_no_work_to_repeat() {
             .all(|pair| pair[0].up_to <= pair[1].up_to && pair[0].changes <= pair[1].changes);
         assert!(in_order, "{seen:?}");
         let rest = follow(&orders).await;
-        assert_eq!((followed.copies + rest.copies, rest.repaired), (200, 0));
+        assert_eq!((followed.written + rest.written, rest.repaired), (200, 0));
         assert_current(db, &orders).await;
         // A follower that is stopped before it begins does nothing.
         let stopped = orders.follow("another").until(std::future::ready(())).await.unwrap();
@@ -209,7 +209,7 @@ async fn the_first_follower_repairs_what_was_written_before() {
             .run_until_current()
             .await
             .unwrap();
-        assert_eq!((disabled.repaired, disabled.copies, disabled.changes), (0, 0, 0));
+        assert_eq!((disabled.repaired, disabled.written, disabled.changes), (0, 0, 0));
         assert_eq!(findings(&orders).await.len(), 3);
         let first = orders.follow("first").run_until_current().await.unwrap();
         assert_eq!(first.repaired, 1);

@@ -171,7 +171,7 @@ async fn followers_repositories_and_other_programs_run_concurrently() {
             }
             stop.send_replace(true);
             let live: Vec<Followed> = join_all(followers).await.into_iter().map(Result::unwrap).collect();
-            assert!(live.iter().any(|live| live.copies > 0), "{live:?}");
+            assert!(live.iter().any(|live| live.written > 0), "{live:?}");
             let end = orders.follow(NAME).on_missing(OnReferences::KeepCopy);
             assert_eq!(end.run_until_current().await.unwrap().repaired, 0);
             remove_others(db).await;

@@ -190,7 +190,7 @@ async fn the_concerns_of_the_collections_do_not_matter() {
         follow(&orders).await;
         db.recorder().clear();
         update_plainly(db, 1, rename("Bea")).await;
-        assert_eq!(follow(&orders).await.copies, 1);
+        assert_eq!(follow(&orders).await.written, 1);
         assert_current(db, &orders).await;
         let written = db.recorder().commands();
         let written = written

@@ -30,7 +30,7 @@ pub async fn followed(db: &TestDatabase, builder: Builder) -> Orders {
     catalog(db).delete_many(doc! { "_id.kind": "follower" }).await.unwrap();
     add_customers(db, 1..=3).await;
     let begun = follow(&orders).await;
-    assert_eq!((begun.repaired, begun.copies), (1, 0));
+    assert_eq!((begun.repaired, begun.written), (1, 0));
     db.recorder().clear();
     orders
 }
@@ -46,11 +46,11 @@ pub async fn settled(db: &TestDatabase, orders: &Orders, context: &str) -> u64 {
     assert_eq!(followed.repaired, 0, "{context}");
     let before = contents(db).await;
     let own = follow(orders).await;
-    assert_eq!(own.copies, 0, "{context}: {own:?}");
+    assert_eq!(own.written, 0, "{context}: {own:?}");
     assert_eq!(contents(db).await, before, "{context}");
     let none = follow(orders).await;
     assert_eq!(none.changes, 0, "{context}: its own changes have none");
-    followed.copies
+    followed.written
 }
 
 /// Follows until it is current, and checks all copies. Returns the number of updated ones.

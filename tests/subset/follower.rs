@@ -19,21 +19,21 @@ async fn changes_before_the_follower_and_while_it_was_off_are_followed() {
         assert!(count_wrong(db).await >= 30);
         let follow = || products.follow(NAME).enable_pre_images().run_until_current();
         let first = follow().await.unwrap();
-        assert_eq!((first.rebuilt, first.changes), (1, 0));
+        assert_eq!((first.repaired, first.changes), (1, 0));
         assert_right(db, &products, "at the start").await;
 
         write_plainly(&reviews(db), 40, 1, 300).await;
         assert!(count_wrong(db).await >= 30);
         let before = operation_time(db).await;
         let second = follow().await.unwrap();
-        assert_eq!((second.rebuilt, second.changes), (0, 300));
-        assert!(second.refreshed <= 40, "{second:?}");
+        assert_eq!((second.repaired, second.changes), (0, 300));
+        assert!(second.written <= 40, "{second:?}");
         assert!(second.up_to.unwrap() >= before);
         assert_right(db, &products, "after it was off").await;
 
         let versions = all(&product(db)).await;
         let third = follow().await.unwrap();
-        assert_eq!((third.rebuilt, third.changes, third.refreshed), (0, 0, 0));
+        assert_eq!((third.repaired, third.changes, third.written), (0, 0, 0));
         assert_eq!(all(&product(db)).await, versions, "no parent is refreshed again");
         assert_eq!(records(db).await.len(), 1);
     })
@@ -46,7 +46,7 @@ async fn changes_of_one_parent_in_a_batch_need_one_refresh() {
     testkit::run(async |db| {
         let products = behind(db, 3, 1000).await;
         let followed = products.follow(NAME).run_until_current().await.unwrap();
-        assert_eq!((followed.changes, followed.refreshed), (1000, 3));
+        assert_eq!((followed.changes, followed.written), (1000, 3));
         let commands = db.recorder().commands();
         let updates: Vec<_> = commands.iter().filter(|command| command.name == "update").collect();
         let refreshes = updates
@@ -172,13 +172,13 @@ async fn a_stopped_follower_leaves_no_work_to_repeat() {
         let in_order = |pair: &[Followed]| pair[0].up_to <= pair[1].up_to && pair[0].changes <= pair[1].changes;
         assert!(seen.windows(2).all(in_order), "{seen:?}");
         let rest = products.follow(NAME).run_until_current().await.unwrap();
-        assert_eq!((followed.changes + rest.changes, rest.rebuilt), (200, 0));
+        assert_eq!((followed.changes + rest.changes, rest.repaired), (200, 0));
         assert_right(db, &products, "").await;
         let again = products.follow(NAME).run_until_current().await.unwrap();
-        assert_eq!((again.changes, again.refreshed), (0, 0));
+        assert_eq!((again.changes, again.written), (0, 0));
         // A follower that is stopped before it begins does nothing.
         let stopped = products.follow("another").until(std::future::ready(())).await.unwrap();
-        assert_eq!((stopped.rebuilt, stopped.up_to), (0, None));
+        assert_eq!((stopped.repaired, stopped.up_to), (0, None));
         assert_eq!(records(db).await.len(), 1);
     })
     .await;
@@ -218,7 +218,7 @@ async fn a_parent_has_any_id_and_other_values_are_ignored() {
         let without = doc! { "review_id": 20, "published_date": day(1) };
         reviews(db).insert_one(without).await.unwrap();
         let followed = products.follow(NAME).run_until_current().await.unwrap();
-        assert_eq!((followed.changes, followed.refreshed), (12, 7));
+        assert_eq!((followed.changes, followed.written), (12, 7));
         assert_eq!(count_wrong(db).await, 0);
 
         // Replaced, updated by a pipeline or by a path, without their parent, and deleted.
@@ -242,7 +242,7 @@ async fn a_parent_has_any_id_and_other_values_are_ignored() {
         reviews(db).delete_many(by(6)).await.unwrap();
         assert_eq!(count_wrong(db).await, 9);
         let followed = products.follow(NAME).run_until_current().await.unwrap();
-        assert_eq!((followed.changes, followed.refreshed), (7, 9));
+        assert_eq!((followed.changes, followed.written), (7, 9));
         assert_eq!(count_wrong(db).await, 0);
     })
     .await;
@@ -307,7 +307,7 @@ async fn a_followed_child_may_have_the_size_limit_of_a_document() {
             .unwrap();
         reviews(db).replace_one(one.clone(), new(3)).await.unwrap();
         let followed = products.follow(NAME).run_until_current().await.unwrap();
-        assert_eq!((followed.changes, followed.refreshed, followed.rebuilt), (3, 1, 0));
+        assert_eq!((followed.changes, followed.written, followed.repaired), (3, 1, 0));
         assert_eq!(embedded(db).await, [7]);
         reviews(db).delete_one(one).await.unwrap();
         assert_eq!(products.follow(NAME).run_until_current().await.unwrap().changes, 1);
@@ -330,13 +330,13 @@ async fn a_follower_leaves_unmanaged_parents_to_the_migration() {
         };
         let unmanaged = with_reviews().await;
         let follow = || products.follow(NAME).enable_pre_images().run_until_current();
-        assert_eq!(follow().await.unwrap().rebuilt, 1);
+        assert_eq!(follow().await.unwrap().repaired, 1);
         // Like a migration that is killed between its two commands.
         let embedded = unmanaged[0].get_array("reviews").unwrap();
         let copied = of_product(1, embedded[0].as_document().unwrap());
         reviews(db).insert_one(copied).await.unwrap();
         let followed = follow().await.unwrap();
-        assert_eq!((followed.changes, followed.refreshed), (1, 0));
+        assert_eq!((followed.changes, followed.written), (1, 0));
         assert_eq!(with_reviews().await, unmanaged);
 
         products.migrate_from_embedded().allow_non_empty_target().await.unwrap();

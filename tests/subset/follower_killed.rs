@@ -122,7 +122,7 @@ async fn a_transient_error_does_not_end_it() {
                 let fault = passing.enable(db).await;
                 let followed = restarted(db).follow(NAME).run_until_current().await.unwrap();
                 fault.disable().await;
-                assert_eq!((followed.changes, followed.rebuilt), (30, 0), "{commands:?}");
+                assert_eq!((followed.changes, followed.repaired), (30, 0), "{commands:?}");
                 assert_right(db, &products, commands[0]).await;
             }
         }
@@ -204,7 +204,7 @@ async fn killed_processes_are_resumed() {
             assert!(writer.await.unwrap() > 1);
         }
         let followed = products.follow(NAME).run_until_current().await.unwrap();
-        assert_eq!(followed.rebuilt, 0);
+        assert_eq!(followed.repaired, 0);
         assert_right(db, &products, "").await;
     })
     .await;
@@ -267,7 +267,7 @@ async fn it_survives_the_death_of_the_primary() {
     let there = reached.wait_for(|at| at.up_to.is_some_and(|up_to| up_to >= last));
     let there = tokio::time::timeout(Duration::from_secs(120), there).await;
     let followed = *there.expect("the follower makes no progress").unwrap();
-    assert!(followed.changes >= 400 && followed.rebuilt == 1, "{followed:?}");
+    assert!(followed.changes >= 400 && followed.repaired == 1, "{followed:?}");
     follower.abort();
     assert_eq!(wrong(&parents, &database.collection("review"), 10).await, []);
 }

@@ -130,7 +130,7 @@ async fn a_dropped_collection_ends_it_and_the_next_one_starts_from_the_beginning
             assert_eq!(error.kind(), ErrorKind::CollectionDropped, "{error:?}");
             assert_eq!(records(db).await.len(), 0);
             let followed = follow().await.unwrap();
-            assert_eq!((followed.rebuilt, followed.changes), (1, 0));
+            assert_eq!((followed.repaired, followed.changes), (1, 0));
             assert_right(db, &products, "").await;
             write_plainly(&reviews(db), 3, 2, 10).await;
             assert_eq!(follow().await.unwrap().changes, 10);
@@ -159,7 +159,7 @@ async fn lost_changes_rebuild_all_subsets() {
         for _ in 0..2 {
             let error = products
                 .follow(NAME)
-                .disable_rebuild()
+                .disable_repair()
                 .run_until_current()
                 .await
                 .unwrap_err();
@@ -167,7 +167,7 @@ async fn lost_changes_rebuild_all_subsets() {
         }
         assert!(count_wrong(db).await > 0);
         let followed = products.follow(NAME).run_until_current().await.unwrap();
-        assert_eq!(followed.rebuilt, 1);
+        assert_eq!(followed.repaired, 1);
         assert_right(db, &products, "").await;
 
         // The same during the run of a follower.
@@ -183,7 +183,7 @@ async fn lost_changes_rebuild_all_subsets() {
                 .delete_many(doc! { "review_id": { "$gte": 2_000_000 } })
                 .await
                 .unwrap();
-            last.wait_for(|at| at.is_some_and(|at| at.rebuilt == 1)).await.unwrap();
+            last.wait_for(|at| at.is_some_and(|at| at.repaired == 1)).await.unwrap();
             begun = true;
         };
         tokio::select! {
@@ -206,7 +206,7 @@ async fn a_position_older_than_the_oplog_is_lost() {
             let follow = || products.follow(NAME).run_until_current();
             let fail = FailPoint::on(&commands).times(1).error_code(code);
             let fault = fail.clone().enable(db).await;
-            let error = follow().disable_rebuild().await.unwrap_err();
+            let error = follow().disable_repair().await.unwrap_err();
             fault.disable().await;
             assert_eq!(error.kind(), ErrorKind::HistoryLost, "{error:?}");
             assert!(error.as_driver_error().is_some());
@@ -216,7 +216,7 @@ async fn a_position_older_than_the_oplog_is_lost() {
             let fault = fail.enable(db).await;
             let followed = follow().await.unwrap();
             fault.disable().await;
-            assert_eq!(followed.rebuilt, 1, "{code}");
+            assert_eq!(followed.repaired, 1, "{code}");
             assert_right(db, &products, "").await;
 
             // It does not rebuild in an endless loop.
@@ -246,15 +246,15 @@ async fn a_follower_without_rebuilds_starts_with_later_changes() {
             products
                 .follow(NAME)
                 .enable_pre_images()
-                .disable_rebuild()
+                .disable_repair()
                 .run_until_current()
         };
         let followed = follow().await.unwrap();
-        assert_eq!((followed.rebuilt, followed.refreshed), (0, 0));
+        assert_eq!((followed.repaired, followed.written), (0, 0));
         assert_eq!(count_wrong(db).await, 1);
         let new = mongodb::bson::serialize_to_document(&review_of(2, 9, 9)).unwrap();
         reviews(db).insert_one(new).await.unwrap();
-        assert_eq!(follow().await.unwrap().refreshed, 1);
+        assert_eq!(follow().await.unwrap().written, 1);
         assert_eq!(
             wrong(&product(db), &reviews(db), 10).await,
             [mongodb::bson::Bson::Int32(1)]

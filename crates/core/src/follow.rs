@@ -21,6 +21,7 @@
 mod backoff;
 mod commands;
 mod follower;
+mod options;
 mod position;
 mod record;
 mod setup;
@@ -32,7 +33,7 @@ use mongodb::Collection;
 use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
 use mongodb::options::{CollectionOptions, WriteConcern};
 
-pub use self::follower::{Followed, Follower, OnFollowed, Options};
+pub use self::options::{FollowOptions, Followed, OnFollowed};
 pub use self::until::Until;
 use crate::error::Result;
 

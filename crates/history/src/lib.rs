@@ -207,8 +207,9 @@ mod token;
 mod write;
 
 pub use builder::HistoryRepositoryBuilder;
+pub use mongo_patterns_core::follow::Followed;
 pub use mongo_patterns_core::{Progress, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::HistoryRepository;
-pub use results::{Deleted, Diff, FieldChange, Followed, MigratedExisting, Pruned, Recorded, Revision, RevisionPage};
+pub use results::{Deleted, Diff, FieldChange, MigratedExisting, Pruned, Recorded, Revision, RevisionPage};
 pub use token::RevisionToken;

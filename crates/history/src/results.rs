@@ -1,7 +1,5 @@
 //! The results of the calls.
 
-use mongodb::bson::Timestamp;
-
 use crate::prelude::*;
 use crate::token::RevisionToken;
 
@@ -93,32 +91,6 @@ pub struct MigratedExisting {
     pub numbered: u64,
     /// The number of deleted revisions that were stored twice.
     pub removed_duplicates: u64,
-}
-
-/// What a follower has done since its call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Followed {
-    /// The number of changes of current documents that it has processed, those of repositories included.
-    pub changes: u64,
-    /// The number of revisions that it has stored.
-    pub recorded: u64,
-    /// The number of times that it has repaired all documents: at the first start, and after lost changes.
-    pub repaired: u64,
-    /// The cluster time up to which the revisions include all writes. `time` is in seconds since 1970: its difference to
-    /// the clock is the lag of the follower, to within about a second. `None` until the follower has begun.
-    pub up_to: Option<Timestamp>,
-}
-
-impl Followed {
-    pub(crate) fn of(followed: mongo_patterns_core::follow::Followed) -> Self {
-        Self {
-            changes: followed.changes,
-            recorded: followed.applied,
-            repaired: followed.rebuilt,
-            up_to: followed.up_to,
-        }
-    }
 }
 
 /// Returns the error of a call on a document that does not exist.

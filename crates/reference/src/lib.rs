@@ -193,11 +193,12 @@ mod settings;
 mod write;
 
 pub use builder::ReferenceRepositoryBuilder;
+pub use mongo_patterns_core::follow::Followed;
 pub use mongo_patterns_core::{Progress, Repository};
 pub use reference::Reference;
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::ReferenceRepository;
 pub use results::{
-    Followed, Inserted, InvalidDocuments, MigratedFromReferences, MigratedToReferences, MigrationPlan, OnReferences,
+    Inserted, InvalidDocuments, MigratedFromReferences, MigratedToReferences, MigrationPlan, OnReferences,
     SourceDeleted, SourceUpdated, Swept,
 };

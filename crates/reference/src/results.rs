@@ -2,8 +2,6 @@
 
 mod migrated;
 
-use mongodb::bson::Timestamp;
-
 pub use self::migrated::{InvalidDocuments, MigratedFromReferences, MigratedToReferences, MigrationPlan};
 
 use crate::prelude::*;
@@ -47,33 +45,6 @@ pub struct Swept {
     pub sources: u64,
     /// The number of documents whose copies were updated, once for each reference of a document.
     pub copies: u64,
-}
-
-/// What a follower has done since its call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Followed {
-    /// The number of changes of sources and of referring documents that it has processed, its own included.
-    pub changes: u64,
-    /// The number of documents whose copies were updated, once for each reference of a document, without those that a
-    /// repair of all references has updated.
-    pub copies: u64,
-    /// The number of times that it has repaired all references: at the first start, and after lost changes.
-    pub repaired: u64,
-    /// The cluster time up to which the copies include all changes. `time` is in seconds since 1970: its difference to
-    /// the clock is the lag of the follower, to within about a second. `None` until the follower has begun.
-    pub up_to: Option<Timestamp>,
-}
-
-impl Followed {
-    pub(crate) fn of(followed: mongo_patterns_core::follow::Followed) -> Self {
-        Self {
-            changes: followed.changes,
-            copies: followed.applied,
-            repaired: followed.rebuilt,
-            up_to: followed.up_to,
-        }
-    }
 }
 
 /// What happens to the references to a source that is deleted.

@@ -254,11 +254,12 @@ mod write;
 
 pub use builder::{Subset, SubsetRepositoryBuilder};
 pub use form::token::ChildToken;
+pub use mongo_patterns_core::follow::Followed;
 pub use mongo_patterns_core::{Progress, Removed, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::SubsetRepository;
 pub use results::{
-    ChildPage, DeletedParent, Followed, FoundInvalid, Inserted, InsertedMany, InvalidParents, Migrated,
-    MigratedExisting, MigratedLayout, MigrationPlan, Rebuilt, RebuiltAll, UpdatedChild,
+    ChildPage, DeletedParent, FoundInvalid, Inserted, InsertedMany, InvalidParents, Migrated, MigratedExisting,
+    MigratedLayout, MigrationPlan, Rebuilt, RebuiltAll, UpdatedChild,
 };
 pub use settings::Direction;

@@ -1,7 +1,6 @@
 //! The names that most modules use.
 
 pub(crate) use std::marker::PhantomData;
-pub(crate) use std::time::Duration;
 
 pub(crate) use futures::{StreamExt, TryStreamExt};
 pub(crate) use mongo_patterns_core::conn::Conn;

@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::PlannedCommand;
 use mongo_patterns_core::migration::number;
-use mongodb::bson::{Document, Timestamp};
+use mongodb::bson::Document;
 
 use crate::form::token::ChildToken;
 
@@ -239,30 +239,4 @@ pub struct MigrationPlan {
     /// for parents that other clients wrote concurrently, and for children without a parent. And the driver reads each
     /// cursor to its end by `getMore`.
     pub commands: Vec<PlannedCommand>,
-}
-
-/// What a follower has done since its call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Followed {
-    /// The number of changes of children that it has processed.
-    pub changes: u64,
-    /// The number of subsets that it has refreshed. Several changes of one parent in a batch need one refresh.
-    pub refreshed: u64,
-    /// The number of times that it has rebuilt all subsets: at the first start, and after lost changes.
-    pub rebuilt: u64,
-    /// The cluster time up to which the subsets include all changes. `time` is in seconds since 1970: its difference to
-    /// the clock is the lag of the follower, to within about a second. `None` until the follower has begun.
-    pub up_to: Option<Timestamp>,
-}
-
-impl Followed {
-    pub(crate) fn of(followed: mongo_patterns_core::follow::Followed) -> Self {
-        Self {
-            changes: followed.changes,
-            refreshed: followed.applied,
-            rebuilt: followed.rebuilt,
-            up_to: followed.up_to,
-        }
-    }
 }

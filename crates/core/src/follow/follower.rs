@@ -3,14 +3,15 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use futures::future::{BoxFuture, poll_immediate};
+use futures::future::poll_immediate;
 use mongodb::bson::Timestamp;
 use mongodb::change_stream::event::ResumeToken;
 
 use super::backoff::Backoff;
+use super::options::{FollowOptions, Followed};
 use super::record::Record;
-use super::until::Until;
 use super::{Effect, Target, position, setup, stream};
+use crate::action::ActionFuture;
 use crate::error::{CommandError, Error, ErrorKind, Result};
 use crate::measure;
 use crate::topology::Topology;
@@ -25,42 +26,11 @@ const SHORT_WAIT: Duration = Duration::from_millis(50);
 /// its documents until the server ends it, by default after 60 to 90 seconds.
 const RETRY_TIME_UNTIL_CURRENT: Duration = Duration::from_secs(120);
 
-/// A progress callback.
-pub type OnFollowed<'a> = Box<dyn FnMut(Followed) + Send + 'a>;
-
-/// What a follower has done since its call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Followed {
-    /// The number of changes that it has processed.
-    pub changes: u64,
-    /// The number of documents that it has written for them.
-    pub applied: u64,
-    /// The number of times that it has rebuilt everything.
-    pub rebuilt: u64,
-    /// The cluster time up to which all changes are processed.
-    pub up_to: Option<Timestamp>,
-}
-
-/// The options of a follower.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// Whether it enables pre-images.
-    pub enable_pre_images: bool,
-    /// Whether it rebuilds everything if changes may be missing.
-    pub rebuild: bool,
-    /// Whether it ends when it is current.
-    pub run_until_current: bool,
-    /// How long it retries.
-    pub max_retry_time: Option<Duration>,
-}
-
 /// A follower.
-pub struct Follower<'a> {
+struct Follower<'a> {
     target: Box<dyn Target + 'a>,
-    options: Options,
+    options: FollowOptions<'a>,
     record: Record,
-    until: Until<'a>,
-    on_progress: Option<OnFollowed<'a>>,
     backoff: Backoff,
     /// Whether the requirements were checked and the record was read.
     is_prepared: bool,
@@ -82,49 +52,32 @@ struct Batch {
     end: Option<ResumeToken>,
 }
 
-impl std::fmt::Debug for Follower<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Follower")
-            .field("options", &self.options)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<'a> Follower<'a> {
-    /// Creates a follower of this name. The target writes with the write concern `majority`.
-    pub fn new(
-        target: impl Target + 'a,
-        name: String,
-        mut options: Options,
-        until: Until<'a>,
-        on_progress: Option<OnFollowed<'a>>,
-    ) -> Self {
-        let default = options.run_until_current.then_some(RETRY_TIME_UNTIL_CURRENT);
-        options.max_retry_time = options.max_retry_time.or(default);
-        Self {
-            record: Record::of(&target, name),
+impl<'a> FollowOptions<'a> {
+    /// Follows until the caller ends it, until it is current, or until a permanent error. The target writes with the write
+    /// concern `majority`.
+    ///
+    /// # Errors
+    /// Those of the target, of its [texts](super::Texts), and of the driver.
+    pub fn run(mut self, target: impl Target + 'a) -> ActionFuture<'a, Followed> {
+        let default = self.run_until_current.then_some(RETRY_TIME_UNTIL_CURRENT);
+        self.max_retry_time = self.max_retry_time.or(default);
+        let follower = Follower {
+            record: Record::of(&target, std::mem::take(&mut self.name)),
+            backoff: Backoff::new(self.max_retry_time),
             target: Box::new(target),
-            options,
-            until,
-            on_progress,
-            backoff: Backoff::new(options.max_retry_time),
+            options: self,
             is_prepared: false,
             end: None,
             position: None,
             stored: None,
             has_followed: true,
             done: Followed::default(),
-        }
+        };
+        Box::pin(follower.run_to_its_end())
     }
+}
 
-    /// Follows until the caller ends it, until it is current, or until a permanent error.
-    ///
-    /// # Errors
-    /// Those of the target, of its [texts](super::Texts), and of the driver.
-    pub fn run(self) -> BoxFuture<'a, Result<Followed>> {
-        Box::pin(self.run_to_its_end())
-    }
-
+impl Follower<'_> {
     async fn run_to_its_end(mut self) -> Result<Followed> {
         loop {
             let error = match self.follow().await {
@@ -132,13 +85,13 @@ impl<'a> Follower<'a> {
                 Err(error) => error,
             };
             self.target.clear();
-            if error.kind() == ErrorKind::HistoryLost && self.options.rebuild && self.has_followed {
+            if error.kind() == ErrorKind::HistoryLost && self.options.repair && self.has_followed {
                 self.position = None;
                 continue;
             }
             let delay = self.backoff.delay_after(error)?;
             self.measure_lag();
-            if self.until.or(tokio::time::sleep(delay)).await.is_none() {
+            if self.options.until.or(tokio::time::sleep(delay)).await.is_none() {
                 return Ok(self.done);
             }
         }
@@ -172,7 +125,7 @@ impl<'a> Follower<'a> {
                                 return self.store_position().await;
                             }
                         }
-                        self.until.or(next).await
+                        self.options.until.or(next).await
                     }
                 }
             };
@@ -235,12 +188,12 @@ impl<'a> Follower<'a> {
         // Changes are lost if somebody has disabled them.
         setup::check_pre_images(&*self.target, self.options.enable_pre_images).await?;
         let now = stream::now(&*self.target).await?;
-        if self.options.rebuild {
-            match self.until.or(self.target.rebuild()).await {
-                Some(rebuilt) => self.done.applied += rebuilt?,
+        if self.options.repair {
+            match self.options.until.or(self.target.rebuild()).await {
+                Some(rebuilt) => self.done.written += rebuilt?,
                 None => return Ok(()),
             }
-            self.done.rebuilt += 1;
+            self.done.repaired += 1;
         }
         self.done.up_to = position::time_of(&now).map(position::before);
         self.position = Some(now);
@@ -254,7 +207,7 @@ impl<'a> Follower<'a> {
         let applied = self.target.apply().await?;
         self.done.changes += changes;
         measure::followed(self.record.name(), changes);
-        self.done.applied += applied;
+        self.done.written += applied;
         self.done.up_to = position::time_of(&end).map(position::before);
         self.position = Some(end);
         self.store_position().await?;
@@ -310,7 +263,7 @@ impl<'a> Follower<'a> {
 
     fn report(&mut self) {
         self.measure_lag();
-        if let Some(call) = &mut self.on_progress {
+        if let Some(call) = &mut self.options.on_progress {
             call(self.done);
         }
     }

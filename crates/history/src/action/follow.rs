@@ -1,13 +1,7 @@
-use std::future::Future;
-use std::time::Duration;
-
-use mongo_patterns_core::follow::{self, Follower, Options, Until};
+use mongo_patterns_core::follow::{FollowOptions, Followed};
 
 use super::prelude::*;
 use crate::follow::documents::Documents;
-
-/// A progress callback.
-type OnFollowed<'a> = Box<dyn FnMut(Followed) + Send + 'a>;
 
 impl<D> HistoryRepository<D> {
     /// Follows the writes of other programs to the current documents, and stores them as revisions.
@@ -104,13 +98,7 @@ impl<D> HistoryRepository<D> {
     pub fn follow(&self, name: impl Into<String>) -> Follow<'_> {
         Follow {
             shared: self.shared(),
-            name: name.into(),
-            options: Options {
-                rebuild: true,
-                ..Options::default()
-            },
-            until: Until::never(),
-            on_progress: None,
+            options: FollowOptions::new(name),
         }
     }
 }
@@ -119,52 +107,24 @@ action! {
     /// Follows the writes of other programs; returned by [`HistoryRepository::follow`].
     pub struct Follow<'a> {
         shared: &'a Shared,
-        name: String,
-        options: Options,
-        until: Until<'a>,
-        on_progress: Option<OnFollowed<'a>>,
+        options: FollowOptions<'a>,
     }
     "follow" => Followed
 }
 
+mongo_patterns_core::follow_options!(Follow<'a>);
+
 mongo_patterns_core::setters! {
     for Follow<'a>:
-
-    /// Ends the follower when a future is ready, such as a signal to shut down. It completes the current batch and
-    /// stores its position first. It does not wait for further changes or a retry.
-    until(end: impl Future<Output = ()> + Send + 'a) => until = Until::new(end);
-
-    /// Ends the follower when the revisions include all writes that were acknowledged before this call was awaited: for
-    /// a periodic job, or a test.
-    run_until_current() => options.run_until_current = true;
 
     /// Enables pre-images of the collection of the current documents if they are disabled. The server then keeps the
     /// previous version of each changed or deleted document for as long as its oplog reaches back, or as its cluster
     /// parameter `changeStreamOptions` says. The user must be allowed to run `collMod`.
     enable_pre_images() => options.enable_pre_images = true;
-
-    /// Disables the automatic repair of all documents. At the first start the follower only processes later changes.
-    /// When changes are lost it ends with [`HistoryLost`]. Use it if a scan of both collections takes too long to run
-    /// automatically, or to see the output of [`verify`](HistoryRepository::verify) first.
-    disable_repair() => options.rebuild = false;
-
-    /// Sets how long it retries after transient errors, such as an unreachable server. Unlimited by default, and 2
-    /// minutes with [`run_until_current`](Self::run_until_current): longer than the server keeps a transaction of a process
-    /// that was killed, which locks its documents. The timeouts of the driver, such as `serverSelectionTimeoutMS`, come
-    /// first.
-    max_retry_time(time: Duration) => options.max_retry_time = Some(time);
-
-    /// Sets a progress callback, which is called after each batch, and about once a second without changes.
-    on_progress(call: impl FnMut(Followed) + Send + 'a) => on_progress = Some(Box::new(call));
 }
 
-impl<'a> Follow<'a> {
+impl Follow<'_> {
     async fn execute(self) -> Result<Followed> {
-        let target = Documents::new(self.shared);
-        let on_progress = self
-            .on_progress
-            .map(|mut call| -> follow::OnFollowed<'a> { Box::new(move |at| call(Followed::of(at))) });
-        let follower = Follower::new(target, self.name, self.options, self.until, on_progress);
-        follower.run().await.map(Followed::of)
+        self.options.run(Documents::new(self.shared)).await
     }
 }

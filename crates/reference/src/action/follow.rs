@@ -1,13 +1,7 @@
-use std::future::Future;
-use std::time::Duration;
-
-use mongo_patterns_core::follow::{self, Follower, Options, Until};
+use mongo_patterns_core::follow::{FollowOptions, Followed};
 
 use super::prelude::*;
 use crate::follow::collections::Collections;
-
-/// A progress callback.
-type OnFollowed<'a> = Box<dyn FnMut(Followed) + Send + 'a>;
 
 impl<D, S> ReferenceRepository<D, S> {
     /// Follows the changes that other programs make to the sources and to the referring documents, and updates the copies.
@@ -101,14 +95,8 @@ impl<D, S> ReferenceRepository<D, S> {
     pub fn follow(&self, name: impl Into<String>) -> Follow<'_> {
         Follow {
             shared: self.shared(),
-            name: name.into(),
-            options: Options {
-                rebuild: true,
-                ..Options::default()
-            },
+            options: FollowOptions::new(name),
             on_missing: OnReferences::Restrict,
-            until: Until::never(),
-            on_progress: None,
         }
     }
 }
@@ -117,14 +105,13 @@ action! {
     /// Follows the changes of other programs; returned by [`ReferenceRepository::follow`].
     pub struct Follow<'a> {
         shared: &'a Shared,
-        name: String,
-        options: Options,
+        options: FollowOptions<'a>,
         on_missing: OnReferences,
-        until: Until<'a>,
-        on_progress: Option<OnFollowed<'a>>,
     }
     "follow" => Followed
 }
+
+mongo_patterns_core::follow_options!(Follow<'a>);
 
 mongo_patterns_core::setters! {
     for Follow<'a>:
@@ -136,37 +123,10 @@ mongo_patterns_core::setters! {
     /// With `Clear`, other programs must insert a source before the documents that refer to it. A copy that was kept is
     /// current again when its source is inserted.
     on_missing(rule: OnReferences) => on_missing = rule;
-
-    /// Ends the follower when a future is ready, such as a signal to shut down. It completes the current batch and
-    /// stores its position first. It does not wait for further changes or a retry.
-    until(end: impl Future<Output = ()> + Send + 'a) => until = Until::new(end);
-
-    /// Ends the follower when the copies include all changes that were acknowledged before this call was awaited: for
-    /// a periodic job, or a test.
-    run_until_current() => options.run_until_current = true;
-
-    /// Disables the automatic repair of all references. At the first start the follower only processes later changes.
-    /// When changes are lost it ends with [`HistoryLost`]. Use it if a scan of the collections takes too long to run
-    /// automatically, or to see the output of [`verify`](ReferenceRepository::verify) first.
-    disable_repair() => options.rebuild = false;
-
-    /// Sets how long it retries after transient errors, such as an unreachable server. Unlimited by default, and 2
-    /// minutes with [`run_until_current`](Self::run_until_current): longer than the server keeps a transaction of a process
-    /// that was killed, which locks its documents. The timeouts of the driver, such as `serverSelectionTimeoutMS`, come
-    /// first.
-    max_retry_time(time: Duration) => options.max_retry_time = Some(time);
-
-    /// Sets a progress callback, which is called after each batch, and about once a second without changes.
-    on_progress(call: impl FnMut(Followed) + Send + 'a) => on_progress = Some(Box::new(call));
 }
 
-impl<'a> Follow<'a> {
+impl Follow<'_> {
     async fn execute(self) -> Result<Followed> {
-        let target = Collections::new(self.shared, self.on_missing);
-        let on_progress = self
-            .on_progress
-            .map(|mut call| -> follow::OnFollowed<'a> { Box::new(move |at| call(Followed::of(at))) });
-        let follower = Follower::new(target, self.name, self.options, self.until, on_progress);
-        follower.run().await.map(Followed::of)
+        self.options.run(Collections::new(self.shared, self.on_missing)).await
     }
 }

@@ -1,12 +1,7 @@
-use std::future::Future;
-
-use mongo_patterns_core::follow::{self, Follower, Options, Until};
+use mongo_patterns_core::follow::{FollowOptions, Followed};
 
 use super::prelude::*;
 use crate::follow::children::Children;
-
-/// A progress callback.
-type OnFollowed<'a> = Box<dyn FnMut(Followed) + Send + 'a>;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Follows the changes that other programs make to the children, and refreshes the subsets of their parents.
@@ -31,7 +26,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// A follower [rebuilds all subsets](Self::rebuild_all) when it starts for the first time. It also does so when the
     /// server no longer has all changes since its last run, because the oplog does not reach back far enough or a
-    /// pre-image is missing. [`disable_rebuild`](Follow::disable_rebuild) disables both.
+    /// pre-image is missing. [`disable_repair`](Follow::disable_repair) disables both.
     ///
     /// After a broken connection, a failover or while the server is down, it retries with a backoff of up to ten
     /// seconds: until it succeeds, or for up to [`max_retry_time`](Follow::max_retry_time).
@@ -67,7 +62,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// - [`Unsupported`]: a standalone.
     /// - [`PreImagesDisabled`], and [`IndexMissing`].
     /// - [`InvalidArgument`]: a follower of this name has other collections or fields.
-    /// - [`HistoryLost`]: the server no longer has all changes, with [`disable_rebuild`](Follow::disable_rebuild), or
+    /// - [`HistoryLost`]: the server no longer has all changes, with [`disable_repair`](Follow::disable_repair), or
     ///   directly after a rebuild of all subsets.
     /// - [`CollectionDropped`]: the collection of the children was dropped or renamed. The next follower of the name
     ///   starts from the beginning.
@@ -80,13 +75,7 @@ impl<P, C> SubsetRepository<P, C> {
     pub fn follow(&self, name: impl Into<String>) -> Follow<'_> {
         Follow {
             shared: self.shared(),
-            name: name.into(),
-            options: Options {
-                rebuild: true,
-                ..Options::default()
-            },
-            until: Until::never(),
-            on_progress: None,
+            options: FollowOptions::new(name),
         }
     }
 }
@@ -95,52 +84,24 @@ action! {
     /// Follows the changes of other programs; returned by [`SubsetRepository::follow`].
     pub struct Follow<'a> {
         shared: &'a Shared,
-        name: String,
-        options: Options,
-        until: Until<'a>,
-        on_progress: Option<OnFollowed<'a>>,
+        options: FollowOptions<'a>,
     }
     "follow" => Followed
 }
 
+mongo_patterns_core::follow_options!(Follow<'a>);
+
 mongo_patterns_core::setters! {
     for Follow<'a>:
-
-    /// Ends the follower when a future is ready, such as a signal to shut down. It completes the current batch and
-    /// stores its position first. It does not wait for further changes or a retry.
-    until(end: impl Future<Output = ()> + Send + 'a) => until = Until::new(end);
-
-    /// Ends the follower when the subsets include all changes that were acknowledged before this call was awaited: for
-    /// a periodic job, or a test.
-    run_until_current() => options.run_until_current = true;
 
     /// Enables pre-images of the children's collection if they are disabled. The server then keeps the previous version
     /// of each changed or deleted child for as long as its oplog reaches back, or as its cluster parameter
     /// `changeStreamOptions` says. The user must be allowed to run `collMod`.
     enable_pre_images() => options.enable_pre_images = true;
-
-    /// Disables the automatic rebuild of all subsets. At the first start the follower only processes later changes.
-    /// When changes are lost it ends with [`HistoryLost`]. Use it if [`rebuild_all`](SubsetRepository::rebuild_all)
-    /// takes too long to run automatically.
-    disable_rebuild() => options.rebuild = false;
-
-    /// Sets how long it retries after transient errors, such as an unreachable server. Unlimited by default, and 2
-    /// minutes with [`run_until_current`](Self::run_until_current): longer than the server keeps a transaction of a process
-    /// that was killed, which locks its documents. The timeouts of the driver, such as `serverSelectionTimeoutMS`, come
-    /// first.
-    max_retry_time(time: Duration) => options.max_retry_time = Some(time);
-
-    /// Sets a progress callback, which is called after each batch, and about once a second without changes.
-    on_progress(call: impl FnMut(Followed) + Send + 'a) => on_progress = Some(Box::new(call));
 }
 
-impl<'a> Follow<'a> {
+impl Follow<'_> {
     async fn execute(self) -> Result<Followed> {
-        let target = Children::new(self.shared);
-        let on_progress = self
-            .on_progress
-            .map(|mut call| -> follow::OnFollowed<'a> { Box::new(move |at| call(Followed::of(at))) });
-        let follower = Follower::new(target, self.name, self.options, self.until, on_progress);
-        follower.run().await.map(Followed::of)
+        self.options.run(Children::new(self.shared)).await
     }
 }

@@ -19,7 +19,7 @@ const TEXTS: Texts = Texts {
     pre_images_disabled: Some(
         "pre-images of the children are disabled, so the parent of a deleted or moved child would be unknown: call enable_pre_images() on this action, or set changeStreamPreAndPostImages of their collection",
     ),
-    history_lost: "the server no longer has all changes since the follower's last one, so subsets may be stale: run the follower once without disable_rebuild(), which rebuilds them all; if this happens again, keep a longer oplog and older pre-images",
+    history_lost: "the server no longer has all changes since the follower's last one, so subsets may be stale: run the follower once without disable_repair(), which rebuilds them all; if this happens again, keep a longer oplog and older pre-images",
     dropped: "the collection of the children was dropped or renamed: create it with ensure_indexes(), and follow again from the start",
     other_settings: "a follower of this name has other collections, another parent field or another subset field: use another name for this one",
 };
