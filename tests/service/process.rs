@@ -20,7 +20,7 @@ const TASKS: u64 = 8;
 const ROUNDS: u64 = 25;
 /// A trade, a buyer, a review and an address in each round.
 const KINDS: u64 = 4;
-const DATABASE: &str = "mongo_patterns_service";
+pub(crate) const DATABASE: &str = "mongo_patterns_service";
 
 pub(crate) async fn server() -> (Mongod, Database) {
     let mongod = Mongod::start(MongodOptions::new()).await.unwrap();

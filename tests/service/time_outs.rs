@@ -5,16 +5,18 @@ use std::time::{Duration, Instant};
 use mongo_patterns_testkit::{Mongod, MongodOptions};
 use mongodb::bson::{Document, doc};
 use mongodb::{Client, Database};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::service::process::DATABASE;
 use crate::service::support::*;
 
 /// The time for which the server blocks a command, longer than the service waits.
 const BLOCKED: Duration = Duration::from_secs(3);
 
-/// Blocks the next of these commands of the service.
-async fn block(admin: &Database, commands: &[&str]) {
-    let fault = doc! {
+/// Blocks the next of these commands of the service, for this collection if there is one. The follower of the service sends
+/// commands too.
+async fn block(admin: &Database, commands: &[&str], collection: &str) {
+    let mut fault = doc! {
         "configureFailPoint": "failCommand",
         "mode": { "times": 1 },
         "data": {
@@ -24,6 +26,10 @@ async fn block(admin: &Database, commands: &[&str]) {
             "blockTimeMS": i64::try_from(BLOCKED.as_millis()).unwrap(),
         },
     };
+    if !collection.is_empty() {
+        let data = fault.get_document_mut("data").unwrap();
+        data.insert("namespace", format!("{DATABASE}.{collection}"));
+    }
     admin.run_command(fault).await.unwrap();
 }
 
@@ -49,21 +55,18 @@ async fn a_request_that_takes_too_long_is_dropped_and_can_be_repeated() {
     let second = json!({ "id": "r-2", "author": "Kristina", "text": "Again." });
     let trade = json!({ "id": "t-1", "kind": "buy", "ticker": "MDB", "qty": 5 });
     let order = json!({ "id": "o-1", "total": 5 });
-    let requests: [(&str, &str, &Value, &[&str]); 6] = [
-        ("POST", "/customers/7/trades", &trade, &["update", "findAndModify"]),
-        ("PUT", "/books/2/buyers/jane", &json!({}), &["update", "findAndModify"]),
-        ("POST", "/products/1/reviews", &review, &["insert"]),
-        ("POST", "/products/1/reviews", &second, &["commitTransaction"]),
-        (
-            "POST",
-            "/patrons/joan/addresses",
-            &address,
-            &["update", "findAndModify"],
-        ),
-        ("POST", "/buyers/1/orders", &order, &["insert"]),
+    let writes: &[&str] = &["update", "findAndModify", "insert"];
+    let commit: &[&str] = &["commitTransaction"];
+    let requests = [
+        ("POST", "/customers/7/trades", &trade, writes, "trades"),
+        ("PUT", "/books/2/buyers/jane", &json!({}), writes, "extra_sales"),
+        ("POST", "/products/1/reviews", &review, writes, "review"),
+        ("POST", "/products/1/reviews", &second, commit, ""),
+        ("POST", "/patrons/joan/addresses", &address, writes, "patron"),
+        ("POST", "/buyers/1/orders", &order, writes, "orders"),
     ];
-    for (method, path, body, commands) in requests {
-        block(&admin, commands).await;
+    for (method, path, body, commands, collection) in requests {
+        block(&admin, commands, collection).await;
         let began = Instant::now();
         let slow = send(service.address, method, path, body).await.unwrap();
         assert_eq!(slow.status, 503, "{method} {path}: {slow:?}");
