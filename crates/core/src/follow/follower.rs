@@ -58,13 +58,13 @@ impl<'a> FollowOptions<'a> {
     ///
     /// # Errors
     /// Those of the target, of its [texts](super::Texts), and of the driver.
-    pub fn run(mut self, target: impl Target + 'a) -> ActionFuture<'a, Followed> {
+    pub fn run(mut self, target: Box<dyn Target + 'a>) -> ActionFuture<'a, Followed> {
         let default = self.run_until_current.then_some(RETRY_TIME_UNTIL_CURRENT);
         self.max_retry_time = self.max_retry_time.or(default);
         let follower = Follower {
-            record: Record::of(&target, std::mem::take(&mut self.name)),
+            record: Record::of(&*target, std::mem::take(&mut self.name)),
             backoff: Backoff::new(self.max_retry_time),
-            target: Box::new(target),
+            target,
             options: self,
             is_prepared: false,
             end: None,

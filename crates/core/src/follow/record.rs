@@ -19,7 +19,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub(super) fn of(target: &impl Target, name: String) -> Self {
+    pub(super) fn of(target: &dyn Target, name: String) -> Self {
         Self {
             collection: catalog_of(target.watched(), Some(WriteConcern::majority())),
             name,

@@ -125,6 +125,6 @@ mongo_patterns_core::setters! {
 
 impl Follow<'_> {
     async fn execute(self) -> Result<Followed> {
-        self.options.run(Documents::new(self.shared)).await
+        self.options.run(Box::new(Documents::new(self.shared))).await
     }
 }

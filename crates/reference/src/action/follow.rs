@@ -127,6 +127,8 @@ mongo_patterns_core::setters! {
 
 impl Follow<'_> {
     async fn execute(self) -> Result<Followed> {
-        self.options.run(Collections::new(self.shared, self.on_missing)).await
+        self.options
+            .run(Box::new(Collections::new(self.shared, self.on_missing)))
+            .await
     }
 }

@@ -102,6 +102,6 @@ mongo_patterns_core::setters! {
 
 impl Follow<'_> {
     async fn execute(self) -> Result<Followed> {
-        self.options.run(Children::new(self.shared)).await
+        self.options.run(Box::new(Children::new(self.shared))).await
     }
 }
