@@ -36,7 +36,7 @@ fn each_kind_of_path_is_a_use() {
         "pub use crate::b::c::*;",
         "pub use super::b;",
         "fn f() { let b = crate::b::B; }",
-        "fn f() -> super::b::c::C { todo!() }",
+        "type F = fn() -> super::b::c::C;",
         "fn f(c: self::super::b::c::C) {}",
         "mod block { use super::super::b::B; }",
         "fn f() { use crate::b::B; }",
