@@ -95,7 +95,7 @@ impl Limits {
     }
 }
 
-/// Serves until a stop signal. Then it sends `true`, finishes the requests in flight, and waits until nobody receives any more.
+/// Serves until a stop signal. Then it sends `true`, finishes the requests in flight, and waits until no receiver is left.
 pub(crate) async fn until_stopped(
     mut listener: TcpListener,
     router: Router,
