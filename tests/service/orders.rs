@@ -68,8 +68,13 @@ async fn a_change_by_another_program_reaches_the_orders_in_the_background() {
     let (mongod, database) = server().await;
     let service = Service::start(mongod.uri()).await;
     let buyers = database.collection::<Document>("buyers");
-    // The first change can be before the follower has started, the second is after it.
-    for name in ["Bea", "Cleo"] {
+    // The first change can be before the follower has started. The last one is after its error, of which it recovers.
+    for (name, is_dropped) in [("Bea", false), ("Cleo", false), ("Dora", true)] {
+        if is_dropped {
+            buyers.drop().await.unwrap();
+            let buyer = doc! { "_id": 1, "name": "Ann", "city": "Dublin" };
+            buyers.insert_one(buyer).await.unwrap();
+        }
         let renamed = buyers.update_one(doc! { "_id": 1 }, doc! { "$set": { "name": name } });
         assert_eq!(renamed.await.unwrap().modified_count, 1);
         let shown = async {
