@@ -1,19 +1,21 @@
 //! The builder of a repository.
 
-mod checked;
 mod subset;
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
-use mongo_patterns_core::settings::{check_acknowledged, check_bound, configuration, required};
+use mongo_patterns_core::settings::{check_acknowledged, configuration, required};
+#[allow(unused_imports)] // the links of the documentation use it
+use mongo_patterns_core::{ErrorKind, FieldName, Result, RetryPolicy};
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
 
-use self::checked::{checked_fields, checked_order};
 pub use self::subset::Subset;
-
-use crate::prelude::*;
 use crate::repository::SubsetRepository;
-use crate::settings::Direction;
-use crate::settings::computed::{ComputedField, Figure};
+use crate::settings::Settings;
+use crate::settings::figure::{Figure, Kind};
+use crate::settings::subset::Direction;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Returns a builder of a repository over a collection of parents and a collection of children.
@@ -60,7 +62,10 @@ impl<P, C> SubsetRepository<P, C> {
         SubsetRepositoryBuilder {
             parents: parents.clone_with_type(),
             children: children.clone_with_type(),
-            chosen: Chosen::default(),
+            chosen: Chosen {
+                subsets: vec![Subset::new("")],
+                ..Chosen::default()
+            },
             types: PhantomData,
         }
     }
@@ -105,25 +110,16 @@ pub struct SubsetRepositoryBuilder<P, C> {
 /// The settings, not checked yet.
 #[derive(Clone, Default)]
 struct Chosen {
-    subset: Option<String>,
+    /// At least one. The setters for a subset are those of the first one.
+    subsets: Vec<Subset>,
     version: Option<String>,
     total: Option<String>,
     /// The field of a child, and that of the parent.
-    computed: Vec<(Figure, String, String)>,
+    computed: Vec<(Kind, String, String)>,
     parent: Option<String>,
     child_id: Option<String>,
-    order: Vec<(String, Direction)>,
-    size: Option<u32>,
-    embedded_fields: Option<Vec<String>>,
-    further: Vec<Subset>,
     retry: RetryPolicy,
     max_time: Option<Duration>,
-}
-
-impl Chosen {
-    fn compute(&mut self, figure: Figure, of: impl Into<String>, field: impl Into<String>) {
-        self.computed.push((figure, of.into(), field.into()));
-    }
 }
 
 mongo_patterns_core::redacted_debug!(SubsetRepositoryBuilder<P, C>, |this| "collection" = this.parents.namespace());
@@ -132,18 +128,12 @@ mongo_patterns_core::clone_fields!(SubsetRepositoryBuilder<P, C>, parents, child
 mongo_patterns_core::setters! {
     for SubsetRepositoryBuilder<P, C>:
 
-    /// Sets the array field of the parent, such as `reviews`. Required. Only this repository writes it.
-    subset_field(name: impl Into<String>) => chosen.subset = Some(name.into());
-
     /// Sets the field of a child that holds the `_id` of its parent, such as `product_id`. Required.
     parent_field(name: impl Into<String>) => chosen.parent = Some(name.into());
 
     /// Sets the field of a child that identifies it among the children of its parent, such as `review_id`, or `_id`.
     /// Required.
     child_id_field(name: impl Into<String>) => chosen.child_id = Some(name.into());
-
-    /// Sets the maximum number of embedded children; 10 by default.
-    subset_size(children: u32) => chosen.size = Some(children);
 
     /// Sets the field of the parent that counts the writes to its subset. By default the name of the subset followed by
     /// `_version`, such as `reviews_version`. Only this repository writes it.
@@ -177,31 +167,40 @@ mongo_patterns_core::setters! {
 }
 
 impl<P, C> SubsetRepositoryBuilder<P, C> {
+    /// Sets the array field of the parent, such as `reviews`. Required. Only this repository writes it.
+    pub fn subset_field(mut self, name: impl Into<String>) -> Self {
+        self.chosen.subsets[0].field = name.into();
+        self
+    }
+
+    /// Sets the maximum number of embedded children; 10 by default.
+    pub fn subset_size(mut self, children: u32) -> Self {
+        self.chosen.subsets[0].size = children;
+        self
+    }
+
     /// Stores the sum of a field of all children in a field of the parent, such as that of `rating` in `rating_sum`. See
     /// [computed fields](SubsetRepositoryBuilder#computed-fields).
     ///
     /// Values that are not numbers are ignored; without numbers, it is 0. A sum of doubles or decimals depends on the order
     /// of its additions: [`verify`](SubsetRepository::verify) accepts a difference of 10<sup>-9</sup>, and of as much of the
     /// magnitudes of the doubles. Sums of integers are exact.
-    pub fn sum(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
-        self.chosen.compute(Figure::Sum, child_field, parent_field);
-        self
+    pub fn sum(self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
+        self.computed(Kind::Sum, child_field.into(), parent_field.into())
     }
 
     /// Stores the smallest value of a field of all children in a field of the parent, such as that of `price` in
     /// `lowest_price`. See [computed fields](SubsetRepositoryBuilder#computed-fields).
     ///
     /// Values have MongoDB's order, across all types. Without values, it is `null`.
-    pub fn min(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
-        self.chosen.compute(Figure::Min, child_field, parent_field);
-        self
+    pub fn min(self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
+        self.computed(Kind::Min, child_field.into(), parent_field.into())
     }
 
     /// Stores the greatest value of a field of all children in a field of the parent, as [`min`](Self::min) does for the
     /// smallest one.
-    pub fn max(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
-        self.chosen.compute(Figure::Max, child_field, parent_field);
-        self
+    pub fn max(self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
+        self.computed(Kind::Max, child_field.into(), parent_field.into())
     }
 
     /// Stores how many children have each value of a field, in an array field of the parent, such as those of `rating` in
@@ -213,9 +212,8 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     ///
     /// It is sorted by value, in MongoDB's order. Equal numbers of different types are one value. The parent grows with the
     /// number of different values, so choose a field with few.
-    pub fn count_by(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
-        self.chosen.compute(Figure::CountBy, child_field, parent_field);
-        self
+    pub fn count_by(self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
+        self.computed(Kind::CountBy, child_field.into(), parent_field.into())
     }
 
     /// Orders the children by a field: the first ones are embedded. Required.
@@ -225,14 +223,14 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     ///
     /// Values have MongoDB's order, across all types. A missing field is ordered as `null`, before all other values.
     pub fn order_by(mut self, field: impl Into<String>, direction: Direction) -> Self {
-        self.chosen.order.push((field.into(), direction));
+        self.chosen.subsets[0].order.push((field.into(), direction));
         self
     }
 
     /// Sets the fields of a child that are embedded, in addition to its id. By default all but `_id` and the parent
     /// field.
     pub fn embedded_fields<F: Into<String>>(mut self, fields: impl IntoIterator<Item = F>) -> Self {
-        self.chosen.embedded_fields = Some(fields.into_iter().map(Into::into).collect());
+        self.chosen.subsets[0].set_embedded_fields(fields);
         self
     }
 
@@ -262,7 +260,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// If a subset is added to an existing repository, the next write to each parent fills it: call
     /// [`migrate_layout_from`](SubsetRepository::migrate_layout_from) to fill it in all parents at once.
     pub fn add_subset(mut self, subset: Subset) -> Self {
-        self.chosen.further.push(subset);
+        self.chosen.subsets.push(subset);
         self
     }
 
@@ -281,35 +279,33 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// - the write concern of a collection is `w: 0`, which confirms nothing.
     pub fn build(self) -> Result<SubsetRepository<P, C>> {
         let chosen = self.chosen;
-        let subset = FieldName::new(required(chosen.subset, "subset_field")?)?;
         let parent = FieldName::new(required(chosen.parent, "parent_field")?)?;
         let child_id = FieldName::of_element(required(chosen.child_id, "child_id_field")?)?;
-        let version = FieldName::new(chosen.version.unwrap_or_else(|| format!("{subset}_version")))?;
-        let total = chosen.total.map(FieldName::new).transpose()?;
-        let computed = chosen.computed.into_iter();
-        let computed = computed.map(|(figure, of, field)| computed_field(figure, of, field, &parent));
-        let computed = computed.collect::<Result<Vec<_>>>()?;
-        let further = chosen.further.into_iter();
-        let further = further.map(|subset| subset.checked(&parent, &child_id));
-        let further = further.collect::<Result<Vec<_>>>()?;
-        let mut fields = vec![&subset, &version];
-        fields.extend(further.iter().map(|subset| &subset.field));
-        for field in total.iter().chain(computed.iter().map(|computed| &computed.field)) {
-            fields.push(field);
-        }
-        if (1..fields.len()).any(|last| fields[..last].contains(&fields[last])) {
-            return Err(configuration(
-                "the subsets, their version, the total and the computed fields are not different fields: rename one",
-            ));
-        }
         if parent == child_id {
             return Err(configuration(
                 "the parent field and the child's id are the same field: rename one",
             ));
         }
-        let order = checked_order(chosen.order, &parent, &child_id)?;
-        let size = chosen.size.unwrap_or(10);
-        check_bound("subset size", size)?;
+        let subsets = chosen.subsets.into_iter();
+        let subsets = subsets.map(|subset| subset.checked(&parent, &child_id));
+        let subsets = subsets.collect::<Result<Vec<_>>>()?;
+        let version = chosen
+            .version
+            .unwrap_or_else(|| format!("{}_version", subsets[0].field));
+        let version = FieldName::new(version)?;
+        let total = chosen
+            .total
+            .map(|field| (Kind::Count, child_id.as_str().to_owned(), field));
+        let figures = total.into_iter().chain(chosen.computed);
+        let figures = figures.map(|(kind, of, field)| figure(kind, of, field, &parent));
+        let figures = figures.collect::<Result<Vec<_>>>()?;
+        let fields = subsets.iter().map(|subset| &subset.field).chain([&version]);
+        let fields: Vec<_> = fields.chain(figures.iter().map(|figure| &figure.field)).collect();
+        if (1..fields.len()).any(|last| fields[..last].contains(&fields[last])) {
+            return Err(configuration(
+                "the subsets, their version, the total and the computed fields are not different fields: rename one",
+            ));
+        }
         if self.parents.namespace() == self.children.namespace() {
             return Err(configuration(
                 "the parents and the children are in one collection: use two collections",
@@ -323,16 +319,11 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
         check_acknowledged(&self.parents)?;
         check_acknowledged(&self.children)?;
         let mut settings = Settings {
-            subset,
+            subsets,
+            figures,
             version,
-            total,
-            computed,
             parent,
             child_id,
-            order,
-            size,
-            embedded_fields: checked_fields(chosen.embedded_fields)?,
-            further,
             retry: chosen.retry,
             max_time: chosen.max_time,
             order_index: String::new(),
@@ -341,9 +332,14 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
         settings.name_indexes();
         Ok(SubsetRepository::new(self.parents, self.children, settings))
     }
+
+    fn computed(mut self, kind: Kind, child_field: String, parent_field: String) -> Self {
+        self.chosen.computed.push((kind, child_field, parent_field));
+        self
+    }
 }
 
-fn computed_field(figure: Figure, of: String, field: String, parent: &FieldName) -> Result<ComputedField> {
+fn figure(kind: Kind, of: String, field: String, parent: &FieldName) -> Result<Figure> {
     let of = FieldName::of_element(of)?;
     if of == *parent {
         return Err(configuration(
@@ -351,5 +347,5 @@ fn computed_field(figure: Figure, of: String, field: String, parent: &FieldName)
         ));
     }
     let field = FieldName::new(field)?;
-    Ok(ComputedField { figure, of, field })
+    Ok(Figure { kind, of, field })
 }

@@ -2,7 +2,6 @@
 
 pub(crate) mod bound;
 pub(crate) mod child;
-pub(crate) mod embedded;
 pub(crate) mod parent;
 pub(crate) mod token;
 pub(crate) mod update;

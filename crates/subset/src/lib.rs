@@ -262,4 +262,4 @@ pub use results::{
     ChildPage, DeletedParent, FoundInvalid, Inserted, InsertedMany, InvalidParents, Migrated, MigratedExisting,
     MigratedLayout, MigrationPlan, Rebuilt, RebuiltAll, UpdatedChild,
 };
-pub use settings::Direction;
+pub use settings::subset::Direction;

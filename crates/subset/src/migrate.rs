@@ -56,7 +56,7 @@ pub(crate) async fn layout(
         }
         None => None,
     };
-    let has_other_order = shared.settings.order != old.settings.order;
+    let has_other_order = shared.settings.first().order != old.settings.first().order;
     let (parents, rebuilt_individually) = rebuild_chunks(shared, steps, has_other_order, CHUNK, reporter).await?;
     Ok(MigratedLayout {
         created_indexes: ensured.created,
@@ -78,7 +78,7 @@ fn check(shared: &Shared, old: &Shared) -> Result<()> {
     let names = |shared: &Shared| {
         let settings = &shared.settings;
         let fields = [
-            &settings.subset,
+            &settings.first().field,
             &settings.version,
             &settings.parent,
             &settings.child_id,

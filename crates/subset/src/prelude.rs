@@ -1,24 +1,10 @@
-//! The names that most modules use.
+//! The names that the migrations use.
 
-pub(crate) use std::marker::PhantomData;
-
-pub(crate) use futures::{StreamExt, TryStreamExt};
-pub(crate) use mongo_patterns_core::conn::Conn;
 pub(crate) use mongo_patterns_core::error::CommandError;
-pub(crate) use mongo_patterns_core::index::hinted;
-pub(crate) use mongo_patterns_core::key::stored_integer;
 pub(crate) use mongo_patterns_core::migration::{Step, Steps, Walk};
 pub(crate) use mongo_patterns_core::progress::Reporter;
-pub(crate) use mongo_patterns_core::send::primary;
-pub(crate) use mongo_patterns_core::stored::{id_of, value};
-pub(crate) use mongo_patterns_core::{
-    DocumentId, Error, ErrorKind, FieldName, IntoId, Result, RetryPolicy, action, document_id, error, measure, send,
-    transaction,
-};
+pub(crate) use mongo_patterns_core::{Error, ErrorKind, FieldName, Result, RetryPolicy, action, error};
 pub(crate) use mongodb::Collection;
-pub(crate) use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, doc};
-pub(crate) use mongodb::options::ReadConcern;
-pub(crate) use serde::Serialize;
-pub(crate) use serde::de::DeserializeOwned;
+pub(crate) use mongodb::bson::{Bson, Document, RawDocumentBuf, Timestamp, doc};
 
 pub(crate) use crate::settings::Settings;

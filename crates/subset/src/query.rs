@@ -1,17 +1,19 @@
 //! The commands, filters, updates and aggregations, as pure functions.
 
-pub(crate) mod computed;
 pub(crate) mod embedded_ids;
+pub(crate) mod figures;
 pub(crate) mod first_children;
-pub(crate) mod follow;
 pub(crate) mod from_embedded;
 pub(crate) mod options;
 pub(crate) mod page;
 pub(crate) mod whole;
 
-use self::embedded_ids::{arrays, ids_of, is_unmanaged, is_version};
+use mongodb::bson::{Bson, Document, doc};
+
+use self::embedded_ids::{arrays, ids_of, is_unmanaged, is_version, one_or_all};
 use crate::form::parent::ParentState;
-use crate::prelude::*;
+use crate::settings::Settings;
+use crate::settings::subset::CheckedSubset;
 
 /// Matches a parent. By `$eq`, because an id may be a document with operators.
 pub(crate) fn by_id(id: &Bson) -> Document {
@@ -19,12 +21,9 @@ pub(crate) fn by_id(id: &Bson) -> Document {
 }
 
 pub(crate) fn state(settings: &Settings) -> Document {
+    let subsets = settings.subsets.iter();
     let mut projection = doc! { "_id": 0 };
-    projection.extend(
-        settings
-            .subset_fields()
-            .map(|field| (field.as_str().to_owned(), Bson::Int32(1))),
-    );
+    projection.extend(subsets.map(|subset| (subset.field.as_str().to_owned(), Bson::Int32(1))));
     projection.insert(settings.version.as_str(), 1);
     projection
 }
@@ -43,9 +42,9 @@ fn at_first_write(settings: &Settings, id: &Bson, embedded: &Bson) -> Document {
 
 /// Matches a parent as long as its state has not changed.
 pub(crate) fn unchanged(settings: &Settings, id: &Bson, state: &ParentState) -> Document {
-    match (state.version(), state.unmanaged_ids(settings)) {
+    match (state.version(), state.ids_of_subsets(settings)) {
         (Some(version), _) => at_version(settings, id, version),
-        (None, ids) => at_first_write(settings, id, &ids.unwrap_or(Bson::Null)),
+        (None, ids) => at_first_write(settings, id, &one_or_all(ids.unwrap_or_default())),
     }
 }
 
@@ -61,74 +60,21 @@ pub(crate) fn unmanaged(settings: &Settings, id: Option<&Bson>) -> Document {
     filter
 }
 
-/// The fields of a parent that depend on its children.
-#[derive(Debug)]
-pub(crate) struct Derived {
-    /// The arrays by their fields.
-    pub(crate) subsets: Document,
-    pub(crate) figures: Figures,
-}
-
-/// What a parent stores of all its children.
-#[derive(Debug, Default)]
-pub(crate) struct Figures {
-    /// The number of children; `None` if the parent does not store it.
-    pub(crate) total: Option<i64>,
-    /// The computed fields.
-    pub(crate) computed: Document,
-}
-
-impl Derived {
-    /// Returns the subsets without figures.
-    fn only(subsets: Document) -> Self {
-        let figures = Figures::default();
-        Self { subsets, figures }
-    }
-
-    fn fields(self, settings: &Settings) -> Document {
-        let mut fields = self.subsets;
-        if let (Some(field), Some(total)) = (&settings.total, self.figures.total) {
-            fields.insert(field.as_str(), total);
-        }
-        fields.extend(self.figures.computed);
-        fields
-    }
-}
-
-/// Sets the subsets, and the version after the previous one.
-pub(crate) fn replace_subsets(settings: &Settings, derived: Derived, previous: Option<i64>) -> Document {
-    let mut fields = derived.fields(settings);
+/// Sets the fields that depend on the children, and the version after the previous one.
+pub(crate) fn replace_fields(settings: &Settings, mut fields: Document, previous: Option<i64>) -> Document {
     fields.insert(settings.version.as_str(), previous.unwrap_or(0).wrapping_add(1));
     doc! { "$set": fields }
 }
 
-/// Sets the subsets only, in a transaction that has incremented the version.
-pub(crate) fn set_subsets(settings: &Settings, derived: Derived) -> Document {
-    doc! { "$set": derived.fields(settings) }
-}
-
-pub(crate) fn set_subsets_and_add(settings: &Settings, total: &FieldName, subsets: Document, added: i64) -> Document {
-    let mut update = set_subsets(settings, Derived::only(subsets));
-    update.insert("$inc", doc! { total.as_str(): added });
-    update
-}
-
 /// Sets the subsets and increments the version, of a parent that has one.
-pub(crate) fn set_subsets_and_increment(settings: &Settings, subsets: Document) -> Document {
-    let mut update = set_subsets(settings, Derived::only(subsets));
-    update.insert("$inc", doc! { settings.version.as_str(): 1_i64 });
-    update
+pub(crate) fn set_and_increment(settings: &Settings, subsets: Document) -> Document {
+    doc! { "$set": subsets, "$inc": { settings.version.as_str(): 1_i64 } }
 }
 
 /// Matches a parent with a version that `$inc` can increment.
 pub(crate) fn with_version(settings: &Settings, id: &Bson) -> Document {
     let is_version = doc! { "$type": ["int", "long"], "$lt": i64::MAX };
     doc! { "_id": { "$eq": id }, settings.version.as_str(): is_version }
-}
-
-/// Matches a parent whose total can be added to.
-pub(crate) fn with_total(total: &FieldName, id: &Bson) -> Document {
-    doc! { "_id": { "$eq": id }, total.as_str(): { "$type": ["int", "long"] } }
 }
 
 pub(crate) fn increment_version(settings: &Settings) -> Vec<Document> {
@@ -160,35 +106,26 @@ pub(crate) fn replace_with(child: Document) -> Vec<Document> {
 }
 
 /// Projects a child to its embedded form.
-pub(crate) fn embedded(settings: &Settings, fields: Option<&[FieldName]>) -> Document {
-    let mut projection = Document::new();
-    match fields {
-        None => {
-            projection.insert(settings.parent.as_str(), 0);
-            if settings.child_id.as_str() != "_id" {
-                projection.insert("_id", 0);
-            }
-        }
-        Some(fields) => {
+pub(crate) fn embedded(settings: &Settings, subset: &CheckedSubset) -> Document {
+    let child_id = settings.child_id.as_str();
+    let Some(fields) = &subset.embedded_fields else {
+        let mut projection = doc! { settings.parent.as_str(): 0 };
+        if child_id != "_id" {
             projection.insert("_id", 0);
-            for field in fields.iter().chain([&settings.child_id]) {
-                projection.insert(field.as_str(), 1);
-            }
         }
-    }
+        return projection;
+    };
+    let mut projection = doc! { "_id": 0 };
+    projection.extend(fields.iter().map(|field| (field.as_str().to_owned(), Bson::Int32(1))));
+    projection.insert(child_id, 1);
     projection
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use mongo_patterns_core::FieldName;
 
-    fn derived(subset: Vec<Bson>, total: Option<i64>) -> Derived {
-        let computed = Document::new();
-        let figures = Figures { total, computed };
-        let subsets = doc! { "reviews": subset };
-        Derived { subsets, figures }
-    }
+    use super::*;
 
     #[test]
     fn a_version_is_compared_and_incremented() {
@@ -200,31 +137,12 @@ mod tests {
         );
         let hostile = Bson::Document(doc! { "review_id": "$name" });
         assert_eq!(
-            replace_subsets(&settings, derived(vec![hostile], None), Some(3)),
+            replace_fields(&settings, doc! { "reviews": [hostile] }, Some(3)),
             doc! { "$set": { "reviews": [{ "review_id": "$name" }], "reviews_version": 4_i64 } }
         );
         assert_eq!(
-            replace_subsets(&settings, derived(Vec::new(), None), None),
+            replace_fields(&settings, doc! { "reviews": [] }, None),
             doc! { "$set": { "reviews": [], "reviews_version": 1_i64 } }
-        );
-    }
-
-    #[test]
-    fn a_total_is_set_or_added_to() {
-        let mut settings = Settings::example();
-        let total = FieldName::new("review_count").unwrap();
-        settings.total = Some(total.clone());
-        assert_eq!(
-            replace_subsets(&settings, derived(Vec::new(), Some(12)), Some(3)),
-            doc! { "$set": { "reviews": [], "review_count": 12_i64, "reviews_version": 4_i64 } }
-        );
-        assert_eq!(
-            set_subsets_and_add(&settings, &total, doc! { "reviews": [] }, -1),
-            doc! { "$set": { "reviews": [] }, "$inc": { "review_count": -1_i64 } }
-        );
-        assert_eq!(
-            with_total(&total, &Bson::Int32(1)),
-            doc! { "_id": { "$eq": 1 }, "review_count": { "$type": ["int", "long"] } }
         );
     }
 
@@ -236,7 +154,7 @@ mod tests {
             doc! { "_id": { "$eq": 1 }, "reviews_version": { "$type": ["int", "long"], "$lt": i64::MAX } }
         );
         assert_eq!(
-            set_subsets_and_increment(&settings, doc! { "reviews": [] }),
+            set_and_increment(&settings, doc! { "reviews": [] }),
             doc! { "$set": { "reviews": [] }, "$inc": { "reviews_version": 1_i64 } }
         );
     }
@@ -299,14 +217,13 @@ mod tests {
     #[test]
     fn an_embedded_child_always_has_its_id() {
         let mut settings = Settings::example();
-        assert_eq!(embedded(&settings, None), doc! { "product_id": 0, "_id": 0 });
-        let fields = [FieldName::new("review_text").unwrap()];
-        assert_eq!(
-            embedded(&settings, Some(&fields)),
-            doc! { "_id": 0, "review_text": 1, "review_id": 1 }
-        );
+        let embedded = |settings: &Settings| super::embedded(settings, settings.first());
+        assert_eq!(embedded(&settings), doc! { "product_id": 0, "_id": 0 });
+        settings.subsets[0].embedded_fields = Some(vec![FieldName::new("review_text").unwrap()]);
+        assert_eq!(embedded(&settings), doc! { "_id": 0, "review_text": 1, "review_id": 1 });
         settings.child_id = FieldName::of_element("_id").unwrap();
-        assert_eq!(embedded(&settings, Some(&fields)), doc! { "_id": 1, "review_text": 1 });
-        assert_eq!(embedded(&settings, None), doc! { "product_id": 0 });
+        assert_eq!(embedded(&settings), doc! { "_id": 1, "review_text": 1 });
+        settings.subsets[0].embedded_fields = None;
+        assert_eq!(embedded(&settings), doc! { "product_id": 0 });
     }
 }

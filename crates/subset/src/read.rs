@@ -1,39 +1,51 @@
 //! Reads of parents and children.
+//!
+//! A parent is *unmanaged* if no repository has written it yet. The children that it embeds may be stored nowhere else.
+//!
+//! # Design
+//!
+//! ## Why is the first write to a parent special?
+//!
+//! Writing the subset of an unmanaged parent would lose the embedded children that their collection does not have. So
+//! the first write checks that all of them are stored, and compares the embedded ids when it writes. It precedes every
+//! change of the children: as long as a parent has no version, no repository changes or deletes what a migration
+//! copies.
 
 pub(crate) mod page;
-pub(crate) mod unmanaged;
 
-use crate::form::embedded::Embedded;
-use crate::form::parent::ParentState;
-use crate::query::Figures;
-use crate::query::first_children::{CHILD, SUBSET};
-use crate::repository::prelude::*;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::Remedy;
+use mongo_patterns_core::index::hinted;
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result, send};
+use mongodb::bson::{Bson, Document, RawDocument, doc};
+
+use crate::form::parent::{Embedded, ParentState};
+use crate::query::figures::{of_parent, of_rows, union};
+use crate::query::first_children::{CHILD, SUBSET, of_all_subsets};
+use crate::query::{self, options};
+use crate::repository::Shared;
 
 /// Reads the state of a parent: from the primary, or from the snapshot of a transaction.
 pub(crate) async fn find_state(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Option<ParentState>> {
     let settings = &shared.settings;
-    let options = options::find_state(settings, is_in_transaction(conn));
+    let options = options::find_state(settings, conn.is_in_transaction());
     let found = send::find_one(conn, &shared.parents, query::by_id(parent), options).await?;
     Ok(found.map(|document| ParentState::of(settings, document)))
-}
-
-pub(crate) fn is_in_transaction(conn: &Conn<'_>) -> bool {
-    conn.is_in_transaction()
 }
 
 /// Reads the first children for each subset, as they are embedded.
 pub(crate) async fn first_children(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Embedded> {
     let Shared { children, settings, .. } = shared;
-    let in_transaction = is_in_transaction(conn);
+    let in_transaction = conn.is_in_transaction();
     let failed = |error| hinted(error, &settings.order_index);
-    if settings.further.is_empty() && !settings.is_covered() {
+    if settings.subsets.len() == 1 && !settings.first().is_covered() {
         let options = options::find_first_children(settings, in_transaction);
         let filter = query::children_of(settings, parent);
         let found = send::find_all(conn, children, filter, options).await;
-        return found.map(Embedded::only).map_err(failed);
+        return Ok(Embedded(vec![found.map_err(failed)?]));
     }
-    let stages = query::first_children::of_all_subsets(settings, children.name(), parent);
-    let options = options::first_children_of_all(settings, in_transaction);
+    let stages = of_all_subsets(settings, children.name(), parent);
+    let options = options::aggregate(&settings.order_index, settings.most_embedded(), in_transaction);
     let rows = send::aggregate_all(conn, children, stages, options).await;
     let mut embedded = Embedded::none(settings);
     for row in rows.map_err(failed)? {
@@ -47,46 +59,100 @@ pub(crate) fn add_child(embedded: &mut Embedded, row: &RawDocument) -> bool {
     let Ok(child) = row.get_document(CHILD) else {
         return false;
     };
-    let further = row.get_i32(SUBSET).ok().and_then(|number| usize::try_from(number).ok());
-    embedded.add(further, child.to_owned());
+    let number = row.get_i32(SUBSET).map_or(0, |number| number.saturating_add(1));
+    let subset = usize::try_from(number)
+        .ok()
+        .and_then(|number| embedded.0.get_mut(number));
+    if let Some(subset) = subset {
+        subset.push(child.to_owned());
+    }
     true
 }
 
-/// Computes what the parent stores of all its children.
-pub(crate) async fn figures(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Figures> {
-    let settings = &shared.settings;
-    if settings.computed.is_empty() {
-        let (total, computed) = (total(shared, parent, conn).await?, Document::new());
-        return Ok(Figures { total, computed });
+/// Computes the figures of a parent: its fields with their values.
+pub(crate) async fn figures(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Document> {
+    let Shared { children, settings, .. } = shared;
+    let in_transaction = conn.is_in_transaction();
+    let sources = settings.sources();
+    if sources.is_empty() {
+        let Some(total) = settings.total() else {
+            return Ok(Document::new());
+        };
+        let options = options::count_children(settings, in_transaction);
+        let counted = send::count_documents(conn, children, query::children_of(settings, parent), options).await;
+        let counted = counted.map_err(|error| hinted(error, &settings.child_index))?;
+        return Ok(doc! { total.as_str(): i64::try_from(counted).unwrap_or(i64::MAX) });
     }
-    let in_transaction = is_in_transaction(conn);
-    let mut pipelines = query::computed::of_parent(settings, parent);
+    let mut pipelines = of_parent(settings, parent);
     if !in_transaction {
-        pipelines = vec![query::computed::union(shared.children.name(), pipelines)];
+        pipelines = vec![union(children.name(), pipelines)];
     }
     let mut rows = Vec::new();
-    for (of, stages) in settings.sources().into_iter().zip(pipelines) {
+    for (of, stages) in sources.into_iter().zip(pipelines) {
         let index = settings.values_index(of);
-        let options = options::compute(settings, &index, in_transaction);
-        let read = send::aggregate_all(conn, &shared.children, stages, options).await;
+        let options = options::aggregate(&index, settings.most_computed(), in_transaction);
+        let read = send::aggregate_all(conn, children, stages, options).await;
         rows.extend(read.map_err(|error| hinted(error, &index))?);
     }
-    let counted = rows.iter().find_map(|row| row.get_i64(query::computed::TOTAL).ok());
-    Ok(Figures {
-        total: settings.total.as_ref().map(|_| counted.unwrap_or(0)),
-        computed: query::computed::of_rows(settings, &rows),
-    })
+    Ok(of_rows(settings, &rows))
 }
 
-/// Counts the children, if the parent stores their number.
-async fn total(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Option<i64>> {
+/// Checks that all children that an unmanaged parent embeds are stored. One round trip for each subset of an unmanaged
+/// parent that has children, none for all others.
+///
+/// # Errors
+/// [`NotMigrated`](ErrorKind::NotMigrated).
+pub(crate) async fn require_stored(
+    shared: &Shared,
+    parent: &Bson,
+    state: &ParentState,
+    conn: &mut Conn<'_>,
+) -> Result<()> {
     let settings = &shared.settings;
-    if settings.total.is_none() {
-        return Ok(None);
+    let subsets = state.ids_of_subsets(settings).unwrap_or_default();
+    for (subset, ids) in settings.subsets.iter().zip(subsets) {
+        if !are_stored(shared, parent, &ids, conn).await? {
+            return Err(not_migrated(parent, &subset.field));
+        }
     }
-    let options = options::count_children(settings, is_in_transaction(conn));
-    let filter = query::children_of(settings, parent);
+    Ok(())
+}
+
+/// Returns whether the embedded children with these ids are stored.
+async fn are_stored(shared: &Shared, parent: &Bson, ids: &Bson, conn: &mut Conn<'_>) -> Result<bool> {
+    let settings = &shared.settings;
+    let is_valid = |id: &Bson| DocumentId::new(id.clone()).is_ok();
+    let ids = match ids {
+        Bson::Array(ids) if ids.is_empty() => return Ok(true),
+        Bson::Array(ids) if ids.iter().all(is_valid) => ids,
+        _ => return Ok(false),
+    };
+    let options = options::count_children(settings, conn.is_in_transaction());
+    let filter = query::children_among(settings, parent, ids);
     let counted = send::count_documents(conn, &shared.children, filter, options).await;
-    let counted = counted.map_err(|error| hinted(error, &settings.child_index))?;
-    Ok(i64::try_from(counted).ok())
+    // The index is unique, so embedded children with equal ids are counted once.
+    let stored = counted.map_err(|error| hinted(error, &settings.child_index))?;
+    Ok(stored == ids.len() as u64)
+}
+
+/// Returns the filter by which a parent can be deleted with its children, or `None` if it does not exist.
+///
+/// # Errors
+/// [`NotMigrated`](ErrorKind::NotMigrated).
+pub(crate) async fn deletable(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Option<Document>> {
+    let Some(state) = find_state(shared, parent, conn).await? else {
+        return Ok(None);
+    };
+    require_stored(shared, parent, &state, conn).await?;
+    let settings = &shared.settings;
+    Ok(Some(match state.is_unmanaged(settings) {
+        true => query::unchanged(settings, parent, &state),
+        false => query::managed(settings, parent),
+    }))
+}
+
+fn not_migrated(parent: &Bson, subset: &FieldName) -> Error {
+    let message = "no repository has written the parent, and it embeds children that their collection does not have; the parent was not written: migrate them with migrate_from_embedded(), or discard them with rebuild(..).discard_embedded()";
+    let error = Error::new(ErrorKind::NotMigrated, message).with_remedy(Remedy::DiscardEmbedded);
+    error.at(parent.clone(), subset.as_str())
 }

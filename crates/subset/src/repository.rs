@@ -1,17 +1,21 @@
 //! The repository, and what its actions share.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-use mongo_patterns_core::Repository;
 use mongo_patterns_core::action::Call;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::hints::HintCache;
 use mongo_patterns_core::index::{Ensure, FindDuplicates, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
-use mongodb::ClientSession;
+use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::{Repository, Result, document_id};
+use mongodb::bson::{Bson, RawDocumentBuf, doc};
+use mongodb::{ClientSession, Collection};
 use tokio::sync::OnceCell;
 
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// A collection of parents, which embed the first of their children, and a collection of all children.
 ///
@@ -71,7 +75,7 @@ impl Shared {
             settings.stored_form(self.children.name()),
         );
         let collections = vec![children, Managed::by_id(&self.parents)];
-        Ensure::new(call, Some(settings.subset.as_str()), stored, collections)
+        Ensure::new(call, Some(settings.first().field.as_str()), stored, collections)
             .fields(settings.fields_of_child())
             .own(settings.own_fields(&self.parents))
     }
@@ -180,7 +184,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// # }
     /// ```
     pub fn subset_size(&self) -> u32 {
-        self.shared.settings.size
+        self.shared.settings.first().size
     }
 }
 
@@ -202,9 +206,8 @@ mongo_patterns_core::redacted_debug!(
     "settings" = repository.shared.settings
 );
 
-/// The names that the modules above the repository use.
+/// The names that the migrations use.
 pub(crate) mod prelude {
     pub(crate) use super::Shared;
     pub(crate) use crate::prelude::*;
-    pub(crate) use crate::query::{self, options};
 }

@@ -9,7 +9,7 @@
 //!
 //! ## Why do all writes write the parent, even if its subset is unchanged?
 //!
-//! Two changes can undo each other. A slower [refresh](refresh), which has read the children between them, would then
+//! Two changes can undo each other. A slower [refresh](refresh_parent), which has read the children between them, would then
 //! find the version unchanged and write a subset that no longer exists. A transaction with an older snapshot would
 //! not conflict.
 //!
@@ -27,49 +27,64 @@
 //!
 //! In a transaction that has incremented the version, no other writer can change them. A refresh has no such
 //! protection.
+//!
+//! ## When has a refresh lost for good?
+//!
+//! It reads the version of the parent, then the first children, and writes them if the version is still the same. So it
+//! never overwrites a newer subset by an older one. A refresh that has lost against two other writes is done: the second
+//! of them began after the first had ended, and so after this refresh had read the version. It has read all children that
+//! were written before this refresh began.
+//!
+//! Not so for a total and computed fields: a transaction adds to them, and does not correct them. So a refresh that must
+//! compute them is done only when it has written the parent.
+//!
+//! ## Why is an unmanaged parent checked before it is deleted?
+//!
+//! A migration that is running would insert its children again, as children without a parent.
 
 pub(crate) mod change;
-mod computed;
-pub(crate) mod delete_parent;
+mod figures;
 mod joined;
-pub(crate) mod refresh;
 mod transactional;
 
 use std::slice;
 use std::sync::Arc;
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::index::hinted;
+use mongo_patterns_core::{Error, ErrorKind, Result, measure, send, transaction};
 use mongodb::ClientSession;
+use mongodb::bson::Bson;
 
-use self::change::{Change, Write, Written, no_parent};
-use self::refresh::refresh;
+use self::change::{Change, ParentWrite, Written, no_parent, of_parent};
 use crate::form::child::Child;
-use crate::repository::prelude::*;
-use crate::results::Inserted;
+use crate::query::{self, options};
+use crate::read::{deletable, figures, find_state, first_children, require_stored};
+use crate::repository::Shared;
+use crate::results::DeletedParent;
 
 /// Inserts a child.
-pub(crate) async fn insert(
-    shared: &Arc<Shared>,
-    child: Child,
-    session: Option<&mut ClientSession>,
-) -> Result<Inserted> {
+pub(crate) async fn insert(shared: &Arc<Shared>, child: Child, session: Option<&mut ClientSession>) -> Result<Written> {
     if session.is_none() {
         shared.check_indexes().await?;
         return joined::insert(shared, child).await;
     }
     let Child { parent, id, document } = child;
-    let write = Write::of_child(shared, parent, id, Change::Insert(vec![document]));
-    Ok(run(write, session).await?.into())
+    run(
+        ParentWrite::of_child(shared, parent, id, Change::Insert(vec![document])),
+        session,
+    )
+    .await
 }
 
-pub(crate) async fn run(write: Write<'_>, session: Option<&mut ClientSession>) -> Result<Written> {
+pub(crate) async fn run(write: ParentWrite<'_>, session: Option<&mut ClientSession>) -> Result<Written> {
     let shared = write.shared;
     shared.check_indexes().await?;
     let mut conn = shared.enter(&write.parents, session).await?;
-    let written = match conn.is_in_transaction() {
-        true => transactional::write(&write, &mut conn).await?,
-        false => transactional::run(&write, &mut conn).await?,
-    };
-    Ok(written.counted())
+    match conn.is_in_transaction() {
+        true => Ok(transactional::write(&write, &mut conn).await?.counted()),
+        false => transactional::run(&write, &mut conn).await,
+    }
 }
 
 /// Rebuilds the subset of a parent: in the caller's transaction, or without one by compare-and-set. Returns the number of
@@ -83,20 +98,108 @@ pub(crate) async fn rebuild(
     shared.check_indexes().await?;
     let mut conn = shared.enter(slice::from_ref(&parent), session).await?;
     if discards_embedded {
-        discard_embedded(shared, &parent, &mut conn).await?;
+        // A parent with a version has no children that only it embeds.
+        let unmanaged = query::unmanaged(&shared.settings, Some(&parent));
+        let increment = query::increment_version(&shared.settings);
+        send::update_many(&mut conn, &shared.parents, unmanaged, increment, None).await?;
     }
     if conn.is_in_transaction() {
-        let write = Write::of_parents(shared, vec![parent], Change::Nothing);
+        let write = ParentWrite::of_parents(shared, vec![parent], Change::Nothing);
         return Ok(transactional::write(&write, &mut conn).await?.counted().embedded);
     }
     refresh(shared, &parent, &mut conn).await?.ok_or_else(no_parent)
 }
 
-/// Gives an unmanaged parent a version, which discards the children that only it has.
-async fn discard_embedded(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<()> {
+/// The maximum number of attempts. Three suffice without a total and computed fields, unless the parent is deleted and
+/// inserted again in between.
+const MAX_ATTEMPTS: usize = 16;
+
+/// Refreshes a parent as [`refresh`] does, in its lane.
+pub(crate) async fn refresh_parent(shared: &Shared, parent: &Bson) -> Result<Option<u64>> {
+    let mut conn = shared.enter(slice::from_ref(parent), None).await?;
+    refresh(shared, parent, &mut conn).await
+}
+
+/// Writes the subset, the total and the computed fields of a parent, unless another writer does. Returns the number of
+/// embedded children, as it read them last, or `None` if the parent does not exist.
+///
+/// # Errors
+/// [`NotMigrated`](ErrorKind::NotMigrated) for an unmanaged parent that embeds children which are not stored.
+async fn refresh(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Option<u64>> {
     let settings = &shared.settings;
-    let unmanaged = query::unmanaged(settings, Some(parent));
-    let increment = query::increment_version(settings);
-    send::update_many(conn, &shared.parents, unmanaged, increment, None).await?;
-    Ok(())
+    let mut first_version = None;
+    let mut count = 0;
+    for attempt in 0..MAX_ATTEMPTS {
+        if attempt > 0 {
+            measure::retry();
+        }
+        let Some(state) = find_state(shared, parent, conn).await? else {
+            measure::refreshed("no_parent", 1);
+            return Ok(None);
+        };
+        let version = state.version().unwrap_or(0);
+        let others = version.wrapping_sub(*first_version.get_or_insert(version));
+        if others >= 2 && settings.figures.is_empty() {
+            measure::refreshed("unchanged", 1);
+            return Ok(Some(count));
+        }
+        require_stored(shared, parent, &state, conn).await?;
+        let embedded = first_children(shared, parent, conn).await?;
+        count = embedded.count();
+        let mut fields = embedded.fields(settings)?;
+        fields.extend(figures(shared, parent, conn).await?);
+        let unchanged = query::unchanged(settings, parent, &state);
+        let update = query::replace_fields(settings, fields, state.version());
+        let updated = send::update_one(conn, &shared.parents, unchanged, update, None).await;
+        if updated.map_err(|error| of_parent(error.into()))?.matched_count > 0 {
+            measure::refreshed("written", 1);
+            return Ok(Some(count));
+        }
+        measure::conflict();
+    }
+    Err(Error::new(
+        ErrorKind::Contention,
+        "other writers wrote the parent during each attempt, and its subset, total or computed fields may be stale: call rebuild(..) again",
+    ))
+}
+
+/// Deletes a parent with its children.
+pub(crate) async fn delete_parent(
+    shared: &Shared,
+    parent: &Bson,
+    session: Option<&mut ClientSession>,
+) -> Result<DeletedParent> {
+    shared.check_indexes().await?;
+    let mut conn = shared.enter(slice::from_ref(parent), session).await?;
+    transaction::run(
+        &shared.parents,
+        &shared.settings.retry,
+        &mut conn,
+        (shared, parent),
+        |conn, (shared, parent)| Box::pin(delete(shared, parent, conn)),
+    )
+    .await
+}
+
+async fn delete(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<DeletedParent> {
+    let Shared { children, settings, .. } = shared;
+    shared.managed.forget(parent);
+    let mut found = false;
+    let mut next = Some(query::managed(settings, parent));
+    while let Some(filter) = next {
+        let deleted = send::delete_one(conn, &shared.parents, filter, None).await?;
+        found = deleted.deleted_count > 0;
+        next = match found {
+            true => None,
+            false => deletable(shared, parent, conn).await?,
+        };
+    }
+    let filter = query::children_of(settings, parent);
+    let options = options::delete_children(settings);
+    let deleted = send::delete_many(conn, children, filter, options).await;
+    let deleted = deleted.map_err(|error| hinted(error, &settings.child_index))?;
+    Ok(DeletedParent {
+        found,
+        children: deleted.deleted_count,
+    })
 }

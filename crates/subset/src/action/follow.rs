@@ -1,7 +1,11 @@
-use mongo_patterns_core::follow::{FollowOptions, Followed};
+//! The follower.
 
-use super::prelude::*;
-use crate::follow::children::Children;
+use mongo_patterns_core::follow::{FollowOptions, Followed};
+#[allow(unused_imports)] // the links of the documentation use the kinds
+use mongo_patterns_core::{ErrorKind::*, Result, action};
+
+use crate::follow::Children;
+use crate::repository::{Shared, SubsetRepository};
 
 impl<P, C> SubsetRepository<P, C> {
     /// Follows the changes that other programs make to the children, and refreshes the subsets of their parents.

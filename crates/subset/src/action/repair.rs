@@ -1,10 +1,52 @@
-use mongo_patterns_core::verify::Repair;
+//! Verification, repair and rebuilds.
 
-use super::prelude::*;
+use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::verify::{Repair, Verify, scan};
+#[allow(unused_imports)] // the links of the documentation use the kinds
+use mongo_patterns_core::{DocumentId, ErrorKind::*, IntoId, Repository, Result, action, setters};
+
 use crate::repair::finding::{Problem, Unrepaired};
-use crate::repair::repairs;
+use crate::repair::rebuild;
+use crate::repair::scan::{Scan, repairs};
+use crate::repository::{Shared, SubsetRepository};
+use crate::results::{Rebuilt, RebuiltAll};
+use crate::write;
 
 impl<P, C> SubsetRepository<P, C> {
+    /// Scans both collections for problems: first for stale parents, then for children whose parent does not exist.
+    ///
+    /// ```no_run
+    /// # use futures::TryStreamExt;
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let mut findings = products.verify().stream();
+    /// while let Some(finding) = findings.try_next().await? {
+    ///     println!("{}: {}", finding.document_id, finding.problem);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// See [`verify`](mongo_patterns_core::verify) for what is true of the verifications of all patterns.
+    ///
+    /// Without its indexes, it finds the children that prevent them: those of one parent with the same id, with their `_id`s in
+    /// [`document_ids`](crate::Finding). Nothing else is checked then, and [`IndexMissing`] is the last item.
+    ///
+    /// # Cost
+    /// Two aggregations: one reads all parents and as many children of each as are embedded, the other the parent field
+    /// of all children. With a total or computed fields, the first also reads all children. One more round trip for each finding.
+    /// Without the indexes, one aggregation reads all children and groups them, on disk if needed. With a progress callback,
+    /// which counts parents, one more for each 1000 parents, because the server then replies for each.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
+    /// # Errors
+    /// [`SettingsMismatch`], [`IndexMissing`], and those of the driver, as the last item of the stream.
+    pub fn verify(&self) -> Verify<'_, Problem> {
+        let shared = self.shared();
+        Verify::new(shared.ensure(), |reporter| scan(Scan::new(shared, reporter)))
+    }
+
     /// Repairs the findings of [`verify`](Self::verify), one by one: it rebuilds stale subsets.
     ///
     /// It does not repair children without a parent, because only you know whether they or their parent are missing.
@@ -38,5 +80,143 @@ impl<P, C> SubsetRepository<P, C> {
     pub fn repair(&self) -> Repair<'_, Problem, Unrepaired> {
         let shared = self.shared();
         Repair::new(shared.ensure(), |reporter, dry_run| repairs(shared, reporter, dry_run))
+    }
+
+    /// Rebuilds the subset of a parent from its children, after another program wrote them.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// products.children_collection().delete_many(doc! { "product_id": 1, "spam": true }).await?;
+    /// let rebuilt = products.rebuild(1).await?;
+    /// println!("{} reviews are left in the product", rebuilt.embedded);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Safe for concurrent writers, without a transaction: the parent is written only if no other client has written it
+    /// since its children were read.
+    ///
+    /// # Cost
+    /// Three round trips, and up to four more while other clients write to the parent. With a
+    /// [total](crate::SubsetRepositoryBuilder::total_field) or [computed
+    /// fields](crate::SubsetRepositoryBuilder#computed-fields) one more each time, for up to sixteen attempts.
+    ///
+    /// # Cancel safety
+    /// The subset is either rebuilt or unchanged. With [`discard_embedded`](Rebuild::discard_embedded), the children
+    /// that only the parent has may be discarded and still be embedded. Call it again. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that are stored nowhere
+    /// else (see [`discard_embedded`](Rebuild::discard_embedded)), [`InvalidArgument`] for an invalid id,
+    /// [`IndexMissing`], and [`Contention`] when other clients were faster at each attempt. If the outcome is unknown, call it again.
+    pub fn rebuild(&self, parent: impl IntoId) -> Rebuild<'_> {
+        Rebuild {
+            shared: self.shared(),
+            parent: DocumentId::new(parent),
+            discard_embedded: false,
+            session: None,
+        }
+    }
+
+    /// Rebuilds the subsets of all parents from their children, on the server. Parents without children get an empty
+    /// subset.
+    ///
+    /// Use it after a bulk load or a bulk deletion of children. For another order, size or other embedded fields, use
+    /// [`migrate_layout_from`](Self::migrate_layout_from).
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// products.children_collection().delete_many(doc! { "spam": true }).await?;
+    /// let rebuilt = products.rebuild_all().await?;
+    /// println!("{} products were written concurrently", rebuilt.rebuilt_individually);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Safe for concurrent writers: each parent is written individually, and only if no other client has written it
+    /// since its children were read. If another client has, the aggregation fails and the call checks again: a second
+    /// aggregation rebuilds the rest, and a scan finds the parents that are still stale, which are rebuilt one by one. The
+    /// scan can miss a wrong total or computed field if a child of the parent is written at that moment: call it again
+    /// later, or [`rebuild`](Self::rebuild).
+    ///
+    /// # Cost
+    /// One aggregation, which reads all parents, and as many children of each as are embedded. It writes the stale
+    /// parents. If a parent is unmanaged, or other clients write stale parents concurrently: two more such aggregations,
+    /// of which the last one only reads, and five round trips for each parent that is still stale then.
+    ///
+    /// # Cancel safety
+    /// Each parent is either rebuilt or unchanged, and the server may still execute the last command. Call it again: it
+    /// rebuilds the rest.
+    ///
+    /// # Errors
+    /// [`SettingsMismatch`], with nothing changed, when the settings contradict the
+    /// [catalog](mongo_patterns_core::catalog). [`IndexMissing`], and those of the driver, with some parents rebuilt. [`NotMigrated`] at the end, with all other
+    /// parents rebuilt, when a parent embeds children that are stored nowhere else (see
+    /// [`discard_embedded`](RebuildAll::discard_embedded)).
+    pub fn rebuild_all(&self) -> RebuildAll<'_> {
+        RebuildAll {
+            shared: self.shared(),
+            discard_embedded: false,
+        }
+    }
+}
+
+action! {
+    /// Rebuilds a subset; returned by [`SubsetRepository::rebuild`].
+    pub struct Rebuild<'a> {
+        shared: &'a Shared,
+        parent: Result<DocumentId>,
+        discard_embedded: bool,
+    }
+    with session;
+    "rebuild" => Rebuilt
+}
+
+setters! {
+    for Rebuild<'a>:
+
+    /// Discards embedded children that are not in their collection and that no repository has embedded. They are
+    /// deleted: use it if they are leftovers of a subset that was maintained by hand.
+    discard_embedded() => discard_embedded = true;
+}
+
+impl Rebuild<'_> {
+    async fn execute(self) -> Result<Rebuilt> {
+        let parent = self.parent?.into_bson();
+        let embedded = write::rebuild(self.shared, parent, self.discard_embedded, self.session).await?;
+        Ok(Rebuilt { embedded })
+    }
+}
+
+action! {
+    /// Rebuilds all subsets; returned by [`SubsetRepository::rebuild_all`].
+    pub struct RebuildAll<'a> {
+        shared: &'a Shared,
+        discard_embedded: bool,
+    }
+    "rebuild_all" => RebuiltAll
+}
+
+setters! {
+    for RebuildAll<'a>:
+
+    /// Discards embedded children that are not in their collection and that no repository has embedded. They are
+    /// deleted: use it if they are leftovers of subsets that were maintained by hand.
+    discard_embedded() => discard_embedded = true;
+}
+
+impl RebuildAll<'_> {
+    async fn execute(self) -> Result<RebuiltAll> {
+        self.shared.ensure().require(&mut Steps::run()).await?;
+        if self.discard_embedded {
+            self.shared.check_indexes().await?;
+            rebuild::discard_embedded(self.shared, &mut Steps::run()).await?;
+        }
+        rebuild::rebuild_all(self.shared).await
     }
 }

@@ -1,21 +1,20 @@
-//! A further subset, as the user chooses it.
+//! A subset, as the user chooses it.
 
-use mongo_patterns_core::settings::check_bound;
+use mongo_patterns_core::settings::{check_bound, configuration, required};
+use mongo_patterns_core::{FieldName, Result};
+use mongodb::bson::Document;
 
-use super::checked::{checked_fields, checked_order};
-use crate::prelude::*;
-use crate::settings::Direction;
 use crate::settings::filter::Filter;
-use crate::settings::further::FurtherSubset;
+use crate::settings::subset::{CheckedSubset, Direction};
 
 /// A further subset of a parent, passed to
 /// [`SubsetRepositoryBuilder::add_subset`](crate::SubsetRepositoryBuilder::add_subset).
 #[derive(Clone)]
 #[must_use = "a subset does nothing until it is passed to add_subset(..)"]
 pub struct Subset {
-    field: String,
-    order: Vec<(String, Direction)>,
-    size: u32,
+    pub(super) field: String,
+    pub(super) order: Vec<(String, Direction)>,
+    pub(super) size: u32,
     filter: Document,
     embedded_fields: Option<Vec<String>>,
 }
@@ -50,8 +49,12 @@ impl Subset {
     /// Sets the fields of a child that are embedded, in addition to its id. By default all but `_id` and the parent
     /// field.
     pub fn embedded_fields<F: Into<String>>(mut self, fields: impl IntoIterator<Item = F>) -> Self {
-        self.embedded_fields = Some(fields.into_iter().map(Into::into).collect());
+        self.set_embedded_fields(fields);
         self
+    }
+
+    pub(super) fn set_embedded_fields<F: Into<String>>(&mut self, fields: impl IntoIterator<Item = F>) {
+        self.embedded_fields = Some(fields.into_iter().map(Into::into).collect());
     }
 
     /// Sets a query that embedded children match, such as `{ stars: { $gte: 4 } }`. By default all children do.
@@ -69,14 +72,45 @@ impl Subset {
         self
     }
 
-    pub(super) fn checked(self, parent: &FieldName, child_id: &FieldName) -> Result<FurtherSubset> {
-        check_bound("size of a subset", self.size)?;
-        Ok(FurtherSubset {
-            field: FieldName::new(self.field)?,
-            order: checked_order(self.order, parent, child_id)?,
+    pub(super) fn checked(self, parent: &FieldName, child_id: &FieldName) -> Result<CheckedSubset> {
+        let field = Some(self.field).filter(|field| !field.is_empty());
+        let field = FieldName::new(required(field, "subset_field")?)?;
+        let order = checked_order(self.order, parent, child_id)?;
+        check_bound("subset size", self.size)?;
+        let fields = self.embedded_fields.map(|fields| {
+            let fields = fields.into_iter().map(FieldName::of_element);
+            fields.collect::<Result<Vec<_>>>()
+        });
+        Ok(CheckedSubset {
+            field,
+            order,
             size: self.size,
             filter: Filter::new(self.filter)?,
-            embedded_fields: checked_fields(self.embedded_fields)?,
+            embedded_fields: fields.transpose()?,
         })
     }
+}
+
+/// Returns the order, with the child's id at its end.
+fn checked_order(
+    fields: Vec<(String, Direction)>,
+    parent: &FieldName,
+    child_id: &FieldName,
+) -> Result<Vec<(FieldName, Direction)>> {
+    let mut order: Vec<(FieldName, Direction)> = Vec::new();
+    for (field, direction) in fields {
+        let field = FieldName::of_element(field)?;
+        let is_decided = |earlier: &FieldName| *earlier == field || earlier == child_id;
+        if field == *parent || order.iter().any(|(earlier, _)| is_decided(earlier)) {
+            return Err(configuration(
+                "the order has a field twice, the parent field, or a field after the child's id: remove it",
+            ));
+        }
+        order.push((field, direction));
+    }
+    let (last, direction) = required(order.last().cloned(), "order_by")?;
+    if last != *child_id {
+        order.push((child_id.clone(), direction));
+    }
+    Ok(order)
 }

@@ -1,9 +1,13 @@
 //! A child, encoded and decoded.
 
-use mongo_patterns_core::size;
+use mongo_patterns_core::key::stored_integer;
 use mongo_patterns_core::stored::not_decoded;
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result, size};
+use mongodb::bson::{self, Bson, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use crate::prelude::*;
+use crate::settings::Settings;
 
 /// A child, checked and encoded.
 #[derive(Clone, Debug)]
@@ -102,6 +106,8 @@ pub(crate) fn decode<T: DeserializeOwned>(document: &RawDocument) -> Result<T> {
 
 #[cfg(test)]
 mod tests {
+    use mongodb::bson::{Document, doc};
+
     use super::*;
 
     #[test]

@@ -1,6 +1,49 @@
-//! A stored parent, as a write sees it.
+//! A stored parent: the first of its children, as they are embedded, and its state, as a write sees it.
 
-use crate::prelude::*;
+use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::{FieldName, Result};
+use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
+
+use super::child::is_id;
+use crate::settings::Settings;
+
+/// The first children of a parent, for each of its subsets.
+#[derive(Clone, Debug)]
+pub(crate) struct Embedded(pub(crate) Vec<Vec<RawDocumentBuf>>);
+
+impl Embedded {
+    /// Returns no children.
+    pub(crate) fn none(settings: &Settings) -> Self {
+        Self(vec![Vec::new(); settings.subsets.len()])
+    }
+
+    /// Returns the number of embedded children, each counted in every subset.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.iter().map(|subset| subset.len() as u64).sum()
+    }
+
+    /// Returns whether a subset has this child.
+    pub(crate) fn includes(&self, settings: &Settings, child: &Bson) -> bool {
+        let field = settings.child_id.as_str();
+        let mut embedded = self.0.iter().flatten();
+        embedded.any(|embedded| is_id(embedded.get(field).ok().flatten(), child))
+    }
+
+    /// Returns the fields of the parent with their arrays.
+    ///
+    /// # Errors
+    /// Those of the driver, for a child that is not valid BSON.
+    pub(crate) fn fields(&self, settings: &Settings) -> Result<Document> {
+        let subsets = settings.subsets.iter().zip(&self.0);
+        let fields = subsets.map(|(subset, children)| {
+            let children = children.iter().map(|child| Bson::try_from(RawBsonRef::Document(child)));
+            let children = children.collect::<bson::error::Result<Vec<Bson>>>();
+            let children = children.map_err(CommandError::from)?;
+            Ok((subset.field.as_str().to_owned(), Bson::from(children)))
+        });
+        fields.collect()
+    }
+}
 
 /// The subsets and the version of a parent.
 ///
@@ -26,26 +69,20 @@ impl ParentState {
         self.version
     }
 
-    /// Returns the ids of the children that an unmanaged parent embeds, or `None` for a parent with a version: an array,
-    /// or one for each subset if there are several.
-    ///
-    /// Equals [`ids_of`](crate::query::embedded_ids::ids_of), but is `null` for a subset that is not an array.
-    pub(crate) fn unmanaged_ids(&self, settings: &Settings) -> Option<Bson> {
-        let mut ids = self.ids_of_subsets(settings)?;
-        Some(match settings.further.is_empty() {
-            true => ids.remove(0),
-            false => Bson::Array(ids),
-        })
-    }
-
     /// Returns the ids of the children that an unmanaged parent embeds in each subset, or `None` for a parent with a
     /// version.
+    ///
+    /// They equal [`ids_of`](crate::query::embedded_ids::ids_of), but are `null` for a subset that is not an array.
     pub(crate) fn ids_of_subsets(&self, settings: &Settings) -> Option<Vec<Bson>> {
         if self.version.is_some() {
             return None;
         }
-        let fields = settings.subset_fields();
-        Some(fields.map(|field| ids(settings, &self.document, field)).collect())
+        let subsets = settings.subsets.iter();
+        Some(
+            subsets
+                .map(|subset| ids(settings, &self.document, &subset.field))
+                .collect(),
+        )
     }
 
     /// Returns whether the parent is unmanaged and embeds anything.

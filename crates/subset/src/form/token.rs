@@ -3,10 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Deserialize;
+use mongo_patterns_core::stored::value;
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result};
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
+use serde::{Deserialize, Serialize};
 
-use crate::prelude::*;
-use crate::settings::Direction;
+use crate::settings::Settings;
+use crate::settings::subset::Direction;
 
 /// The length limit of a token's text: two digits for each byte of the largest document that MongoDB stores. The values
 /// of the order are a part of one child, and the other fields of a token need less space than its id and parent.
@@ -33,7 +36,7 @@ impl ChildToken {
         // A missing field is ordered as null.
         let value = |(field, _): &(FieldName, Direction)| value(child, field).unwrap_or(Bson::Null);
         Self {
-            values: settings.order.iter().map(value).collect(),
+            values: settings.first().order.iter().map(value).collect(),
         }
     }
 
@@ -54,7 +57,7 @@ impl ChildToken {
         // The order ends with the id. A child that another program stored may have none, and an edge has none.
         let is_id =
             |id: &Bson| matches!(id, Bson::Null | Bson::MinKey | Bson::MaxKey) || DocumentId::new(id.clone()).is_ok();
-        if self.values.len() == settings.order.len()
+        if self.values.len() == settings.first().order.len()
             && !self.values.iter().any(is_array)
             && self.values.last().is_some_and(is_id)
         {
@@ -149,7 +152,7 @@ impl fmt::Display for ChildToken {
 
 /// Returns the values of the order before all children, or after them.
 pub(crate) fn edge_values(settings: &Settings, after: bool) -> Vec<Bson> {
-    let values = settings.order.iter().map(|(_, direction)| {
+    let values = settings.first().order.iter().map(|(_, direction)| {
         if after == (*direction == Direction::Ascending) {
             Bson::MaxKey
         } else {

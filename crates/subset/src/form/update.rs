@@ -14,10 +14,13 @@
 //! fails, and the server changes nothing.
 
 use mongo_patterns_core::update::{Fixed, Operator, Operators, check_path, stage_paths};
+#[allow(unused_imports)] // the links of the documentation use it
+use mongo_patterns_core::{ErrorKind, FieldName, Result};
+use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::UpdateModifications;
 
 use super::child::{array_in_order, invalid_argument};
-use crate::prelude::*;
+use crate::settings::Settings;
 
 const OF_CHILD: &str =
     "the update changes the parent or the id of the child, nothing was stored: delete the child, and insert it again";

@@ -24,7 +24,7 @@ pub(super) async fn check_embedded(
         let skipped = InvalidParents::of(&found);
         return Ok((found, skipped));
     }
-    let subset = shared.settings.subset.as_str();
+    let subset = shared.settings.first().field.as_str();
     let check = |name, kind, what| {
         let refused = refuse(&found, name, kind, subset, what);
         refused.map_err(|error| error.with_remedy(Remedy::SkipInvalid))
@@ -71,7 +71,7 @@ async fn check_ids(
         &ids,
         "n",
         ErrorKind::InvalidItemId,
-        shared.settings.subset.as_str(),
+        shared.settings.first().field.as_str(),
         what,
     )
 }
@@ -119,6 +119,6 @@ pub(super) async fn check_stored(
     };
     let conflicts = conflicts?.first()?;
     let what = "parents embed children that are stored with other content: repair either";
-    let subset = shared.settings.subset.as_str();
+    let subset = shared.settings.first().field.as_str();
     refuse(&conflicts, "n", ErrorKind::TargetNotEmpty, subset, what)
 }

@@ -1,6 +1,8 @@
 //! The ids of the children that a parent embeds, as expressions. They decide about parents that no repository has written.
 
-use crate::prelude::*;
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::settings::Settings;
 
 /// Whether a value is the version of a parent.
 pub(super) fn is_version(path: &str) -> Document {
@@ -14,7 +16,7 @@ pub(crate) fn is_unmanaged(settings: &Settings) -> Document {
 
 /// Whether a parent is unmanaged and embeds children in its first subset, which a migration copies.
 pub(crate) fn is_unmigrated(settings: &Settings) -> Document {
-    let first = format!("${}", settings.subset);
+    let first = format!("${}", settings.first().field);
     is_unmanaged_at(settings, &[first], &format!("${}", settings.version))
 }
 
@@ -28,7 +30,8 @@ pub(super) fn is_unmanaged_at(settings: &Settings, arrays: &[String], version: &
 
 /// Returns the paths of the arrays of a parent.
 pub(super) fn arrays(settings: &Settings) -> Vec<String> {
-    settings.subset_fields().map(|field| format!("${field}")).collect()
+    let subsets = settings.subsets.iter();
+    subsets.map(|subset| format!("${}", subset.field)).collect()
 }
 
 /// The ids of the children in one array, or an array of those in each of several.
@@ -37,7 +40,8 @@ pub(super) fn ids_of(settings: &Settings, arrays: &[String]) -> Bson {
     one_or_all(ids.collect())
 }
 
-fn one_or_all(mut values: Vec<Bson>) -> Bson {
+/// The value of one subset, or an array of those of several.
+pub(super) fn one_or_all(mut values: Vec<Bson>) -> Bson {
     match values.len() {
         1 => values.remove(0),
         _ => Bson::Array(values),

@@ -19,22 +19,22 @@
 //! [`verify`](crate::SubsetRepository::verify) would report correct ones.
 
 use mongo_patterns_core::migration::both;
+use mongodb::bson::{Bson, Document, doc};
 
 use super::{children_of, embedded};
-use crate::prelude::*;
-use crate::settings::further::FurtherSubset;
-use crate::settings::order::sort;
+use crate::settings::Settings;
+use crate::settings::subset::CheckedSubset;
 
 /// The field of a row with a child.
 pub(crate) const CHILD: &str = "child";
-/// The field of a row with the number of the further subset that its child belongs to.
+/// The field of a row with the number of its subset, counted from 0 after the first one, whose rows have none.
 pub(crate) const SUBSET: &str = "subset";
 
 /// Returns the first children of a parent for each subset: a row each.
 pub(crate) fn of_all_subsets(settings: &Settings, children: &str, parent: &Bson) -> Vec<Document> {
-    match settings.further.is_empty() {
-        true => of_first(settings, parent),
-        false => with_others(settings, children, parent, Vec::new()),
+    match settings.subsets.len() {
+        1 => of_subset(settings, 0, parent),
+        _ => with_others(settings, children, parent, Vec::new()),
     }
 }
 
@@ -46,10 +46,12 @@ pub(super) fn with_others(
     parent: &Bson,
     others: Vec<Vec<Document>>,
 ) -> Vec<Document> {
-    let mut stages = of_first(settings, parent);
+    let subsets = (0..settings.subsets.len()).map(|number| of_subset(settings, number, parent));
+    let mut pipelines = subsets.chain(others);
+    let mut stages = pipelines.next().unwrap_or_default();
     stages.push(doc! { "$group": { "_id": null, "rows": { "$push": "$$ROOT" } } });
     let mut rows = vec![Bson::from("$rows")];
-    for (number, pipeline) in of_further(settings, parent).chain(others).enumerate() {
+    for (number, pipeline) in pipelines.enumerate() {
         let name = format!("rows{number}");
         rows.push(format!("${name}").into());
         stages.push(doc! { "$lookup": { "from": children, "pipeline": pipeline, "as": name } });
@@ -63,57 +65,44 @@ pub(super) fn with_others(
     stages
 }
 
-fn of_first(settings: &Settings, parent: &Bson) -> Vec<Document> {
-    let fields = settings.embedded_fields.as_deref();
-    let mut stages = vec![
-        doc! { "$match": children_of(settings, parent) },
-        doc! { "$sort": settings.sort() },
-        doc! { "$limit": i64::from(settings.size) },
-    ];
-    match settings.is_covered() {
-        true => stages.extend(as_embedded(settings, fields)),
-        false => stages.push(doc! { "$project": embedded(settings, fields) }),
+fn of_subset(settings: &Settings, number: usize, parent: &Bson) -> Vec<Document> {
+    let subset = &settings.subsets[number];
+    let from_documents = number > 0 || subset.is_covered();
+    let mut stages = first_among(settings, subset, children_of(settings, parent), from_documents);
+    let mut row = doc! { CHILD: "$$ROOT" };
+    if let Some(number) = number.checked_sub(1) {
+        row.insert(SUBSET, doc! { "$literal": i32::try_from(number).unwrap_or(i32::MAX) });
     }
-    stages.push(doc! { "$replaceWith": { CHILD: "$$ROOT" } });
+    stages.push(doc! { "$replaceWith": row });
     stages
 }
 
-fn of_further(settings: &Settings, parent: &Bson) -> impl Iterator<Item = Vec<Document>> {
-    (0_i32..).zip(&settings.further).map(move |(number, subset)| {
-        let mut stages = first_among(settings, subset, children_of(settings, parent));
-        stages.push(doc! { "$replaceWith": { CHILD: "$$ROOT", SUBSET: { "$literal": number } } });
-        stages
-    })
-}
-
-/// Returns the stages that read the first children for a further subset, among those of a filter, as they are embedded.
-pub(super) fn first_among(settings: &Settings, subset: &FurtherSubset, filter: Document) -> Vec<Document> {
+/// Returns the stages that read the first children for a subset, among those of a filter, as they are embedded.
+pub(super) fn first_among(
+    settings: &Settings,
+    subset: &CheckedSubset,
+    filter: Document,
+    from_documents: bool,
+) -> Vec<Document> {
     let mut stages = vec![
         doc! { "$match": both(filter, subset.filter.query().clone()) },
-        doc! { "$sort": sort(&subset.order) },
+        doc! { "$sort": subset.sort() },
         doc! { "$limit": i64::from(subset.size) },
     ];
-    stages.extend(as_embedded(settings, subset.embedded_fields.as_deref()));
-    stages
-}
-
-/// Returns the stages that project children to their embedded form, always from their documents.
-fn as_embedded(settings: &Settings, fields: Option<&[FieldName]>) -> Vec<Document> {
-    let projection = embedded(settings, fields);
-    if fields.is_none() {
-        return vec![doc! { "$project": projection }];
+    let projection = embedded(settings, subset);
+    if !from_documents || subset.embedded_fields.is_none() {
+        stages.push(doc! { "$project": projection });
+        return stages;
     }
-    let included = projection
-        .into_iter()
-        .filter(|(_, is_included)| *is_included == Bson::Int32(1));
-    let included: Document = included
-        .map(|(field, included)| (format!("{CHILD}.{field}"), included))
-        .collect();
-    vec![
+    let is_included = |(_, is_included): &(String, Bson)| *is_included == Bson::Int32(1);
+    let included = projection.into_iter().filter(is_included);
+    let included = included.map(|(field, included)| (format!("{CHILD}.{field}"), included));
+    stages.extend([
         doc! { "$replaceWith": { CHILD: "$$ROOT" } },
-        doc! { "$project": included },
+        doc! { "$project": included.collect::<Document>() },
         doc! { "$replaceWith": format!("${CHILD}") },
-    ]
+    ]);
+    stages
 }
 
 #[cfg(test)]
@@ -129,7 +118,7 @@ mod tests {
             [
                 doc! { "$match": { "product_id": { "$eq": &id } } },
                 doc! { "$sort": { "published_date": -1, "review_id": -1 } },
-                doc! { "$limit": i64::from(settings.size) },
+                doc! { "$limit": i64::from(settings.first().size) },
                 doc! { "$project": { "product_id": 0, "_id": 0 } },
                 doc! { "$replaceWith": { "child": "$$ROOT" } },
             ]
@@ -150,7 +139,7 @@ mod tests {
             doc! { "$replaceWith": "$child" },
             doc! { "$replaceWith": { "child": "$$ROOT", "subset": { "$literal": 0 } } },
         ];
-        let mut expected = of_first(&settings, &id);
+        let mut expected = of_subset(&settings, 0, &id);
         expected.extend([
             doc! { "$group": { "_id": null, "rows": { "$push": "$$ROOT" } } },
             doc! { "$lookup": { "from": "review", "pipeline": best.to_vec(), "as": "rows0" } },

@@ -97,7 +97,7 @@ impl EmbeddedChildren<'_> {
         let still = [
             doc! { "$match": { "$expr": { "$eq": ["$_id", "$$id"] } } },
             doc! { "$match": { "$expr": is_unmigrated(self.settings) } },
-            doc! { "$project": { "_id": 0, "c": format!("${}", self.settings.subset) } },
+            doc! { "$project": { "_id": 0, "c": format!("${}", self.settings.first().field) } },
         ];
         doc! { "$lookup": { "from": self.parents, "let": { "id": id }, "pipeline": still.to_vec(), "as": into } }
     }
@@ -137,7 +137,7 @@ impl EmbeddedChildren<'_> {
         for (name, _) in self.conditions() {
             group.insert(name, doc! { "$sum": { "$cond": [is(name), 1_i64, 0_i64] } });
         }
-        let array = format!("${}", self.settings.subset);
+        let array = format!("${}", self.settings.first().field);
         let sample = sample.map(|size| doc! { "$sample": { "size": i64::from(size) } });
         let mut stages = vec![doc! { "$match": self.given() }];
         stages.extend(sample);
@@ -171,7 +171,7 @@ impl EmbeddedChildren<'_> {
     fn conditions(&self) -> [(&'static str, Document); 7] {
         let settings = self.settings;
         let (parent, child_id) = (&settings.parent, &settings.child_id);
-        let array = format!("${}", settings.subset);
+        let array = format!("${}", settings.first().field);
         let is_array = doc! { "$isArray": &array };
         let any = |condition: Document| self.any_child_is(condition);
         let type_in = |path: &str, types: &[&str]| doc! { "$in": [{ "$type": path }, types.to_vec()] };
@@ -218,7 +218,7 @@ impl EmbeddedChildren<'_> {
     }
 
     fn any_child_is(&self, condition: Document) -> Document {
-        let array = format!("${}", self.settings.subset);
+        let array = format!("${}", self.settings.first().field);
         let each = doc! { "$map": { "input": &array, "as": "child", "in": condition } };
         doc! { "$and": [{ "$isArray": &array }, { "$anyElementTrue": [each] }] }
     }
@@ -229,7 +229,7 @@ impl EmbeddedChildren<'_> {
     }
 
     fn sums(&self) -> Document {
-        let array = format!("${}", self.settings.subset);
+        let array = format!("${}", self.settings.first().field);
         doc! {
             "_id": null,
             "parents": { "$sum": 1_i64 },
@@ -252,7 +252,7 @@ impl EmbeddedChildren<'_> {
 
     /// The walk through the parents to migrate, weighted by their numbers of children.
     pub(crate) fn walk(&self, chunk_children: u64) -> Walk {
-        let children = doc! { "$size": embedded_ids(self.settings, &format!("${}", self.settings.subset)) };
+        let children = doc! { "$size": embedded_ids(self.settings, &format!("${}", self.settings.first().field)) };
         Walk {
             filter: self.selected(),
             weight: children.into(),
@@ -266,7 +266,7 @@ impl EmbeddedChildren<'_> {
             "pattern": "subset",
             "into": "children",
             "source": self.parents,
-            "subset": self.settings.subset.as_str(),
+            "subset": self.settings.first().field.as_str(),
             "version": self.settings.version.as_str(),
             "parent": self.settings.parent.as_str(),
             "childId": self.settings.child_id.as_str(),
@@ -313,7 +313,7 @@ impl EmbeddedChildren<'_> {
     fn embedded(&self) -> Vec<Document> {
         vec![
             self.unmanaged(),
-            doc! { "$project": { "c": format!("${}", self.settings.subset) } },
+            doc! { "$project": { "c": format!("${}", self.settings.first().field) } },
             doc! { "$unwind": "$c" },
         ]
     }

@@ -6,13 +6,17 @@
 //!
 //! A comparison in a filter matches values of one type only. The index orders values of all types.
 
+#[allow(unused_imports)] // the links of the documentation use it
+use mongo_patterns_core::ErrorKind;
+use mongo_patterns_core::Result;
+use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::FindOptions;
 
 use super::{children_of, options};
 use crate::form::bound::adjacent;
 use crate::form::token::{PageStart, edge_values};
-use crate::prelude::*;
-use crate::settings::Direction;
+use crate::settings::Settings;
+use crate::settings::subset::Direction;
 
 /// Returns the filter and the options of the find of a page.
 ///
@@ -26,13 +30,13 @@ pub(crate) fn find_page(
 ) -> Result<(Document, FindOptions)> {
     let mut filter = children_of(settings, parent);
     let mut options = options::find_page(settings, limit);
-    options.sort = Some(settings.sort());
+    options.sort = Some(settings.first().sort());
     match start {
         PageStart::First => {}
         PageStart::After(token) => {
             let mut values = token.values(settings)?.to_vec();
             // The lower bound is inclusive.
-            if let (Some(id), Some((_, direction))) = (values.last_mut(), settings.order.last()) {
+            if let (Some(id), Some((_, direction))) = (values.last_mut(), settings.first().order.last()) {
                 match adjacent(id, *direction == Direction::Ascending) {
                     Some(next) => *id = next,
                     None => drop(filter.insert(settings.child_id.as_str(), doc! { "$ne": id.clone() })),
@@ -44,7 +48,7 @@ pub(crate) fn find_page(
         PageStart::Before(token) => {
             options.min = Some(edge(settings, parent, false));
             options.max = Some(index_key(settings, parent, token.values(settings)?));
-            options.sort = Some(reversed(&settings.sort()));
+            options.sort = Some(reversed(&settings.first().sort()));
         }
     }
     Ok((filter, options))
@@ -53,7 +57,7 @@ pub(crate) fn find_page(
 /// Returns a position among the children of a parent, as a key of the index of the order.
 pub(crate) fn index_key(settings: &Settings, parent: &Bson, values: &[Bson]) -> Document {
     let mut key = doc! { settings.parent.as_str(): parent };
-    let values = settings.order.iter().zip(values);
+    let values = settings.first().order.iter().zip(values);
     key.extend(values.map(|((field, _), value)| (field.as_str().to_owned(), value.clone())));
     key
 }
@@ -78,7 +82,7 @@ mod tests {
     #[test]
     fn edges_are_the_ends_of_the_index() {
         let mut settings = Settings::example();
-        settings.order[1].1 = Direction::Ascending;
+        settings.subsets[0].order[1].1 = Direction::Ascending;
         let parent = Bson::Int32(1);
         assert_eq!(
             edge(&settings, &parent, false),
@@ -89,7 +93,7 @@ mod tests {
             doc! { "product_id": 1, "published_date": Bson::MinKey, "review_id": Bson::MaxKey }
         );
         assert_eq!(
-            reversed(&settings.sort()),
+            reversed(&settings.first().sort()),
             doc! { "published_date": 1, "review_id": -1 }
         );
     }

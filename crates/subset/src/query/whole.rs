@@ -19,12 +19,14 @@
 //! A `$match` copies the fields that its `$expr` reads into one document, and the server limits that to 16 MiB. An array of a
 //! parent and what it is compared with may be larger together. A field that is computed has no such limit.
 
-mod computed;
-mod further;
+mod columns;
 
+use mongodb::bson::{Bson, Document, doc};
+
+use self::columns::{Column, columns, lookups};
 use super::embedded_ids::{arrays, ids_of, is_unmanaged, is_unmanaged_at};
-use super::{by_id, children_of, embedded, is_version, next_version};
-use crate::prelude::*;
+use super::{by_id, children_of, is_version, next_version};
+use crate::settings::Settings;
 
 /// The field of a row with whether each of several subsets is stale.
 pub(crate) const STALE: &str = "stale";
@@ -32,60 +34,31 @@ pub(crate) const STALE: &str = "stale";
 /// The field with whether a stage selects a document.
 pub(crate) const SELECTED: &str = "selected";
 
-/// Returns the stages that compute what each parent must store: first a projection of the parent, then the lookups of
-/// its children. A missing version is `null`.
-fn truth(settings: &Settings, children: &str) -> (Document, Vec<Document>) {
-    let mut projected = doc! {
-        "subset": format!("${}", settings.subset),
-        "version": { "$ifNull": [format!("${}", settings.version), null] },
-    };
-    if let Some(total) = &settings.total {
-        projected.insert("total", format!("${total}"));
-    }
-    projected.extend(further::stored(settings));
-    projected.extend(computed::stored(settings));
-    (doc! { "$project": projected }, lookups(settings, children))
+/// Returns fields of a parent in their order, with others after the first subset: the version, and what belongs to it.
+fn with_version(fields: impl IntoIterator<Item = (String, Bson)>, version: Document) -> Document {
+    let mut fields = fields.into_iter();
+    let mut document: Document = fields.by_ref().take(1).collect();
+    document.extend(version);
+    document.extend(fields);
+    document
 }
 
-/// Returns the stages that look up the first children of a parent as `truth` and, for a total, their number as `counted`.
-/// Then those of the computed fields.
-fn lookups(settings: &Settings, children: &str) -> Vec<Document> {
-    let is_child = doc! { "$expr": { "$eq": [format!("${}", settings.parent), "$$id"] } };
-    let first = [
-        doc! { "$match": &is_child },
-        doc! { "$sort": settings.sort() },
-        doc! { "$limit": i64::from(settings.size) },
-        doc! { "$project": embedded(settings, settings.embedded_fields.as_deref()) },
-    ];
-    let lookup = |pipeline: &[Document], name: &str| {
-        doc! { "$lookup": { "from": children, "let": { "id": "$_id" }, "pipeline": pipeline.to_vec(), "as": name } }
-    };
-    let mut lookups = vec![lookup(&first, "truth")];
-    lookups.extend(further::lookups(settings, &is_child, lookup));
-    if settings.total.is_some() {
-        let count = doc! { "$group": { "_id": null, "children": { "$sum": 1_i64 } } };
-        lookups.push(lookup(&[first[0].clone(), count], "counted"));
-        // The `$sum` of no number would be an `int`.
-        let counted = doc! { "$add": [{ "$sum": "$counted.children" }, 0_i64] };
-        lookups.push(doc! { "$set": { "counted": counted } });
-    }
-    lookups.extend(computed::lookups(settings, |values| {
-        let pipeline: Vec<Document> = first[..1].iter().cloned().chain(values).collect();
-        lookup(&pipeline, computed::FOUND)
-    }));
-    lookups
+/// Projects the stored fields of a parent. A missing version is `null`.
+fn stored(settings: &Settings, columns: &[Column<'_>]) -> Document {
+    let version = doc! { "version": { "$ifNull": [format!("${}", settings.version), null] } };
+    doc! { "$project": with_version(columns.iter().map(Column::projected), version) }
 }
 
 /// Returns the ids and versions of stale parents, and which of several subsets are stale: among all, or one.
 pub(crate) fn stale(settings: &Settings, children: &str, parent: Option<&Bson>) -> Vec<Document> {
-    let (comparison, is_stale) = compared(settings, children);
+    let (comparison, differ) = compared(settings, children);
     let mut stages: Vec<Document> = parent.map(|id| doc! { "$match": by_id(id) }).into_iter().collect();
     stages.extend(comparison);
     let mut row = doc! { "version": 1 };
-    if !settings.further.is_empty() {
-        row.insert(STALE, subsets_differ(settings));
+    if settings.subsets.len() > 1 {
+        row.insert(STALE, differ[..settings.subsets.len()].to_vec());
     }
-    row.insert(SELECTED, is_stale);
+    row.insert(SELECTED, either(differ));
     stages.extend([doc! { "$project": row }, selected()]);
     stages
 }
@@ -95,34 +68,23 @@ pub(crate) fn selected() -> Document {
     doc! { "$match": { SELECTED: true } }
 }
 
-/// Whether each subset differs from the first children, as expressions.
-fn subsets_differ(settings: &Settings) -> Vec<Document> {
-    // A parent without children may have no subset, no total and no computed fields.
-    let mut differ = vec![doc! { "$ne": [{ "$ifNull": ["$subset", []] }, "$truth"] }];
-    differ.extend(further::differs(settings));
-    differ
-}
-
 /// Returns the ids and versions of all stale parents, and an empty row for each other one, which shows the progress of
 /// the server.
 pub(crate) fn stale_with_progress(settings: &Settings, children: &str) -> Vec<Document> {
-    let (mut stages, is_stale) = compared(settings, children);
+    let (mut stages, differ) = compared(settings, children);
     let row = doc! { "_id": "$_id", "version": "$version" };
-    stages.push(doc! { "$replaceWith": { "$cond": [is_stale, row, {}] } });
+    stages.push(doc! { "$replaceWith": { "$cond": [either(differ), row, {}] } });
     stages
 }
 
-/// Returns the stages that compare parents with their children, and whether a parent is stale, as an expression.
-fn compared(settings: &Settings, children: &str) -> (Vec<Document>, Document) {
-    let (projected, lookups) = truth(settings, children);
-    let mut stages = vec![projected];
-    stages.extend(lookups);
-    let mut differs = subsets_differ(settings);
-    if settings.total.is_some() {
-        differs.push(doc! { "$ne": [{ "$ifNull": ["$total", 0] }, "$counted"] });
-    }
-    differs.extend(computed::differs(settings));
-    (stages, either(differs))
+/// Returns the stages that compare parents with their children, and whether each subset and then each figure differs, as
+/// expressions.
+fn compared(settings: &Settings, children: &str) -> (Vec<Document>, Vec<Document>) {
+    let mut columns = columns(settings);
+    let mut stages = vec![stored(settings, &columns)];
+    stages.extend(lookups(settings, children));
+    columns.sort_by_key(|column| column.figure.is_some());
+    (stages, columns.iter().map(Column::differs).collect())
 }
 
 fn either(mut conditions: Vec<Document>) -> Document {
@@ -147,66 +109,43 @@ pub(crate) enum RebuildScope<'a> {
 /// Writes the subsets of parents whose version is still the same. An unmanaged parent is written only if all children
 /// that it embeds are stored, and if it still embeds the same ones.
 pub(crate) fn rebuild(settings: &Settings, parents: &str, children: &str, scope: RebuildScope<'_>) -> Vec<Document> {
-    let (subset, version) = (settings.subset.as_str(), settings.version.as_str());
-    let version_path = format!("${version}");
-    let mut stages = Vec::new();
-    if let RebuildScope::StaleOf(ids) | RebuildScope::AllOf(ids) = scope {
-        stages.push(doc! { "$match": { "_id": { "$in": ids } } });
-    }
-    if let RebuildScope::StaleAmong(filter) = scope {
-        stages.push(doc! { "$match": filter });
-    }
-    let (projected, lookups) = truth(settings, children);
-    stages.push(projected);
-    let stored = further::projected_arrays(settings);
+    let version = format!("${}", settings.version);
+    let columns = columns(settings);
+    let among = match scope {
+        RebuildScope::Stale => None,
+        RebuildScope::StaleAmong(filter) => Some(filter.clone()),
+        RebuildScope::StaleOf(ids) | RebuildScope::AllOf(ids) => Some(doc! { "_id": { "$in": ids } }),
+    };
+    let mut stages: Vec<_> = among.map(|filter| doc! { "$match": filter }).into_iter().collect();
+    stages.push(stored(settings, &columns));
+    let subsets = columns.iter().filter(|column| column.figure.is_none());
+    let embedded: Vec<_> = subsets.map(Column::stored).collect();
     stages.push(doc! { "$set": {
-        "unmanaged": is_unmanaged_at(settings, &stored, "$version"),
-        "ids": { "$cond": [is_version("$version"), null, ids_of(settings, &stored)] },
+        "unmanaged": is_unmanaged_at(settings, &embedded, "$version"),
+        "ids": { "$cond": [is_version("$version"), null, ids_of(settings, &embedded)] },
     } });
     // No child belongs to MinKey, so nothing is read for managed parents.
     let of_unmanaged = doc! { "id": { "$cond": ["$unmanaged", "$_id", Bson::MinKey] } };
     // Before the first children are read: if all embedded ones were stored by then, none is missing afterwards.
     stages.push(ids_of_children(settings, children, of_unmanaged, "found"));
-    stages.extend(lookups);
+    stages.extend(lookups(settings, children));
     let mut is_due = vec![doc! { "$or": [{ "$not": ["$unmanaged"] }, has_all_embedded(settings)] }];
     if !matches!(scope, RebuildScope::AllOf(_)) {
-        let mut is_stale = vec![Bson::from("$unmanaged"), doc! { "$ne": ["$subset", "$truth"] }.into()];
-        if settings.total.is_some() {
-            is_stale.push(doc! { "$ne": ["$total", "$counted"] }.into());
-        }
-        is_stale.extend(further::must_be_written(settings).map(Bson::from));
-        is_stale.extend(computed::must_be_written(settings).map(Bson::from));
+        let mut is_stale = vec![Bson::from("$unmanaged")];
+        is_stale.extend(columns.iter().map(|column| column.must_be_written().into()));
         is_due.push(doc! { "$or": is_stale });
     }
     let is_same = doc! { "$and": [
-        { "$eq": [{ "$ifNull": [&version_path, null] }, "$$new.version"] },
+        { "$eq": [{ "$ifNull": [&version, null] }, "$$new.version"] },
         { "$or": [
             { "$eq": ["$$new.ids", null] },
             { "$eq": ["$$new.ids", ids_of(settings, &arrays(settings))] },
         ] },
     ] };
-    let mut written = doc! {
-        subset: { "$cond": [&is_same, "$$new.truth", format!("${subset}")] },
-        version: { "$cond": [&is_same, next_version(settings), &version_path] },
-    };
-    let mut new = doc! { "version": 1, "truth": 1, "ids": 1 };
-    if let Some(total) = &settings.total {
-        let counted = doc! { "$cond": [&is_same, "$$new.counted", format!("${total}")] };
-        written.insert(total.as_str(), counted);
-        new.insert("counted", 1);
-    }
-    for (field, name) in further::names(settings).chain(computed::names(settings)) {
-        let computed = doc! { "$cond": [&is_same, format!("$$new.{name}"), format!("${field}")] };
-        written.insert(field.as_str(), computed);
-        new.insert(name, 1);
-    }
-    let written = doc! { "$set": written };
-    new.insert(SELECTED, doc! { "$and": is_due });
-    stages.extend([
-        doc! { "$project": new },
-        selected(),
-        doc! { "$merge": { "into": parents, "on": "_id", "whenMatched": [written], "whenNotMatched": "discard" } },
-    ]);
+    let set = |new: String, old: String| doc! { "$cond": [&is_same, new, old] };
+    let next = doc! { "$cond": [&is_same, next_version(settings), version] };
+    let new = doc! { "version": 1, "truth": 1, "ids": 1 };
+    stages.extend(written(settings, parents, new, doc! { "$and": is_due }, next, set));
     stages
 }
 
@@ -216,51 +155,52 @@ pub(crate) const CONVERSION_FAILURE: i32 = 241;
 /// Writes the stale subsets. Fails at an unmanaged parent, and at a parent that another client has written since its
 /// version was read.
 pub(crate) fn rebuild_undisturbed(settings: &Settings, parents: &str, children: &str) -> Vec<Document> {
-    let (subset, version) = (settings.subset.as_str(), settings.version.as_str());
-    let version_path = format!("${version}");
+    let version = format!("${}", settings.version);
+    let columns = columns(settings);
     // No name of a type is a number. An expression of a constant would fail before the first parent is read.
-    let fail = doc! { "$toInt": { "$type": &version_path } };
-    let mut projected = doc! {
-        "subset": format!("${subset}"),
-        "version": { "$cond": [is_unmanaged(settings), &fail, &version_path] },
-        "managed": is_version(&version_path),
+    let fail = doc! { "$toInt": { "$type": &version } };
+    let state = doc! {
+        "version": { "$cond": [is_unmanaged(settings), &fail, &version] },
+        "managed": is_version(&version),
         "next": next_version(settings),
     };
-    let mut is_stale = vec![doc! { "$ne": ["$subset", "$truth"] }];
-    let mut new = doc! { "version": 1, "managed": 1, "next": 1, "truth": 1 };
+    let mut stages = vec![doc! { "$project": with_version(columns.iter().map(Column::projected), state) }];
+    stages.extend(lookups(settings, children));
     // The server parses the update again for each parent, so it is short. A parent without a version embeds no children.
     let is_same = doc! { "$and": [
-        { "$eq": [&version_path, "$$new.version"] },
+        { "$eq": [version, "$$new.version"] },
         { "$or": ["$$new.managed", embeds_none(settings)] },
     ] };
-    let mut written = doc! {
-        subset: "$$new.truth",
-        version: { "$cond": [is_same, "$$new.next", fail] },
-    };
-    if let Some(total) = &settings.total {
-        projected.insert("total", format!("${total}"));
-        is_stale.push(doc! { "$ne": ["$total", "$counted"] });
-        new.insert("counted", 1);
-        written.insert(total.as_str(), "$$new.counted");
-    }
-    projected.extend(further::stored(settings));
-    projected.extend(computed::stored(settings));
-    is_stale.extend(further::must_be_written(settings));
-    is_stale.extend(computed::must_be_written(settings));
-    for (field, name) in further::names(settings).chain(computed::names(settings)) {
-        written.insert(field.as_str(), format!("$$new.{name}"));
-        new.insert(name, 1);
-    }
-    let written = doc! { "$set": written };
-    let mut stages = vec![doc! { "$project": projected }];
-    stages.extend(lookups(settings, children));
-    new.insert(SELECTED, either(is_stale));
-    stages.extend([
+    let next = doc! { "$cond": [is_same, "$$new.next", fail] };
+    let new = doc! { "version": 1, "managed": 1, "next": 1, "truth": 1 };
+    let is_stale = either(columns.iter().map(Column::must_be_written).collect());
+    stages.extend(written(settings, parents, new, is_stale, next, |new, _| new));
+    stages
+}
+
+/// Returns the stages that write parents: those that are due, with their next version, and each field as `set` has it by
+/// the paths of its new and its old value. `new` are the fields that they read of a new parent, except the columns.
+fn written<T: Into<Bson>>(
+    settings: &Settings,
+    parents: &str,
+    mut new: Document,
+    is_due: Document,
+    next_version: Document,
+    set: impl Fn(String, String) -> T,
+) -> [Document; 3] {
+    let columns = columns(settings);
+    new.extend(columns.iter().map(|column| (column.truth.clone(), Bson::Int32(1))));
+    new.insert(SELECTED, is_due);
+    let fields = columns.iter().map(|Column { field, truth, .. }| {
+        let set = set(format!("$$new.{truth}"), format!("${field}"));
+        (field.as_str().to_owned(), set.into())
+    });
+    let written = doc! { "$set": with_version(fields, doc! { settings.version.as_str(): next_version }) };
+    [
         doc! { "$project": new },
         selected(),
         doc! { "$merge": { "into": parents, "on": "_id", "whenMatched": [written], "whenNotMatched": "discard" } },
-    ]);
-    stages
+    ]
 }
 
 /// Whether a parent embeds no children, as an expression.
@@ -294,9 +234,9 @@ pub(super) fn looked_up_ids(from: &str) -> Document {
 /// Whether all children that an unmanaged parent embeds are stored, as an expression.
 fn has_all_embedded(settings: &Settings) -> Document {
     let (ids, stored) = ("$ids", looked_up_ids("found"));
-    match settings.further.is_empty() {
-        true => has_all(ids, &stored),
-        false => {
+    match settings.subsets.len() {
+        1 => has_all(ids, &stored),
+        _ => {
             let each = doc! { "$map": { "input": ids, "as": "of_subset", "in": has_all("$$of_subset", &stored) } };
             doc! { "$allElementsTrue": [{ "$ifNull": [each, [false]] }] }
         }

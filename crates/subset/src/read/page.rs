@@ -1,12 +1,18 @@
 //! The pages of children.
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::send::find_all;
+use mongo_patterns_core::{DocumentId, Result};
+use mongodb::bson::RawDocumentBuf;
+use serde::de::DeserializeOwned;
 
 use crate::form::child::{decode, invalid_argument};
 use crate::form::token::{ChildToken, PageStart};
 use crate::query::page::find_page;
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::ChildPage;
+use crate::settings::Settings;
 
 pub(crate) async fn page<C: DeserializeOwned>(
     shared: &Shared,

@@ -1,14 +1,19 @@
 //! The rebuild of many subsets on the server.
 
+use futures::TryStreamExt;
 use mongo_patterns_core::error::code;
-use mongo_patterns_core::verify::scan;
+use mongo_patterns_core::migration::{Step, Steps, Walk};
+use mongo_patterns_core::progress::Reporter;
+use mongo_patterns_core::{ErrorKind, Result};
+use mongodb::bson::{Document, doc};
 
 use super::finding::Problem;
-use super::scan::Scan;
+use super::scan::{orphans, stale};
+use crate::query;
 use crate::query::whole::{self, RebuildScope};
-use crate::repository::prelude::*;
+use crate::repository::Shared;
 use crate::results::RebuiltAll;
-use crate::write::refresh::refresh_parent;
+use crate::write::refresh_parent;
 
 pub(crate) async fn rebuild_all(shared: &Shared) -> Result<RebuiltAll> {
     shared.check_indexes().await?;
@@ -82,14 +87,16 @@ pub(crate) async fn rebuild_chunks(
 pub(crate) async fn rebuild_stale(shared: &Shared, steps: &mut Steps<'_, '_>, among: Option<Document>) -> Result<u64> {
     shared.check_indexes_in(steps).await?;
     let among = among.map(|filter| doc! { "$match": filter }).into_iter();
-    let stale = among.chain(whole::stale(&shared.settings, shared.children.name(), None));
-    let stale = Step::aggregate("look for stale subsets", &shared.parents, stale).own_collation();
-    let Some(cursor) = steps.stream_written(stale).await? else {
+    let stages = among.chain(whole::stale(&shared.settings, shared.children.name(), None));
+    let scan = Step::aggregate("look for stale subsets", &shared.parents, stages).own_collation();
+    let Some(mut rows) = steps.stream_written(scan).await? else {
         return Ok(0);
     };
-    let mut findings = scan(Scan::of_parents(shared, cursor));
     let (mut rebuilt, mut not_migrated) = (0, None);
-    while let Some(finding) = findings.try_next().await? {
+    while let Some(row) = rows.try_next().await? {
+        let Some(finding) = stale(shared, &row).await? else {
+            continue;
+        };
         match refresh_parent(shared, &finding.document_id).await {
             Ok(refreshed) => rebuilt += u64::from(refreshed.is_some()),
             Err(error) if error.kind() == ErrorKind::NotMigrated => drop(not_migrated.get_or_insert(error)),
@@ -104,19 +111,18 @@ pub(crate) async fn rebuild_stale(shared: &Shared, steps: &mut Steps<'_, '_>, am
 
 /// Counts the children whose parent does not exist.
 pub(crate) async fn count_orphans(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<u64> {
-    let orphans = whole::orphans(&shared.settings, shared.parents.name(), None);
-    let orphans = Step::aggregate("look for children without a parent", &shared.children, orphans).own_collation();
-    let Some(cursor) = steps.stream_written(orphans).await? else {
+    let stages = whole::orphans(&shared.settings, shared.parents.name(), None);
+    let scan = Step::aggregate("look for children without a parent", &shared.children, stages).own_collation();
+    let Some(mut rows) = steps.stream_written(scan).await? else {
         return Ok(0);
     };
-    let mut findings = scan(Scan::of_children(shared, cursor));
-    let mut orphans = 0;
-    while let Some(finding) = findings.try_next().await? {
-        if let Problem::Orphaned { children } = finding.problem {
-            orphans += children;
+    let mut count = 0;
+    while let Some(row) = rows.try_next().await? {
+        if let Some(Problem::Orphaned { children }) = orphans(shared, &row).await?.map(|finding| finding.problem) {
+            count += children;
         }
     }
-    Ok(orphans)
+    Ok(count)
 }
 
 /// Gives all unmanaged parents a version, which discards the children that only they have.

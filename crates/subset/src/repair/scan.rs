@@ -1,11 +1,24 @@
 //! The scan for stale parents, and for children without a parent. Without the indexes, that for children with the same id.
+//! And the repair of what it finds.
 
+use futures::TryStreamExt;
+use mongo_patterns_core::action::ActionStream;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::FindDuplicates;
+use mongo_patterns_core::key::stored_integer;
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::send::Rows;
+use mongo_patterns_core::stored::{id_of, value};
+use mongo_patterns_core::{ErrorKind, Result, send, verify};
+use mongodb::Collection;
+use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::finding::{Finding, Problem};
-use crate::query::whole;
-use crate::repository::prelude::*;
+use super::finding::{Finding, Problem, Repaired, Unrepaired};
+use crate::query::{options, whole};
+use crate::read::deletable;
+use crate::repository::Shared;
+use crate::settings::Settings;
+use crate::write::refresh_parent;
 
 /// The maximum number of reads of a parent that other clients keep writing.
 const MAX_READS: usize = 10;
@@ -17,73 +30,44 @@ const BATCH: u32 = 1000;
 /// A scan of all parents, then of all children.
 pub(crate) struct Scan<'a> {
     shared: &'a Shared,
+    reporter: Reporter<'a>,
     is_at_children: bool,
-    /// Whether it scans the children after the parents.
-    with_children: bool,
     rows: Option<Rows>,
     /// The search for children with the same id, if an index does not exist.
     duplicates: Option<FindDuplicates>,
-    reporter: Reporter<'a>,
 }
 
 impl<'a> Scan<'a> {
     pub(crate) fn new(shared: &'a Shared, reporter: Reporter<'a>) -> Self {
         Self {
             shared,
+            reporter,
             is_at_children: false,
-            with_children: true,
             rows: None,
             duplicates: None,
-            reporter,
         }
-    }
-
-    /// Creates a scan of the parents only, over the rows of [`whole::stale`].
-    pub(crate) fn of_parents(shared: &'a Shared, rows: Rows) -> Self {
-        Self {
-            with_children: false,
-            rows: Some(rows),
-            ..Self::new(shared, Reporter::default())
-        }
-    }
-
-    /// Creates a scan of the children only, over the rows of [`whole::orphans`].
-    pub(crate) fn of_children(shared: &'a Shared, rows: Rows) -> Self {
-        Self {
-            is_at_children: true,
-            ..Self::of_parents(shared, rows)
-        }
-    }
-
-    async fn row(&mut self) -> Result<Option<RawDocumentBuf>> {
-        let rows = match &mut self.rows {
-            Some(rows) => rows,
-            None => {
-                let rows = self.open().await?;
-                self.rows.insert(rows)
-            }
-        };
-        Ok(rows.try_next().await?)
     }
 
     async fn open(&mut self) -> Result<Rows> {
-        let (parents, children) = (&self.shared.parents, &self.shared.children);
-        let settings = &self.shared.settings;
+        let Shared {
+            parents,
+            children,
+            settings,
+            ..
+        } = self.shared;
         if self.is_at_children {
-            let orphans = whole::orphans(settings, parents.name(), None);
-            return aggregate(children, orphans, None).await;
+            return aggregate(children, whole::orphans(settings, parents.name(), None), None).await;
         }
         if self.reporter.is_asked() {
             self.reporter.begin(send::estimated_count(parents).await?);
             let stale = whole::stale_with_progress(settings, children.name());
             return aggregate(parents, stale, Some(BATCH)).await;
         }
-        let stale = whole::stale(settings, children.name(), None);
-        aggregate(parents, stale, None).await
+        aggregate(parents, whole::stale(settings, children.name(), None), None).await
     }
 }
 
-impl mongo_patterns_core::verify::Scan for Scan<'_> {
+impl verify::Scan for Scan<'_> {
     type Found = Finding;
 
     /// Returns the finding of the next row, which a second read has confirmed.
@@ -93,40 +77,44 @@ impl mongo_patterns_core::verify::Scan for Scan<'_> {
         }
         if let Some(duplicates) = &mut self.duplicates {
             let found = duplicates.next_found().await?;
-            let children = found.documents;
-            let problem = Problem::DuplicateChildId { children };
-            return Ok(Some(vec![Finding::of_duplicates(
-                self.shared.parents.namespace(),
-                found,
-                problem,
-            )]));
+            let problem = Problem::DuplicateChildId {
+                children: found.documents,
+            };
+            let namespace = self.shared.parents.namespace();
+            return Ok(Some(vec![Finding::of_duplicates(namespace, found, problem)]));
         }
-        let Some(row) = self.row().await? else {
-            if self.is_at_children || !self.with_children {
-                return Ok(None);
+        if self.rows.is_none() {
+            self.rows = Some(self.open().await?);
+        }
+        let row = match &mut self.rows {
+            Some(rows) => rows.try_next().await?,
+            None => None,
+        };
+        let found = match row {
+            Some(row) if self.is_at_children => orphans(self.shared, &row).await?,
+            Some(row) => {
+                self.reporter.advance(1);
+                stale(self.shared, &row).await?
             }
-            self.is_at_children = true;
-            self.rows = None;
-            return Ok(Some(Vec::new()));
+            None if self.is_at_children => return Ok(None),
+            None => {
+                (self.is_at_children, self.rows) = (true, None);
+                None
+            }
         };
-        if self.is_at_children {
-            return Ok(Some(orphans(self.shared, id_of(&row)).await?.into_iter().collect()));
-        }
-        self.reporter.advance(1);
-        let finding = match row.as_bytes().len() {
-            EMPTY => None,
-            _ => stale(self.shared, id_of(&row), version_of(&row)).await?,
-        };
-        Ok(Some(finding.into_iter().collect()))
+        Ok(Some(found.into_iter().collect()))
     }
 }
 
-/// Reads a parent again until two reads in sequence find it stale with the same version.
+/// Reads the parent of a row of [`whole::stale`] again until two reads in sequence find it stale with the same version.
 ///
 /// An aggregation does not read a parent and its children at one point in time. But if the version has changed since
 /// the last read, the parent has been written from newer children.
-async fn stale(shared: &Shared, parent: Bson, first_version: Bson) -> Result<Option<Finding>> {
-    let mut version = first_version;
+pub(super) async fn stale(shared: &Shared, row: &RawDocument) -> Result<Option<Finding>> {
+    if row.as_bytes().len() == EMPTY {
+        return Ok(None);
+    }
+    let (parent, mut version) = (id_of(row), version_of(row));
     for _ in 0..MAX_READS {
         let stale = whole::stale(&shared.settings, shared.children.name(), Some(&parent));
         let mut rows = aggregate(&shared.parents, stale, None).await?;
@@ -144,7 +132,9 @@ async fn stale(shared: &Shared, parent: Bson, first_version: Bson) -> Result<Opt
     Ok(None)
 }
 
-async fn orphans(shared: &Shared, parent: Bson) -> Result<Option<Finding>> {
+/// Counts the children of the missing parent of a row of [`whole::orphans`] again.
+pub(super) async fn orphans(shared: &Shared, row: &RawDocument) -> Result<Option<Finding>> {
+    let parent = id_of(row);
     let orphans = whole::orphans(&shared.settings, shared.parents.name(), Some(&parent));
     let mut rows = aggregate(&shared.children, orphans, None).await?;
     let row = rows.try_next().await?;
@@ -163,8 +153,8 @@ fn stale_subsets(settings: &Settings, row: &RawDocument) -> Vec<String> {
     let is_stale = is_stale
         .into_iter()
         .map(|value| matches!(value, Ok(RawBsonRef::Boolean(true))));
-    let stale = settings.subset_fields().zip(is_stale).filter(|(_, is_stale)| *is_stale);
-    stale.map(|(field, _)| field.as_str().to_owned()).collect()
+    let stale = settings.subsets.iter().zip(is_stale).filter(|(_, is_stale)| *is_stale);
+    stale.map(|(subset, _)| subset.field.as_str().to_owned()).collect()
 }
 
 async fn aggregate(
@@ -177,4 +167,33 @@ async fn aggregate(
 
 fn version_of(row: &RawDocument) -> Bson {
     value(row, "version").unwrap_or(Bson::Null)
+}
+
+/// Repairs what a scan finds.
+pub(crate) fn repairs<'a>(shared: &'a Shared, reporter: Reporter<'a>, dry_run: bool) -> ActionStream<'a, Repaired> {
+    let found = verify::scan(Scan::new(shared, reporter));
+    Box::pin(found.try_filter_map(move |finding| repair(shared, finding, dry_run)))
+}
+
+/// Repairs a finding. A dry run only checks whether it can be repaired. `None` if another client has deleted the parent.
+async fn repair(shared: &Shared, finding: Finding, dry_run: bool) -> Result<Option<Repaired>> {
+    let left = match finding.problem {
+        Problem::Orphaned { .. } => Some(Unrepaired::NoParent),
+        Problem::DuplicateChildId { .. } => Some(Unrepaired::DuplicateChildId),
+        Problem::Stale => match fix(shared, &finding.document_id, dry_run).await {
+            Ok(true) => None,
+            Ok(false) => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotMigrated => Some(Unrepaired::NotMigrated),
+            Err(error) => return Err(error),
+        },
+    };
+    Ok(Some(Repaired::new(vec![finding], left)))
+}
+
+/// Refreshes a subset. Returns whether the parent exists.
+async fn fix(shared: &Shared, parent: &Bson, dry_run: bool) -> Result<bool> {
+    if dry_run {
+        return Ok(deletable(shared, parent, &mut Conn::new()).await?.is_some());
+    }
+    Ok(refresh_parent(shared, parent).await?.is_some())
 }

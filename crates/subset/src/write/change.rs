@@ -1,11 +1,19 @@
 //! Changes of children.
 
-use mongo_patterns_core::error::{code, duplicate_key};
-use mongodb::options::UpdateModifications;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::error::{CommandError, code, duplicate_key};
+use mongo_patterns_core::index::hinted;
+use mongo_patterns_core::stored::value;
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id, measure, send};
+use mongodb::bson::{Bson, RawDocument, RawDocumentBuf};
+use mongodb::options::{
+    FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, ReplaceOptions, ReturnDocument,
+    UpdateModifications, UpdateOptions,
+};
 
-use crate::form::embedded::Embedded;
-use crate::repository::prelude::*;
-use crate::results::{Inserted, UpdatedChild};
+use crate::form::parent::Embedded;
+use crate::query::{self, options};
+use crate::repository::Shared;
 
 /// The server's code for a replacement that would change `_id`.
 const IMMUTABLE_FIELD: i32 = 66;
@@ -21,7 +29,7 @@ pub(crate) enum Change {
 }
 
 /// A change of children and the write of their parents.
-pub(crate) struct Write<'a> {
+pub(crate) struct ParentWrite<'a> {
     pub(super) shared: &'a Shared,
     /// The parents of the children. Only an insert of many children has more than one.
     pub(super) parents: Vec<Bson>,
@@ -37,13 +45,13 @@ pub(crate) struct Written {
     /// Whether the child existed. Only a delete continues if it did not.
     pub(crate) found: bool,
     pub(crate) modified: bool,
-    /// Whether a subset has each child that was [asked](Write::asked) for, in their order.
+    /// Whether a subset has each child that was [asked](ParentWrite::asked) for, in their order.
     pub(crate) included: Vec<bool>,
     pub(crate) parents: u64,
     pub(crate) embedded: u64,
 }
 
-impl<'a> Write<'a> {
+impl<'a> ParentWrite<'a> {
     pub(crate) fn of_child(shared: &'a Shared, parent: Bson, id: Bson, change: Change) -> Self {
         Self {
             asked: vec![id.clone()],
@@ -105,40 +113,61 @@ impl<'a> Write<'a> {
         children.iter().map(|child| &**child).filter(is_of_parent)
     }
 
-    pub(super) async fn apply(&self, conn: &mut Conn<'_>) -> Result<Written> {
+    /// Changes the children. Returns also the child before the change, if figures need it.
+    pub(super) async fn apply(&self, conn: &mut Conn<'_>) -> Result<(Written, Option<RawDocumentBuf>)> {
         let Shared { children, settings, .. } = self.shared;
         if let Change::Insert(documents) = &self.change {
-            return match send::insert_many(conn, children, documents.as_slice(), None).await {
-                Ok(_) => Ok(Written::child(1, 1)),
-                Err(error) => Err(self.not_inserted(error)),
-            };
+            let inserted = send::insert_many(conn, children, documents.as_slice(), None).await;
+            inserted.map_err(|error| self.not_inserted(error))?;
+            return Ok((Written::child(1, 1), None));
         }
         let (Some(child), [parent]) = (&self.child, self.parents.as_slice()) else {
-            return Ok(Written::child(1, 0));
+            return Ok((Written::child(1, 0), None));
         };
         let filter = query::child(settings, parent, child);
-        let written = match &self.change {
-            Change::Update(update) => {
-                let options = options::update_child(settings);
+        let hint = options::child_hint(settings);
+        // A sum and a count change by the old value of a child.
+        let needs_old = settings.computed().any(|computed| !computed.kind.is_extreme());
+        let with_old = |old: Option<RawDocumentBuf>| (u64::from(old.is_some()), u64::from(old.is_some()), old);
+        let done = match (&self.change, needs_old) {
+            (Change::Update(update), false) => {
+                let options = UpdateOptions::builder().hint(hint).build();
                 let updated = send::update_one(conn, children, filter, update.clone(), options).await;
-                updated.map(|updated| Written::child(updated.matched_count, updated.modified_count))
+                updated.map(|updated| (updated.matched_count, updated.modified_count, None))
             }
-            Change::Replace(document) => {
-                let options = options::replace_child(settings);
+            (Change::Update(update), true) => {
+                let options = FindOneAndUpdateOptions::builder().hint(hint);
+                let options = options.return_document(ReturnDocument::Before).build();
+                let old = send::find_one_and_update(conn, children, filter, update.clone(), options).await;
+                old.map(with_old)
+            }
+            (Change::Replace(document), false) => {
+                let options = ReplaceOptions::builder().hint(hint).build();
                 let replaced = send::replace_one(conn, children, filter, document.clone(), options).await;
-                replaced.map(|replaced| Written::child(replaced.matched_count, replaced.modified_count))
+                replaced.map(|replaced| (replaced.matched_count, replaced.modified_count, None))
             }
-            _ => {
-                let options = options::delete_children(settings);
-                let deleted = send::delete_one(conn, children, filter, options).await;
-                deleted.map(|deleted| Written::child(deleted.deleted_count, deleted.deleted_count))
+            (Change::Replace(document), true) => {
+                let options = FindOneAndReplaceOptions::builder().hint(hint);
+                let options = options.return_document(ReturnDocument::Before).build();
+                let old = send::find_one_and_replace(conn, children, filter, document.clone(), options).await;
+                old.map(with_old)
+            }
+            (_, false) => {
+                let deleted = send::delete_one(conn, children, filter, options::delete_children(settings)).await;
+                deleted.map(|deleted| (deleted.deleted_count, deleted.deleted_count, None))
+            }
+            (_, true) => {
+                let options = FindOneAndDeleteOptions::builder().hint(hint).build();
+                let old = send::find_one_and_delete(conn, children, filter, options).await;
+                old.map(with_old)
             }
         };
-        match written {
-            Ok(written) if !written.found && !matches!(self.change, Change::Delete) => Err(child_not_found()),
-            Ok(written) => Ok(written),
-            Err(error) => Err(self.not_written(error)),
+        let (found, modified, old) = done.map_err(|error| self.not_written(error))?;
+        if found == 0 && !matches!(self.change, Change::Delete) {
+            let message = "the parent has no child with this id, nothing was stored: insert it first";
+            return Err(Error::new(ErrorKind::ChildNotFound, message));
         }
+        Ok((Written::child(found, modified), old))
     }
 
     fn not_inserted(&self, error: CommandError) -> Error {
@@ -146,21 +175,24 @@ impl<'a> Write<'a> {
         let Some(duplicate) = duplicate_key(&error) else {
             return error.into();
         };
-        // Without the driver's error, by which the transaction distinguishes a refusal from a conflict.
-        if is_child_id(settings, duplicate.index.as_deref()) {
-            Error::new(
+        let index = duplicate.index.as_deref();
+        let is_child_id =
+            index == Some(&settings.child_index) || index == Some("_id_") && settings.child_id.as_str() == "_id";
+        let (kind, message) = match is_child_id {
+            true => (
                 ErrorKind::AlreadyExists,
                 "a child with this id exists already, it was not changed: replace it, or use another id",
-            )
-        } else {
-            Error::new(
+            ),
+            false => (
                 ErrorKind::DuplicateKey,
                 "a unique index of the application refused a child, it was not stored: use other values",
-            )
-        }
+            ),
+        };
+        // Without the driver's error, by which the transaction distinguishes a refusal from a conflict.
+        Error::new(kind, message)
     }
 
-    pub(super) fn not_written(&self, error: CommandError) -> Error {
+    fn not_written(&self, error: CommandError) -> Error {
         if code(&error) == Some(IMMUTABLE_FIELD) {
             let message = "the `_id` of the child differs from the stored one, nothing was stored: omit it, or keep it";
             return Error::new(ErrorKind::InvalidArgument, message);
@@ -186,17 +218,8 @@ pub(super) fn no_parent() -> Error {
     )
 }
 
-pub(super) fn child_not_found() -> Error {
-    let message = "the parent has no child with this id, nothing was stored: insert it first";
-    Error::new(ErrorKind::ChildNotFound, message)
-}
-
-fn is_child_id(settings: &Settings, index: Option<&str>) -> bool {
-    index == Some(settings.child_index.as_str()) || index == Some("_id_") && settings.child_id.as_str() == "_id"
-}
-
 impl Written {
-    pub(super) fn child(found: u64, modified: u64) -> Self {
+    fn child(found: u64, modified: u64) -> Self {
         Self {
             found: found > 0,
             modified: modified > 0,
@@ -204,8 +227,16 @@ impl Written {
         }
     }
 
+    /// Returns the result for one of several children.
+    pub(super) fn of_included(included: bool) -> Self {
+        Self {
+            included: vec![included],
+            ..Self::child(1, 1)
+        }
+    }
+
     /// Returns whether a subset has the child of a write of one child.
-    fn in_subset(&self) -> bool {
+    pub(crate) fn in_subset(&self) -> bool {
         self.included.contains(&true)
     }
 
@@ -213,22 +244,5 @@ impl Written {
     pub(super) fn counted(self) -> Self {
         measure::refreshed("written", self.parents);
         self
-    }
-}
-
-impl From<Written> for Inserted {
-    fn from(written: Written) -> Self {
-        Self {
-            in_subset: written.in_subset(),
-        }
-    }
-}
-
-impl From<Written> for UpdatedChild {
-    fn from(written: Written) -> Self {
-        Self {
-            modified: written.modified,
-            in_subset: written.in_subset(),
-        }
     }
 }

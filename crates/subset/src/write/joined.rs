@@ -15,18 +15,18 @@
 
 use std::sync::Arc;
 
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::lanes::{Lane, Stored, Target, Turn};
-use mongo_patterns_core::size;
+use mongo_patterns_core::{Result, document_id, size};
+use mongodb::bson::{Bson, RawDocumentBuf};
 
-use super::change::{Change, Write};
+use super::change::{Change, ParentWrite, Written};
 use super::transactional;
 use crate::form::child::Child;
-use crate::repository::WaitingInserts;
-use crate::repository::prelude::*;
-use crate::results::Inserted;
+use crate::repository::{Shared, WaitingInserts};
 
 /// Inserts a child in a transaction: with those of other calls, if one of them writes the parent.
-pub(super) async fn insert(shared: &Arc<Shared>, child: Child) -> Result<Inserted> {
+pub(super) async fn insert(shared: &Arc<Shared>, child: Child) -> Result<Written> {
     let Child { parent, id, document } = child;
     let waiting = || WaitingInserts {
         shared: Arc::clone(shared),
@@ -39,17 +39,14 @@ pub(super) async fn insert(shared: &Arc<Shared>, child: Child) -> Result<Inserte
         Turn::Alone(lane, child) => (lane, child),
         Turn::Joined(inserted) => return inserted,
     };
-    let write = Write::of_child(shared, parent, id, Change::Insert(vec![document]));
-    Ok(transactional::run(&write, &mut Conn::in_lane(lane))
-        .await?
-        .counted()
-        .into())
+    let write = ParentWrite::of_child(shared, parent, id, Change::Insert(vec![document]));
+    transactional::run(&write, &mut Conn::in_lane(lane)).await
 }
 
 impl Target for WaitingInserts {
     /// The id and the document of a child.
     type Item = (Bson, RawDocumentBuf);
-    type Output = Inserted;
+    type Output = Written;
 
     const MAX_BYTES: usize = size::MAX_BYTES;
     const INTERRUPTED: &'static str = "the tokio runtime of the call that inserts for this one ended, the child may or may not be stored: insert it again, `AlreadyExists` means that it is stored";
@@ -58,21 +55,17 @@ impl Target for WaitingInserts {
         document.as_bytes().len()
     }
 
-    async fn store(&self, children: &[Self::Item], lane: Lane) -> Stored<Inserted> {
+    async fn store(&self, children: &[Self::Item], lane: Lane) -> Stored<Written> {
         let Self { shared, parent } = self;
-        let write = Write::of_calls(shared, parent.clone(), children);
-        match transactional::run(&write, &mut Conn::in_lane(lane)).await {
-            Ok(written) => {
-                let included = written.counted().included.into_iter();
-                Stored {
-                    results: included.map(|in_subset| Ok(Inserted { in_subset })).collect(),
-                    error: None,
-                }
-            }
-            Err(error) => Stored {
-                results: Vec::new(),
-                error: Some(error),
-            },
+        let write = ParentWrite::of_calls(shared, parent.clone(), children);
+        let (included, error) = match transactional::run(&write, &mut Conn::in_lane(lane)).await {
+            Ok(written) => (written.included, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let included = included.into_iter().map(|included| Ok(Written::of_included(included)));
+        Stored {
+            results: included.collect(),
+            error,
         }
     }
 }

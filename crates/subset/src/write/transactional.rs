@@ -20,20 +20,23 @@
 //!
 //! ## Why is a parent with a total or computed fields always written first?
 //!
-//! A [refresh](super::refresh) of such a parent must win against all transactions. The parent that is locked from the start
+//! A [refresh](super::refresh_parent) of such a parent must win against all transactions. The parent that is locked from the start
 //! lets fewer of them win in a row.
 
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::{Error, ErrorKind, Result, send, transaction};
+use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::UpdateModifications;
 
-use super::change::{Write, Written, no_parent, of_parent};
-use super::computed::{self, Children};
-use crate::query::Derived;
-use crate::read::{figures, find_state, first_children, unmanaged};
-use crate::repository::prelude::*;
+use super::change::{ParentWrite, Written, no_parent, of_parent};
+use super::figures::Children;
+use crate::query;
+use crate::read::{figures, find_state, first_children, require_stored};
+use crate::repository::Shared;
 
 /// The attempts of a call.
 struct Attempts<'w, 'a> {
-    write: &'w Write<'a>,
+    write: &'w ParentWrite<'a>,
     made: u32,
     /// Whether the next attempt writes the child first.
     child_first: bool,
@@ -42,7 +45,7 @@ struct Attempts<'w, 'a> {
 }
 
 /// Writes in a transaction of the call, in the lanes of the parents.
-pub(super) async fn run(write: &Write<'_>, conn: &mut Conn<'_>) -> Result<Written> {
+pub(super) async fn run(write: &ParentWrite<'_>, conn: &mut Conn<'_>) -> Result<Written> {
     let shared = write.shared;
     let mut attempts = Attempts {
         write,
@@ -71,18 +74,18 @@ pub(super) async fn run(write: &Write<'_>, conn: &mut Conn<'_>) -> Result<Writte
         match done {
             // Refused, and not by a conflict: the transaction is aborted.
             Err(error) if attempts.was_child_first && error.as_driver_error().is_none() => {}
-            done => return done,
+            done => return done.map(Written::counted),
         }
     }
 }
 
 /// Returns whether the parent is probably managed, and no other process seems to write it.
-fn may_write_child_first(write: &Write<'_>) -> bool {
+fn may_write_child_first(write: &ParentWrite<'_>) -> bool {
     let Shared { settings, managed, .. } = write.shared;
     let [parent] = write.parents.as_slice() else {
         return false;
     };
-    !settings.counts_children() && managed.get(parent, |()| Some(())).is_some()
+    settings.figures.is_empty() && managed.get(parent, |()| Some(())).is_some()
 }
 
 impl Attempts<'_, '_> {
@@ -97,24 +100,24 @@ impl Attempts<'_, '_> {
 }
 
 /// Writes the child, and then its parent, which must have a version.
-async fn child_first(write: &Write<'_>, parent: &Bson, conn: &mut Conn<'_>) -> Result<Written> {
+async fn child_first(write: &ParentWrite<'_>, parent: &Bson, conn: &mut Conn<'_>) -> Result<Written> {
     let Shared { parents, settings, .. } = write.shared;
-    let mut written = write.apply(conn).await?;
+    let (mut written, _) = write.apply(conn).await?;
     let embedded = first_children(write.shared, parent, conn).await?;
-    let update = query::set_subsets_and_increment(settings, embedded.fields(settings)?);
+    let update = query::set_and_increment(settings, embedded.fields(settings)?);
     let filter = query::with_version(settings, parent);
     let updated = send::update_one(conn, parents, filter, update, None).await;
     written.parents = updated.map_err(|error| of_parent(error.into()))?.matched_count;
     if written.parents == 0 {
         return Err(no_parent());
     }
-    written.embedded = embedded.count() as u64;
+    written.embedded = embedded.count();
     written.included = write.included(&embedded);
     Ok(written)
 }
 
 /// Writes the parents, the children, and then the subsets of the parents.
-pub(super) async fn write(write: &Write<'_>, conn: &mut Conn<'_>) -> Result<Written> {
+pub(super) async fn write(write: &ParentWrite<'_>, conn: &mut Conn<'_>) -> Result<Written> {
     let Shared { parents, settings, .. } = write.shared;
     for parent in &write.parents {
         let managed = query::managed(settings, parent);
@@ -124,16 +127,16 @@ pub(super) async fn write(write: &Write<'_>, conn: &mut Conn<'_>) -> Result<Writ
             increment_first_version(write.shared, parent, conn).await?;
         }
     }
-    let (mut written, before) = computed::apply(write, conn).await?;
+    let (mut written, before) = write.apply(conn).await?;
     let before = before.as_ref();
     for parent in &write.parents {
         let children = Children::read(write, parent, before, conn).await?;
         written.modified = children.is_modified(before).unwrap_or(written.modified);
-        let change = change_of(write, parent, &children, before, written.found)?;
         let subsets = children.embedded.fields(settings)?;
+        let change = children.change_of(write, parent, before, written.found, &subsets);
         let updated = write_parent(write.shared, parent, change, subsets, conn).await;
         written.parents += updated.map_err(of_parent)?;
-        written.embedded += children.embedded.count() as u64;
+        written.embedded += children.embedded.count();
         written.included = write.included(&children.embedded);
     }
     Ok(written)
@@ -144,7 +147,7 @@ async fn increment_first_version(shared: &Shared, parent: &Bson, conn: &mut Conn
     let Some(state) = find_state(shared, parent, conn).await? else {
         return Err(no_parent());
     };
-    unmanaged::check(shared, parent, &state, conn).await?;
+    require_stored(shared, parent, &state, conn).await?;
     let settings = &shared.settings;
     let increment = query::increment_version(settings);
     let unchanged = query::unchanged(settings, parent, &state);
@@ -158,28 +161,6 @@ async fn increment_first_version(shared: &Shared, parent: &Bson, conn: &mut Conn
     }
 }
 
-/// Returns the write of a parent that adds to its total and its computed fields: a filter and an update. `None` if it has
-/// none, or if they must be computed from all children.
-fn change_of(
-    write: &Write<'_>,
-    parent: &Bson,
-    children: &Children,
-    before: Option<&RawDocumentBuf>,
-    found: bool,
-) -> Result<Option<(Document, UpdateModifications)>> {
-    let settings = &write.shared.settings;
-    let subsets = children.embedded.fields(settings)?;
-    if !settings.computed.is_empty() {
-        let change = children.change_of(write, parent, before, found, subsets);
-        return Ok(change.map(|(filter, update)| (filter, update.into())));
-    }
-    let (Some(field), Some(added)) = (&settings.total, write.added_to(parent, found)) else {
-        return Ok(None);
-    };
-    let add = query::set_subsets_and_add(settings, field, subsets, added);
-    Ok(Some((query::with_total(field, parent), add.into())))
-}
-
 /// Writes the subsets, the total and the computed fields of a parent. Returns the number of parents that it wrote.
 async fn write_parent(
     shared: &Shared,
@@ -188,15 +169,15 @@ async fn write_parent(
     subsets: Document,
     conn: &mut Conn<'_>,
 ) -> Result<u64> {
-    let Shared { parents, settings, .. } = shared;
+    let parents = &shared.parents;
     if let Some((filter, change)) = change {
         let updated = send::update_one(conn, parents, filter, change, None).await?;
         if updated.matched_count > 0 {
             return Ok(updated.matched_count);
         }
     }
-    let figures = figures(shared, parent, conn).await?;
-    let set = query::set_subsets(settings, Derived { subsets, figures });
-    let updated = send::update_one(conn, parents, query::by_id(parent), set, None).await?;
+    let mut fields = subsets;
+    fields.extend(figures(shared, parent, conn).await?);
+    let updated = send::update_one(conn, parents, query::by_id(parent), doc! { "$set": fields }, None).await?;
     Ok(updated.matched_count)
 }

@@ -17,7 +17,7 @@ impl EmbeddedChildren<'_> {
         ];
         let lookup = doc! { "from": self.children, "let": { "id": "$_id" }, "pipeline": there.to_vec(), "as": "there" };
         let copy = doc! { "i": format!("$$child.{child_id}"), "d": content(self.document("$$child")) };
-        let array = format!("${}", self.settings.subset);
+        let array = format!("${}", self.settings.first().field);
         let copies = doc! { "$map": { "input": &array, "as": "child", "in": copy } };
         let ids = embedded_ids(self.settings, &array);
         // One by one, only for the sets that differ.

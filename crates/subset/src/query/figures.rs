@@ -1,4 +1,4 @@
-//! Computed fields: their values from all children.
+//! Figures: their values from all children.
 //!
 //! # Design
 //!
@@ -19,58 +19,51 @@
 
 pub(crate) mod change;
 
+use mongo_patterns_core::FieldName;
+use mongo_patterns_core::stored::value;
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+
 use super::{children_of, first_children};
-use crate::prelude::*;
-use crate::settings::computed::Figure;
+use crate::settings::Settings;
+use crate::settings::figure::{Figure, Kind};
 
 /// The field of a row with the number of the source that it belongs to.
 const SOURCE: &str = "source";
-/// The field of a row with the number of children.
-pub(crate) const TOTAL: &str = "total";
 /// The field of a row with a minimum or a maximum: the number of the computed field. Its value is in [`VALUE`].
 pub(crate) const EXTREME: &str = "extreme";
 pub(crate) const VALUE: &str = "value";
 /// The field of a row with the changed child.
 pub(crate) const CHANGED: &str = "changed";
 
-/// What the values of a source have in addition to the figures.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct With {
-    /// The number of children.
-    pub(super) total: bool,
-    /// The sum of the magnitudes of doubles.
-    pub(super) magnitude: bool,
-}
-
 /// Returns the stages that compute the figures of a field of the children that they get: one row, or none without
-/// children.
-pub(super) fn figures(settings: &Settings, of: &FieldName, with: With) -> Vec<Document> {
+/// children. With `total` also the number of children, and with `magnitude` the sum of the magnitudes of doubles.
+pub(super) fn figures(settings: &Settings, of: &FieldName, total: bool, magnitude: bool) -> Vec<Document> {
     let value = format!("${of}");
-    let has = |figure| {
-        let mut computed = settings.computed.iter();
-        computed.any(|computed| computed.of == *of && computed.figure == figure)
+    let has = |kind| {
+        let mut figures = settings.figures.iter();
+        figures.any(|figure| figure.kind == kind && figure.is_from(of))
     };
     let mut sums = Document::new();
-    if has(Figure::Sum) {
+    if has(Kind::Sum) {
         sums.insert("sum", doc! { "$sum": &value });
-        if with.magnitude {
+        if magnitude {
             let is_double = doc! { "$eq": [{ "$type": &value }, "double"] };
             let magnitude = doc! { "$cond": [is_double, { "$abs": &value }, 0] };
             sums.insert("magnitude", doc! { "$sum": magnitude });
         }
     }
     let mut all = doc! { "_id": null };
-    if !has(Figure::CountBy) {
-        if with.total {
-            all.insert(TOTAL, doc! { "$sum": 1_i64 });
+    if !has(Kind::CountBy) {
+        if total {
+            all.insert(Kind::Count.name(), doc! { "$sum": 1_i64 });
         }
         all.extend(sums);
         all.extend(extremes(&value, has));
         return vec![doc! { "$group": all }];
     }
     let mut by_value = doc! { "_id": &value, "count": { "$sum": 1_i64 } };
-    if with.total {
-        all.insert(TOTAL, doc! { "$sum": "$count" });
+    if total {
+        all.insert(Kind::Count.name(), doc! { "$sum": "$count" });
     }
     for name in sums.keys() {
         all.insert(name, doc! { "$sum": format!("${name}") });
@@ -79,7 +72,7 @@ pub(super) fn figures(settings: &Settings, of: &FieldName, with: With) -> Vec<Do
     all.extend(extremes("$_id", has));
     let counted = doc! { "value": "$_id", "count": "$count" };
     let counted = doc! { "$cond": [{ "$ne": ["$_id", null] }, counted, "$$REMOVE"] };
-    all.insert(Figure::CountBy.setting(), doc! { "$push": counted });
+    all.insert(Kind::CountBy.name(), doc! { "$push": counted });
     vec![
         doc! { "$group": by_value },
         doc! { "$sort": { "_id": 1 } },
@@ -87,11 +80,15 @@ pub(super) fn figures(settings: &Settings, of: &FieldName, with: With) -> Vec<Do
     ]
 }
 
-fn extremes(value: &str, has: impl Fn(Figure) -> bool) -> Document {
-    let extremes = [(Figure::Min, "$min"), (Figure::Max, "$max")].into_iter();
-    let extremes = extremes.filter(|(figure, _)| has(*figure));
+fn extremes(value: &str, has: impl Fn(Kind) -> bool) -> Document {
+    let extremes = [Kind::Min, Kind::Max].into_iter().filter(|kind| has(*kind));
     extremes
-        .map(|(figure, accumulator)| (figure.setting().to_owned(), doc! { accumulator: value }.into()))
+        .map(|kind| {
+            (
+                kind.name().to_owned(),
+                doc! { format!("${}", kind.name()): value }.into(),
+            )
+        })
         .collect()
 }
 
@@ -100,11 +97,8 @@ pub(crate) fn of_parent(settings: &Settings, parent: &Bson) -> Vec<Vec<Document>
     let numbered = (0_i32..).zip(settings.sources());
     let pipelines = numbered.map(|(number, of)| {
         let mut stages = vec![doc! { "$match": children_of(settings, parent) }];
-        let with = With {
-            total: number == 0 && settings.total.is_some(),
-            magnitude: false,
-        };
-        stages.extend(figures(settings, of, with));
+        let total = number == 0 && settings.total().is_some();
+        stages.extend(figures(settings, of, total, false));
         stages.push(doc! { "$set": { SOURCE: number } });
         stages
     });
@@ -119,21 +113,24 @@ pub(crate) fn union(children: &str, pipelines: Vec<Vec<Document>>) -> Vec<Docume
     stages
 }
 
-/// Returns the computed fields of a parent by the rows of [`of_parent`].
+/// Returns the figures of a parent by the rows of [`of_parent`].
 pub(crate) fn of_rows(settings: &Settings, rows: &[RawDocumentBuf]) -> Document {
     let sources = settings.sources();
-    let computed = settings.computed.iter().map(|computed| {
-        let number = sources.iter().position(|of| **of == computed.of);
-        let is_of = |row: &&RawDocumentBuf| {
-            let of = row.get_i32(SOURCE).ok().and_then(|of| usize::try_from(of).ok());
-            of == number
-        };
-        let row = rows.iter().find(is_of);
-        let stored = row.and_then(|row| value(row, computed.figure.setting()));
-        let stored = stored.unwrap_or_else(|| computed.figure.of_none());
-        (computed.field.as_str().to_owned(), stored)
-    });
-    computed.collect()
+    let stored = |figure: &Figure| {
+        if figure.kind == Kind::Count {
+            let counted = rows.iter().find_map(|row| row.get_i64(figure.kind.name()).ok());
+            return counted.unwrap_or(0).into();
+        }
+        let number = sources.iter().position(|of| **of == figure.of);
+        let source = |row: &RawDocumentBuf| row.get_i32(SOURCE).ok().and_then(|of| usize::try_from(of).ok());
+        let row = rows.iter().find(|row| source(row) == number);
+        let stored = row.and_then(|row| value(row, figure.kind.name()));
+        stored.unwrap_or_else(|| figure.kind.of_none())
+    };
+    let figures = settings.figures.iter();
+    figures
+        .map(|figure| (figure.field.as_str().to_owned(), stored(figure)))
+        .collect()
 }
 
 /// Returns the first children of a parent for each subset, its minima and maxima, and a child as it is now: a row each. None
@@ -145,12 +142,12 @@ pub(crate) fn first_children_and_values(
     changed: Option<&Bson>,
 ) -> Vec<Document> {
     let mut others = Vec::new();
-    for (number, computed) in (0_i32..).zip(&settings.computed) {
+    for (number, computed) in (0_i32..).zip(settings.computed()) {
         let of = computed.of.as_str();
-        let direction = match computed.figure {
-            Figure::Min => 1,
-            Figure::Max => -1,
-            Figure::Sum | Figure::CountBy => continue,
+        let direction = match computed.kind {
+            Kind::Min => 1,
+            Kind::Max => -1,
+            Kind::Count | Kind::Sum | Kind::CountBy => continue,
         };
         let mut with_value = children_of(settings, parent);
         with_value.insert(of, doc! { "$ne": null });
@@ -179,18 +176,17 @@ mod tests {
     }
 
     pub(super) fn settings() -> Settings {
-        Settings::example().with_computed(&[
-            (Figure::Sum, "rating", "rating_sum"),
-            (Figure::CountBy, "rating", "stars"),
-            (Figure::Min, "price", "lowest"),
-            (Figure::Max, "price", "highest"),
+        Settings::example().with_figures(&[
+            (Kind::Sum, "rating", "rating_sum"),
+            (Kind::CountBy, "rating", "stars"),
+            (Kind::Min, "price", "lowest"),
+            (Kind::Max, "price", "highest"),
         ])
     }
 
     #[test]
     fn one_command_computes_all_fields() {
-        let mut settings = settings();
-        settings.total = Some(FieldName::new("review_count").unwrap());
+        let settings = settings().with_total();
         let of_price = [
             doc! { "$match": { "product_id": { "$eq": parent() } } },
             doc! { "$group": { "_id": null, "min": { "$min": "$price" }, "max": { "$max": "$price" } } },
@@ -217,7 +213,7 @@ mod tests {
                 doc! { "$unionWith": { "coll": "review", "pipeline": of_price.to_vec() } },
             ]
         );
-        assert_eq!(settings.values_index(&settings.computed[0].of), "product_id_1_rating_1");
+        assert_eq!(settings.values_index(&settings.figures[1].of), "product_id_1_rating_1");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Computed fields: their changes by one write.
+//! Figures: their changes by one write.
 //!
 //! # Design
 //!
@@ -7,9 +7,13 @@
 //! A change adds the new value and subtracts the old one. That is wrong forever after a NaN or an infinity, and an overflow
 //! makes a `long` a `double`.
 
-use crate::prelude::*;
-use crate::query::{by_id, with_total};
-use crate::settings::computed::Figure;
+use mongo_patterns_core::FieldName;
+use mongo_patterns_core::stored::value;
+use mongodb::bson::{Bson, Document, RawDocument, doc};
+
+use crate::query::by_id;
+use crate::settings::Settings;
+use crate::settings::figure::{Figure, Kind};
 
 /// The greatest number that can be added to a sum.
 const GREATEST_VALUE: i64 = 1 << 53;
@@ -113,57 +117,59 @@ fn is_exact(value: &Bson) -> bool {
     }
 }
 
-/// Returns the change of a source.
-fn change_of<'c>(settings: &Settings, of: &FieldName, changes: &'c [ValueChange]) -> Option<&'c ValueChange> {
-    let number = settings.sources().into_iter().position(|source| source == of)?;
+/// Returns the change of the source of a figure.
+fn change_of<'c>(settings: &Settings, figure: &Figure, changes: &'c [ValueChange]) -> Option<&'c ValueChange> {
+    let number = settings.sources().into_iter().position(|source| *source == figure.of)?;
     changes.get(number)
 }
 
-/// Matches a parent whose computed fields and total can be changed by a write. `None` if the write changes a sum by values
-/// that cannot be added.
+/// Matches a parent whose figures can be changed by a write. `None` if the write changes a sum by values that cannot be
+/// added.
 pub(crate) fn with_figures(settings: &Settings, parent: &Bson, changes: &[ValueChange]) -> Option<Document> {
     let mut filter = by_id(parent);
-    if let Some(total) = &settings.total {
-        filter.extend(with_total(total, parent));
-    }
-    for computed in &settings.computed {
-        let condition = match computed.figure {
-            Figure::Sum if change_of(settings, &computed.of, changes).is_some_and(|change| !change.is_exact()) => {
-                return None;
-            }
-            Figure::Sum => doc! { "$gte": -GREATEST_SUM, "$lte": GREATEST_SUM, "$not": { "$type": "array" } },
-            Figure::CountBy => doc! { "$type": "array" },
-            Figure::Min | Figure::Max => continue,
+    for figure in &settings.figures {
+        let condition = match figure.kind {
+            Kind::Count => doc! { "$type": ["int", "long"] },
+            Kind::Sum if change_of(settings, figure, changes).is_some_and(|change| !change.is_exact()) => return None,
+            Kind::Sum => doc! { "$gte": -GREATEST_SUM, "$lte": GREATEST_SUM, "$not": { "$type": "array" } },
+            Kind::CountBy => doc! { "$type": "array" },
+            Kind::Min | Kind::Max => continue,
         };
-        filter.insert(computed.field.as_str(), condition);
+        filter.insert(figure.field.as_str(), condition);
     }
     Some(filter)
 }
 
-/// Sets the subsets, the minima and the maxima, and changes the other computed fields and the total by what a write added
-/// and removed.
-pub(crate) fn set_subsets_and_change(
+/// Sets the subsets, and adds to the total of a parent that has no other figure.
+pub(crate) fn set_and_add(total: &FieldName, subsets: Document, added: i64) -> Document {
+    doc! { "$set": subsets, "$inc": { total.as_str(): added } }
+}
+
+/// Sets the subsets, the minima and the maxima, and changes the other figures by what a write added and removed.
+/// `extremes` are the minima and the maxima, by the numbers of the computed fields.
+pub(crate) fn set_and_change(
     settings: &Settings,
-    subsets: Document,
+    subsets: &Document,
     added: i64,
     changes: &[ValueChange],
     extremes: &[Bson],
 ) -> Vec<Document> {
-    let subsets = subsets.into_iter();
+    let literal = |value: &Bson| Bson::from(doc! { "$literal": value });
+    let subsets = subsets.iter();
     let mut fields: Document = subsets
-        .map(|(field, children)| (field, doc! { "$literal": children }.into()))
+        .map(|(field, children)| (field.clone(), literal(children)))
         .collect();
-    if let Some(total) = settings.total.as_ref().filter(|_| added != 0) {
+    if let Some(total) = settings.total().filter(|_| added != 0) {
         fields.insert(total.as_str(), doc! { "$add": [format!("${total}"), added] });
     }
-    for (computed, extreme) in settings.computed.iter().zip(extremes) {
-        let field = &computed.field;
-        let change = change_of(settings, &computed.of, changes).filter(|change| !change.is_empty());
-        let changed = match (computed.figure, change) {
-            (Figure::Min | Figure::Max, _) => doc! { "$literal": extreme },
-            (Figure::Sum, Some(change)) => change.sum(field),
-            (Figure::CountBy, Some(change)) => change.counts(field),
-            (Figure::Sum | Figure::CountBy, None) => continue,
+    for (figure, extreme) in settings.computed().zip(extremes) {
+        let field = &figure.field;
+        let change = change_of(settings, figure, changes).filter(|change| !change.is_empty());
+        let changed = match (figure.kind, change) {
+            (Kind::Min | Kind::Max, _) => literal(extreme),
+            (Kind::Sum, Some(change)) => change.sum(field).into(),
+            (Kind::CountBy, Some(change)) => change.counts(field).into(),
+            _ => continue,
         };
         fields.insert(field.as_str(), changed);
     }
@@ -173,7 +179,7 @@ pub(crate) fn set_subsets_and_change(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query::computed::tests::{parent, settings};
+    use crate::query::figures::tests::{parent, settings};
 
     #[test]
     fn values_are_literal_in_a_change() {
@@ -214,7 +220,7 @@ mod tests {
             { "$sum": { "$literal": [4] } },
         ] };
         assert_eq!(
-            set_subsets_and_change(&settings(), subset, 0, &changes, &extremes),
+            set_and_change(&settings(), &subset, 0, &changes, &extremes),
             [doc! { "$set": {
                 "reviews": { "$literal": [{ "review_id": "$name" }] },
                 "rating_sum": rating_sum,
@@ -231,19 +237,32 @@ mod tests {
     }
 
     #[test]
+    fn a_total_is_added_to() {
+        let settings = Settings::example().with_total();
+        let total = settings.total().unwrap();
+        assert_eq!(
+            set_and_add(total, doc! { "reviews": [] }, -1),
+            doc! { "$set": { "reviews": [] }, "$inc": { "review_count": -1_i64 } }
+        );
+        assert_eq!(
+            with_figures(&settings, &Bson::Int32(1), &[]),
+            Some(doc! { "_id": { "$eq": 1 }, "review_count": { "$type": ["int", "long"] } })
+        );
+    }
+
+    #[test]
     fn a_change_that_changes_no_value_writes_none() {
-        let mut settings = settings();
-        settings.total = Some(FieldName::new("review_count").unwrap());
+        let settings = settings().with_total();
         let child = mongodb::bson::rawdoc! { "rating": 5 };
-        let change = ValueChange::of(&settings.computed[0].of, [&*child], [&*child]);
+        let change = ValueChange::of(&settings.figures[1].of, [&*child], [&*child]);
         assert_eq!(change, ValueChange::default());
         let without = mongodb::bson::rawdoc! { "rating": null };
-        let change_to_none = ValueChange::of(&settings.computed[0].of, [&*child], [&*without]);
+        let change_to_none = ValueChange::of(&settings.figures[1].of, [&*child], [&*without]);
         assert_eq!((change_to_none.added, change_to_none.removed), (vec![], vec![5.into()]));
         let none = [Bson::Null, Bson::Null, Bson::Null, Bson::Null];
         let changes = [change.clone(), change];
         assert_eq!(
-            set_subsets_and_change(&settings, doc! { "reviews": [] }, 1, &changes, &none),
+            set_and_change(&settings, &doc! { "reviews": [] }, 1, &changes, &none),
             [doc! { "$set": {
                 "reviews": { "$literal": [] },
                 "review_count": { "$add": ["$review_count", 1_i64] },

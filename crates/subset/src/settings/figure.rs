@@ -1,11 +1,13 @@
-//! Fields of the parent that are computed from a field of all its children.
+//! Figures: fields of the parent that depend on all of its children.
 
 use mongo_patterns_core::FieldName;
 use mongodb::bson::Bson;
 
-/// What a computed field holds.
+/// What a figure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Figure {
+pub(crate) enum Kind {
+    /// The number of children.
+    Count,
     Sum,
     Min,
     Max,
@@ -15,20 +17,26 @@ pub(crate) enum Figure {
 
 /// A field of the parent, and the field of the children from which it is computed.
 #[derive(Clone, Debug)]
-pub(crate) struct ComputedField {
-    pub(crate) figure: Figure,
-    /// The field of a child.
+pub(crate) struct Figure {
+    pub(crate) kind: Kind,
+    /// The field of a child. For the number of children it is their id, which all of them have.
     pub(crate) of: FieldName,
     /// The field of the parent.
     pub(crate) field: FieldName,
 }
 
 impl Figure {
-    pub(crate) const ALL: [Self; 4] = [Self::Sum, Self::Min, Self::Max, Self::CountBy];
+    /// Returns whether it is computed from the values of this field.
+    pub(crate) fn is_from(&self, source: &FieldName) -> bool {
+        self.kind != Kind::Count && self.of == *source
+    }
+}
 
-    /// Returns the name of the setting.
-    pub(crate) fn setting(self) -> &'static str {
+impl Kind {
+    /// Returns the name of the setting, and of the value in the row of a source.
+    pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Count => "total",
             Self::Sum => "sum",
             Self::Min => "min",
             Self::Max => "max",
@@ -44,7 +52,7 @@ impl Figure {
     /// Returns the value for a parent without children.
     pub(crate) fn of_none(self) -> Bson {
         match self {
-            Self::Sum => Bson::Int32(0),
+            Self::Count | Self::Sum => Bson::Int32(0),
             Self::Min | Self::Max => Bson::Null,
             Self::CountBy => Bson::Array(Vec::new()),
         }

@@ -1,4 +1,4 @@
-//! The computed fields in a transaction, which changes them by what it adds and removes.
+//! The figures in a transaction, which changes them by what it adds and removes.
 //!
 //! # Design
 //!
@@ -7,14 +7,22 @@
 //! A sum without the old value of a child is its new sum. `findAndModify` writes the child and returns it in one round trip.
 //! The child after the change comes with the first children, because an update can have operators.
 
-use super::change::{Change, Write, Written, child_not_found};
-use crate::form::embedded::Embedded;
-use crate::query::computed::change::{ValueChange, set_subsets_and_change, with_figures};
-use crate::query::computed::{CHANGED, EXTREME, VALUE, first_children_and_values};
-use crate::read::{add_child, first_children};
-use crate::repository::prelude::*;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::index::hinted;
+use mongo_patterns_core::stored::value;
+use mongo_patterns_core::{Result, send};
+use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
+use mongodb::options::UpdateModifications;
 
-/// The first children of a parent for each subset, and what its computed fields need.
+use super::change::{Change, ParentWrite};
+use crate::form::parent::Embedded;
+use crate::query::figures::change::{ValueChange, set_and_add, set_and_change, with_figures};
+use crate::query::figures::{CHANGED, EXTREME, VALUE, first_children_and_values};
+use crate::query::options;
+use crate::read::{add_child, first_children};
+use crate::repository::Shared;
+
+/// The first children of a parent for each subset, and what its figures need.
 pub(super) struct Children {
     pub(super) embedded: Embedded,
     /// The minima and maxima by the numbers of their fields; null for other fields.
@@ -23,45 +31,10 @@ pub(super) struct Children {
     changed: Option<RawDocumentBuf>,
 }
 
-/// Applies a change. Returns also the child before it, if computed fields need it.
-pub(super) async fn apply(write: &Write<'_>, conn: &mut Conn<'_>) -> Result<(Written, Option<RawDocumentBuf>)> {
-    let Shared { children, settings, .. } = write.shared;
-    let (Some(child), [parent], true) = (&write.child, write.parents.as_slice(), needs_old_child(settings)) else {
-        return Ok((write.apply(conn).await?, None));
-    };
-    let filter = query::child(settings, parent, child);
-    let before = match &write.change {
-        Change::Update(update) => {
-            let options = options::find_and_update_child(settings);
-            send::find_one_and_update(conn, children, filter, update.clone(), options).await
-        }
-        Change::Replace(document) => {
-            let options = options::find_and_replace_child(settings);
-            send::find_one_and_replace(conn, children, filter, document.clone(), options).await
-        }
-        Change::Delete => {
-            let options = options::find_and_delete_child(settings);
-            send::find_one_and_delete(conn, children, filter, options).await
-        }
-        Change::Insert(_) | Change::Nothing => return Ok((write.apply(conn).await?, None)),
-    };
-    let before = before.map_err(|error| write.not_written(error))?;
-    if before.is_none() && !matches!(write.change, Change::Delete) {
-        return Err(child_not_found());
-    }
-    let found = u64::from(before.is_some());
-    Ok((Written::child(found, found), before))
-}
-
-/// Returns whether there are sums or counts, which change by the old value of a child.
-fn needs_old_child(settings: &Settings) -> bool {
-    settings.computed.iter().any(|computed| !computed.figure.is_extreme())
-}
-
 impl Children {
     /// Reads the children of a parent after a write. `before` is the child before it.
     pub(super) async fn read(
-        write: &Write<'_>,
+        write: &ParentWrite<'_>,
         parent: &Bson,
         before: Option<&RawDocumentBuf>,
         conn: &mut Conn<'_>,
@@ -69,10 +42,10 @@ impl Children {
         let Shared { children, settings, .. } = write.shared;
         let is_deleted = matches!(write.change, Change::Delete);
         let changed = write.child.as_ref().filter(|_| before.is_some() && !is_deleted);
-        let has_extremes = settings.computed.iter().any(|computed| computed.figure.is_extreme());
+        let has_extremes = settings.computed().any(|computed| computed.kind.is_extreme());
         let mut read = Self {
             embedded: Embedded::none(settings),
-            extremes: vec![Bson::Null; settings.computed.len()],
+            extremes: vec![Bson::Null; settings.computed().count()],
             changed: None,
         };
         if changed.is_none() && !has_extremes {
@@ -80,7 +53,9 @@ impl Children {
             return Ok(read);
         }
         let stages = first_children_and_values(settings, children.name(), parent, changed);
-        let options = options::first_children_and_values(settings);
+        let most = settings.most_embedded().saturating_add(settings.most_computed());
+        // With the changed child.
+        let options = options::aggregate(&settings.order_index, most.saturating_add(1), true);
         let rows = send::aggregate_all(conn, children, stages, options).await;
         let rows = rows.map_err(|error| hinted(error, &settings.order_index))?;
         for row in rows {
@@ -89,12 +64,13 @@ impl Children {
             }
             if let Ok(changed) = row.get_document(CHANGED) {
                 read.changed = Some(changed.to_owned());
-            } else if let Some(number) = row
+                continue;
+            }
+            let number = row
                 .get_i32(EXTREME)
                 .ok()
-                .and_then(|number| usize::try_from(number).ok())
-                && let Some(extreme) = read.extremes.get_mut(number)
-            {
+                .and_then(|number| usize::try_from(number).ok());
+            if let Some(extreme) = number.and_then(|number| read.extremes.get_mut(number)) {
                 *extreme = value(&row, VALUE).unwrap_or(Bson::Null);
             }
         }
@@ -107,17 +83,20 @@ impl Children {
         Some(before.as_bytes() != changed.as_bytes())
     }
 
-    /// Returns the write of a parent that changes its computed fields and its total: a filter and a pipeline. `None` if
-    /// they must be computed from all children.
+    /// Returns the write of a parent that changes its figures: a filter and an update. `None` if it has none, or if they
+    /// must be computed from all children.
     pub(super) fn change_of(
         &self,
-        write: &Write<'_>,
+        write: &ParentWrite<'_>,
         parent: &Bson,
         before: Option<&RawDocumentBuf>,
         found: bool,
-        subsets: Document,
-    ) -> Option<(Document, Vec<Document>)> {
+        subsets: &Document,
+    ) -> Option<(Document, UpdateModifications)> {
         let settings = &write.shared.settings;
+        if settings.figures.is_empty() {
+            return None;
+        }
         let added = write.added_to(parent, found)?;
         let new: Vec<&RawDocument> = match &write.change {
             Change::Insert(inserted) => write.of_parent(inserted, parent).collect(),
@@ -129,7 +108,10 @@ impl Children {
             .map(|of| ValueChange::of(of, old.iter().copied(), new.iter().copied()))
             .collect();
         let filter = with_figures(settings, parent, &changes)?;
-        let update = set_subsets_and_change(settings, subsets, added, &changes, &self.extremes);
+        let update = match settings.total().filter(|_| changes.is_empty()) {
+            Some(total) => set_and_add(total, subsets.clone(), added).into(),
+            None => set_and_change(settings, subsets, added, &changes, &self.extremes).into(),
+        };
         Some((filter, update))
     }
 }

@@ -1,0 +1,175 @@
+//! Reads of a parent, a child, and a page of children.
+
+use std::marker::PhantomData;
+
+use mongo_patterns_core::action::Read;
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::index::hinted;
+#[allow(unused_imports)] // the links of the documentation use the kinds
+use mongo_patterns_core::{DocumentId, ErrorKind::*, IntoId, Result, action, send};
+use mongodb::options::FindOneOptions;
+use serde::de::DeserializeOwned;
+
+use crate::form::child::decode;
+use crate::form::token::{ChildToken, PageStart};
+use crate::query::{self, options};
+use crate::read::page::page;
+use crate::repository::{Shared, SubsetRepository};
+use crate::results::ChildPage;
+
+impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
+    /// Reads a parent with the first of its children. `None` if it does not exist.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::Document;
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Product { name: String, reviews: Vec<Document> }
+    /// # async fn f(products: SubsetRepository<Product, ()>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(product) = products.get(1).await? {
+    ///     println!("{} and its {} newest reviews", product.name, product.reviews.len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The subset is correct after each write of a repository: one transaction writes the child and the parent.
+    ///
+    /// # Cost
+    /// One round trip, which examines one document, for any number of children.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an invalid `_id`, and [`Decode`].
+    pub fn get(&self, parent: impl IntoId) -> Read<'_, Option<P>> {
+        let (shared, parent) = (self.shared(), DocumentId::new(parent));
+        Read::new(
+            shared.operation("get"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let filter = query::by_id(&parent?.into_bson());
+                let found = send::find_one(&mut conn, &shared.parents, filter, None).await?;
+                found.map(|parent| decode(&parent)).transpose()
+            },
+        )
+    }
+}
+
+impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
+    /// Reads one child of a parent from the collection of the children. `None` if the child or the parent does not
+    /// exist.
+    ///
+    /// ```no_run
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(review) = products.child(1, 786).await? {
+    ///     println!("{review}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip, which examines one document.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], and [`Decode`].
+    pub fn child(&self, parent: impl IntoId, child_id: impl IntoId) -> Read<'_, Option<C>> {
+        let shared = self.shared();
+        let (parent, child) = (DocumentId::new(parent), DocumentId::new(child_id));
+        Read::new(
+            shared.operation("child"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let Shared { children, settings, .. } = &**shared;
+                let filter = query::child(settings, &parent?.into_bson(), &child?.into_bson());
+                let options = FindOneOptions::builder().hint(options::child_hint(settings)).build();
+                let found = send::find_one(&mut conn, children, filter, options).await;
+                let found = found.map_err(|error| hinted(error, &settings.child_index))?;
+                let child = found.map(|child| decode(&child)).transpose();
+                child.map_err(|error| error.of_collection(children))
+            },
+        )
+    }
+
+    /// Reads a page of the children of a parent, in their order: the first ones, or those [after](Children::after) or
+    /// [before](Children::before) a position. The page is empty if the parent does not exist.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::{ChildToken, SubsetRepository};
+    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let first = products.children(1).limit(50).await?;
+    /// println!("{} reviews", first.children.len());
+    /// if let Some(next) = first.next {
+    ///     let link = format!("/reviews?after={next}");
+    ///     let after: ChildToken = next.to_string().parse()?; // from the link
+    ///     let second = products.children(1).limit(50).after(after).await?;
+    ///     let back = products.children(1).limit(50).before(second.previous).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip, which examines as many documents as it returns, on any page. After a position it examines one
+    /// more if ids descend and are strings, or if they have another type than integers, strings, ObjectIds, binaries
+    /// such as UUIDs, or dates.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an invalid id, a limit of 0, and a token of another order, [`IndexMissing`], and
+    /// [`Decode`].
+    pub fn children(&self, parent: impl IntoId) -> Children<'_, C> {
+        Children {
+            shared: self.shared(),
+            parent: DocumentId::new(parent),
+            limit: 100,
+            start: PageStart::First,
+            types: PhantomData,
+            session: None,
+            max_time: self.shared().settings.max_time,
+        }
+    }
+}
+
+action! {
+    /// Reads a page of children; returned by [`SubsetRepository::children`].
+    pub struct Children<'a, C> {
+        shared: &'a Shared,
+        parent: Result<DocumentId>,
+        limit: u32,
+        start: PageStart,
+        types: PhantomData<fn() -> C>,
+    }
+    with session, max_time;
+    "children" => ChildPage<C> where C: DeserializeOwned + 'a
+}
+
+mongo_patterns_core::setters! {
+    for Children<'a, C>:
+
+    /// Sets the maximum number of children; 100 by default.
+    limit(children: u32) => limit = children;
+
+    /// Reads the children after a position. `None` means from the start.
+    after(token: impl Into<Option<ChildToken>>) => start = token.into().map_or(PageStart::First, PageStart::After);
+
+    /// Reads the last children before a position, in their order. `None` means from the start.
+    before(token: impl Into<Option<ChildToken>>) => start = token.into().map_or(PageStart::First, PageStart::Before);
+}
+
+impl<C: DeserializeOwned> Children<'_, C> {
+    async fn execute(self) -> Result<ChildPage<C>> {
+        let mut conn = Conn::to_read(self.session, self.max_time).await?;
+        page(self.shared, self.parent, self.start, self.limit, &mut conn).await
+    }
+}

@@ -1,0 +1,314 @@
+//! Writes of children, and the deletion of a parent.
+
+use std::collections::HashSet;
+
+use mongo_patterns_core::action::Write;
+use mongo_patterns_core::error::CommandError;
+use mongo_patterns_core::update::failed;
+#[allow(unused_imports)] // the links of the documentation use the kinds
+use mongo_patterns_core::{DocumentId, ErrorKind::*, IntoId, Removed, Result, document_id};
+use mongodb::bson::{Document, RawDocumentBuf};
+use mongodb::options::UpdateModifications;
+use serde::Serialize;
+
+use crate::form::child::Child;
+use crate::form::update::checked_update;
+use crate::query;
+use crate::repository::SubsetRepository;
+use crate::results::{DeletedParent, Inserted, InsertedMany, UpdatedChild};
+use crate::write;
+use crate::write::change::{Change, ParentWrite, Written};
+
+impl<P, C: Serialize> SubsetRepository<P, C> {
+    /// Inserts a child and writes its parent, in one transaction.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::{DateTime, Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let now = DateTime::now();
+    /// let review = doc! { "review_id": 786, "product_id": 1, "review_text": "Amazing.", "published_date": now };
+    /// let inserted = products.insert(&review).await?;
+    /// println!("shown with the product: {}", inserted.in_subset);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// Four round trips, if this repository has written the parent before, without a conflict. Otherwise five, and with a
+    /// [total](crate::SubsetRepositoryBuilder::total_field) or [computed
+    /// fields](crate::SubsetRepositoryBuilder#computed-fields) also. If the first attempt then finds a child with this
+    /// id, or a parent without a version, a second attempt follows, with at most eight more. The first write of a
+    /// repository has one more.
+    ///
+    /// Concurrent inserts of one repository for one parent share transactions: see [lanes](crate#lanes).
+    ///
+    /// Each round trip examines one document, except the read of the first children, which examines as many as are
+    /// embedded.
+    ///
+    /// # Cancel safety
+    /// It has no effect, unless its commit had begun, which completes, or its transaction also inserts children of other
+    /// calls.
+    ///
+    /// Call it again: `AlreadyExists` means that the child is stored. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing stored:
+    ///
+    /// - [`NotFound`] when the parent does not exist.
+    /// - [`NotMigrated`] when the parent embeds children that are [not migrated](Self::migrate_from_embedded).
+    /// - [`AlreadyExists`] when the parent has a child with this id.
+    /// - [`DuplicateKey`] of a unique index of the application.
+    /// - [`InvalidArgument`] when the child has no parent, its parent, id or `_id` is invalid, such as `Timestamp(0,
+    ///   0)`, or a field of the order or of a computed field is an array.
+    /// - [`InvalidItemId`] when the child has no id.
+    /// - [`Encode`], and [`TooLarge`] when the child exceeds 16 MiB, or the parent would with its new subset.
+    /// - [`IndexMissing`], and [`Unsupported`] on a standalone.
+    ///
+    /// If the outcome is unknown, call it again.
+    pub fn insert(&self, child: &C) -> Write<'_, Inserted> {
+        let shared = self.shared();
+        let child = Child::of(&shared.settings, child);
+        Write::new(shared.operation("insert"), async move |session| {
+            let in_subset = write::insert(shared, child?, session).await?.in_subset();
+            Ok(Inserted { in_subset })
+        })
+    }
+
+    /// Inserts children of one parent or of several, and writes each parent once: all or none, in one transaction. The
+    /// server ends it after 60 seconds: insert thousands of children in several calls.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::{DateTime, Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let now = DateTime::now();
+    /// let nice = doc! { "review_id": 785, "product_id": 1, "review_text": "Nice.", "published_date": now };
+    /// let amazing = doc! { "review_id": 786, "product_id": 1, "review_text": "Amazing.", "published_date": now };
+    /// let inserted = products.insert_many(&[nice, amazing]).await?;
+    /// println!("{} reviews stored, {} products written", inserted.children, inserted.parents);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// Two round trips, or more beyond 48 MB of children, and three for each parent. Four for one parent that
+    /// [`insert`](Self::insert) would write in four.
+    ///
+    /// # Cancel safety
+    /// It has no effect, unless its commit had begun, which completes. Call it again: `AlreadyExists` means that some or all
+    /// are stored. Then insert those that [`child`](Self::child) does not find. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// Those of [`insert`](Self::insert).
+    pub fn insert_many(&self, children: &[C]) -> Write<'_, InsertedMany> {
+        let shared = self.shared();
+        let children = children.iter().map(|child| Child::of(&shared.settings, child));
+        let children = children.collect::<Result<Vec<_>>>();
+        Write::new(shared.operation("insert_many"), async move |session| {
+            let mut parents = Vec::new();
+            let mut documents = Vec::new();
+            let mut seen = HashSet::new();
+            for Child { parent, document, .. } in children? {
+                if seen.insert(document_id::text(&parent)) {
+                    parents.push(parent);
+                }
+                documents.push(document);
+            }
+            let children = documents.len() as u64;
+            if children == 0 {
+                return Ok(InsertedMany::default());
+            }
+            let write = ParentWrite::of_parents(shared, parents, Change::Insert(documents));
+            let parents = write::run(write, session).await?.parents;
+            Ok(InsertedMany { children, parents })
+        })
+    }
+
+    /// Replaces the child with the same parent and id, and writes the parent, as [`update`](Self::update) does. The
+    /// child keeps its `_id`.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongodb::bson::{DateTime, Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let now = DateTime::now();
+    /// let review = doc! { "review_id": 786, "product_id": 1, "review_text": "Still amazing.", "published_date": now };
+    /// let replaced = products.replace(&review).await?;
+    /// println!("shown with the product: {}", replaced.in_subset);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// As [`update`](Self::update).
+    ///
+    /// # Cancel safety
+    /// As [`update`](Self::update). It is idempotent: call it again.
+    ///
+    /// # Errors
+    /// Those of [`insert`](Self::insert) and [`update`](Self::update). [`ChildNotFound`] for a child whose parent
+    /// differs from the stored one, and [`InvalidArgument`] for one whose `_id` differs.
+    pub fn replace(&self, child: &C) -> Write<'_, UpdatedChild> {
+        let shared = self.shared();
+        let child = Child::of(&shared.settings, child);
+        Write::new(shared.operation("replace"), async move |session| {
+            let Child { parent, id, document } = child?;
+            let write = ParentWrite::of_child(shared, parent, id, replacement(document)?);
+            Ok(updated(&write::run(write, session).await?))
+        })
+    }
+}
+
+impl<P, C> SubsetRepository<P, C> {
+    /// Updates a child by [operators](#operators) or a pipeline, and writes its parent, in one transaction. If a field of the
+    /// order changes, the child may enter or leave the subset.
+    ///
+    /// ```no_run
+    /// # use mongodb::bson::doc;
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// products.update(1, 786, doc! { "$set": { "review_text": "Still amazing." }, "$unset": { "draft": "" } }).await?;
+    /// products.update(1, 786, doc! { "$inc": { "helpful_votes": 1 } }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Operators
+    /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
+    /// meanings. The server applies them in one atomic command: concurrent increments all count, and the subset follows the
+    /// stored result. As in the driver, a document with `$each` in a `$push` or `$addToSet` is a modifier, and the value of a
+    /// `$pull` is a condition.
+    ///
+    /// A pipeline is a `Vec` of stages, each `$set` (or `$addFields`) or `$unset`. Its expressions are the caller's: wrap
+    /// untrusted values in `$literal`.
+    ///
+    /// Refused, with nothing sent: a document without operators, other operators and stages, positional operators in
+    /// paths (`$`, `$[]`, `$[x]`), and two paths of which one contains the other. So are the parent and the id of a child,
+    /// which cannot be changed: delete it, and insert it again. A field of the order or of a computed field cannot become an array.
+    ///
+    /// An update with `$inc`, `$mul` or `$push`, or with a pipeline that reads what it writes, is not idempotent.
+    ///
+    /// # Cost
+    /// Four round trips, if this repository has written the parent before, without a conflict. Otherwise five, and with a
+    /// [total](crate::SubsetRepositoryBuilder::total_field) or [computed
+    /// fields](crate::SubsetRepositoryBuilder#computed-fields) also. Each examines one document, except the read of the first
+    /// children, which examines as many as are embedded.
+    ///
+    /// # Cancel safety
+    /// It has no effect, unless its commit had begun, which completes. Call it again if the update is idempotent, and
+    /// otherwise read the child first. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing stored: [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that
+    /// are [not migrated](Self::migrate_from_embedded), [`ChildNotFound`] when it has no such child,
+    /// [`InvalidArgument`] for the refused updates above, for one that does not suit the stored child, such as `$inc` of a
+    /// text, or for an invalid id, [`IndexMissing`], and [`Unsupported`] on a standalone. If the outcome is unknown, call an
+    /// idempotent update again.
+    pub fn update(
+        &self,
+        parent: impl IntoId,
+        child_id: impl IntoId,
+        update: impl Into<UpdateModifications>,
+    ) -> Write<'_, UpdatedChild> {
+        let shared = self.shared();
+        let (parent, child) = (DocumentId::new(parent), DocumentId::new(child_id));
+        let update = update.into();
+        Write::new(shared.operation("update"), async move |session| {
+            let (parent, child) = (parent?.into_bson(), child?.into_bson());
+            let update = Change::Update(checked_update(&shared.settings, update)?);
+            let write = ParentWrite::of_child(shared, parent, child, update);
+            Ok(updated(&write::run(write, session).await.map_err(failed)?))
+        })
+    }
+
+    /// Deletes a child and writes its parent, in one transaction. If the child was in the subset, the next one enters it.
+    ///
+    /// ```no_run
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let deleted = products.delete(1, 786).await?;
+    /// if !deleted.found {
+    ///     println!("the product has no such review");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It is idempotent: it writes the parent even if the child does not exist.
+    ///
+    /// # Cost
+    /// As [`update`](Self::update).
+    ///
+    /// # Cancel safety
+    /// It has no effect, unless its commit had begun, which completes. Call it again. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With no effect: [`NotFound`] when the parent does not exist, [`NotMigrated`] when it embeds children that are
+    /// [not migrated](Self::migrate_from_embedded), [`InvalidArgument`] for an invalid id, [`IndexMissing`], and
+    /// [`Unsupported`] on a standalone. If the outcome is unknown, call it again.
+    pub fn delete(&self, parent: impl IntoId, child_id: impl IntoId) -> Write<'_, Removed> {
+        let shared = self.shared();
+        let (parent, child) = (DocumentId::new(parent), DocumentId::new(child_id));
+        Write::new(shared.operation("delete"), async move |session| {
+            let (parent, child) = (parent?.into_bson(), child?.into_bson());
+            let write = ParentWrite::of_child(shared, parent, child, Change::Delete);
+            Ok(Removed::new(write::run(write, session).await?.found))
+        })
+    }
+
+    /// Deletes a parent and all its children, in one transaction. Also deletes children whose parent does not exist.
+    ///
+    /// ```no_run
+    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let deleted = products.delete_parent(1).await?;
+    /// if deleted.found {
+    ///     println!("deleted the product and {} reviews", deleted.children);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The server ends the transaction after 60 seconds, which suffices for some hundred thousand children.
+    ///
+    /// Do not use an `_id` again: if a new parent has the `_id` of a deleted one, a [`rebuild`](Self::rebuild) of the old
+    /// parent that is still running can give it a stale subset.
+    ///
+    /// # Cost
+    /// Three round trips, for any number of children. One more if the parent does not exist.
+    ///
+    /// # Cancel safety
+    /// It has no effect, unless its commit had begun, which completes. Call it again. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing deleted: [`NotMigrated`] when the parent embeds children that are [not
+    /// migrated](Self::migrate_from_embedded), [`InvalidArgument`] for an invalid id, [`IndexMissing`], and
+    /// [`Unsupported`] on a standalone. If the outcome is unknown, call it again.
+    pub fn delete_parent(&self, parent: impl IntoId) -> Write<'_, DeletedParent> {
+        let (shared, parent) = (self.shared(), DocumentId::new(parent));
+        Write::new(shared.operation("delete_parent"), async move |session| {
+            let parent = parent?.into_bson();
+            write::delete_parent(shared, &parent, session).await
+        })
+    }
+}
+
+fn updated(written: &Written) -> UpdatedChild {
+    UpdatedChild {
+        modified: written.modified,
+        in_subset: written.in_subset(),
+    }
+}
+
+/// The server refuses field names that start with `$` in a replacement, where they would be operators, but accepts them
+/// in an insert and in the result of a pipeline.
+fn replacement(child: RawDocumentBuf) -> Result<Change> {
+    let mut fields = child.iter().flatten();
+    if !fields.any(|(name, _)| name.as_str().starts_with('$')) {
+        return Ok(Change::Replace(child));
+    }
+    let child = Document::try_from(&child).map_err(CommandError::from)?;
+    Ok(Change::Update(query::replace_with(child).into()))
+}
