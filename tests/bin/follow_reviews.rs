@@ -1,7 +1,7 @@
 //! A process that follows the reviews of the database in its arguments, for the tests that kill one. It prints a line
 //! after each batch.
 
-use mongo_patterns::subset::{Direction, SubsetRepository};
+use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongodb::Client;
 use mongodb::bson::Document;
 
@@ -16,10 +16,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         database.collection::<Document>("review"),
     );
     let products = SubsetRepository::<Document, Document>::builder(products, reviews)
-        .subset_field("reviews")
         .parent_field("product_id")
         .child_id_field("review_id")
-        .order_by("published_date", Direction::Descending)
+        .subset(Subset::new("reviews").order_by("published_date", Direction::Descending))
         .build()?;
     let mut changes = 0;
     let follow = products.follow(name).on_progress(move |at| {

@@ -171,8 +171,7 @@ impl Shop {
 
 /// Returns a repository with a subset of this size, of the newest reviews.
 pub fn products(database: &Database, size: u32) -> SubsetRepository<Product, Review> {
-    crate::subset::support::builder(database)
-        .subset_size(size)
+    crate::subset::support::builder_of(database, crate::subset::support::newest().size(size))
         .build()
         .unwrap()
 }

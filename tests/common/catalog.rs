@@ -175,8 +175,9 @@ async fn settings_that_contradict_the_catalog_are_refused_with_no_effect() {
         refused(books.ensure_indexes(), "`threshold`").await;
         refused(collected(books.repair().stream()), "`threshold`").await;
 
-        let products = subset::support::builder::<Document, subset::support::Review>(db.database());
-        let products = products.subset_size(3).build().unwrap();
+        let newest = subset::support::newest().size(3);
+        let products = subset::support::builder_of::<Document, subset::support::Review>(db.database(), newest);
+        let products = products.build().unwrap();
         refused(products.ensure_indexes(), "`size`").await;
         refused(collected(products.verify().stream()), "`size`").await;
         refused(collected(products.repair().stream()), "`size`").await;
@@ -248,12 +249,9 @@ async fn migrations_change_the_settings() {
         );
 
         let old = subset::support::products(db).await;
-        let new = subset::support::builder::<Document, subset::support::Review>(db.database());
-        let new = new
-            .order_by("review_author", Direction::Ascending)
-            .subset_size(3)
-            .build()
-            .unwrap();
+        let by_author = subset::support::newest().order_by("review_author", Direction::Ascending);
+        let new = subset::support::builder_of::<Document, subset::support::Review>(db.database(), by_author.size(3));
+        let new = new.build().unwrap();
         new.migrate_layout_from(&old).plan().await.unwrap();
         old.ensure_indexes().await.unwrap();
         new.migrate_layout_from(&old).await.unwrap();
@@ -352,8 +350,9 @@ async fn what_rewrites_documents_needs_an_entry_that_fits_them() {
         let low = outlier::support::again(db, 10, 500);
         refused(collected(low.repair().stream()), NO_ENTRY).await;
 
-        let small = subset::support::builder::<Document, subset::support::Review>(db.database());
-        let small = small.subset_size(2).build().unwrap();
+        let newest = subset::support::newest().size(2);
+        let small = subset::support::builder_of::<Document, subset::support::Review>(db.database(), newest);
+        let small = small.build().unwrap();
         refused(collected(small.repair().stream()), NO_ENTRY).await;
         refused(small.rebuild_all(), NO_ENTRY).await;
         let child = subset::support::builder::<Document, subset::support::Review>(db.database());

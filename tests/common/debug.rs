@@ -143,7 +143,7 @@ async fn children(seen: &mut Seen<'_>) {
     let newest = Subset::new("newest").order_by("review_id", Direction::Descending);
     let newest = newest.filter(doc! { "text": { "$ne": MARKER } });
     seen.add("subset", &newest);
-    let builder = subset_support::builder::<Document, Document>(seen.db.database()).add_subset(newest);
+    let builder = subset_support::builder::<Document, Document>(seen.db.database()).subset(newest);
     seen.add("subset", &builder);
     let products: SubsetRepository<Document, Document> = subset_support::ready(seen.db, builder).await;
     for text in [MARKER, "another"] {

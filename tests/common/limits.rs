@@ -92,7 +92,7 @@ async fn outliers_accept_extreme_numbers_or_refuse_them() {
 }
 
 async fn with_reviews(db: &TestDatabase, size: u32) -> SubsetRepository<Document, Document> {
-    let products = subset_support::builder::<Document, Document>(db.database()).subset_size(size);
+    let products = subset_support::builder_of::<Document, Document>(db.database(), subset_support::newest().size(size));
     let products = subset_support::ready(db, products).await;
     for id in 0..15 {
         let review = subset_support::review(id);
@@ -123,8 +123,9 @@ async fn subsets_accept_extreme_numbers_or_refuse_them() {
         assert_eq!(back.children.len(), 1);
         is_refused(products.children(1).limit(0).await, "limit");
         for size in [0, i32::MAX as u32 + 1, u32::MAX] {
-            let builder = subset_support::builder::<Document, Document>(db.database());
-            is_refused(builder.subset_size(size).build(), "size");
+            let newest = subset_support::newest().size(size);
+            let builder = subset_support::builder_of::<Document, Document>(db.database(), newest);
+            is_refused(builder.build(), "size");
         }
         let reviews = subset_support::reviews(db);
         reviews.delete_many(doc! {}).await.unwrap();

@@ -128,8 +128,9 @@ async fn a_subset_accepts_numeric_fields_of_parents_and_children() {
             let (products, reviews) = (db.collection::<Document>("product"), db.collection::<Document>("review"));
             let top = Subset::new(name("top")).order_by(name("rating"), Direction::Descending);
             let top = top.filter(doc! { name("rating"): { "$lt": 6 } }).embedded_fields([name("text")]);
+            let newest = Subset::new(name("reviews")).order_by(name("published"), Direction::Descending).size(3);
+            let newest = newest.embedded_fields([name("review_id"), name("published"), name("text")]);
             let products = SubsetRepository::<Document, Document>::builder(products, reviews)
-                .subset_field(name("reviews"))
                 .parent_field(name("product_id"))
                 .child_id_field(name("review_id"))
                 .version_field(name("version"))
@@ -137,10 +138,8 @@ async fn a_subset_accepts_numeric_fields_of_parents_and_children() {
                 .sum(name("rating"), name("sum"))
                 .count_by(name("rating"), name("stars"))
                 .max(name("rating"), name("best"))
-                .add_subset(top.size(1))
-                .order_by(name("published"), Direction::Descending)
-                .embedded_fields([name("review_id"), name("published"), name("text")])
-                .subset_size(3)
+                .subset(newest)
+                .subset(top.size(1))
                 .build()
                 .unwrap();
             products.ensure_indexes().await.unwrap();

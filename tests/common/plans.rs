@@ -3,7 +3,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::embedded::EmbeddedRepository;
-use mongo_patterns::subset::{Direction, MigrationPlan, SubsetRepository};
+use mongo_patterns::subset::{Direction, MigrationPlan, Subset, SubsetRepository};
 use mongo_patterns::{Progress, Repository};
 use mongo_patterns_core::PlannedCommand;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
@@ -150,11 +150,13 @@ async fn a_plan_of_subsets_lists_the_commands_of_both_migrations() {
             db.collection::<Document>("review"),
         );
         let new = SubsetRepository::<Document, Document>::builder(collections.0, collections.1)
-            .subset_field("reviews")
             .parent_field("product_id")
             .child_id_field("review_id")
-            .order_by("review_author", Direction::Ascending)
-            .subset_size(3)
+            .subset(
+                Subset::new("reviews")
+                    .order_by("review_author", Direction::Ascending)
+                    .size(3),
+            )
             .build()
             .unwrap();
         let planned = new.migrate_layout_from(&old).plan().await.unwrap();

@@ -4,7 +4,7 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::embedded::EmbeddedRepository;
 use mongo_patterns::outlier::OutlierRepository;
-use mongo_patterns::subset::{Direction, SubsetRepository};
+use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongo_patterns_testkit as testkit;
 use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, doc};
@@ -384,10 +384,9 @@ async fn builders_and_repositories_have_no_bounds_on_their_types() {
             .array_field("customers")
             .parent_field("book_id");
         let subsets = SubsetRepository::<Opaque, Opaque>::builder(collection("product"), collection("review"))
-            .subset_field("reviews")
             .parent_field("product_id")
             .child_id_field("review_id")
-            .order_by("published", Direction::Descending);
+            .subset(Subset::new("reviews").order_by("published", Direction::Descending));
         let embedded = EmbeddedRepository::<Opaque, Opaque>::builder(collection("patron")).children_field("addresses");
         assert!(shown(&buckets).contains("trades") && shown(&outliers).contains("sales"));
         assert!(shown(&subsets).contains("product") && shown(&embedded).contains("patron"));

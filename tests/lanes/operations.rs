@@ -7,7 +7,7 @@ use mongo_patterns::embedded::EmbeddedRepository;
 use mongo_patterns::history::HistoryRepository;
 use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns::reference::ReferenceRepository;
-use mongo_patterns::subset::{Direction, SubsetRepository};
+use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongodb::Database;
 use mongodb::bson::{DateTime, Document, doc};
 
@@ -44,10 +44,9 @@ impl Repositories {
                 .build()
                 .unwrap(),
             products: SubsetRepository::builder(of("product"), of("review"))
-                .subset_field("reviews")
                 .parent_field("product_id")
                 .child_id_field("review_id")
-                .order_by("published", Direction::Descending)
+                .subset(Subset::new("reviews").order_by("published", Direction::Descending))
                 .build()
                 .unwrap(),
             policies: HistoryRepository::builder(of("currentPolicies"), of("policyRevisions"))

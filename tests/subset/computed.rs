@@ -137,7 +137,7 @@ async fn values_are_read_in_one_round_trip_for_any_number_of_fields() {
             |builder| builder.sum("rating", "rating_sum").total_field("review_count"),
         ];
         for (number, with_fields) in fields.into_iter().enumerate() {
-            let products = ready(db, with_fields(builder(db.database()).subset_size(3))).await;
+            let products = ready(db, with_fields(builder_of(db.database(), newest().size(3)))).await;
             for id in 0..5 {
                 products.insert(&rated(1, id, id)).await.unwrap();
             }

@@ -91,9 +91,7 @@ async fn an_embedded_array_cannot_be_counted() {
 #[tokio::test]
 async fn computed_fields_are_added_to_a_repository_and_removed() {
     testkit::run(async |db| {
-        let plain = builder::<Document, Document>(db.database())
-            .subset_size(3)
-            .total_field("review_count");
+        let plain = builder_of::<Document, Document>(db.database(), newest().size(3)).total_field("review_count");
         let old = ready(db, plain).await;
         for id in 2..=PARENTS {
             add_product(db, id).await;

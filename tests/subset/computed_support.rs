@@ -8,7 +8,7 @@ use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::common::support::all;
-use crate::subset::support::{builder, day, product, ready, reviews};
+use crate::subset::support::{builder_of, day, newest, product, ready, reviews};
 
 pub type Rated = SubsetRepository<Document, Document>;
 
@@ -21,8 +21,7 @@ pub fn rated(product: i32, id: i32, rating: impl Into<Bson>) -> Document {
 }
 
 pub fn rated_builder(database: &Database) -> SubsetRepositoryBuilder<Document, Document> {
-    builder(database)
-        .subset_size(3)
+    builder_of(database, newest().size(3))
         .total_field("review_count")
         .sum("rating", "rating_sum")
         .count_by("rating", "stars")

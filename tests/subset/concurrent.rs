@@ -66,7 +66,7 @@ async fn write_mixed(repositories: &[Products]) {
 
 /// Runs as one process, and as several processes, each with its own lanes.
 async fn subsets_are_correct(db: &TestDatabase, processes: usize) {
-    let repository = || builder(db.database()).subset_size(SIZE);
+    let repository = || builder_of(db.database(), newest().size(SIZE));
     let first = ready(db, repository()).await;
     product(db).delete_many(doc! {}).await.unwrap();
     add_parents(&product(db)).await;
@@ -140,7 +140,7 @@ async fn every_write_on_a_standalone_is_unsupported_and_stores_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_observer_of_transactional_writes_never_sees_a_stale_subset() {
     testkit::run(async |db| {
-        let repository = builder::<Product, Review>(db.database()).subset_size(SIZE);
+        let repository = builder_of::<Product, Review>(db.database(), newest().size(SIZE));
         let products = ready(db, repository).await;
         let stop = Arc::new(AtomicBool::new(false));
         let writers = (0..8).map(|writer| {

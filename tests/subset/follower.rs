@@ -283,10 +283,8 @@ async fn a_change_is_followed_immediately() {
 async fn a_followed_child_may_have_the_size_limit_of_a_document() {
     testkit::run(async |db| {
         followed(db, 1).await;
-        let products: Products = builder(db.database())
-            .embedded_fields(["review_author", "published_date"])
-            .build()
-            .unwrap();
+        let shown = newest().embedded_fields(["review_author", "published_date"]);
+        let products: Products = builder_of(db.database(), shown).build().unwrap();
         products.ensure_indexes().replace_settings().await.unwrap();
         products
             .follow(NAME)

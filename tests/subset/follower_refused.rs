@@ -1,7 +1,7 @@
 //! Requirements of a follower, and lost changes.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::SubsetRepository;
+use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions, TestDatabase};
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
@@ -37,10 +37,8 @@ async fn missing_indexes_or_pre_images_are_refused() {
         assert!(error.is_setup_error());
         assert_eq!((count_wrong(db).await, records(db).await.len()), (1, 0));
 
-        let other: Products = builder(db.database())
-            .order_by("stars", mongo_patterns::subset::Direction::Ascending)
-            .build()
-            .unwrap();
+        let by_stars = newest().order_by("stars", Direction::Ascending);
+        let other: Products = builder_of(db.database(), by_stars).build().unwrap();
         catalog(db).drop().await.unwrap();
         let error = other.follow(NAME).enable_pre_images().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error:?}");
@@ -74,10 +72,9 @@ async fn a_name_belongs_to_one_pair_of_collections_and_fields() {
             db.collection::<Document>("review"),
         );
         let other = other
-            .subset_field("newest")
             .parent_field("product_id")
             .child_id_field("review_id")
-            .order_by("published_date", mongo_patterns::subset::Direction::Descending)
+            .subset(Subset::new("newest").order_by("published_date", Direction::Descending))
             .build()
             .unwrap();
         let record = records(db).await;
@@ -90,7 +87,7 @@ async fn a_name_belongs_to_one_pair_of_collections_and_fields() {
         assert_eq!(records(db).await, record);
         other.follow("newest").run_until_current().await.unwrap();
         // A follower with another size, order or other embedded fields is the same one.
-        let larger: Products = builder(db.database()).subset_size(20).build().unwrap();
+        let larger: Products = builder_of(db.database(), newest().size(20)).build().unwrap();
         larger.ensure_indexes().replace_settings().await.unwrap();
         assert_eq!(larger.follow(NAME).run_until_current().await.unwrap().changes, 3);
 
@@ -274,10 +271,9 @@ async fn the_concerns_of_the_collections_do_not_matter() {
             .build();
         let collection = |name: &str| db.database().collection_with_options::<Document>(name, options.clone());
         let products: Products = SubsetRepository::builder(collection("product"), collection("review"))
-            .subset_field("reviews")
             .parent_field("product_id")
             .child_id_field("review_id")
-            .order_by("published_date", mongo_patterns::subset::Direction::Descending)
+            .subset(Subset::new("reviews").order_by("published_date", Direction::Descending))
             .build()
             .unwrap();
         db.recorder().clear();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Direction, SubsetRepository, SubsetRepositoryBuilder};
+use mongo_patterns::subset::{Direction, Subset, SubsetRepository, SubsetRepositoryBuilder};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
@@ -139,17 +139,17 @@ async fn children_with_equal_ids_stop_a_migration_before_it_writes() {
 
 type Other = SubsetRepositoryBuilder<Product, Review>;
 
-/// Returns a repository whose order is the author.
-fn by_author(database: &Database) -> Other {
+/// Returns a repository with a subset of this size whose order is the author.
+fn by_author(database: &Database, size: u32) -> Other {
     let common = SubsetRepository::<Product, Review>::builder(
         database.collection::<Document>("product"),
         database.collection::<Document>("review"),
     );
-    common
-        .subset_field("reviews")
-        .parent_field("product_id")
-        .child_id_field("review_id")
-        .order_by("review_author", Direction::Ascending)
+    common.parent_field("product_id").child_id_field("review_id").subset(
+        Subset::new("reviews")
+            .order_by("review_author", Direction::Ascending)
+            .size(size),
+    )
 }
 
 /// Returns the expected subset of a product by that order.
@@ -181,14 +181,14 @@ async fn another_order_under_load(db: &TestDatabase) {
     load(db).await;
     let old: Products = builder(db.database()).build().unwrap();
     old.migrate_existing().await.unwrap();
-    let new: Products = by_author(db.database()).subset_size(4).build().unwrap();
+    let new: Products = by_author(db.database(), 4).build().unwrap();
     let database = db.plain_client().database(db.database().name());
     let (written, refused) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let done = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..8)
         .map(|writer| {
             let mut products: Products = builder(&database).build().unwrap();
-            let next: Products = by_author(&database).subset_size(4).build().unwrap();
+            let next: Products = by_author(&database, 4).build().unwrap();
             let (written, refused, done) = (Arc::clone(&written), Arc::clone(&refused), Arc::clone(&done));
             tokio::spawn(async move {
                 let mut random = Random(writer as u64);
@@ -269,13 +269,13 @@ async fn children_read_by_the_old_order_are_not_written_after_the_migration() {
         second.review_author = "A".to_owned();
         let both = [review_of(1, 1, 1), second];
         db.plain_collection::<Review>("review").insert_many(both).await.unwrap();
-        let old: Products = builder(db.database()).subset_size(1).build().unwrap();
+        let old: Products = builder_of(db.database(), newest().size(1)).build().unwrap();
         old.migrate_existing().await.unwrap();
         old.rebuild(1).await.unwrap();
         assert_eq!(embedded(db).await, [1]);
         // A writer with the new order has begun before the migration, so its product is correct by then.
         let database = db.plain_client().database(db.database().name());
-        let new: Products = by_author(&database).subset_size(1).build().unwrap();
+        let new: Products = by_author(&database, 1).build().unwrap();
         new.ensure_indexes().replace_settings().await.unwrap();
         new.rebuild(1).await.unwrap();
         assert_eq!(embedded(db).await, [2]);
@@ -313,12 +313,12 @@ async fn another_size_and_other_fields() {
             .enumerate()
         {
             old.ensure_indexes().replace_settings().await.unwrap();
-            let new = builder::<Document, Document>(db.database()).subset_size(size);
-            let new = match embed {
-                None => new,
-                Some(fields) => new.embedded_fields(fields),
+            let subset = newest().size(size);
+            let subset = match embed {
+                None => subset,
+                Some(fields) => subset.embedded_fields(fields),
             };
-            let new = new.build().unwrap();
+            let new = builder_of::<Document, Document>(db.database(), subset).build().unwrap();
             let plan = new.migrate_layout_from(&old).plan().await.unwrap();
             let drops = |command: &Document| command.contains_key("dropIndexes");
             assert!(!plan.commands.iter().any(|planned| drops(&planned.command)));
@@ -355,7 +355,7 @@ async fn a_migration_of_the_layout_that_fails_at_any_command_is_finished_by_the_
             load(db).await;
             let old: Products = builder(db.database()).build().unwrap();
             old.migrate_existing().await.unwrap();
-            let new: Products = by_author(db.database()).build().unwrap();
+            let new: Products = by_author(db.database(), 10).build().unwrap();
             let commands = [
                 "aggregate",
                 "find",
@@ -385,8 +385,13 @@ async fn a_migration_of_the_layout_that_fails_at_any_command_is_finished_by_the_
 async fn other_names_or_collections_are_refused() {
     testkit::run(async |db| {
         let old: Products = builder(db.database()).build().unwrap();
-        let renamed: Products = builder(db.database()).subset_field("newest").build().unwrap();
-        let elsewhere: Products = by_author(&db.plain_client().database("other")).build().unwrap();
+        let renamed: Products = builder_of(
+            db.database(),
+            Subset::new("newest").order_by("published_date", Direction::Descending),
+        )
+        .build()
+        .unwrap();
+        let elsewhere: Products = by_author(&db.plain_client().database("other"), 10).build().unwrap();
         for new in [renamed, elsewhere] {
             let error = new.migrate_layout_from(&old).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -401,7 +406,7 @@ async fn other_names_or_collections_are_refused() {
             .build();
         let index = mongodb::IndexModel::builder().keys(keys).options(options).build();
         reviews(db).create_index(index).await.unwrap();
-        let error = by_author(db.database())
+        let error = by_author(db.database(), 10)
             .build()
             .unwrap()
             .migrate_layout_from(&old)

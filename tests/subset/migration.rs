@@ -1,7 +1,7 @@
 //! The migration of children that are all embedded in their parents.
 
 use futures::TryStreamExt;
-use mongo_patterns::subset::{Direction, Finding, Migrated, SubsetRepository};
+use mongo_patterns::subset::{Direction, Finding, Migrated, Subset, SubsetRepository};
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::IndexModel;
@@ -127,8 +127,7 @@ async fn hostile_ids_values_and_names_are_migrated_literally() {
             let new = doc! { "_id": parent, "name": "$reviews", "reviews": children };
             product(db).insert_one(new).await.unwrap();
         }
-        let products = builder::<Document, Document>(db.database())
-            .subset_size(2)
+        let products = builder_of::<Document, Document>(db.database(), newest().size(2))
             .build()
             .unwrap();
         let moved = products.migrate_from_embedded().await.unwrap();
@@ -171,11 +170,9 @@ async fn children_keep_their_ids() {
             db.collection::<Document>("review"),
         );
         let products = by_id
-            .subset_field("reviews")
             .parent_field("product_id")
             .child_id_field("_id")
-            .order_by("stars", Direction::Descending)
-            .subset_size(1)
+            .subset(Subset::new("reviews").order_by("stars", Direction::Descending).size(1))
             .build()
             .unwrap();
         assert_eq!(products.migrate_from_embedded().await.unwrap().children, 6);

@@ -169,7 +169,7 @@ async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: 
 
 async fn with_writers(db: &TestDatabase) {
     empty(db).await;
-    let sized = |database: &mongodb::Database| builder(database).subset_size(SIZE);
+    let sized = |database: &mongodb::Database| builder_of(database, newest().size(SIZE));
     let mover: Products = sized(db.database()).build().unwrap();
     mover.ensure_indexes().await.unwrap();
     let parents = (1..=PARENTS).map(|id| {

@@ -291,7 +291,7 @@ async fn random_calls() {
         for kind in Kind::ALL {
             let database = db.plain_client().database(db.database().name());
 
-            let products = kind.repository(builder(&database));
+            let products = kind.repository(builder_of(&database, newest().size(SIZE as u32)));
             products.ensure_indexes().replace_settings().await.unwrap();
             kinds.push((products, kind));
         }

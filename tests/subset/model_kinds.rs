@@ -27,7 +27,6 @@ impl Kind {
     pub(super) const ALL: [Self; 4] = [Self::Plain, Self::Total, Self::Computed, Self::Several];
 
     pub(super) fn repository(self, builder: SubsetRepositoryBuilder<Product, Review>) -> Products {
-        let builder = builder.subset_size(SIZE as u32);
         let builder = match self {
             Self::Plain => builder,
             Self::Total => builder.total_field("review_count"),
@@ -41,8 +40,8 @@ impl Kind {
                 let oldest = Subset::new("oldest").order_by("published_date", Direction::Ascending);
                 let first_id = Subset::new("first_id").order_by("review_id", Direction::Ascending);
                 builder
-                    .add_subset(oldest.size(2).filter(doc! { "review_id": { "$lt": 5 } }))
-                    .add_subset(first_id.size(1).embedded_fields(["published_date"]))
+                    .subset(oldest.size(2).filter(doc! { "review_id": { "$lt": 5 } }))
+                    .subset(first_id.size(1).embedded_fields(["published_date"]))
             }
         };
         builder.build().unwrap()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Direction, SubsetRepository};
+use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -19,11 +19,9 @@ type Voted = SubsetRepository<Document, Document>;
 async fn voted(db: &TestDatabase) -> Voted {
     let of = |name: &str| db.database().collection::<Document>(name);
     let builder = Voted::builder(of("product"), of("review"))
-        .subset_field("reviews")
         .parent_field("product_id")
         .child_id_field("review_id")
-        .order_by("votes", Direction::Descending)
-        .subset_size(3);
+        .subset(Subset::new("reviews").order_by("votes", Direction::Descending).size(3));
     let products = ready(db, builder).await;
     let children: Vec<Document> = (1..=5)
         .map(|id| doc! { "review_id": id, "product_id": 1, "votes": 0, "text": "secret" })

@@ -1,7 +1,7 @@
 //! Reads: a product with its newest reviews by one find, and all reviews by pages.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{ChildToken, Direction, SubsetRepository};
+use mongo_patterns::subset::{ChildToken, Direction, Subset, SubsetRepository};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, DateTime, Document, doc};
@@ -97,11 +97,13 @@ async fn pages_skip_no_child() {
                 db.collection::<Document>("review"),
             );
             let repository = SubsetRepository::<Document, Document>::builder(parents, children)
-                .subset_field("reviews")
                 .parent_field("product_id")
                 .child_id_field("review_id")
-                .order_by("rank", direction)
-                .order_by("stars", Direction::Ascending);
+                .subset(
+                    Subset::new("reviews")
+                        .order_by("rank", direction)
+                        .order_by("stars", Direction::Ascending),
+                );
             let products = ready(db, repository).await;
             let ranks: [Bson; 8] = [
                 Bson::Null,
@@ -220,10 +222,9 @@ async fn no_id_is_between_a_position_and_its_adjacent_bound() {
                 db.collection::<Document>("review"),
             );
             let repository = SubsetRepository::<Document, Document>::builder(parents, children)
-                .subset_field("reviews")
                 .parent_field("product_id")
                 .child_id_field("review_id")
-                .order_by("stars", direction);
+                .subset(Subset::new("reviews").order_by("stars", direction));
             let products = ready(db, repository).await;
             let children = ids
                 .iter()
@@ -274,7 +275,7 @@ async fn a_token_outlives_its_child_and_invalid_ones_are_refused() {
         assert_eq!(ids, [4, 3, 2, 1]);
 
         assert!("' || true".parse::<ChildToken>().is_err());
-        let other = builder::<Product, Review>(db.database()).order_by("stars", Direction::Ascending);
+        let other = builder_of::<Product, Review>(db.database(), newest().order_by("stars", Direction::Ascending));
         let error = other.build().unwrap().children(1).after(next).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         let error = products.children(1).limit(0).await.unwrap_err();
@@ -344,11 +345,9 @@ async fn tokens_of_long_and_deep_values_are_read() {
             db.collection::<Document>("review"),
         );
         let by_rank = by_rank
-            .subset_field("reviews")
             .parent_field("product_id")
             .child_id_field("review_id")
-            .order_by("rank", Direction::Ascending)
-            .subset_size(1);
+            .subset(Subset::new("reviews").order_by("rank", Direction::Ascending).size(1));
         let products = ready(db, by_rank).await;
         let deep = |levels: usize| (0..levels).fold(Bson::from(1), |inner, _| doc! { "a": inner }.into());
         let in_arrays = |levels: usize| (0..levels).fold(Bson::from(1), |inner, _| vec![inner].into());

@@ -116,8 +116,7 @@ async fn all_subsets_are_rebuilt_on_the_server() {
         );
 
         // Another size for all.
-        let fewer = builder::<Product, Review>(db.database())
-            .subset_size(3)
+        let fewer = builder_of::<Product, Review>(db.database(), newest().size(3))
             .build()
             .unwrap();
         fewer.ensure_indexes().replace_settings().await.unwrap();

@@ -213,7 +213,7 @@ async fn no_value_is_interpreted() {
             let of_value = Subset::new("of_value")
                 .order_by("published_date", Direction::Ascending)
                 .filter(doc! { "$or": [{ "kind": &hostile }, { "$nor": [{ "kind": { "$ne": &hostile } }] }] });
-            let builder = builder(db.database()).add_subset(of_value);
+            let builder = builder(db.database()).subset(of_value);
             let products: Shown = ready(db, builder).await;
             for (id, kind) in [
                 (1, hostile.clone()),
@@ -242,11 +242,7 @@ async fn an_invalid_subset_is_refused() {
     testkit::run(async |db| {
         let kind = |subset: Subset| {
             let builder = several_builder(db.database()).total_field("count");
-            builder
-                .add_subset(subset)
-                .build()
-                .map(drop)
-                .map_err(|error| error.kind())
+            builder.subset(subset).build().map(drop).map_err(|error| error.kind())
         };
         let by_stars = |field: &str| Subset::new(field).order_by("stars", Direction::Ascending);
         assert_eq!(kind(by_stars("worst")), Ok(()));
@@ -295,8 +291,8 @@ async fn an_invalid_subset_is_refused() {
 #[tokio::test]
 async fn embedded_fields_that_an_index_has_are_read_from_the_document() {
     testkit::run(async |db| {
-        let builder = builder::<Document, Document>(db.database());
-        let products: Shown = ready(db, builder.embedded_fields(["published_date"]).subset_size(3)).await;
+        let dates = newest().embedded_fields(["published_date"]).size(3);
+        let products: Shown = ready(db, builder_of(db.database(), dates)).await;
         for id in 1..=3 {
             products.insert(&reviewed(1, id, id.into(), 1)).await.unwrap();
         }

@@ -8,7 +8,7 @@ use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::common::support::all;
-use crate::subset::support::{builder, day, product, ready, reviews};
+use crate::subset::support::{builder_of, day, newest, product, ready, reviews};
 
 pub type Shown = SubsetRepository<Document, Document>;
 
@@ -38,10 +38,9 @@ pub fn unnoticed() -> Subset {
 }
 
 pub fn several_builder(database: &Database) -> SubsetRepositoryBuilder<Document, Document> {
-    builder(database)
-        .subset_size(3)
-        .add_subset(best())
-        .add_subset(unnoticed())
+    builder_of(database, newest().size(3))
+        .subset(best())
+        .subset(unnoticed())
 }
 
 /// Returns a repository with its indexes, product 1 and a clear recorder.

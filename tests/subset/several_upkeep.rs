@@ -82,7 +82,7 @@ async fn embedded_children_are_migrated_to_all_subsets() {
 #[tokio::test]
 async fn subsets_are_added_to_a_repository_and_removed() {
     testkit::run(async |db| {
-        let one = builder::<Document, Document>(db.database()).subset_size(3);
+        let one = builder_of::<Document, Document>(db.database(), newest().size(3));
         let old = ready(db, one).await;
         for id in 2..=PARENTS {
             add_product(db, id).await;
@@ -107,10 +107,9 @@ async fn subsets_are_added_to_a_repository_and_removed() {
         assert_eq!(wrong_subsets(db).await, NONE);
 
         // Another process with the old settings, and one with another filter.
-        let other = builder(db.database())
-            .subset_size(3)
-            .add_subset(best().filter(doc! { "stars": { "$gte": 5 } }))
-            .add_subset(unnoticed());
+        let other = builder_of(db.database(), newest().size(3))
+            .subset(best().filter(doc! { "stars": { "$gte": 5 } }))
+            .subset(unnoticed());
         let other: Shown = other.build().unwrap();
         for (error, shown) in [
             (old.ensure_indexes().await.unwrap_err(), "`further_subsets` of"),
@@ -249,7 +248,7 @@ async fn a_filter_with_a_nan_is_the_same_setting_again() {
                 .order_by("stars", Direction::Descending)
                 .filter(filter);
             builder::<Document, Document>(db.database())
-                .add_subset(rated)
+                .subset(rated)
                 .build()
                 .unwrap()
         };

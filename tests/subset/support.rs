@@ -3,7 +3,7 @@
 pub use mongo_patterns::Repository;
 use std::cmp::Reverse;
 
-use mongo_patterns::subset::{Direction, SubsetRepository, SubsetRepositoryBuilder};
+use mongo_patterns::subset::{Direction, Subset, SubsetRepository, SubsetRepositoryBuilder};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::{Collection, Database};
@@ -56,16 +56,24 @@ pub fn review_of(product_id: i32, review_id: i32, published: i64) -> Review {
     }
 }
 
+/// Returns the subset of the ten newest reviews.
+pub fn newest() -> Subset {
+    Subset::new("reviews").order_by("published_date", Direction::Descending)
+}
+
 pub fn builder<P, C>(database: &Database) -> SubsetRepositoryBuilder<P, C> {
+    builder_of(database, newest())
+}
+
+pub fn builder_of<P, C>(database: &Database, subset: Subset) -> SubsetRepositoryBuilder<P, C> {
     let (products, reviews) = (
         database.collection::<Document>("product"),
         database.collection::<Document>("review"),
     );
     SubsetRepository::<P, C>::builder(products, reviews)
-        .subset_field("reviews")
         .parent_field("product_id")
         .child_id_field("review_id")
-        .order_by("published_date", Direction::Descending)
+        .subset(subset)
 }
 
 /// Returns a repository of the ten newest reviews with its indexes, product 1 and a clear recorder.

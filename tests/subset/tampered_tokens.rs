@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mongo_patterns::subset::{ChildPage, ChildToken, Direction, SubsetRepository};
+use mongo_patterns::subset::{ChildPage, ChildToken, Direction, Subset, SubsetRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{self, Binary, Bson, DateTime, Decimal128, Document, Regex, Timestamp, Uuid, cstr, doc};
@@ -159,17 +159,16 @@ async fn a_forged_token_reads_only_children_of_its_parent() {
 async fn a_token_of_another_parent_collection_or_order_reads_nothing_of_theirs() {
     testkit::run(async |db| {
         let products = filled(db).await;
-        let by_author = builder::<Document, Document>(db.database())
-            .order_by("review_author", Direction::Ascending)
+        let by_author = newest().order_by("review_author", Direction::Ascending);
+        let by_author = builder_of::<Document, Document>(db.database(), by_author)
             .build()
             .unwrap();
         by_author.ensure_indexes().replace_settings().await.unwrap();
         let elsewhere: SubsetRepository<Document, Document> =
             SubsetRepository::builder(db.collection::<Document>("film"), db.collection::<Document>("role"))
-                .subset_field("cast")
                 .parent_field("film_id")
                 .child_id_field("role_id")
-                .order_by("size", Direction::Ascending)
+                .subset(Subset::new("cast").order_by("size", Direction::Ascending))
                 .build()
                 .unwrap();
         elsewhere.ensure_indexes().await.unwrap();

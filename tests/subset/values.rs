@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Direction, SubsetRepository};
+use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
@@ -23,11 +23,9 @@ async fn missing_mixed_and_equal_values_are_ordered() {
                 db.collection::<Document>("review"),
             );
             let products = repository
-                .subset_field("reviews")
                 .parent_field("product_id")
                 .child_id_field("review_id")
-                .order_by("rank", direction)
-                .subset_size(6);
+                .subset(Subset::new("reviews").order_by("rank", direction).size(6));
             let products = ready(db, products).await;
             let child = |id: i32, rank: Option<Bson>| {
                 let mut child = doc! { "product_id": 1, "review_id": id };
@@ -62,14 +60,16 @@ async fn embedded_fields_and_subset_size_are_settings() {
             db.collection::<Document>("review"),
         );
         let one_to_one = SubsetRepository::<Document, Document>::builder(collections.0, collections.1)
-            .subset_field("best")
             .version_field("writes")
             .parent_field("product_id")
             .child_id_field("_id")
-            .order_by("stars", Direction::Descending)
-            .order_by("votes", Direction::Ascending)
-            .subset_size(1)
-            .embedded_fields(["text"]);
+            .subset(
+                Subset::new("best")
+                    .order_by("stars", Direction::Descending)
+                    .order_by("votes", Direction::Ascending)
+                    .size(1)
+                    .embedded_fields(["text"]),
+            );
         let products = ready(db, one_to_one).await;
         for (id, stars, votes) in [("a", 3, 5), ("b", 4, 9), ("c", 4, 7), ("d", 4, 7)] {
             let new = doc! { "_id": id, "product_id": 1, "stars": stars, "votes": votes, "text": id, "long": "x" };

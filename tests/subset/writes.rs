@@ -1,7 +1,7 @@
 //! Writes: the commands that are sent, and the calls that are refused.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{Direction, SubsetRepository};
+use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -204,37 +204,42 @@ async fn a_refused_write_stores_nothing() {
 async fn a_builder_refuses_invalid_settings() {
     testkit::run(async |db| {
         let good = || builder::<Product, Review>(db.database());
+        let of = |subset| builder_of::<Product, Review>(db.database(), subset);
         let (one, other) = (
             db.collection::<Document>("one"),
             db.plain_client().database("other").collection("two"),
         );
         let elsewhere = SubsetRepository::<Product, Review>::builder::<Document, Document>(one.clone(), other)
-            .subset_field("s")
             .parent_field("p")
             .child_id_field("c")
-            .order_by("o", Direction::Ascending);
+            .subset(Subset::new("s").order_by("o", Direction::Ascending));
         let unordered = SubsetRepository::<Product, Review>::builder(one.clone(), db.collection::<Document>("two"))
-            .subset_field("s")
+            .subset(Subset::new("s"))
             .parent_field("p")
             .child_id_field("c");
         for bad in [
-            good().subset_size(0),
-            good().subset_field("a.b"),
+            of(newest().size(0)),
+            of(Subset::new("a.b").order_by("published_date", Direction::Descending)),
+            of(Subset::new("reviews")),
+            of(newest().filter(doc! { "stars": 5 })),
+            good().subset(newest()),
             good().version_field("reviews"),
             good().parent_field("review_id"),
-            good().order_by("published_date", Direction::Ascending),
-            good().order_by("product_id", Direction::Ascending),
-            good()
+            of(newest().order_by("published_date", Direction::Ascending)),
+            of(newest().order_by("product_id", Direction::Ascending)),
+            of(newest()
                 .order_by("review_id", Direction::Ascending)
-                .order_by("x", Direction::Ascending),
-            good().embedded_fields(["$a"]),
+                .order_by("x", Direction::Ascending)),
+            of(newest().embedded_fields(["$a"])),
             elsewhere,
             unordered,
             SubsetRepository::builder(one.clone(), one),
         ] {
             assert_eq!(bad.build().unwrap_err().kind(), ErrorKind::Configuration);
         }
-        let by_id = good().order_by("review_id", Direction::Ascending).build().unwrap();
+        let by_id = of(newest().order_by("review_id", Direction::Ascending))
+            .build()
+            .unwrap();
         assert_eq!(by_id.indexes()[0].indexes().len(), 2);
         assert_eq!((by_id.subset_size(), db.recorder().round_trips()), (10, 0));
     })

@@ -3,7 +3,7 @@
 mod invalid;
 mod migrate;
 
-use mongo_patterns_subset::{Direction, SubsetRepository};
+use mongo_patterns_subset::SubsetRepository;
 use mongodb::bson::Document;
 
 use crate::analyze::subset as analysis;
@@ -103,24 +103,20 @@ fn repository(context: &Context, settings: &SubsetSettings) -> Result<Parents, F
     let children = need(settings.children_collection.as_ref(), PATTERN, "children_collection")?;
     check_different(["--collection", "--children-collection"], [collection, children])?;
     let parents = database.collection::<Document>(collection);
-    let mut builder = SubsetRepository::builder(parents, database.collection::<Document>(children))
-        .subset_field(need(settings.subset.as_ref(), PATTERN, "subset")?)
-        .parent_field(need(settings.parent.as_ref(), PATTERN, "parent")?)
-        .child_id_field(need(settings.child_id.as_ref(), PATTERN, "child_id")?)
-        .subset_size(settings.size.unwrap_or(10));
     let order = settings.order.as_deref().unwrap_or_default();
     if order.is_empty() {
         need(None, PATTERN, "order")?;
     }
-    for field in order {
-        builder = match field.strip_prefix('-') {
-            Some(field) => builder.order_by(field, Direction::Descending),
-            None => builder.order_by(field, Direction::Ascending),
-        };
-    }
+    let first = mongo_patterns_subset::Subset::new(need(settings.subset.as_ref(), PATTERN, "subset")?)
+        .size(settings.size.unwrap_or(10));
+    let mut first = further::ordered(first, order);
     if let Some(fields) = &settings.embed {
-        builder = builder.embedded_fields(fields.iter().cloned());
+        first = first.embedded_fields(fields.iter().cloned());
     }
+    let mut builder = SubsetRepository::builder(parents, database.collection::<Document>(children))
+        .parent_field(need(settings.parent.as_ref(), PATTERN, "parent")?)
+        .child_id_field(need(settings.child_id.as_ref(), PATTERN, "child_id")?)
+        .subset(first);
     if let Some(field) = &settings.version {
         builder = builder.version_field(field);
     }
@@ -140,7 +136,7 @@ fn repository(context: &Context, settings: &SubsetSettings) -> Result<Parents, F
         builder = builder.count_by(of, field);
     }
     for subset in settings.add_subset.iter().flatten() {
-        builder = builder.add_subset(further::parse("--add-subset", subset)?);
+        builder = builder.subset(further::parse("--add-subset", subset)?);
     }
     Ok(builder.build()?)
 }

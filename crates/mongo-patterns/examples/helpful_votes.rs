@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use mongo_patterns::Repository;
-use mongo_patterns::subset::{Direction, SubsetRepository};
+use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongodb::bson::{Document, doc};
 use serde::{Deserialize, Serialize};
 use support::shell;
@@ -41,11 +41,13 @@ async fn main() -> Result<()> {
         database.collection::<Document>("product"),
         database.collection::<Document>("review"),
     )
-    .subset_field("reviews")
     .parent_field("product_id")
     .child_id_field("review_id")
-    .order_by("helpful_votes", Direction::Descending)
-    .subset_size(10)
+    .subset(
+        Subset::new("reviews")
+            .order_by("helpful_votes", Direction::Descending)
+            .size(10),
+    )
     .build()?;
     products.ensure_indexes().await?;
 

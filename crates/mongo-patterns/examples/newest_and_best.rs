@@ -47,13 +47,15 @@ async fn main() -> Result<()> {
         database.collection::<Document>("product"),
         database.collection::<Document>("review"),
     )
-    .subset_field("reviews")
     .parent_field("product_id")
     .child_id_field("review_id")
-    .order_by("published_date", Direction::Descending)
-    .subset_size(5)
-    .embedded_fields(["review_text", "stars"])
-    .add_subset(best)
+    .subset(
+        Subset::new("reviews")
+            .order_by("published_date", Direction::Descending)
+            .size(5)
+            .embedded_fields(["review_text", "stars"]),
+    )
+    .subset(best)
     .build()?;
     println!("# An index for each order, and one for the ids\n");
     products.ensure_indexes().await?;

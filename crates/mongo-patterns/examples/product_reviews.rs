@@ -8,7 +8,7 @@ mod support;
 
 use anyhow::{Context, Result};
 use mongo_patterns::Repository;
-use mongo_patterns::subset::{Direction, SubsetRepository};
+use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongo_patterns_testkit::CommandRecorder;
 use mongodb::Database;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -41,12 +41,14 @@ async fn product_reviews(database: &Database, recorder: &CommandRecorder) -> Res
         database.collection::<Document>("review"),
     );
     let products = Products::builder(product.clone(), review)
-        .subset_field("reviews")
         .parent_field("product_id")
         .child_id_field("review_id")
-        .order_by("published_date", Direction::Descending)
-        .subset_size(10)
-        .embedded_fields(["review_author", "review_text", "published_date"])
+        .subset(
+            Subset::new("reviews")
+                .order_by("published_date", Direction::Descending)
+                .size(10)
+                .embedded_fields(["review_author", "review_text", "published_date"]),
+        )
         .total_field("review_count")
         .sum("rating", "rating_sum")
         .count_by("rating", "stars")
@@ -139,12 +141,14 @@ async fn film_cast(database: &Database) -> Result<()> {
         database.collection::<Document>("film"),
         database.collection::<Document>("role"),
     )
-    .subset_field("cast")
     .parent_field("film_id")
     .child_id_field("_id")
-    .order_by("minutes", Direction::Descending)
-    .subset_size(3)
-    .embedded_fields(["actor", "character"])
+    .subset(
+        Subset::new("cast")
+            .order_by("minutes", Direction::Descending)
+            .size(3)
+            .embedded_fields(["actor", "character"]),
+    )
     .build()?;
     films.ensure_indexes().await?;
     let film = mongodb::bson::serialize_to_raw_document_buf(&doc! { "_id": "casablanca", "title": "Casablanca" })?;
@@ -168,12 +172,14 @@ async fn blog_comments(database: &Database) -> Result<()> {
         database.collection::<Document>("post"),
         database.collection::<Document>("comment"),
     )
-    .subset_field("comments")
     .parent_field("post_id")
     .child_id_field("comment_id")
-    .order_by("rating", Direction::Descending)
-    .order_by("day", Direction::Descending)
-    .subset_size(2)
+    .subset(
+        Subset::new("comments")
+            .order_by("rating", Direction::Descending)
+            .order_by("day", Direction::Descending)
+            .size(2),
+    )
     .build()?;
     posts.ensure_indexes().await?;
     let post = mongodb::bson::serialize_to_raw_document_buf(&doc! { "_id": 7, "title": "Widgets, compared" })?;

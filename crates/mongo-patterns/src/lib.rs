@@ -106,11 +106,9 @@
 //! # async fn f(database: Database, review: Review) -> mongo_patterns::Result<()> {
 //! let (product, reviews) = (database.collection::<Document>("product"), database.collection::<Document>("review"));
 //! let products = SubsetRepository::<Document, Review>::builder(product, reviews)
-//!     .subset_field("reviews")
 //!     .parent_field("product_id")
 //!     .child_id_field("review_id")
-//!     .order_by("published_date", Direction::Descending)
-//!     .subset_size(10)
+//!     .subset(Subset::new("reviews").order_by("published_date", Direction::Descending).size(10))
 //!     .build()?;
 //! products.ensure_indexes().await?;
 //!

@@ -14,5 +14,5 @@ pub use crate::outlier::{OutlierRepository, Pushed};
 #[cfg(feature = "reference")]
 pub use crate::reference::{OnReferences, Reference, ReferenceRepository};
 #[cfg(feature = "subset")]
-pub use crate::subset::{ChildToken, Direction, SubsetRepository};
+pub use crate::subset::{ChildToken, Direction, Subset, SubsetRepository};
 pub use crate::{Error, ErrorKind, Repository};

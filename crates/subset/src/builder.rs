@@ -15,7 +15,6 @@ pub use self::subset::Subset;
 use crate::repository::SubsetRepository;
 use crate::settings::Settings;
 use crate::settings::figure::{Figure, Kind};
-use crate::settings::subset::Direction;
 
 impl<P, C> SubsetRepository<P, C> {
     /// Returns a builder of a repository over a collection of parents and a collection of children.
@@ -30,21 +29,20 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// ```no_run
     /// # use mongo_patterns_core::RetryPolicy;
-    /// # use mongo_patterns_subset::{Direction, SubsetRepository};
+    /// # use mongo_patterns_subset::{Direction, Subset, SubsetRepository};
     /// # use mongodb::{Database, bson::Document};
     /// # use std::time::Duration;
     /// # struct Product;
     /// # struct Review;
     /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
     /// let (product, review) = (database.collection::<Document>("product"), database.collection::<Document>("review"));
+    /// let newest = Subset::new("reviews").order_by("published_date", Direction::Descending);
+    /// let newest = newest.size(5).embedded_fields(["review_author", "review_text", "published_date"]);
     /// let products = SubsetRepository::<Product, Review>::builder(product, review)
-    ///     .subset_field("reviews")
     ///     .parent_field("product_id")
     ///     .child_id_field("review_id")
-    ///     .order_by("published_date", Direction::Descending)
+    ///     .subset(newest)
     ///     // The other settings have defaults.
-    ///     .subset_size(5)
-    ///     .embedded_fields(["review_author", "review_text", "published_date"])
     ///     .version_field("reviews_version")
     ///     .total_field("review_count")
     ///     .sum("rating", "rating_sum")
@@ -62,10 +60,7 @@ impl<P, C> SubsetRepository<P, C> {
         SubsetRepositoryBuilder {
             parents: parents.clone_with_type(),
             children: children.clone_with_type(),
-            chosen: Chosen {
-                subsets: vec![Subset::new("")],
-                ..Chosen::default()
-            },
+            chosen: Chosen::default(),
             types: PhantomData,
         }
     }
@@ -110,7 +105,6 @@ pub struct SubsetRepositoryBuilder<P, C> {
 /// The settings, not checked yet.
 #[derive(Clone, Default)]
 struct Chosen {
-    /// At least one. The setters for a subset are those of the first one.
     subsets: Vec<Subset>,
     version: Option<String>,
     total: Option<String>,
@@ -135,7 +129,7 @@ mongo_patterns_core::setters! {
     /// Required.
     child_id_field(name: impl Into<String>) => chosen.child_id = Some(name.into());
 
-    /// Sets the field of the parent that counts the writes to its subset. By default the name of the subset followed by
+    /// Sets the field of the parent that counts the writes to its subsets. By default the name of the first one followed by
     /// `_version`, such as `reviews_version`. Only this repository writes it.
     version_field(name: impl Into<String>) => chosen.version = Some(name.into());
 
@@ -167,18 +161,6 @@ mongo_patterns_core::setters! {
 }
 
 impl<P, C> SubsetRepositoryBuilder<P, C> {
-    /// Sets the array field of the parent, such as `reviews`. Required. Only this repository writes it.
-    pub fn subset_field(mut self, name: impl Into<String>) -> Self {
-        self.chosen.subsets[0].field = name.into();
-        self
-    }
-
-    /// Sets the maximum number of embedded children; 10 by default.
-    pub fn subset_size(mut self, children: u32) -> Self {
-        self.chosen.subsets[0].size = children;
-        self
-    }
-
     /// Stores the sum of a field of all children in a field of the parent, such as that of `rating` in `rating_sum`. See
     /// [computed fields](SubsetRepositoryBuilder#computed-fields).
     ///
@@ -216,50 +198,33 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
         self.computed(Kind::CountBy, child_field.into(), parent_field.into())
     }
 
-    /// Orders the children by a field: the first ones are embedded. Required.
+    /// Adds a subset: an array field of the parent, with the first children in an order. At least one is required.
     ///
-    /// A further call orders the children that are equal in the fields so far. Children that are equal in all fields
-    /// are ordered by their id, in the direction of the last field.
-    ///
-    /// Values have MongoDB's order, across all types. A missing field is ordered as `null`, before all other values.
-    pub fn order_by(mut self, field: impl Into<String>, direction: Direction) -> Self {
-        self.chosen.subsets[0].order.push((field.into(), direction));
-        self
-    }
-
-    /// Sets the fields of a child that are embedded, in addition to its id. By default all but `_id` and the parent
-    /// field.
-    pub fn embedded_fields<F: Into<String>>(mut self, fields: impl IntoIterator<Item = F>) -> Self {
-        self.chosen.subsets[0].set_embedded_fields(fields);
-        self
-    }
-
-    /// Adds a further subset, with its own order, size, filter and fields: the ten newest reviews and the three best ones.
-    /// Each write updates all subsets of a parent by one command.
+    /// A parent can have several, each with its own order, size, filter and fields: the ten newest reviews and the three best
+    /// ones. They have the same guarantees and share a version, and each write updates all of them by one command. Pages of
+    /// [`children`](SubsetRepository::children) have the order of the first one, which has no filter.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::{Direction, SubsetRepositoryBuilder};
     /// use mongo_patterns_subset::Subset;
     /// # use mongodb::bson::doc;
-    /// # fn f(newest: SubsetRepositoryBuilder<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # fn f(builder: SubsetRepositoryBuilder<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let newest = Subset::new("reviews").order_by("published_date", Direction::Descending);
     /// let best = Subset::new("top_rated").order_by("stars", Direction::Descending).size(3);
-    /// let products = newest.add_subset(best.filter(doc! { "stars": { "$gte": 4 } })).build()?;
+    /// let products = builder.subset(newest).subset(best.filter(doc! { "stars": { "$gte": 4 } })).build()?;
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// All subsets have the guarantees of the first one, and share its version. Pages of
-    /// [`children`](SubsetRepository::children) have the order of the first one.
-    ///
-    /// # Cost
+    /// # Cost of a further subset
     /// No further round trips: the command that reads the first children reads those of all subsets, and documents are
-    /// examined for each. Each further subset needs an index on its order. `verify`, `repair` and `rebuild_all` read the
-    /// first children of each. In a sharded cluster, a write needs MongoDB 8.0: earlier versions have no `$lookup` from a
-    /// sharded collection in a transaction.
+    /// examined for each. Each subset needs an index on its order. `verify`, `repair` and `rebuild_all` read the
+    /// first children of each. In a sharded cluster, a write to several subsets needs MongoDB 8.0: earlier versions have no
+    /// `$lookup` from a sharded collection in a transaction.
     ///
     /// If a subset is added to an existing repository, the next write to each parent fills it: call
     /// [`migrate_layout_from`](SubsetRepository::migrate_layout_from) to fill it in all parents at once.
-    pub fn add_subset(mut self, subset: Subset) -> Self {
+    pub fn subset(mut self, subset: Subset) -> Self {
         self.chosen.subsets.push(subset);
         self
     }
@@ -269,9 +234,9 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// # Errors
     /// [`Configuration`](ErrorKind::Configuration) when
     ///
-    /// - a required name or the order is missing,
+    /// - a required name, the subset or an order is missing,
     /// - a name is not that of a plain field, or two fields of one document have the same name,
-    /// - a [filter](Subset::filter) has another operator than those that it can have,
+    /// - a [filter](Subset::filter) has another operator than those that it can have, or is one of the first subset,
     /// - a computed field is one of the parent field,
     /// - an order has a field twice, the parent field, or a field after the child's id,
     /// - a size is 0 or above `i32::MAX`,
@@ -289,9 +254,13 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
         let subsets = chosen.subsets.into_iter();
         let subsets = subsets.map(|subset| subset.checked(&parent, &child_id));
         let subsets = subsets.collect::<Result<Vec<_>>>()?;
-        let version = chosen
-            .version
-            .unwrap_or_else(|| format!("{}_version", subsets[0].field));
+        let first = required(subsets.first(), "subset")?;
+        if !first.filter.query().is_empty() {
+            return Err(configuration(
+                "the first subset has a filter, but pages of all children have its order: add one without a filter before it",
+            ));
+        }
+        let version = chosen.version.unwrap_or_else(|| format!("{}_version", first.field));
         let version = FieldName::new(version)?;
         let total = chosen
             .total

@@ -19,7 +19,7 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns_subset::{Direction, Repository, SubsetRepository};
+//! use mongo_patterns_subset::{Direction, Repository, Subset, SubsetRepository};
 //! use mongodb::bson::{DateTime, Document, doc};
 //! use serde::{Deserialize, Serialize};
 //!
@@ -47,11 +47,9 @@
 //! # async fn f(database: mongodb::Database, review: Review) -> mongo_patterns_core::Result<()> {
 //! let (product, reviews) = (database.collection::<Document>("product"), database.collection::<Document>("review"));
 //! let products = SubsetRepository::<Product, Review>::builder(product, reviews)
-//!     .subset_field("reviews")
 //!     .parent_field("product_id")
 //!     .child_id_field("review_id")
-//!     .order_by("published_date", Direction::Descending)
-//!     .subset_size(10)
+//!     .subset(Subset::new("reviews").order_by("published_date", Direction::Descending).size(10))
 //!     .build()?;
 //! products.ensure_indexes().await?; // once, at the start of the service
 //!
@@ -92,7 +90,7 @@
 //! A replica set of one node is enough. On a standalone, which has no transactions, writes fail with
 //! [`Unsupported`](mongo_patterns_core::ErrorKind::Unsupported), and nothing is stored.
 //!
-//! A parent can have [several subsets](SubsetRepositoryBuilder::add_subset), with their own orders, sizes, filters and fields:
+//! A parent can have [several subsets](SubsetRepositoryBuilder::subset), with their own orders, sizes, filters and fields:
 //! the ten newest reviews, and the three best ones. They share a version, and each write updates all of them by one command.
 //!
 //! The parent can also store the [number of all children](SubsetRepositoryBuilder::total_field), and [computed
@@ -137,7 +135,7 @@
 //! | [`insert`](SubsetRepository::insert), [`update`](SubsetRepository::update), [`replace`](SubsetRepository::replace), [`delete`](SubsetRepository::delete) | 4 if no other process writes to the parent; at first 5 | 1 each, and the first children |
 //! | ... with a [total](SubsetRepositoryBuilder::total_field) | 5 | the same |
 //! | ... with [computed fields](SubsetRepositoryBuilder#computed-fields) | 5; more if a sum must be computed from all children | the same, and one key for each minimum and maximum |
-//! | ... with [several subsets](SubsetRepositoryBuilder::add_subset) | the same | 1 each, and the first children of each subset; with a filter, those before the last one that matches |
+//! | ... with [several subsets](SubsetRepositoryBuilder::subset) | the same | 1 each, and the first children of each subset; with a filter, those before the last one that matches |
 //! | [`insert_many`](SubsetRepository::insert_many) | 2, and 3 for each parent, or as above for a single one | the same for each parent |
 //! | [`get`](SubsetRepository::get), [`child`](SubsetRepository::child) | 1 | 1 |
 //! | [`children`](SubsetRepository::children) | 1 | those it returns, on any page, and at most 1 more |

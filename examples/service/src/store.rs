@@ -54,11 +54,13 @@ impl Store {
                 .unique_elements()
                 .build()?,
             products: SubsetRepository::builder(of("product"), of("review"))
-                .subset_field("reviews")
                 .parent_field("product_id")
                 .child_id_field("review_id")
-                .order_by("published_date", Direction::Descending)
-                .subset_size(10)
+                .subset(
+                    Subset::new("reviews")
+                        .order_by("published_date", Direction::Descending)
+                        .size(10),
+                )
                 .build()?,
             patrons: EmbeddedRepository::builder(of("patron"))
                 .children_field("addresses")

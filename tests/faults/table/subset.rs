@@ -10,7 +10,7 @@ use super::operation::Promise::{Atomic, Reads, Steps};
 use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, serialized, text};
 use super::subset_computed::{self, are_figures_correct, has_figures};
 use super::subset_several::{self, has_oldest, is_oldest_correct};
-use crate::subset::support::{Products, Review, builder, day, review_of, truth};
+use crate::subset::support::{Products, Review, builder_of, day, newest, review_of, truth};
 
 const SIZE: usize = 2;
 
@@ -29,7 +29,7 @@ pub(super) fn of_size(
     of: Of<'_>,
     size: u32,
 ) -> mongo_patterns::subset::SubsetRepositoryBuilder<crate::subset::support::Product, Review> {
-    builder(&of.database()).subset_size(size).retry(retry_policy())
+    builder_of(&of.database(), newest().size(size)).retry(retry_policy())
 }
 
 /// Returns the parents and children, and the damage.

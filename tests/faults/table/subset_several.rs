@@ -14,7 +14,7 @@ const WITH: &str = "in a transaction, with two subsets";
 pub(super) fn repository(builder: SubsetRepositoryBuilder<Product, Review>) -> Products {
     let oldest = Subset::new("oldest").order_by("published_date", Direction::Ascending);
     let oldest = oldest.size(1).filter(doc! { "review_id": { "$gte": 0 } });
-    builder.add_subset(oldest).build().unwrap()
+    builder.subset(oldest).build().unwrap()
 }
 
 /// Returns whether a product has a second subset.

@@ -6,7 +6,7 @@ use mongo_patterns_bucket::BucketRepository;
 use mongo_patterns_core::Repository;
 use mongo_patterns_embedded::EmbeddedRepository;
 use mongo_patterns_outlier::OutlierRepository;
-use mongo_patterns_subset::{Direction, SubsetRepository};
+use mongo_patterns_subset::{Direction, Subset, SubsetRepository};
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::options::Hint;
 use mongodb::{Collection, Database};
@@ -179,11 +179,13 @@ impl Part {
 
 async fn child_of_subset(main: Collection<Document>, other: Collection<Document>, ours: bool) -> Result<Operation> {
     let parents = SubsetRepository::<Document, Document>::builder(main.clone(), other.clone())
-        .subset_field("children")
         .parent_field("parent")
         .child_id_field("id")
-        .order_by("qty", Direction::Descending)
-        .subset_size(ITEMS as u32)
+        .subset(
+            Subset::new("children")
+                .order_by("qty", Direction::Descending)
+                .size(ITEMS as u32),
+        )
         .build()?;
     parents.ensure_indexes().replace_settings().await?;
     main.insert_many((0..DOCUMENTS).map(|id| doc! { "_id": id })).await?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use mongo_patterns_core::{ErrorKind, Repository};
-use mongo_patterns_subset::{Direction, SubsetRepository};
+use mongo_patterns_subset::{Direction, Subset, SubsetRepository};
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Collection, Database};
 
@@ -27,11 +27,13 @@ fn movies(database: &Database) -> Result<Movies> {
         database.collection::<Document>(CHILDREN),
     );
     let builder = Movies::builder(movies, screenings)
-        .subset_field("newest_screenings")
         .parent_field("movie_id")
         .child_id_field("screening_id")
-        .order_by("date", Direction::Descending)
-        .subset_size(3)
+        .subset(
+            Subset::new("newest_screenings")
+                .order_by("date", Direction::Descending)
+                .size(3),
+        )
         .total_field(COUNT);
     let builder = SUMS
         .iter()

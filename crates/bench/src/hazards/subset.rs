@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use anyhow::Result;
 use futures::TryStreamExt;
 use mongo_patterns_core::{ErrorKind, Repository};
-use mongo_patterns_subset::{Direction, SubsetRepository};
+use mongo_patterns_subset::{Direction, Subset, SubsetRepository};
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Collection, Database, IndexModel};
 
@@ -33,11 +33,13 @@ fn products(database: &Database) -> Result<Products> {
         database.collection::<Document>(CHILDREN),
     );
     let builder = Products::builder(products, reviews)
-        .subset_field("reviews")
         .parent_field("product_id")
         .child_id_field("review_id")
-        .order_by("published_date", Direction::Descending)
-        .subset_size(SIZE)
+        .subset(
+            Subset::new("reviews")
+                .order_by("published_date", Direction::Descending)
+                .size(SIZE),
+        )
         .total_field(TOTAL);
     Ok(builder.build()?)
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use mongo_patterns_core::Repository;
-use mongo_patterns_subset::{Direction, SubsetRepository, SubsetRepositoryBuilder};
+use mongo_patterns_subset::{Direction, Subset, SubsetRepository, SubsetRepositoryBuilder};
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Collection, Database, IndexModel};
 use serde::{Deserialize, Serialize};
@@ -91,13 +91,20 @@ impl Collections {
         }
     }
 
-    pub(super) fn builder(&self) -> SubsetRepositoryBuilder<Product, Review> {
+    /// Returns a builder with a subset of this size, of the newest reviews.
+    pub(super) fn of_size(&self, size: u32) -> SubsetRepositoryBuilder<Product, Review> {
         Products::builder(self.products.clone(), self.reviews.clone())
-            .subset_field("reviews")
             .parent_field("product_id")
             .child_id_field("review_id")
-            .order_by("published_date", Direction::Descending)
-            .subset_size(SIZE)
+            .subset(
+                Subset::new("reviews")
+                    .order_by("published_date", Direction::Descending)
+                    .size(size),
+            )
+    }
+
+    pub(super) fn builder(&self) -> SubsetRepositoryBuilder<Product, Review> {
+        self.of_size(SIZE)
     }
 
     /// Returns a repository over the existing documents.

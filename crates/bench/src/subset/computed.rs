@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
 use mongo_patterns_core::Repository;
-use mongo_patterns_subset::{Direction, SubsetRepository};
+use mongo_patterns_subset::{Direction, Subset, SubsetRepository};
 use mongodb::bson::{Document, doc, serialize_to_document};
 
 use super::collections::{Collections, SIZE, review};
@@ -47,11 +47,13 @@ impl Form {
 
     fn repository(self, collections: &Collections) -> Result<Rated> {
         let builder = Rated::builder(collections.products.clone(), collections.reviews.clone())
-            .subset_field("reviews")
             .parent_field("product_id")
             .child_id_field("review_id")
-            .order_by("published_date", Direction::Descending)
-            .subset_size(SIZE);
+            .subset(
+                Subset::new("reviews")
+                    .order_by("published_date", Direction::Descending)
+                    .size(SIZE),
+            );
         let builder = match self {
             Self::Insert { computed: false } => builder,
             _ => builder

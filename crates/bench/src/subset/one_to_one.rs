@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use futures::TryStreamExt;
 use mongo_patterns_core::Repository;
-use mongo_patterns_subset::{Direction, SubsetRepository};
+use mongo_patterns_subset::{Direction, Subset, SubsetRepository};
 use mongodb::bson::{Document, doc};
 
 use super::collections::Collections;
@@ -52,17 +52,18 @@ impl Form {
 type Films = SubsetRepository<Document, Document>;
 
 fn films(collections: &Collections, form: Form) -> Result<Films> {
-    let films = Films::builder(collections.products.clone(), collections.reviews.clone())
-        .subset_field("details")
-        .parent_field("film_id")
-        .child_id_field("_id")
-        .order_by("year", Direction::Descending)
-        .subset_size(1);
-    Ok(match form {
-        Form::Whole => films,
-        _ => films.embedded_fields(SHOWN),
-    }
-    .build()?)
+    let details = Subset::new("details").order_by("year", Direction::Descending).size(1);
+    let details = match form {
+        Form::Whole => details,
+        _ => details.embedded_fields(SHOWN),
+    };
+    Ok(
+        Films::builder(collections.products.clone(), collections.reviews.clone())
+            .parent_field("film_id")
+            .child_id_field("_id")
+            .subset(details)
+            .build()?,
+    )
 }
 
 fn details(film: i32) -> Document {

@@ -114,7 +114,7 @@ async fn fill(collections: &Collections, form: Form, products: i32, reviews: i64
         Form::AllEmbedded => {
             collections.filled(products, reviews).await?;
             let all = u32::try_from(reviews)?;
-            let all = collections.builder().subset_size(all).build()?;
+            let all = collections.of_size(all).build()?;
             all.ensure_indexes().replace_settings().await?;
             all.rebuild_all().await?;
         }

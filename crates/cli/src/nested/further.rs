@@ -23,13 +23,7 @@ fn of_document(document: &Document) -> Option<Subset> {
     for (name, value) in document {
         subset = match (name.as_str(), value) {
             ("field", _) => subset,
-            ("order", Bson::Array(fields)) => {
-                let fields = names(fields)?.into_iter();
-                fields.fold(subset, |subset, field| match field.strip_prefix('-') {
-                    Some(field) => subset.order_by(field, Direction::Descending),
-                    None => subset.order_by(field, Direction::Ascending),
-                })
-            }
+            ("order", Bson::Array(fields)) => ordered(subset, &names(fields)?),
             ("size", Bson::Int32(size)) => subset.size((*size).try_into().ok()?),
             ("size", Bson::Int64(size)) => subset.size((*size).try_into().ok()?),
             ("filter", Bson::Document(filter)) => subset.filter(filter.clone()),
@@ -38,6 +32,15 @@ fn of_document(document: &Document) -> Option<Subset> {
         };
     }
     Some(subset)
+}
+
+/// Orders a subset by the fields of an option, which descend after `-`.
+pub(crate) fn ordered(subset: Subset, fields: &[impl AsRef<str>]) -> Subset {
+    let fields = fields.iter().map(AsRef::as_ref);
+    fields.fold(subset, |subset, field| match field.strip_prefix('-') {
+        Some(field) => subset.order_by(field, Direction::Descending),
+        None => subset.order_by(field, Direction::Ascending),
+    })
 }
 
 fn names(fields: &[Bson]) -> Option<Vec<&str>> {

@@ -2,21 +2,20 @@ use super::prelude::*;
 use crate::migrate;
 
 impl<P, C> SubsetRepository<P, C> {
-    /// Migrates live collections from the [order](crate::SubsetRepositoryBuilder::order_by), the
-    /// [subset size](crate::SubsetRepositoryBuilder::subset_size) and the
-    /// [embedded fields](crate::SubsetRepositoryBuilder::embedded_fields) of an old repository to those of this one. It also
+    /// Migrates live collections from the [order](crate::Subset::order_by), the [size](crate::Subset::size) and
+    /// the [embedded fields](crate::Subset::embedded_fields) of an old repository to those of this one. It also
     /// adds a [total](crate::SubsetRepositoryBuilder::total_field), [further
-    /// subsets](crate::SubsetRepositoryBuilder::add_subset) and [computed
+    /// subsets](crate::SubsetRepositoryBuilder::subset) and [computed
     /// fields](crate::SubsetRepositoryBuilder#computed-fields). Fields of the parent that are no longer written stay, with
     /// their indexes.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::{Direction, SubsetRepository, SubsetRepositoryBuilder};
+    /// # use mongo_patterns_subset::{Direction, Subset, SubsetRepository, SubsetRepositoryBuilder};
     /// # async fn f(
     /// #     by_date: SubsetRepository<i32, i32>,
     /// #     common: SubsetRepositoryBuilder<i32, i32>,
     /// # ) -> mongo_patterns_core::Result<()> {
-    /// let by_stars = common.order_by("stars", Direction::Descending).build()?;
+    /// let by_stars = common.subset(Subset::new("reviews").order_by("stars", Direction::Descending)).build()?;
     /// println!("{} commands", by_stars.migrate_layout_from(&by_date).plan().await?.commands.len());
     /// let migrated = by_stars.migrate_layout_from(&by_date).await?;
     /// println!("{} parents, dropped the index {:?}", migrated.parents, migrated.dropped_index);

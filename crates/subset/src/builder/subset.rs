@@ -7,14 +7,14 @@ use mongodb::bson::Document;
 use crate::settings::filter::Filter;
 use crate::settings::subset::{CheckedSubset, Direction};
 
-/// A further subset of a parent, passed to
-/// [`SubsetRepositoryBuilder::add_subset`](crate::SubsetRepositoryBuilder::add_subset).
+/// A subset of a parent's children, passed to
+/// [`SubsetRepositoryBuilder::subset`](crate::SubsetRepositoryBuilder::subset).
 #[derive(Clone)]
-#[must_use = "a subset does nothing until it is passed to add_subset(..)"]
+#[must_use = "a subset does nothing until it is passed to subset(..)"]
 pub struct Subset {
-    pub(super) field: String,
-    pub(super) order: Vec<(String, Direction)>,
-    pub(super) size: u32,
+    field: String,
+    order: Vec<(String, Direction)>,
+    size: u32,
     filter: Document,
     embedded_fields: Option<Vec<String>>,
 }
@@ -22,7 +22,7 @@ pub struct Subset {
 mongo_patterns_core::redacted_debug!(Subset, |subset| "field" = subset.field);
 
 impl Subset {
-    /// Creates a subset in this array field of the parent, such as `top_rated`. Only the repository writes it.
+    /// Creates a subset in this array field of the parent, such as `reviews`. Only the repository writes it.
     pub fn new(field: impl Into<String>) -> Self {
         Self {
             field: field.into(),
@@ -33,8 +33,12 @@ impl Subset {
         }
     }
 
-    /// Orders the children by a field, as [`SubsetRepositoryBuilder::order_by`](crate::SubsetRepositoryBuilder::order_by)
-    /// does. Required.
+    /// Orders the children by a field: the first ones are embedded. Required.
+    ///
+    /// A further call orders the children that are equal in the fields so far. Children that are equal in all fields
+    /// are ordered by their id, in the direction of the last field.
+    ///
+    /// Values have MongoDB's order, across all types. A missing field is ordered as `null`, before all other values.
     pub fn order_by(mut self, field: impl Into<String>, direction: Direction) -> Self {
         self.order.push((field.into(), direction));
         self
@@ -49,12 +53,8 @@ impl Subset {
     /// Sets the fields of a child that are embedded, in addition to its id. By default all but `_id` and the parent
     /// field.
     pub fn embedded_fields<F: Into<String>>(mut self, fields: impl IntoIterator<Item = F>) -> Self {
-        self.set_embedded_fields(fields);
-        self
-    }
-
-    pub(super) fn set_embedded_fields<F: Into<String>>(&mut self, fields: impl IntoIterator<Item = F>) {
         self.embedded_fields = Some(fields.into_iter().map(Into::into).collect());
+        self
     }
 
     /// Sets a query that embedded children match, such as `{ stars: { $gte: 4 } }`. By default all children do.
@@ -73,8 +73,7 @@ impl Subset {
     }
 
     pub(super) fn checked(self, parent: &FieldName, child_id: &FieldName) -> Result<CheckedSubset> {
-        let field = Some(self.field).filter(|field| !field.is_empty());
-        let field = FieldName::new(required(field, "subset_field")?)?;
+        let field = FieldName::new(self.field)?;
         let order = checked_order(self.order, parent, child_id)?;
         check_bound("subset size", self.size)?;
         let fields = self.embedded_fields.map(|fields| {

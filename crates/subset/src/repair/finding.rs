@@ -2,7 +2,7 @@
 
 /// A problem of a parent. Its `document_id` is the `_id` of the parent, or the value in the parent field of its children;
 /// null for children without one. Its `fields` are those of the stale subsets, if a parent has
-/// [several](crate::SubsetRepositoryBuilder::add_subset), and its `document_ids` are those of children with the same id.
+/// [several](crate::SubsetRepositoryBuilder::subset), and its `document_ids` are those of children with the same id.
 pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
 /// The repair of a finding.
 pub type Repaired = mongo_patterns_core::verify::Repaired<Problem, Unrepaired>;
