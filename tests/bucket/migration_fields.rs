@@ -59,7 +59,7 @@ async fn a_view_is_a_source_and_is_refused_as_a_target() {
         let trades = histories::<u32>(db).build().unwrap();
         let plan = trades.migrate_from_flat(&view).plan().await.unwrap();
         assert_eq!((plan.items, plan.chunks), (13, 1));
-        let migrated = trades.migrate_from_flat(&view).chunk_items(5).await.unwrap();
+        let migrated = trades.migrate_from_flat(&view).chunk(5).await.unwrap();
         assert_eq!((migrated.keys, migrated.items, migrated.buckets), (1, 13, 2));
         assert_eq!(trades.counts(&0).await.unwrap().items, 13);
 

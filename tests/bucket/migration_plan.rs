@@ -87,7 +87,7 @@ async fn a_plan_into_buckets_lists_the_sent_commands_and_writes_nothing() {
         fill(db, &documents(&keys, 25)).await;
         let trades = histories::<u32>(db).build().unwrap();
         let source = db.collection::<Document>("flat");
-        let planned = trades.migrate_from_flat(&source).chunk_items(30).plan().await.unwrap();
+        let planned = trades.migrate_from_flat(&source).chunk(30).plan().await.unwrap();
         assert_eq!(
             (planned.items, planned.before, planned.chunks, planned.finished),
             (100, 0, 3, false)
@@ -96,7 +96,7 @@ async fn a_plan_into_buckets_lists_the_sent_commands_and_writes_nothing() {
         assert!(planned.commands.iter().filter(|planned| planned.writes).count() >= 6);
 
         db.recorder().clear();
-        trades.migrate_from_flat(&source).chunk_items(30).await.unwrap();
+        trades.migrate_from_flat(&source).chunk(30).await.unwrap();
         check(db, &planned.commands);
 
         let again = trades.migrate_from_flat(&source).plan().await.unwrap();
@@ -116,10 +116,10 @@ async fn a_plan_into_a_flat_collection_lists_the_sent_commands() {
             trades.append(&123, &spread(n)).await.unwrap();
         }
         let target = db.collection::<Document>("flat");
-        let planned = trades.migrate_to_flat(&target).chunk_items(20).plan().await.unwrap();
+        let planned = trades.migrate_to_flat(&target).chunk(20).plan().await.unwrap();
         assert_eq!(all(&flat(db)).await, []);
         db.recorder().clear();
-        trades.migrate_to_flat(&target).chunk_items(20).await.unwrap();
+        trades.migrate_to_flat(&target).chunk(20).await.unwrap();
         check(db, &planned.commands);
     })
     .await;
@@ -133,7 +133,7 @@ async fn a_plan_resumes_an_interrupted_migration() {
         let trades = histories::<u32>(db).build().unwrap();
         let source = db.collection::<Document>("flat");
         {
-            let migration = trades.migrate_from_flat(&source).chunk_items(30);
+            let migration = trades.migrate_from_flat(&source).chunk(30);
             let (sender, broken_off) = tokio::sync::oneshot::channel();
             let mut sender = Some(sender);
             let migration = migration.on_progress(move |_| {
@@ -147,12 +147,12 @@ async fn a_plan_resumes_an_interrupted_migration() {
                 _ = migration.into_future() => panic!("the migration was not interrupted"),
             }
         }
-        let planned = trades.migrate_from_flat(&source).chunk_items(30).plan().await.unwrap();
+        let planned = trades.migrate_from_flat(&source).chunk(30).plan().await.unwrap();
         assert!(planned.before >= 30 && planned.chunks < 3, "{planned:?}");
         let mut before = None;
         let migrated = trades
             .migrate_from_flat(&source)
-            .chunk_items(30)
+            .chunk(30)
             .on_progress(|at| before = Some(at.before))
             .await;
         assert!(migrated.unwrap().resumed);

@@ -59,7 +59,7 @@ async fn migrate(db: &TestDatabase) -> mongo_patterns::Result<Migrated> {
     let list = db.collection::<Document>("skipped");
     trades
         .migrate_from_flat(&flat)
-        .chunk_items(30)
+        .chunk(30)
         .skip_invalid(&list)
         .await
 }
@@ -102,7 +102,7 @@ async fn a_plan_with_invalid_documents_lists_the_sent_commands() {
         let source = db.collection::<Document>("flat");
         let list = db.collection::<Document>("skipped");
         let migration = || {
-            let migration = trades.migrate_from_flat(&source).chunk_items(30).skip_invalid(&list);
+            let migration = trades.migrate_from_flat(&source).chunk(30).skip_invalid(&list);
             migration.filter(doc! { "customerId": { "$ne": 1 } })
         };
         let planned = migration().plan().await.unwrap();
@@ -243,7 +243,7 @@ async fn a_filter_selects_documents_and_another_one_is_refused_when_it_resumes()
         fill(db, &documents).await;
         let trades = histories::<u32>(db).build().unwrap();
         let source = db.collection::<Document>("flat");
-        let of = |filter: Document| trades.migrate_from_flat(&source).chunk_items(30).filter(filter);
+        let of = |filter: Document| trades.migrate_from_flat(&source).chunk(30).filter(filter);
         let filter = doc! { "customerId": { "$in": [1, 3, 4] } };
         for illegal in [
             doc! { "customerId": { "$frobnicate": 1 } },

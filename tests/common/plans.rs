@@ -101,7 +101,7 @@ async fn a_plan_of_embedded_children_lists_every_chunk() {
     testkit::run(async |db| {
         let expected = fill(db, 60).await;
         let products = unmigrated(db);
-        let migration = || products.migrate_from_embedded().chunk_children(200);
+        let migration = || products.migrate_from_embedded().chunk(200);
         let planned = migration().plan().await.unwrap();
         assert_eq!((planned.parents, planned.children), (40, expected.len() as u64));
         assert_eq!(all(&reviews(db)).await, []);
@@ -185,7 +185,7 @@ async fn a_plan_of_references_lists_the_commands_there_and_back() {
         index_reference(db).await;
         let patrons = patrons(db);
         let source = db.collection::<Document>("address");
-        let migration = || patrons.migrate_from_references(&source, "patron_id").chunk_parents(20);
+        let migration = || patrons.migrate_from_references(&source, "patron_id").chunk(20);
         let planned = migration().plan().await.unwrap();
         assert_eq!((planned.children, writes(&planned.commands)), (120, 4));
         db.recorder().clear();
@@ -194,7 +194,7 @@ async fn a_plan_of_references_lists_the_commands_there_and_back() {
         check(db, &planned.commands);
 
         let back = db.collection::<Document>("back");
-        let migration = || patrons.migrate_to_references(&back, "patron_id").chunk_children(50);
+        let migration = || patrons.migrate_to_references(&back, "patron_id").chunk(50);
         let planned = migration().plan().await.unwrap();
         // The index, and 51, 51 and 18 children.
         assert_eq!((planned.children, writes(&planned.commands)), (120, 4));
@@ -215,11 +215,11 @@ async fn a_plan_of_references_lists_the_commands_there_and_back() {
         for refused in [
             patrons
                 .migrate_from_references(&source, "patron_id")
-                .chunk_parents(0)
+                .chunk(0)
                 .await,
             patrons
                 .migrate_to_references(&back, "patron_id")
-                .chunk_children(0)
+                .chunk(0)
                 .await,
         ] {
             assert!(refused.unwrap_err().to_string().contains("the chunk size is 0"));

@@ -51,7 +51,7 @@ async fn invalid_children_are_skipped_listed_and_counted() {
             db.collection::<Document>("address"),
             db.collection::<Document>("skipped"),
         );
-        let migration = || patrons.migrate_from_references(&source, "patron_id").chunk_parents(1);
+        let migration = || patrons.migrate_from_references(&source, "patron_id").chunk(1);
         let refused = migration().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidItemId);
         let plan = migration().skip_invalid(&skipped).plan().await.unwrap();

@@ -241,7 +241,7 @@ async fn random_documents_get_the_form_that_insert_stores() {
             with_fields("expected").insert(document).await.unwrap();
         }
         let orders = with_fields("orders");
-        orders.migrate_from_references().chunk_documents(70).await.unwrap();
+        orders.migrate_from_references().chunk(70).await.unwrap();
         assert_same(&raw(db, "orders").await, &raw(db, "expected").await);
         assert_eq!(findings(&orders).await, []);
     })
@@ -278,7 +278,7 @@ async fn a_chunk_takes_three_round_trips() {
             repository.ensure_indexes().await.unwrap();
             db.recorder().clear();
             let mut progress = Vec::new();
-            let migration = repository.migrate_from_references().chunk_documents(20);
+            let migration = repository.migrate_from_references().chunk(20);
             let migrated = migration.on_progress(|at| progress.push((at.done, at.total))).await;
             assert_eq!(number_of(&migrated.unwrap()), orders as u64);
             let sent = names_without_more(db);
@@ -329,7 +329,7 @@ async fn a_plan_lists_the_commands_of_the_run_and_writes_nothing() {
             migration
                 .filter(doc! { "_id": { "$lt": 40 } })
                 .skip_invalid(&list)
-                .chunk_documents(20)
+                .chunk(20)
         };
         let before = raw(db, "orders").await;
         let plan = migration().plan().await.unwrap();
@@ -362,7 +362,7 @@ async fn a_migration_is_recorded() {
         unmigrated(db, (0..10).map(|id| doc! { "_id": id, "customer": 1 })).await;
         add_customers(db, 1..=1).await;
         let orders = builder(db.database()).build().unwrap();
-        orders.migrate_from_references().chunk_documents(4).await.unwrap();
+        orders.migrate_from_references().chunk(4).await.unwrap();
         let database = db.plain_client().database(db.database().name());
         let records = mongo_patterns::migrations(&database).await.unwrap();
         let [record] = &records[..] else { panic!("{records:?}") };

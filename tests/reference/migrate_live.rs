@@ -263,7 +263,7 @@ async fn writers_continue_during_a_migration() {
         let writers: Vec<_> = writers.collect();
         let migrated = repository()
             .migrate_from_references()
-            .chunk_documents(50)
+            .chunk(50)
             .await
             .unwrap();
         stop.store(true, Ordering::Relaxed);

@@ -65,7 +65,7 @@ async fn embedded_children_are_counted_when_they_are_migrated() {
         });
         product(db).insert_many(embedded).await.unwrap();
         let products = unused(db);
-        let moved = products.migrate_from_embedded().chunk_children(20).await.unwrap();
+        let moved = products.migrate_from_embedded().chunk(20).await.unwrap();
         assert_eq!(moved.children, children.len() as u64);
         products.rebuild(1).await.unwrap();
         assert_eq!(miscounted(db).await, []);

@@ -58,7 +58,7 @@ async fn migrate(db: &TestDatabase) -> mongo_patterns::Result<Migrated> {
     let list = db.collection::<Document>("skipped");
     unmigrated(db)
         .migrate_from_embedded()
-        .chunk_children(100)
+        .chunk(100)
         .skip_invalid(&list)
         .await
 }
@@ -193,7 +193,7 @@ async fn a_filter_selects_parents_and_leaves_the_others_as_they_are() {
         let few = doc! { "_id": { "$lte": 10 } };
         let with = |filter: Document| async {
             let products = unmigrated(db);
-            products.migrate_from_embedded().chunk_children(50).filter(filter).await
+            products.migrate_from_embedded().chunk(50).filter(filter).await
         };
         for illegal in [doc! { "_id": { "$nosuch": 1 } }, doc! { "$where": "true" }] {
             let refused = with(illegal).await.unwrap_err();

@@ -28,7 +28,6 @@ pub use update_child::UpdateChild;
 /// The names that most actions use.
 mod prelude {
     pub(crate) use mongo_patterns_core::Removed;
-    pub(crate) use mongo_patterns_core::action::{ActionFuture, run};
     #[allow(unused_imports)] // the links of the documentation use them
     pub(crate) use mongo_patterns_core::{ErrorKind::*, Repository};
 

@@ -34,8 +34,6 @@ pub use repair::Repair;
 pub use update_element::UpdateElement;
 pub use verify::Verify;
 
-pub use crate::migrate::CommandStream;
-
 /// The names that most actions use.
 mod prelude {
     #[allow(unused_imports)] // the links of the documentation use them

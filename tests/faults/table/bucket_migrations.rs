@@ -93,7 +93,7 @@ impl Model for Migrations {
         }
         vec![
             Operation::<Migrations>::new(Steps, "BucketRepository::migrate_from_flat", "in two chunks", |m| {
-                Box::pin(async move { text(m.trades.migrate_from_flat(&m.flat).chunk_items(5).await) })
+                Box::pin(async move { text(m.trades.migrate_from_flat(&m.flat).chunk(5).await) })
             })
             .prepare(flat),
             Operation::<Migrations>::new(
@@ -102,7 +102,7 @@ impl Model for Migrations {
                 "",
                 |m| {
                     Box::pin(async move {
-                        let plan = m.trades.migrate_from_flat(&m.flat).chunk_items(5).plan().await;
+                        let plan = m.trades.migrate_from_flat(&m.flat).chunk(5).plan().await;
                         text(plan.map(|plan| (plan.items, plan.chunks)))
                     })
                 },
@@ -117,7 +117,7 @@ impl Model for Migrations {
                         let migration = m
                             .trades
                             .migrate_from_flat(&m.flat)
-                            .chunk_items(5)
+                            .chunk(5)
                             .skip_invalid(&m.skipped);
                         text(migration.filter(doc! { "_id": { "$gte": 0 } }).await)
                     })
@@ -137,7 +137,7 @@ impl Model for Migrations {
             )
             .prepare(flat),
             Operation::<Migrations>::new(Steps, "BucketRepository::migrate_to_flat", "in two chunks", |m| {
-                Box::pin(async move { text(m.trades.migrate_to_flat(&m.back).chunk_items(5).await) })
+                Box::pin(async move { text(m.trades.migrate_to_flat(&m.back).chunk(5).await) })
             })
             .prepare(buckets),
             Operation::<Migrations>::new(
@@ -146,7 +146,7 @@ impl Model for Migrations {
                 "",
                 |m| {
                     Box::pin(async move {
-                        let plan = m.trades.migrate_to_flat(&m.back).chunk_items(5).plan().await;
+                        let plan = m.trades.migrate_to_flat(&m.back).chunk(5).plan().await;
                         text(plan.map(|plan| (plan.items, plan.chunks)))
                     })
                 },

@@ -9,7 +9,7 @@ use mongodb::{Collection, IndexModel};
 
 use super::PlannedCommand;
 use crate::conn::Conn;
-use crate::error::{CommandError, Error, ErrorKind, Result as CoreResult};
+use crate::error::CommandError;
 use crate::send::{self, Every, IsRouter, Rows, primary};
 
 type Result<T> = send::Result<T>;
@@ -389,18 +389,4 @@ fn first_batch(reply: &Document) -> Result<Vec<RawDocumentBuf>> {
     Ok(documents
         .map(RawDocumentBuf::try_from)
         .collect::<std::result::Result<_, _>>()?)
-}
-
-/// Refuses chunks of nothing.
-///
-/// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument).
-pub fn check_chunk_size(size: u64) -> CoreResult<()> {
-    if size > 0 {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::InvalidArgument,
-        "the chunk size is 0, nothing was migrated: set it to 1 or more",
-    ))
 }

@@ -74,8 +74,8 @@ pub(crate) async fn dry_run(shared: &Shared, id: &Bson, delete_orphans: bool) ->
     Rewrite::new(shared, id, delete_orphans).read(&mut Steps::plan()).await
 }
 
-/// Returns the commands of a rewrite.
-pub(crate) async fn plan(shared: &Shared, id: &Bson) -> Result<Vec<PlannedCommand>> {
+/// Returns what a rewrite would change, and its commands.
+pub(crate) async fn plan(shared: &Shared, id: &Bson) -> Result<(Fix, Vec<PlannedCommand>)> {
     let mut steps = Steps::plan();
     let fix = Rewrite::new(shared, id, false).write(&mut steps).await?;
     let mut commands = in_transaction(steps.into_commands(), !fix.is_empty());
@@ -84,7 +84,7 @@ pub(crate) async fn plan(shared: &Shared, id: &Bson) -> Result<Vec<PlannedComman
         flag_if_overflow(&mut steps, shared, id).await?;
         commands.append(&mut steps.into_commands());
     }
-    Ok(commands)
+    Ok((fix, commands))
 }
 
 /// Adds what makes the commands one transaction, and its end. The session's id and the number of the transaction are
