@@ -148,12 +148,7 @@ async fn there_and_back<K: Key>(db: &TestDatabase, keys: &[Bson], page_size: u32
     let documents = documents(keys, 23);
     fill(db, &documents).await;
     let trades = histories::<K>(db).page_size(page_size).build().unwrap();
-    let migrated = trades
-        .migrate_from_flat(&flat(db))
-        .keep_ids()
-        .chunk(40)
-        .await
-        .unwrap();
+    let migrated = trades.migrate_from_flat(&flat(db)).keep_ids().chunk(40).await.unwrap();
     let expected = buckets::<K>(&documents, "customerId", page_size as usize, true);
     assert_eq!(stored(&plain(db)).await, expected);
     assert_eq!(

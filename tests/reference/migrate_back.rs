@@ -248,7 +248,7 @@ async fn a_chunk_takes_two_round_trips_and_the_plan_lists_them() {
         let migration = || orders.migrate_to_references().chunk(20);
         let before = raw(db, "orders").await;
         let plan = migration().plan().await.unwrap();
-        assert_eq!(plan.documents, 50);
+        assert_eq!(plan.migrated.documents, 50);
         assert_same(&raw(db, "orders").await, &before);
         db.recorder().clear();
         let mut progress = Vec::new();

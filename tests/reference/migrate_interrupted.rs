@@ -195,12 +195,7 @@ async fn an_unfinished_migration_is_resumed_with_the_same_settings_only() {
         }
         assert_eq!(judge(db).await.copies, 0);
         // Another chunk size and a rate are no settings.
-        let resumed = orders
-            .migrate_from_references()
-            .chunk(7)
-            .rate(1000)
-            .await
-            .unwrap();
+        let resumed = orders.migrate_from_references().chunk(7).rate(1000).await.unwrap();
         assert_eq!((resumed.documents, resumed.resumed), (60, true));
     })
     .await;

@@ -108,7 +108,7 @@ async fn computed_fields_are_added_to_a_repository_and_removed() {
             );
         }
         let planned = new.migrate_layout_from(&old).plan().await.unwrap();
-        assert_eq!(planned.parents, PARENTS as u64);
+        assert_eq!(planned.migrated.parents, PARENTS as u64);
         let migrated = new.migrate_layout_from(&old).await.unwrap();
         assert_eq!(migrated.created_indexes, ["product_id_1_rating_1"]);
         assert_eq!((migrated.parents, migrated.dropped_index), (PARENTS as u64, None));

@@ -253,11 +253,7 @@ async fn invalid_children_are_reported_and_nothing_is_written() {
         }
         let error = unmigrated(db).migrate_from_embedded().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidItemId, "{error}");
-        let error = unmigrated(db)
-            .migrate_from_embedded()
-            .chunk(0)
-            .await
-            .unwrap_err();
+        let error = unmigrated(db).migrate_from_embedded().chunk(0).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         // The parent's own id, with another numeric type.
         product(db).drop().await.unwrap();

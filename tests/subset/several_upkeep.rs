@@ -97,7 +97,7 @@ async fn subsets_are_added_to_a_repository_and_removed() {
             );
         }
         assert_eq!(
-            new.migrate_layout_from(&old).plan().await.unwrap().parents,
+            new.migrate_layout_from(&old).plan().await.unwrap().migrated.parents,
             PARENTS as u64
         );
         let migrated = new.migrate_layout_from(&old).await.unwrap();

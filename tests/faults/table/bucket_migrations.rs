@@ -103,7 +103,7 @@ impl Model for Migrations {
                 |m| {
                     Box::pin(async move {
                         let plan = m.trades.migrate_from_flat(&m.flat).chunk(5).plan().await;
-                        text(plan.map(|plan| (plan.items, plan.chunks)))
+                        text(plan.map(|plan| (plan.migrated.items, plan.commands.len())))
                     })
                 },
             )
@@ -114,11 +114,7 @@ impl Model for Migrations {
                 "with a list of invalid documents and a filter",
                 |m| {
                     Box::pin(async move {
-                        let migration = m
-                            .trades
-                            .migrate_from_flat(&m.flat)
-                            .chunk(5)
-                            .skip_invalid(&m.skipped);
+                        let migration = m.trades.migrate_from_flat(&m.flat).chunk(5).skip_invalid(&m.skipped);
                         text(migration.filter(doc! { "_id": { "$gte": 0 } }).await)
                     })
                 },
@@ -147,7 +143,7 @@ impl Model for Migrations {
                 |m| {
                     Box::pin(async move {
                         let plan = m.trades.migrate_to_flat(&m.back).chunk(5).plan().await;
-                        text(plan.map(|plan| (plan.items, plan.chunks)))
+                        text(plan.map(|plan| (plan.migrated.items, plan.commands.len())))
                     })
                 },
             )

@@ -33,18 +33,11 @@ const SILENT: [(&str, &str); 18] = [
 ];
 
 /// Those of single types.
-const SILENT_OF_TYPES: [(&str, &str); 12] = [
+const SILENT_OF_TYPES: [(&str, &str); 5] = [
     ("subset Subset::new", "is checked by the builder"),
     ("reference Reference::new", "is checked by the builder"),
     ("bucket Bucket::token", "belongs to a page that was read"),
     ("outlier Counts::total", "adds two numbers"),
-    ("bucket InvalidDocuments::total", "adds numbers"),
-    ("subset InvalidDocuments::total", "adds numbers"),
-    ("outlier InvalidDocuments::total", "adds numbers"),
-    ("outlier InvalidDocuments::by_reason", "returns numbers"),
-    ("subset InvalidDocuments::by_reason", "returns numbers"),
-    ("reference InvalidDocuments::total", "adds numbers"),
-    ("reference InvalidDocuments::by_reason", "returns numbers"),
     ("outlier ListLength::new", "is for an analysis by the caller"),
 ];
 
