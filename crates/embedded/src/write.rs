@@ -99,8 +99,6 @@ impl<'a> Write<'a> {
         };
         let options = FindOneOptions::builder()
             .projection(query::summary(settings, child, listed))
-            .selection_criteria(primary())
-            .read_concern(conn.local_unless_in_transaction())
             .collation(self.needs.collation())
             .build();
         let found = send::find_one(conn, collection, query::parent(self.parent), options).await?;

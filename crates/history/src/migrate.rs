@@ -140,7 +140,7 @@ async fn remove_duplicates(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result
             "compare the revisions with one number",
             revisions,
             filter,
-            options::find_some(),
+            mongodb::options::FindOptions::default(),
         );
         let equal = steps.read(read).await?.documents;
         for pair in equal.windows(2) {

@@ -116,11 +116,7 @@ impl Existing<'_> {
         if filter.is_empty() {
             return Ok(true);
         }
-        let options = FindOneOptions::builder()
-            .projection(doc! { "_id": 1 })
-            .selection_criteria(primary())
-            .read_concern(ReadConcern::local())
-            .build();
+        let options = FindOneOptions::builder().projection(doc! { "_id": 1 }).build();
         let selected = both(query::by_id(id), filter.clone());
         Ok(send::find_one(&mut Conn::new(), &self.shared.main, selected, options)
             .await?

@@ -228,6 +228,17 @@ impl Model for Sizes {
                 },
             ),
             Operation::<Sizes>::new(
+                Reads,
+                "BucketRepository::migrate_page_size_from + MigratePageSize::plan",
+                "",
+                |m| {
+                    Box::pin(async move {
+                        let plan = m.two.migrate_page_size_from(3).plan().await;
+                        text(plan.map(|plan| (plan.migrated.keys, plan.commands.len())))
+                    })
+                },
+            ),
+            Operation::<Sizes>::new(
                 Steps,
                 "BucketRepository::migrate_page_size_from",
                 "to smaller pages",

@@ -5,11 +5,10 @@ use mongo_patterns_core::catalog::Stored;
 use mongo_patterns_core::index::drop_old_index;
 use mongo_patterns_core::migration::{Pace, Steps};
 use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::transaction;
+use mongo_patterns_core::topology::Topology;
 use mongodb::bson::RawBson;
 
 use crate::prelude::*;
-use crate::query::buckets::only_id;
 use crate::repair::finding::{Repaired, Unrepaired};
 use crate::repair::run::repairs;
 use crate::repair::scan::Scan;
@@ -37,7 +36,7 @@ impl PageSizeMigration<'_> {
                 "the old page size is invalid: pass one from 1 to 2,147,483,647 that differs from the repository's, which is the new one",
             ));
         }
-        check_transactions(self.shared).await?;
+        Topology::read_in(collection, steps).await?.check_transactions()?;
         let old_index = settings.open_index_for(self.old);
         let ensure = self.shared.ensure();
         let old = settings.stored_form_of_size(self.old);
@@ -95,25 +94,6 @@ impl PageSizeMigration<'_> {
         }
         Ok(left)
     }
-}
-
-/// Checks that the server has transactions, before anything is changed.
-async fn check_transactions(shared: &Shared) -> Result<()> {
-    let (collection, settings) = shared.parts();
-    transaction::run(
-        collection,
-        &settings.retry,
-        &mut Conn::new(),
-        collection,
-        |conn, collection| {
-            Box::pin(async move {
-                let options = FindOneOptions::builder().projection(only_id()).build();
-                send::find_one(conn, collection, doc! {}, options).await?;
-                Ok(())
-            })
-        },
-    )
-    .await
 }
 
 fn not_rewritten<K: Key>(repaired: Repaired) -> Error {

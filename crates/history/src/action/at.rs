@@ -1,5 +1,4 @@
 use super::prelude::*;
-use crate::query::options::Reader;
 use crate::read::{find_revision, revision_of};
 
 impl<D: DeserializeOwned> HistoryRepository<D> {
@@ -46,7 +45,7 @@ impl<D: DeserializeOwned> At<'_, D> {
     async fn execute(self) -> Result<Option<Revision<D>>> {
         let (shared, id) = (self.shared, self.id?.into_bson());
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
-        let found = find_revision(shared, &id, self.revision, Reader::Configured, &mut conn).await?;
+        let found = find_revision(shared, &id, self.revision, &mut conn).await?;
         found.map(|found| revision_of(shared, &found)).transpose()
     }
 }

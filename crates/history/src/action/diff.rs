@@ -1,6 +1,5 @@
 use super::prelude::*;
 use crate::form::diff::diff;
-use crate::query::options::Reader;
 use crate::read::find_revision;
 use crate::write::restore::no_revision;
 
@@ -47,8 +46,8 @@ impl FindDiff<'_> {
     async fn execute(self) -> Result<Diff> {
         let (shared, id, [from, to]) = (self.shared, self.id?.into_bson(), self.revisions);
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
-        let before = find_revision(shared, &id, from, Reader::Configured, &mut conn).await?;
-        let after = find_revision(shared, &id, to, Reader::Configured, &mut conn).await?;
+        let before = find_revision(shared, &id, from, &mut conn).await?;
+        let after = find_revision(shared, &id, to, &mut conn).await?;
         match (before, after) {
             (Some(before), Some(after)) => diff(&shared.settings, &before, &after),
             _ => Err(no_revision()),

@@ -1,6 +1,5 @@
 use super::prelude::*;
 use crate::form::document::decode;
-use crate::query::options::Reader;
 use crate::read::find_current;
 
 impl<D: DeserializeOwned> HistoryRepository<D> {
@@ -47,7 +46,7 @@ impl<D: DeserializeOwned> Get<'_, D> {
     async fn execute(self) -> Result<Option<D>> {
         let id = self.id?.into_bson();
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
-        let found = find_current(self.shared, &id, Reader::Configured, &mut conn).await?;
+        let found = find_current(self.shared, &id, &mut conn).await?;
         found.map(|document| decode(&document)).transpose()
     }
 }
