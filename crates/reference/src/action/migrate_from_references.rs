@@ -14,7 +14,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
     /// // { _id: 1, customerId: 456 } becomes { _id: 1, customer: { _id: 456, name: "Ann", v: 3 } }
     /// let plan = orders.migrate_from_references().from_field("customer", "customerId").plan().await?;
-    /// println!("{} orders, by {} commands", plan.documents, plan.commands.len()); // nothing is written yet
+    /// println!("{} orders, by {} commands", plan.migrated.documents, plan.commands.len()); // nothing is written yet
     /// let migrated = orders.migrate_from_references().from_field("customer", "customerId").await?;
     /// println!("{} orders", migrated.documents);
     /// # Ok(())
