@@ -127,7 +127,7 @@ fn public() -> BTreeMap<String, String> {
     }
     let of_macro = std::fs::read_to_string(crates.join("core/src/migration/options.rs")).unwrap();
     let (above, _) = of_macro.split_once("pub fn plan(").unwrap();
-    let documentation = documentation(&above.lines().collect::<Vec<_>>());
+    let documentation = documentation(&above.trim_end().lines().collect::<Vec<_>>());
     let plans = public.iter_mut().filter(|(name, _)| name.ends_with("::plan"));
     plans.for_each(|(_, of_plan)| {
         if of_plan.is_empty() {
