@@ -67,6 +67,7 @@
 //! 90 seconds after its start, with the default of `transactionLifetimeLimitSeconds`.
 
 mod define;
+mod one;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -79,6 +80,7 @@ use mongodb::bson::RawDocumentBuf;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
+pub use self::one::{Read, Write};
 use crate::error::{self, Error, Operation, Result};
 use crate::measure;
 

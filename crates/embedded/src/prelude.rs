@@ -10,7 +10,7 @@ pub(crate) use mongo_patterns_core::migration::{Step, Steps, Walk, count_if, num
 pub(crate) use mongo_patterns_core::progress::Reporter;
 pub(crate) use mongo_patterns_core::stored::id_of;
 pub(crate) use mongo_patterns_core::{
-    DocumentId, Error, ErrorKind, FieldName, IntoId, Result, RetryPolicy, Updated, action, send,
+    DocumentId, Error, ErrorKind, FieldName, IntoId, Result, RetryPolicy, Updated, send,
 };
 pub(crate) use mongodb::Collection;
 pub(crate) use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
