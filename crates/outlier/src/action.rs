@@ -4,14 +4,12 @@ mod elements;
 mod migrate_existing;
 mod read;
 mod repair;
-mod verify;
 mod write;
 
 pub use elements::{ElementStream, Elements};
 pub use migrate_existing::MigrateExisting;
 pub use mongo_patterns_core::action::{Read, Write};
-pub use repair::Repair;
-pub use verify::Verify;
+pub use repair::{Repair, Verify};
 
 /// The names that most actions use.
 mod prelude {
