@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .time_field("date")
         .build()?;
     let flat = database.collection::<Document>("flat");
-    let moving = trades.migrate_from_flat(&flat).chunk_items(chunk_items);
+    let moving = trades.migrate_from_flat(&flat).chunk(chunk_items);
     moving
         .on_progress(|at| {
             println!("{} of {}", at.done, at.total);

@@ -148,12 +148,7 @@ async fn there_and_back<K: Key>(db: &TestDatabase, keys: &[Bson], page_size: u32
     let documents = documents(keys, 23);
     fill(db, &documents).await;
     let trades = histories::<K>(db).page_size(page_size).build().unwrap();
-    let migrated = trades
-        .migrate_from_flat(&flat(db))
-        .keep_ids()
-        .chunk_items(40)
-        .await
-        .unwrap();
+    let migrated = trades.migrate_from_flat(&flat(db)).keep_ids().chunk(40).await.unwrap();
     let expected = buckets::<K>(&documents, "customerId", page_size as usize, true);
     assert_eq!(stored(&plain(db)).await, expected);
     assert_eq!(
@@ -165,7 +160,7 @@ async fn there_and_back<K: Key>(db: &TestDatabase, keys: &[Bson], page_size: u32
 
     let back = db.plain_collection("back");
     back.drop().await.unwrap();
-    let migrated = trades.migrate_to_flat(&back).chunk_items(40).await.unwrap();
+    let migrated = trades.migrate_to_flat(&back).chunk(40).await.unwrap();
     assert_eq!(
         (migrated.items, migrated.buckets),
         (documents.len() as u64, expected.len() as u64)
@@ -318,7 +313,7 @@ async fn a_flat_collection_with_a_collation_is_migrated_by_bytes() {
         let index = mongodb::IndexModel::builder().keys(doc! { "customerId": 1 }).build();
         flat(db).create_index(index).await.unwrap();
         let trades = histories::<String>(db).build().unwrap();
-        let migrated = trades.migrate_from_flat(&flat(db)).chunk_items(5).await.unwrap();
+        let migrated = trades.migrate_from_flat(&flat(db)).chunk(5).await.unwrap();
         assert_eq!((migrated.keys, migrated.items), (3, 36));
         assert_eq!(
             stored(&plain(db)).await,
@@ -342,7 +337,7 @@ async fn an_index_allows_chunks_of_whole_keys() {
             let trades = histories::<u32>(db).build().unwrap();
             let source = db.collection::<Document>("flat");
             db.recorder().clear();
-            let migration = trades.migrate_from_flat(&source).chunk_items(12);
+            let migration = trades.migrate_from_flat(&source).chunk(12);
             migration
                 .on_progress(|at| progress.push((at.done, at.total)))
                 .await

@@ -52,13 +52,13 @@ impl Way {
             Self::There => {
                 trades
                     .migrate_from_flat(&db.collection::<Document>("flat"))
-                    .chunk_items(40)
+                    .chunk(40)
                     .await
             }
             Self::Back => {
                 trades
                     .migrate_to_flat(&db.collection::<Document>("back"))
-                    .chunk_items(40)
+                    .chunk(40)
                     .await
             }
         }
@@ -271,7 +271,7 @@ async fn a_migration_does_not_resume_with_other_settings() {
         }
         assert_eq!(stored(&plain(db)).await, before);
 
-        let migrated = trades(db).migrate_from_flat(&flat).chunk_items(7).await.unwrap();
+        let migrated = trades(db).migrate_from_flat(&flat).chunk(7).await.unwrap();
         assert!(migrated.resumed, "chunks may have another size");
         Way::There.check(db, migrated, &Way::There.expected(db).await).await;
 

@@ -16,7 +16,7 @@ async fn a_target_that_is_dropped_during_a_migration_is_found_at_its_end() {
         let (uri, database) = (db.server().uri().to_owned(), db.database().name().to_owned());
         let mut chunks = 0;
         let (trades, flat) = (trades(db), flat(db));
-        let migration = trades.migrate_from_flat(&flat).chunk_items(20).on_progress(|_| {
+        let migration = trades.migrate_from_flat(&flat).chunk(20).on_progress(|_| {
             chunks += 1;
             if chunks != 2 {
                 return;

@@ -5,6 +5,7 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 
 use crate::bucket::migration::*;
+use crate::bucket::migration_plan::chunks_of;
 use crate::common::support::*;
 
 /// The driver's `Document` takes such a field for extended JSON, and cannot be read if it is none.
@@ -58,8 +59,8 @@ async fn a_view_is_a_source_and_is_refused_as_a_target() {
         let view = db.plain_collection::<RawDocumentBuf>("view");
         let trades = histories::<u32>(db).build().unwrap();
         let plan = trades.migrate_from_flat(&view).plan().await.unwrap();
-        assert_eq!((plan.items, plan.chunks), (13, 1));
-        let migrated = trades.migrate_from_flat(&view).chunk_items(5).await.unwrap();
+        assert_eq!((plan.migrated.items, chunks_of(&plan)), (13, 1));
+        let migrated = trades.migrate_from_flat(&view).chunk(5).await.unwrap();
         assert_eq!((migrated.keys, migrated.items, migrated.buckets), (1, 13, 2));
         assert_eq!(trades.counts(&0).await.unwrap().items, 13);
 

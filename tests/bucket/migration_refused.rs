@@ -201,7 +201,7 @@ async fn invalid_settings() {
             trades.migrate_from_flat(&elsewhere).await.unwrap_err(),
             trades.migrate_to_flat(&elsewhere).await.unwrap_err(),
             trades.migrate_from_flat(&itself).await.unwrap_err(),
-            trades.migrate_from_flat(&flat).chunk_items(0).await.unwrap_err(),
+            trades.migrate_from_flat(&flat).chunk(0).await.unwrap_err(),
             trades.migrate_to_flat(&unconfirmed).await.unwrap_err(),
         ];
         for error in arguments {

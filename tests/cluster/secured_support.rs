@@ -137,7 +137,7 @@ impl Shop {
         assert!(books.contains(1, &users(7..8)[0]).await.unwrap());
         assert_eq!(books.count(1).await.unwrap().total(), 8);
         assert_eq!(books.verify().stream().try_collect::<Vec<_>>().await.unwrap(), []);
-        books.migrate_existing().dry_run().await.unwrap();
+        books.migrate_existing().plan().await.unwrap();
 
         let products = &self.products;
         products.ensure_indexes().await.unwrap();

@@ -170,7 +170,7 @@ async fn settings_that_contradict_the_catalog_are_refused_with_no_effect() {
         refused(collected(books.verify().stream()), "`parent`").await;
         refused(collected(books.repair().delete_orphans().stream()), "`parent`").await;
         refused(books.migrate_existing(), "`parent`").await;
-        refused(collected(books.migrate_existing().plan()), "`parent`").await;
+        refused(books.migrate_existing().plan(), "`parent`").await;
         let books = outlier::support::again(db, 10, 500);
         refused(books.ensure_indexes(), "`threshold`").await;
         refused(collected(books.repair().stream()), "`threshold`").await;
@@ -234,7 +234,7 @@ async fn migrations_change_the_settings() {
             .await
             .unwrap();
         let books = outlier::support::again(db, 20, 30);
-        books.migrate_existing().dry_run().await.unwrap();
+        books.migrate_existing().plan().await.unwrap();
         refused(books.ensure_indexes(), "`threshold`").await;
         assert_eq!(books.migrate_existing().await.unwrap().documents, 1);
         books.ensure_indexes().await.unwrap();

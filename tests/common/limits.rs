@@ -131,11 +131,8 @@ async fn subsets_accept_extreme_numbers_or_refuse_them() {
         reviews.delete_many(doc! {}).await.unwrap();
         let unset = doc! { "$unset": { "reviews_version": "" } };
         subset_support::product(db).update_one(doc! {}, unset).await.unwrap();
-        is_refused(
-            products.migrate_from_embedded().chunk_children(0).await,
-            "chunk_children",
-        );
-        let migrated = products.migrate_from_embedded().chunk_children(u64::MAX).await.unwrap();
+        is_refused(products.migrate_from_embedded().chunk(0).await, "chunk");
+        let migrated = products.migrate_from_embedded().chunk(u64::MAX).await.unwrap();
         assert_eq!(migrated.children, 15);
     })
     .await;

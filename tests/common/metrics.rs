@@ -351,7 +351,7 @@ async fn migrated_documents_are_counted_but_planned_ones_are_not() {
         plant(db, main.collect(), vec![]).await;
         let recorder = DebuggingRecorder::new();
         let listening = listen(&recorder);
-        books.migrate_existing().dry_run().await.unwrap();
+        books.migrate_existing().plan().await.unwrap();
         assert_eq!(Seen::take(&recorder).count("migrated_documents_total", &[]), 0);
         books.migrate_existing().await.unwrap();
         let seen = Seen::take(&recorder);

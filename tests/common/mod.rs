@@ -3,6 +3,7 @@
 pub(crate) mod catalog;
 pub(crate) mod collections;
 pub(crate) mod debug;
+pub(crate) mod deciding_reads;
 pub(crate) mod erasing;
 pub(crate) mod explain;
 pub(crate) mod extended_json;
@@ -33,3 +34,4 @@ pub(crate) mod testkit;
 pub(crate) mod time_limits;
 pub(crate) mod tracing_spans;
 pub(crate) mod transaction_bounds;
+pub(crate) mod validators;

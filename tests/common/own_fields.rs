@@ -116,8 +116,8 @@ async fn the_flag_of_an_outlier_is_not_overwritten() {
             let books = outlier::builder::<Document, String>(db).build().unwrap();
             assert_refused(&books.ensure_indexes().await.unwrap_err(), 1, "has_extras", "sales");
             assert_refused(&books.migrate_existing().await.unwrap_err(), 1, "has_extras", "sales");
-            let dry_run = books.migrate_existing().dry_run().await.unwrap_err();
-            assert_refused(&dry_run, 1, "has_extras", "sales");
+            let plan = books.migrate_existing().plan().await.unwrap_err();
+            assert_refused(&plan, 1, "has_extras", "sales");
             assert_eq!(contents(db).await, before, "{value}");
         }
         for value in [Bson::Null, false.into(), "false".into()] {

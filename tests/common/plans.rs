@@ -3,8 +3,8 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::embedded::EmbeddedRepository;
-use mongo_patterns::subset::{Direction, MigrationPlan, Subset, SubsetRepository};
-use mongo_patterns::{Progress, Repository};
+use mongo_patterns::subset::{Direction, Migrated, Subset, SubsetRepository};
+use mongo_patterns::{Planned, Progress, Repository};
 use mongo_patterns_core::PlannedCommand;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
@@ -72,21 +72,20 @@ async fn a_plan_of_outliers_lists_every_transaction() {
         for (threshold, cap, outliers) in [(5, 10, 3), (10, 20, 3), (100, 20, 2)] {
             let books = again(db, threshold, cap);
             let (before, extras) = (all(&sales(db)).await, all(&extra_sales(db)).await);
-            let commands: Vec<PlannedCommand> = books.migrate_existing().plan().try_collect().await.unwrap();
+            let planned_now = books.migrate_existing().plan().await.unwrap();
+            let commands = planned_now.commands;
             assert_eq!((all(&sales(db)).await, all(&extra_sales(db)).await), (before, extras));
             let commits = commands.iter().filter(|planned| planned.on_admin && planned.writes);
             assert_eq!(commits.count(), outliers);
             db.recorder().clear();
             let migrated = books.migrate_existing().concurrency(1).await.unwrap();
-            assert_eq!(migrated.documents, outliers as u64);
+            assert_eq!(
+                (&migrated, migrated.documents),
+                (&planned_now.migrated, outliers as u64)
+            );
             same(&by_document(sent(db)), &by_document(planned(&commands)));
         }
-        let commands: Vec<PlannedCommand> = again(db, 100, 20)
-            .migrate_existing()
-            .plan()
-            .try_collect()
-            .await
-            .unwrap();
+        let commands = again(db, 100, 20).migrate_existing().plan().await.unwrap().commands;
         assert_eq!(
             (commands.len(), writes(&commands)),
             (4, 0),
@@ -101,9 +100,12 @@ async fn a_plan_of_embedded_children_lists_every_chunk() {
     testkit::run(async |db| {
         let expected = fill(db, 60).await;
         let products = unmigrated(db);
-        let migration = || products.migrate_from_embedded().chunk_children(200);
+        let migration = || products.migrate_from_embedded().chunk(200);
         let planned = migration().plan().await.unwrap();
-        assert_eq!((planned.parents, planned.children), (40, expected.len() as u64));
+        assert_eq!(
+            (planned.migrated.parents, planned.migrated.children),
+            (40, expected.len() as u64)
+        );
         assert_eq!(all(&reviews(db)).await, []);
         db.recorder().clear();
         migration().await.unwrap();
@@ -111,7 +113,7 @@ async fn a_plan_of_embedded_children_lists_every_chunk() {
         assert!(writes(&planned.commands) > 3 * expected.len() / 300, "{planned:?}");
 
         let again = migration().plan().await.unwrap();
-        assert_eq!((again.parents, again.children), (0, 0));
+        assert_eq!((again.migrated.parents, again.migrated.children), (0, 0));
         db.recorder().clear();
         migration().await.unwrap();
         // The first migration has checked the indexes.
@@ -121,7 +123,7 @@ async fn a_plan_of_embedded_children_lists_every_chunk() {
 }
 
 /// A repository checks its indexes once.
-fn without_index_check(plan: MigrationPlan) -> Vec<PlannedCommand> {
+fn without_index_check(plan: Planned<Migrated>) -> Vec<PlannedCommand> {
     let commands = plan.commands.into_iter();
     commands
         .filter(|planned| planned.purpose != "check the indexes")
@@ -138,7 +140,7 @@ async fn a_plan_of_subsets_lists_the_commands_of_both_migrations() {
         let old: Products = builder(db.database()).build().unwrap();
         let planned = old.migrate_existing().discard_embedded().plan().await.unwrap();
         // The indexes, the settings, the embedded children, the subsets.
-        assert_eq!((planned.parents, writes(&planned.commands)), (9, 4));
+        assert_eq!((planned.migrated.parents, writes(&planned.commands)), (9, 4));
         db.recorder().clear();
         old.migrate_existing().discard_embedded().await.unwrap();
         check(db, &planned.commands);
@@ -187,19 +189,19 @@ async fn a_plan_of_references_lists_the_commands_there_and_back() {
         index_reference(db).await;
         let patrons = patrons(db);
         let source = db.collection::<Document>("address");
-        let migration = || patrons.migrate_from_references(&source, "patron_id").chunk_parents(20);
+        let migration = || patrons.migrate_from_references(&source, "patron_id").chunk(20);
         let planned = migration().plan().await.unwrap();
-        assert_eq!((planned.children, writes(&planned.commands)), (120, 4));
+        assert_eq!((planned.migrated.children, writes(&planned.commands)), (120, 4));
         db.recorder().clear();
         let mut progress = Vec::new();
         migration().await.unwrap();
         check(db, &planned.commands);
 
         let back = db.collection::<Document>("back");
-        let migration = || patrons.migrate_to_references(&back, "patron_id").chunk_children(50);
+        let migration = || patrons.migrate_to_references(&back, "patron_id").chunk(50);
         let planned = migration().plan().await.unwrap();
         // The index, and 51, 51 and 18 children.
-        assert_eq!((planned.children, writes(&planned.commands)), (120, 4));
+        assert_eq!((planned.migrated.children, writes(&planned.commands)), (120, 4));
         assert_eq!(all(&db.plain_collection("back")).await, []);
         db.recorder().clear();
         migration()
@@ -215,14 +217,8 @@ async fn a_plan_of_references_lists_the_commands_there_and_back() {
         migration().await.unwrap();
         check(db, &again.commands);
         for refused in [
-            patrons
-                .migrate_from_references(&source, "patron_id")
-                .chunk_parents(0)
-                .await,
-            patrons
-                .migrate_to_references(&back, "patron_id")
-                .chunk_children(0)
-                .await,
+            patrons.migrate_from_references(&source, "patron_id").chunk(0).await,
+            patrons.migrate_to_references(&back, "patron_id").chunk(0).await,
         ] {
             assert!(refused.unwrap_err().to_string().contains("the chunk size is 0"));
         }

@@ -218,9 +218,9 @@ async fn a_migration_dropped_at_any_command_is_finished_by_the_next() {
             let there_and_back = async {
                 let source = db.collection::<Document>("address");
                 let patrons = patrons(db);
-                let there = patrons.migrate_from_references(&source, "patron_id").chunk_parents(80);
+                let there = patrons.migrate_from_references(&source, "patron_id").chunk(80);
                 there.await.unwrap();
-                let back = patrons.migrate_to_references(&back, "patron_id").chunk_children(200);
+                let back = patrons.migrate_to_references(&back, "patron_id").chunk(200);
                 back.await.unwrap()
             };
             let done = tokio::select! {

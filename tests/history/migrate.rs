@@ -82,6 +82,7 @@ async fn a_plan_writes_nothing() {
         assert_eq!(contents(db).await, before);
         assert_eq!(current(db).list_index_names().await.unwrap(), ["_id_"]);
         let writes: Vec<&str> = plan
+            .commands
             .iter()
             .filter(|planned| planned.writes)
             .map(|planned| planned.command.keys().next().unwrap().as_str())

@@ -29,8 +29,11 @@ async fn invalid_lists_are_skipped_listed_and_counted() {
         fill(db).await;
         let list_of_call = db.collection::<Document>("skipped");
         let migration = || books.migrate_existing().skip_invalid(&list_of_call);
-        let dry = migration().dry_run().await.unwrap();
-        assert_eq!((dry.documents, dry.skipped.no_array, dry.skipped.total()), (2, 2, 2));
+        let dry = migration().plan().await.unwrap().migrated;
+        assert_eq!(
+            (dry.documents, dry.skipped.get("no_array"), dry.skipped.total()),
+            (2, 2, 2)
+        );
         assert_eq!(all(&list(db)).await, Vec::<Document>::new());
         for name in ["sales", "extra_sales", "mongo_patterns"] {
             let list = db.collection::<Document>(name);
@@ -91,7 +94,7 @@ async fn only_the_documents_of_the_filter_are_migrated() {
         let of = |id: i32, customers: usize| doc! { "_id": id, "customers_purchased": users(0..customers) };
         sales(db).insert_many((1..=6).map(|id| of(id, 80))).await.unwrap();
         let half = || books.migrate_existing().filter(doc! { "_id": { "$lte": 3 } });
-        assert_eq!(half().dry_run().await.unwrap().documents, 3);
+        assert_eq!(half().plan().await.unwrap().migrated.documents, 3);
         assert_eq!(half().await.unwrap().documents, 3);
         let split = |document: &Document| document.get_bool("has_extras").unwrap_or(false);
         let are_split: Vec<bool> = all(&sales(db)).await.iter().map(split).collect();

@@ -1,6 +1,7 @@
 //! The migration from references: the stored form, and the commands.
 
-use mongo_patterns::reference::{MigrationPlan, ReferenceRepository};
+use mongo_patterns::Planned;
+use mongo_patterns::reference::{Migrated, ReferenceRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
@@ -241,7 +242,7 @@ async fn random_documents_get_the_form_that_insert_stores() {
             with_fields("expected").insert(document).await.unwrap();
         }
         let orders = with_fields("orders");
-        orders.migrate_from_references().chunk_documents(70).await.unwrap();
+        orders.migrate_from_references().chunk(70).await.unwrap();
         assert_same(&raw(db, "orders").await, &raw(db, "expected").await);
         assert_eq!(findings(&orders).await, []);
     })
@@ -278,7 +279,7 @@ async fn a_chunk_takes_three_round_trips() {
             repository.ensure_indexes().await.unwrap();
             db.recorder().clear();
             let mut progress = Vec::new();
-            let migration = repository.migrate_from_references().chunk_documents(20);
+            let migration = repository.migrate_from_references().chunk(20);
             let migrated = migration.on_progress(|at| progress.push((at.done, at.total))).await;
             assert_eq!(number_of(&migrated.unwrap()), orders as u64);
             let sent = names_without_more(db);
@@ -312,7 +313,7 @@ fn sent(db: &TestDatabase) -> Vec<Document> {
     sent.map(|sent| essence(&sent.essence())).collect()
 }
 
-fn planned(plan: &MigrationPlan) -> Vec<Document> {
+fn planned(plan: &Planned<Migrated>) -> Vec<Document> {
     plan.commands.iter().map(|planned| essence(&planned.command)).collect()
 }
 
@@ -329,12 +330,16 @@ async fn a_plan_lists_the_commands_of_the_run_and_writes_nothing() {
             migration
                 .filter(doc! { "_id": { "$lt": 40 } })
                 .skip_invalid(&list)
-                .chunk_documents(20)
+                .chunk(20)
         };
         let before = raw(db, "orders").await;
         let plan = migration().plan().await.unwrap();
         assert_eq!(
-            (plan.documents, plan.skipped.source_missing, plan.skipped.total()),
+            (
+                plan.migrated.documents,
+                plan.migrated.skipped.get("source_missing"),
+                plan.migrated.skipped.total()
+            ),
             (27, 13, 13)
         );
         assert_same(&raw(db, "orders").await, &before);
@@ -343,7 +348,7 @@ async fn a_plan_lists_the_commands_of_the_run_and_writes_nothing() {
         }
         db.recorder().clear();
         let migrated = migration().await.unwrap();
-        assert_eq!((migrated.documents, migrated.skipped), (27, plan.skipped));
+        assert_eq!((migrated.documents, &migrated.skipped), (27, &plan.migrated.skipped));
         let (sent, planned) = (sent(db), planned(&plan));
         for (sent, planned) in sent.iter().zip(&planned) {
             assert_eq!(sent, planned);
@@ -362,7 +367,7 @@ async fn a_migration_is_recorded() {
         unmigrated(db, (0..10).map(|id| doc! { "_id": id, "customer": 1 })).await;
         add_customers(db, 1..=1).await;
         let orders = builder(db.database()).build().unwrap();
-        orders.migrate_from_references().chunk_documents(4).await.unwrap();
+        orders.migrate_from_references().chunk(4).await.unwrap();
         let database = db.plain_client().database(db.database().name());
         let records = mongo_patterns::migrations(&database).await.unwrap();
         let [record] = &records[..] else { panic!("{records:?}") };
@@ -388,7 +393,16 @@ async fn there_is_nothing_to_migrate_in_empty_collections() {
     testkit::run(async |db| {
         unmigrated(db, []).await;
         let orders: ReferenceRepository<Document, Document> = builder(db.database()).build().unwrap();
-        assert_eq!(orders.migrate_from_references().plan().await.unwrap().documents, 0);
+        assert_eq!(
+            orders
+                .migrate_from_references()
+                .plan()
+                .await
+                .unwrap()
+                .migrated
+                .documents,
+            0
+        );
         let migrated = orders.migrate_from_references().await.unwrap();
         assert_eq!((number_of(&migrated), migrated.created_indexes.len()), (0, 1));
         assert_eq!(orders.migrate_to_references().await.unwrap().documents, 0);

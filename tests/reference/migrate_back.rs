@@ -218,12 +218,12 @@ async fn there_and_back_gives_the_original() {
             let orders = fill(db, (0..100).map(old)).await;
             let before = raw(db, "orders").await;
             let from = || {
-                let from = orders.migrate_from_references().chunk_documents(30);
+                let from = orders.migrate_from_references().chunk(30);
                 let from = from.from_field("customer", names[0]).from_field("payer", names[1]);
                 from.from_field("products", names[2])
             };
             let to = || {
-                let to = orders.migrate_to_references().chunk_documents(30).drop_snapshots();
+                let to = orders.migrate_to_references().chunk(30).drop_snapshots();
                 let to = to.to_field("customer", names[0]).to_field("payer", names[1]);
                 to.to_field("products", names[2])
             };
@@ -245,10 +245,10 @@ async fn a_chunk_takes_two_round_trips_and_the_plan_lists_them() {
     testkit::run(async |db| {
         let copy = doc! { "_id": 1, "name": "Ann", "v": 0_i64 };
         let orders = fill(db, (0..50).map(|id| doc! { "_id": id, "customer": &copy })).await;
-        let migration = || orders.migrate_to_references().chunk_documents(20);
+        let migration = || orders.migrate_to_references().chunk(20);
         let before = raw(db, "orders").await;
         let plan = migration().plan().await.unwrap();
-        assert_eq!(plan.documents, 50);
+        assert_eq!(plan.migrated.documents, 50);
         assert_same(&raw(db, "orders").await, &before);
         db.recorder().clear();
         let mut progress = Vec::new();

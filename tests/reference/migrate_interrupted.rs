@@ -29,8 +29,8 @@ async fn fill(db: &TestDatabase) -> Orders {
 
 /// Migrates there and back.
 async fn there_and_back(orders: &Orders) -> Result<(), Error> {
-    orders.migrate_from_references().chunk_documents(25).await?;
-    orders.migrate_to_references().chunk_documents(25).await?;
+    orders.migrate_from_references().chunk(25).await?;
+    orders.migrate_to_references().chunk(25).await?;
     Ok(())
 }
 
@@ -80,12 +80,12 @@ async fn a_migration_dropped_at_any_command_is_finished_by_the_next() {
                 rename_if_unfinished(db).await;
             }
             let orders = builder(db.database()).build().unwrap();
-            match orders.migrate_from_references().chunk_documents(25).await {
+            match orders.migrate_from_references().chunk(25).await {
                 Ok(_) => assert_eq!(assert_current(db, &orders).await, 60, "after {skip} commands"),
                 // The way back had begun.
                 Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}"),
             }
-            orders.migrate_to_references().chunk_documents(25).await.unwrap();
+            orders.migrate_to_references().chunk(25).await.unwrap();
             assert_same(&raw(db, "orders").await, &before);
         }
         assert!(dropped >= 30, "{dropped}");
@@ -112,14 +112,14 @@ async fn a_migration_that_fails_at_any_command_is_finished_by_the_next() {
                 break;
             }
             failed += 1;
-            if let Ok(migrated) = orders.migrate_from_references().chunk_documents(25).await {
+            if let Ok(migrated) = orders.migrate_from_references().chunk(25).await {
                 assert_eq!(
                     assert_current(db, &orders).await,
                     60,
                     "after {skip} commands, {migrated:?}"
                 );
             }
-            orders.migrate_to_references().chunk_documents(25).await.unwrap();
+            orders.migrate_to_references().chunk(25).await.unwrap();
             assert_same(&raw(db, "orders").await, &before);
         }
         assert!(failed >= 30, "{failed}");
@@ -195,12 +195,7 @@ async fn an_unfinished_migration_is_resumed_with_the_same_settings_only() {
         }
         assert_eq!(judge(db).await.copies, 0);
         // Another chunk size and a rate are no settings.
-        let resumed = orders
-            .migrate_from_references()
-            .chunk_documents(7)
-            .rate(1000)
-            .await
-            .unwrap();
+        let resumed = orders.migrate_from_references().chunk(7).rate(1000).await.unwrap();
         assert_eq!((resumed.documents, resumed.resumed), (60, true));
     })
     .await;
@@ -214,7 +209,7 @@ async fn of_two_calls_at_one_moment_one_finishes() {
             let orders = fill(db).await;
             let calls = (0..2).map(|_| {
                 let orders = orders.clone();
-                tokio::spawn(async move { orders.migrate_from_references().chunk_documents(5).await })
+                tokio::spawn(async move { orders.migrate_from_references().chunk(5).await })
             });
             let calls: Vec<_> = calls.collect();
             let ended: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();

@@ -261,11 +261,7 @@ async fn writers_continue_during_a_migration() {
             })
         });
         let writers: Vec<_> = writers.collect();
-        let migrated = repository()
-            .migrate_from_references()
-            .chunk_documents(50)
-            .await
-            .unwrap();
+        let migrated = repository().migrate_from_references().chunk(50).await.unwrap();
         stop.store(true, Ordering::Relaxed);
         let written: Vec<_> = join_all(writers).await.into_iter().map(Result::unwrap).collect();
         assert!(migrated.documents > 0);

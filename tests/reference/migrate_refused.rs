@@ -128,7 +128,7 @@ async fn an_invalid_document_is_named_and_nothing_is_written() {
             let list = skip_list(db);
             let plan = orders.migrate_from_references().from_field("customer", "customerId");
             let plan = plan.skip_invalid(&list).plan().await.unwrap();
-            let found = plan.skipped.by_reason().into_iter().filter(|(_, number)| *number > 0);
+            let found = plan.migrated.skipped.iter().filter(|(_, number)| *number > 0);
             assert_eq!(found.collect::<Vec<_>>(), [(reason, 1)], "{bad}");
             assert_eq!(raw(db, "mongo_patterns").await.len(), 0);
             let indexes = stored(db).list_index_names().await.unwrap();
@@ -151,7 +151,7 @@ async fn invalid_documents_are_skipped_and_listed() {
         let list = skip_list(db);
         let migration = || {
             let migration = orders.migrate_from_references().from_field("customer", "customerId");
-            migration.skip_invalid(&list).chunk_documents(7)
+            migration.skip_invalid(&list).chunk(7)
         };
         let migrated = migration().await.unwrap();
         assert_eq!(
@@ -274,9 +274,9 @@ async fn invalid_arguments_are_refused_and_nothing_is_sent() {
             assert_eq!(refused.kind(), kind, "{reference} {field}");
         }
         for refused in [
-            from().chunk_documents(0).await.unwrap_err(),
+            from().chunk(0).await.unwrap_err(),
             from().rate(0).plan().await.unwrap_err(),
-            to().chunk_documents(0).await.unwrap_err(),
+            to().chunk(0).await.unwrap_err(),
             to().rate(0).await.unwrap_err(),
         ] {
             assert_eq!(refused.kind(), ErrorKind::InvalidArgument);

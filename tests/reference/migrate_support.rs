@@ -1,6 +1,6 @@
 //! Shared code of the tests of the migrations: orders in the form of a program without the repository.
 
-use mongo_patterns::reference::{MigratedFromReferences, Reference};
+use mongo_patterns::reference::{Migrated, Reference};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
@@ -66,7 +66,7 @@ pub fn skip_list(db: &TestDatabase) -> Collection<Document> {
 }
 
 /// Returns the number of migrated orders.
-pub fn number_of(migrated: &MigratedFromReferences) -> u64 {
+pub fn number_of(migrated: &Migrated) -> u64 {
     assert_eq!(migrated.skipped.total(), 0);
     migrated.documents
 }

@@ -65,7 +65,7 @@ async fn embedded_children_are_counted_when_they_are_migrated() {
         });
         product(db).insert_many(embedded).await.unwrap();
         let products = unused(db);
-        let moved = products.migrate_from_embedded().chunk_children(20).await.unwrap();
+        let moved = products.migrate_from_embedded().chunk(20).await.unwrap();
         assert_eq!(moved.children, children.len() as u64);
         products.rebuild(1).await.unwrap();
         assert_eq!(miscounted(db).await, []);
@@ -106,7 +106,7 @@ async fn computed_fields_are_added_to_a_repository_and_removed() {
             );
         }
         let planned = new.migrate_layout_from(&old).plan().await.unwrap();
-        assert_eq!(planned.parents, PARENTS as u64);
+        assert_eq!(planned.migrated.parents, PARENTS as u64);
         let migrated = new.migrate_layout_from(&old).await.unwrap();
         assert_eq!(migrated.created_indexes, ["product_id_1_rating_1"]);
         assert_eq!((migrated.parents, migrated.dropped_index), (PARENTS as u64, None));

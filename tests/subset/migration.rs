@@ -72,7 +72,7 @@ async fn all_reviews_are_migrated_and_each_product_keeps_the_first() {
         let mut progress = Vec::new();
         let moved = products
             .migrate_from_embedded()
-            .chunk_children(100)
+            .chunk(100)
             .on_progress(|at| progress.push((at.done, at.total)))
             .await
             .unwrap();
@@ -250,11 +250,7 @@ async fn invalid_children_are_reported_and_nothing_is_written() {
         }
         let error = unmigrated(db).migrate_from_embedded().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidItemId, "{error}");
-        let error = unmigrated(db)
-            .migrate_from_embedded()
-            .chunk_children(0)
-            .await
-            .unwrap_err();
+        let error = unmigrated(db).migrate_from_embedded().chunk(0).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         // The parent's own id, with another numeric type.
         product(db).drop().await.unwrap();

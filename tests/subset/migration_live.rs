@@ -48,14 +48,14 @@ async fn a_migration_dropped_at_any_command_is_finished_by_the_next() {
             let done = tokio::select! {
                 biased;
                 () = sent => false,
-                migrated = products.migrate_from_embedded().chunk_children(50).into_future() => {
+                migrated = products.migrate_from_embedded().chunk(50).into_future() => {
                     migrated.unwrap();
                     true
                 }
             };
             dropped += u32::from(!done);
             // Immediately, while the server may still execute the last command.
-            unmigrated(db).migrate_from_embedded().chunk_children(50).await.unwrap();
+            unmigrated(db).migrate_from_embedded().chunk(50).await.unwrap();
             fault.disable().await;
             assert_eq!(stored(db).await, expected, "after {skip} commands");
             assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "after {skip} commands");
@@ -84,13 +84,13 @@ async fn a_migration_that_fails_at_any_command_is_finished_by_the_next() {
                 "createIndexes",
             ];
             let fault = FailPoint::on(&commands).skip(skip).error_code(96).enable(db).await;
-            let migrated = unmigrated(db).migrate_from_embedded().chunk_children(50).await;
+            let migrated = unmigrated(db).migrate_from_embedded().chunk(50).await;
             fault.disable().await;
             if migrated.is_ok() {
                 break;
             }
             failed += 1;
-            unmigrated(db).migrate_from_embedded().chunk_children(50).await.unwrap();
+            unmigrated(db).migrate_from_embedded().chunk(50).await.unwrap();
             assert_eq!(stored(db).await, expected, "after {skip} commands");
             assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "after {skip} commands");
         }
@@ -203,7 +203,7 @@ async fn with_writers(db: &TestDatabase) {
         let migrated = tokio::select! {
             biased;
             () = sent => None,
-            migrated = mover.migrate_from_embedded().chunk_children(100).into_future() => Some(migrated.unwrap()),
+            migrated = mover.migrate_from_embedded().chunk(100).into_future() => Some(migrated.unwrap()),
         };
         if migrated.is_some() {
             break;

@@ -70,7 +70,7 @@ async fn embedded_children_are_migrated_to_all_subsets() {
         });
         product(db).insert_many(with_reviews).await.unwrap();
         let products = unused(db);
-        let migrated = products.migrate_from_embedded().chunk_children(20).await.unwrap();
+        let migrated = products.migrate_from_embedded().chunk(20).await.unwrap();
         assert_eq!(migrated.children, children.len() as u64);
         products.rebuild(1).await.unwrap();
         assert_eq!(wrong_subsets(db).await, NONE);
@@ -97,7 +97,7 @@ async fn subsets_are_added_to_a_repository_and_removed() {
             );
         }
         assert_eq!(
-            new.migrate_layout_from(&old).plan().await.unwrap().parents,
+            new.migrate_layout_from(&old).plan().await.unwrap().migrated.parents,
             PARENTS as u64
         );
         let migrated = new.migrate_layout_from(&old).await.unwrap();

@@ -293,8 +293,8 @@ pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::BucketRepository;
 pub use results::{
-    AppendProgress, Appended, AppendedMany, Counts, DeletedKey, FoundInvalid, FoundItem, InvalidDocuments, ItemPage,
-    ItemsPlan, Migrated, MigratedPageSize, MigrationPlan, PageSlice, RebuiltFigures, RemovedBuckets, Totals,
+    AppendProgress, Appended, AppendedMany, Counts, DeletedKey, FoundItem, ItemPage, ItemsPlan, Migrated, PageSlice,
+    RebuiltFigures, RemovedBuckets, Totals,
 };
 pub use settings::IdPolicy;
 pub use settings::window::Window;

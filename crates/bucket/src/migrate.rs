@@ -16,7 +16,6 @@
 mod check;
 mod chunks;
 pub(crate) mod migration;
-pub(crate) mod options;
 pub(crate) mod page_size;
 mod run;
 mod selection;

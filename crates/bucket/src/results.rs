@@ -2,8 +2,9 @@
 
 mod totals;
 
-use mongo_patterns_core::PlannedCommand;
+use mongo_patterns_core::InvalidDocuments;
 use mongodb::bson::Document;
+use serde::Serialize;
 
 pub use self::totals::Totals;
 use crate::form::document::Bucket;
@@ -110,86 +111,20 @@ pub struct ItemPage<T> {
     pub last_token: Option<ItemToken>,
 }
 
-/// The result of a migration between a flat collection and buckets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The result of a migration. Of a plan, it has no keys and no buckets, unless the migration has finished already.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Migrated {
-    /// The number of migrated keys.
-    pub keys: u64,
-    /// The number of their items, as counted on both sides at the end.
+    /// The number of migrated items, as counted on both sides at the end. Not counted for another page size.
     pub items: u64,
-    /// The number of buckets that contain them.
+    /// The number of their keys.
+    pub keys: u64,
+    /// The number of buckets that contain them, or that were written for another page size.
     pub buckets: u64,
     /// Whether an earlier call began the migration.
     pub resumed: bool,
-    /// The documents that were not migrated because they are invalid.
+    /// The documents that were [skipped](crate::action::MigrateFromFlat::skip_invalid) because they are invalid.
     pub skipped: InvalidDocuments,
-}
-
-/// How many documents of a flat collection cannot become items, by the first reason that applies to each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct InvalidDocuments {
-    /// The number of documents without a key of the repository's key type, or with one that is out of range or too
-    /// long; listed as `key`.
-    pub keys: u64,
-    /// The number of documents without a date in the time field, or with one that is out of range; listed as `time`.
-    pub times: u64,
-    /// The number of documents without an item id, or with one of an unsupported type; listed as `item_id`.
-    pub item_ids: u64,
-    /// The number of documents without a valid value in a field with [figures](crate::BucketRepositoryBuilder::sum);
-    /// listed as `figure`.
-    pub figures: u64,
-}
-
-impl InvalidDocuments {
-    /// Returns the number of all invalid documents.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.keys + self.times + self.item_ids + self.figures
-    }
-}
-
-/// The documents of a flat collection that cannot become items; returned by
-/// [`MigrateFromFlat::find_invalid`](crate::action::MigrateFromFlat::find_invalid).
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct FoundInvalid {
-    /// The number of documents that were checked.
-    pub checked: u64,
-    /// How many of them are invalid.
-    pub invalid: InvalidDocuments,
-    /// A filter that finds all invalid documents of the collection.
-    pub filter: Document,
-}
-
-/// The plan of a migration between a flat collection and buckets, with every command that it sends.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct MigrationPlan {
-    /// The number of items to migrate, including those that earlier calls migrated.
-    pub items: u64,
-    /// The number of items that earlier calls migrated.
-    pub before: u64,
-    /// The number of chunks that are left.
-    pub chunks: u64,
-    /// Whether the migration has finished already. Then a call only counts again.
-    pub finished: bool,
-    /// The documents that the migration would skip because they are invalid.
-    pub skipped: InvalidDocuments,
-    /// The commands, in order, for the database of both collections. A chunk that finds some of its documents in the
-    /// target needs one more command, which keeps them.
-    pub commands: Vec<PlannedCommand>,
-}
-
-/// The result, or the progress, of a migration to another page size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct MigratedPageSize {
-    /// How many times the pages of a key were rewritten.
-    pub keys: u64,
-    /// The number of pages that were written for them.
-    pub pages: u64,
 }
 
 /// An item with its key; see [`BucketRepository::find_items`](crate::BucketRepository::find_items).

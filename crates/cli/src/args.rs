@@ -131,6 +131,8 @@ pub(crate) enum BucketVerb {
         /// The old page size. [default: that of the catalog]
         #[arg(long, value_name = "ITEMS")]
         from: Option<u32>,
+        #[command(flatten)]
+        dry_run: DryRun,
     },
     /// Creates a view with one document for each item
     View {
@@ -165,16 +167,13 @@ pub(crate) struct BucketMigration {
     pub(crate) allow_non_empty_target: bool,
     /// The approximate number of items in a chunk.
     #[arg(long, value_name = "ITEMS", default_value_t = 100_000)]
-    pub(crate) chunk_items: u64,
+    pub(crate) chunk: u64,
     /// Creates an index on the key of the flat collection, if there is none: chunks need it.
     #[arg(long, conflicts_with_all = ["back", "no_index"])]
     pub(crate) create_index: bool,
     /// Migrates without that index, by one command for all items, which does not resume.
     #[arg(long, conflicts_with_all = ["back", "rate"])]
     pub(crate) no_index: bool,
-    /// The most items per second, by pauses between chunks.
-    #[arg(long, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) rate: Option<u64>,
     #[command(flatten)]
     pub(crate) selection: Selection,
 }
@@ -191,14 +190,14 @@ pub(crate) struct Outlier {
 pub(crate) enum OutlierVerb {
     /// Shows the lengths of the lists, and the effect of each threshold
     Analyze(Sample),
-    /// Prints every command that migrate would send
-    Plan,
+    /// Prints every command that migrate would send, for the first 100 documents
+    Plan(Selection),
     /// Splits long arrays, and applies a new threshold and cap to all documents
     Migrate {
         #[command(flatten)]
-        options: DryRun,
+        selection: Selection,
         #[command(flatten)]
-        limits: OutlierLimits,
+        dry_run: DryRun,
     },
     /// Checks documents and overflow documents, and prints findings
     Verify,
@@ -214,15 +213,6 @@ pub(crate) enum OutlierVerb {
     Indexes(Create),
     /// Shards both collections on a sharded cluster, and creates the indexes
     Shard(ShardOptions),
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct OutlierLimits {
-    /// The most documents that are rewritten per second.
-    #[arg(long, value_name = "DOCUMENTS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) rate: Option<u64>,
-    #[command(flatten)]
-    pub(crate) selection: Selection,
 }
 
 #[derive(Debug, clap::Args)]
@@ -261,9 +251,9 @@ pub(crate) struct EmbeddedMigration {
     /// Migrates the children to documents that refer to their parents.
     #[arg(long, conflicts_with_all = ["filter", "skip_invalid"])]
     pub(crate) back: bool,
-    /// The most parents per second, or children with --back, by pauses between chunks.
-    #[arg(long, value_name = "PARENTS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) rate: Option<u64>,
+    /// The number of parents in a chunk, or about the number of children with --back. [default: 1000, or 100000]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) chunk: Option<u64>,
     #[command(flatten)]
     pub(crate) selection: Selection,
 }

@@ -16,10 +16,11 @@ use crate::analyze::{self, Source};
 use crate::args::{Bucket, BucketVerb, DryRun};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
+use crate::migrate::Mode;
 use crate::output::Summary;
 use crate::profile::overlay;
 use crate::settings::{BucketSettings, KeyType, check_different, check_fields, need};
-use crate::{catalog, indexes, plan, shard};
+use crate::{catalog, indexes, shard};
 
 pub(crate) async fn run(context: &Context, pattern: &Bucket) -> Outcome {
     let settings = overlay(context.profile.bucket.as_ref(), &pattern.settings)?;
@@ -46,17 +47,13 @@ impl<K: Key> Work<'_, K> {
         let output = self.context.output;
         self.check_collections(verb).await?;
         match verb {
-            BucketVerb::Plan(options) => {
-                let planned = self.plan(options).await?;
-                plan::print(output, &self.context.database, &planned.commands)
-            }
-            BucketVerb::Migrate { options, dry_run } if dry_run.dry_run => self.dry_run(options).await,
-            BucketVerb::Migrate { options, .. } => self.migrate(options).await,
+            BucketVerb::Plan(options) => self.migrate(options, Mode::Plan).await,
+            BucketVerb::Migrate { options, dry_run } => self.migrate(options, dry_run.mode()).await,
             BucketVerb::Verify => self.verify().await,
             BucketVerb::Repair(options) => self.repair(*options).await,
             BucketVerb::Indexes(create) => indexes::run(output, &self.buckets, *create).await,
             BucketVerb::Shard(options) => shard::run(self.context, &self.buckets, options).await,
-            BucketVerb::Resize { from } => self.resize(*from).await,
+            BucketVerb::Resize { from, dry_run } => self.resize(*from, dry_run.mode()).await,
             BucketVerb::View { name } => self.view(name).await,
             BucketVerb::Figures => self.rebuild_figures().await,
             BucketVerb::Analyze(_) => unreachable!("analyze does not depend on the type of the keys"),

@@ -1,7 +1,7 @@
 //! The commands of the embedded pattern.
 
+use mongo_patterns_core::migration::Migration;
 use mongo_patterns_embedded::EmbeddedRepository;
-use mongo_patterns_embedded::action::{MigrateFromReferences, MigrateToReferences};
 use mongodb::Collection;
 use mongodb::bson::Document;
 
@@ -9,11 +9,10 @@ use crate::analyze::{self, Source};
 use crate::args::{Embedded, EmbeddedMigration, EmbeddedVerb};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
-use crate::output::Summary;
+use crate::migrate::{Migrate, Mode};
 use crate::profile::overlay;
-use crate::progress::SharedProgress;
 use crate::settings::{EmbeddedSettings, check_different, check_fields, need};
-use crate::{Context, catalog, indexes, plan, shard};
+use crate::{Context, catalog, indexes, shard};
 
 const PATTERN: &str = "embedded";
 
@@ -36,9 +35,8 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
     };
     work.check_collections(&pattern.verb).await?;
     match &pattern.verb {
-        EmbeddedVerb::Plan(options) => work.plan(options, false).await,
-        EmbeddedVerb::Migrate { options, dry_run } if dry_run.dry_run => work.plan(options, true).await,
-        EmbeddedVerb::Migrate { options, .. } => work.migrate(options).await,
+        EmbeddedVerb::Plan(options) => work.migrate(options, Mode::Plan).await,
+        EmbeddedVerb::Migrate { options, dry_run } => work.migrate(options, dry_run.mode()).await,
         EmbeddedVerb::Verify => work.verify("verify").await,
         EmbeddedVerb::Repair(_) => work.verify("repair").await,
         EmbeddedVerb::Shard(options) => shard::run(context, &work.parents, options).await,
@@ -104,89 +102,27 @@ impl Work<'_> {
         Ok((self.context.database.collection(source), reference))
     }
 
-    async fn plan(&self, options: &EmbeddedMigration, summary_only: bool) -> Outcome {
+    async fn migrate(&self, options: &EmbeddedMigration, mode: Mode) -> Outcome {
         let (source, reference) = self.source()?;
-        let planned = if options.back {
-            self.migrate_to_references(&source, reference, options).plan().await?
-        } else {
-            self.migrate_from_references(&source, reference, options)?
-                .plan()
-                .await?
+        let migrate = Migrate {
+            context: self.context,
+            repository: &self.parents,
+            verb: "migrate",
+            mode,
+            unit: if options.back { "children" } else { "parents" },
+            selection: Some(&options.selection),
         };
-        if !summary_only {
-            return plan::print(self.context.output, &self.context.database, &planned.commands);
+        if options.back {
+            let mut migration = self.parents.migrate_to_references(&source, reference);
+            migration.options().chunk = options.chunk;
+            return migrate.execute(migration).await;
         }
-        let summary = Summary::of(&self.parents, "migrate --dry-run")
-            .row("children", planned.children)
-            .row("orphans", planned.orphans)
-            .row("commands", planned.commands.len());
-        let summary = options.selection.rows(summary, [("child_id", planned.skipped)]);
-        self.context.output.summary(&summary, Exit::Success)?;
-        Ok(Exit::Success)
-    }
-
-    async fn migrate(&self, options: &EmbeddedMigration) -> Outcome {
-        let (source, reference) = self.source()?;
-        let unit = if options.back { "children" } else { "parents" };
-        let progress = SharedProgress::new(self.context.output, "migrate", unit, None);
-        progress.show("the server checks all documents, then migrates the first chunk");
-        let migrated = if options.back {
-            let migration = self.migrate_to_references(&source, reference, options);
-            migration.on_progress(progress.callback()).await
-        } else {
-            let migration = self.migrate_from_references(&source, reference, options)?;
-            migration.on_progress(progress.callback()).await
-        };
-        progress.end();
-        let migrated = migrated?;
-        let exit = Exit::of_findings(migrated.orphans);
-        let summary = Summary::of(&self.parents, "migrate")
-            .row("parents", migrated.parents)
-            .row("children", migrated.children)
-            .row("orphans", migrated.orphans);
-        let summary = options.selection.rows(summary, [("child_id", migrated.skipped)]);
-        self.context.output.summary(&summary, exit)?;
-        if migrated.orphans > 0 {
-            self.context
-                .output
-                .text("`embedded verify` lists the orphans, which are not migrated")?;
-        }
-        Ok(exit)
-    }
-
-    fn migrate_to_references(
-        &self,
-        target: &Collection<Document>,
-        reference: &str,
-        options: &EmbeddedMigration,
-    ) -> MigrateToReferences<'_> {
-        let migration = self.parents.migrate_to_references(target, reference);
-        match options.rate {
-            Some(rate) => migration.rate(rate),
-            None => migration,
-        }
-    }
-
-    fn migrate_from_references(
-        &self,
-        source: &Collection<Document>,
-        reference: &str,
-        options: &EmbeddedMigration,
-    ) -> Result<MigrateFromReferences<'_>, Failure> {
-        let mut migration = self.parents.migrate_from_references(source, reference);
+        let mut migration = self.parents.migrate_from_references(&source, reference);
         if let Some(field) = &self.settings.sort {
             migration = migration.sort_by(field);
         }
-        if let Some(rate) = options.rate {
-            migration = migration.rate(rate);
-        }
-        if let Some(filter) = options.selection.filter()? {
-            migration = migration.filter(filter);
-        }
-        if let Some(list) = options.selection.skipped(self.context) {
-            migration = migration.skip_invalid(&list);
-        }
-        Ok(migration)
+        migration.options().chunk = options.chunk;
+        migrate.execute(migration).await
     }
 
     /// Verifies the parents and, if a source is set, finds documents that refer to no parent.

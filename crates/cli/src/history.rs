@@ -4,17 +4,15 @@ mod analyze;
 mod read;
 
 use mongo_patterns_history::HistoryRepository;
-use mongo_patterns_history::action::MigrateExisting;
 use mongodb::bson::Document;
 
 use crate::args::{DryRun, History, HistoryMigration, HistoryVerb};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::findings::Check;
-use crate::output::Summary;
+use crate::migrate::{Migrate, Mode};
 use crate::profile::overlay;
-use crate::progress::Progress;
 use crate::settings::{HistorySettings, check_different, check_fields, need};
-use crate::{Context, catalog, indexes, plan, shard};
+use crate::{Context, catalog, indexes, shard};
 
 const PATTERN: &str = "history";
 
@@ -31,12 +29,8 @@ pub(crate) async fn run(context: &Context, pattern: &History) -> Outcome {
     let output = context.output;
     match &pattern.verb {
         HistoryVerb::Analyze => work.analyze(&settings).await,
-        HistoryVerb::Plan(options) => {
-            let planned = work.migration(options).plan().await?;
-            plan::print(output, &context.database, &planned)
-        }
-        HistoryVerb::Migrate { options, dry_run } if dry_run.dry_run => work.dry_run(options).await,
-        HistoryVerb::Migrate { options, .. } => work.migrate(options).await,
+        HistoryVerb::Plan(options) => work.migrate(options, Mode::Plan).await,
+        HistoryVerb::Migrate { options, dry_run } => work.migrate(options, dry_run.mode()).await,
         HistoryVerb::Verify => work.verify().await,
         HistoryVerb::Repair(options) => work.repair(*options).await,
         HistoryVerb::Shard(options) => shard::run(context, &work.documents, options).await,
@@ -87,37 +81,21 @@ impl Work<'_> {
         check.repair(options.dry_run, repair.stream()).await
     }
 
-    fn migration(&self, options: &HistoryMigration) -> MigrateExisting<'_> {
+    async fn migrate(&self, options: &HistoryMigration, mode: Mode) -> Outcome {
         let migration = self.documents.migrate_existing();
-        match &options.embedded_versions {
+        let migration = match &options.embedded_versions {
             Some(field) => migration.embedded_versions(field),
             None => migration,
-        }
-    }
-
-    async fn dry_run(&self, options: &HistoryMigration) -> Outcome {
-        let planned = self.migration(options).plan().await?;
-        let writes = planned.iter().filter(|planned| planned.writes);
-        let summary = Summary::of(&self.documents, "migrate --dry-run")
-            .row("commands", planned.len())
-            .row("commands_that_write", writes.count());
-        self.context.output.summary(&summary, Exit::Success)?;
-        Ok(Exit::Success)
-    }
-
-    async fn migrate(&self, options: &HistoryMigration) -> Outcome {
-        let output = self.context.output;
-        let progress = Progress::new(output, "migrate", "documents", None);
-        progress.show("the server checks all documents, then migrates them");
-        let migrated = self.migration(options).await;
-        progress.end();
-        let migrated = migrated?;
-        let summary = Summary::of(&self.documents, "migrate")
-            .row("numbered", migrated.numbered)
-            .row("duplicates_removed", migrated.removed_duplicates)
-            .row("indexes_created", migrated.created_indexes.len());
-        output.summary(&summary, Exit::Success)?;
-        Ok(Exit::Success)
+        };
+        let migrate = Migrate {
+            context: self.context,
+            repository: &self.documents,
+            verb: "migrate",
+            mode,
+            unit: "documents",
+            selection: None,
+        };
+        migrate.execute(migration).await
     }
 }
 

@@ -19,6 +19,7 @@ mod generate;
 mod history;
 mod indexes;
 mod init;
+mod migrate;
 mod migrations;
 mod nested;
 mod outlier;

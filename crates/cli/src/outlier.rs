@@ -1,17 +1,17 @@
 //! The commands of the outlier pattern.
 
-use futures::TryStreamExt;
 use mongo_patterns_core::Repository;
 use mongo_patterns_outlier::OutlierRepository;
 use mongodb::bson::{Bson, Document};
 
 use crate::analyze::{self, Fields, Source};
-use crate::args::{DryRun, Outlier, OutlierLimits, OutlierVerb};
+use crate::args::{DryRun, Outlier, OutlierVerb};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
-use crate::output::{Output, Summary};
+use crate::migrate::{Migrate, Mode};
+use crate::output::Output;
 use crate::profile::overlay;
-use crate::progress::SharedProgress;
+use crate::selection::Selection;
 use crate::settings::{OutlierSettings, check_different, check_fields, need};
 use crate::{Context, catalog, indexes, plan, shard};
 
@@ -41,8 +41,8 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
             };
             analyze::run(context, PATTERN, &source, *sample, None).await
         }
-        OutlierVerb::Plan => print_plan(context, &lists).await,
-        OutlierVerb::Migrate { options, limits } => migrate(context, &lists, *options, limits).await,
+        OutlierVerb::Plan(selection) => migrate(context, &lists, selection, Mode::Plan).await,
+        OutlierVerb::Migrate { selection, dry_run } => migrate(context, &lists, selection, dry_run.mode()).await,
         OutlierVerb::Verify => verify(output, &lists).await,
         OutlierVerb::Repair {
             options,
@@ -97,51 +97,27 @@ fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Fa
     Ok(builder.build()?)
 }
 
-/// Prints one document at a time, so that only one is in memory.
-async fn print_plan(context: &Context, lists: &Lists) -> Outcome {
-    let output = context.output;
-    plan::print_database(output, &context.database)?;
-    let mut commands = lists.migrate_existing().plan();
-    while let Some(planned) = commands.try_next().await? {
-        plan::print_one(output, &planned)?;
-    }
-    for planned in lists.ensure_indexes().plan_after_migration().await? {
-        plan::print_one(output, &planned)?;
-    }
-    Ok(Exit::Success)
-}
-
-async fn migrate(context: &Context, lists: &Lists, options: DryRun, limits: &OutlierLimits) -> Outcome {
-    let output = context.output;
-    let dry_run = options.dry_run;
-    let progress = SharedProgress::new(output, "migrate", "long lists", None);
-    progress.show("the server finds long lists, and groups the overflow documents");
-    let mut migration = lists.migrate_existing().on_progress(progress.callback());
-    if dry_run {
-        migration = migration.dry_run();
-    }
-    if let Some(rate) = limits.rate {
-        migration = migration.rate(rate);
-    }
-    if let Some(filter) = limits.selection.filter()? {
-        migration = migration.filter(filter);
-    }
-    if let Some(list) = limits.selection.skipped(context) {
-        migration = migration.skip_invalid(&list);
-    }
-    let migrated = migration.await?;
-    progress.end();
-    let command = if dry_run { "migrate --dry-run" } else { "migrate" };
-    let mut summary = Summary::of(lists, command)
-        .row("documents", migrated.documents)
-        .row("overflow_documents_written", migrated.overflow_documents);
-    summary = limits.selection.rows(summary, migrated.skipped.by_reason());
-    if !dry_run {
-        let ensured = lists.ensure_indexes().await?;
-        summary = summary.row("indexes_created", ensured.created.len());
-    }
-    output.summary(&summary, Exit::Success)?;
-    Ok(Exit::Success)
+/// Migrates, and then creates the indexes, which some documents would violate before.
+async fn migrate(context: &Context, lists: &Lists, selection: &Selection, mode: Mode) -> Outcome {
+    let migrate = Migrate {
+        context,
+        repository: lists,
+        verb: "migrate",
+        mode,
+        unit: "long lists",
+        selection: Some(selection),
+    };
+    let Some((summary, exit)) = migrate.run(lists.migrate_existing()).await? else {
+        for planned in lists.ensure_indexes().plan_after_migration().await? {
+            plan::print_one(context.output, &planned)?;
+        }
+        return Ok(Exit::Success);
+    };
+    let summary = match mode {
+        Mode::Run => summary.row("created_indexes", lists.ensure_indexes().await?.created.len()),
+        _ => summary,
+    };
+    migrate.print(&summary, exit)
 }
 
 fn check<'a>(output: Output, lists: &'a Lists, verb: &'static str) -> Check<'a> {

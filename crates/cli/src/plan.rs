@@ -22,10 +22,6 @@ pub(crate) fn print_of(output: Output, database: &Database, command: &str, comma
     Ok(Exit::Success)
 }
 
-pub(crate) fn print_database(output: Output, database: &Database) -> std::io::Result<()> {
-    print_heading(output, database, "migrate")
-}
-
 fn print_heading(output: Output, database: &Database, command: &str) -> std::io::Result<()> {
     output.text(&format!(
         "// To read, not to run: `{command}` checks, retries and resumes these commands, in this order."

@@ -150,10 +150,6 @@ impl SharedProgress {
         move |at| progress.lock().report(at)
     }
 
-    pub(crate) fn at(&self, position: u64) {
-        self.lock().at(position);
-    }
-
     pub(crate) fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         self.lock().suspend(print)
     }

@@ -11,10 +11,11 @@ use mongodb::bson::Document;
 use crate::analyze::reference as analysis;
 use crate::args::{Reference, ReferenceVerb};
 use crate::failure::{Failure, Outcome};
+use crate::migrate::Mode;
 use crate::nested::references::{self, ReferenceField};
 use crate::profile::overlay;
 use crate::settings::{ReferenceSettings, check_different, need};
-use crate::{Context, catalog, indexes, plan, shard};
+use crate::{Context, catalog, indexes, shard};
 
 const PATTERN: &str = "reference";
 
@@ -41,12 +42,8 @@ pub(crate) async fn run(context: &Context, pattern: &Reference) -> Outcome {
             };
             analysis::run(context, &of, options).await
         }
-        ReferenceVerb::Plan(options) => {
-            let planned = work.plan(options).await?;
-            plan::print(context.output, &context.database, &planned.commands)
-        }
-        ReferenceVerb::Migrate { options, dry_run } if dry_run.dry_run => work.dry_run(options).await,
-        ReferenceVerb::Migrate { options, .. } => work.migrate(options).await,
+        ReferenceVerb::Plan(options) => work.migrate(options, Mode::Plan).await,
+        ReferenceVerb::Migrate { options, dry_run } => work.migrate(options, dry_run.mode()).await,
         ReferenceVerb::Verify => work.verify().await,
         ReferenceVerb::Repair(options) => work.repair(*options).await,
         ReferenceVerb::Sweep { source } => work.sweep(source.as_deref()).await,

@@ -1,7 +1,8 @@
 //! The documents that a command takes.
 
-use mongodb::Collection;
-use mongodb::bson::{Bson, Document};
+use mongo_patterns_core::migration::MigrateOptions;
+use mongodb::bson::Bson;
+use serde_json::{Map, Value};
 
 use crate::Context;
 use crate::extended_json::{self, Problem};
@@ -16,7 +17,7 @@ pub(crate) fn id(text: &str) -> Result<Bson, Failure> {
     }
 }
 
-/// The options that choose documents.
+/// The options of a migration that choose documents, and its pace.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Selection {
     /// Migrates only the source documents that match a filter, as MongoDB Extended JSON, such as {"year": 2025}. A
@@ -27,49 +28,43 @@ pub(crate) struct Selection {
     /// list of an earlier run.
     #[arg(long, value_name = "COLLECTION")]
     skip_invalid: Option<String>,
+    /// The most documents, items or children per second, by pauses between chunks.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
 }
 
 impl Selection {
-    /// Returns the filter. The error does not quote it.
-    pub(crate) fn filter(&self) -> Result<Option<Document>, Failure> {
-        let Some(text) = &self.filter else {
-            return Ok(None);
-        };
-        let filter = extended_json::document(text);
-        filter
-            .map(Some)
-            .map_err(|problem| Failure::usage(format!("--where: {problem}")))
+    /// Sets the options of a migration. The error does not quote the filter.
+    pub(crate) fn set(&self, context: &Context, options: &mut MigrateOptions) -> Result<(), Failure> {
+        if let Some(text) = &self.filter {
+            let filter = extended_json::document(text);
+            options.filter = filter.map_err(|problem| Failure::usage(format!("--where: {problem}")))?;
+        }
+        if let Some(name) = &self.skip_invalid {
+            options.skipped = Some(context.database.collection(name));
+        }
+        options.rate = self.rate;
+        Ok(())
     }
 
-    /// Returns the collection that lists the skipped documents.
-    pub(crate) fn skipped(&self, context: &Context) -> Option<Collection<Document>> {
-        let name = self.skip_invalid.as_ref()?;
-        Some(context.database.collection(name))
-    }
-
-    /// Returns whether it chooses.
+    /// Returns whether it chooses documents.
     pub(crate) fn is_given(&self) -> bool {
         self.filter.is_some() || self.skip_invalid.is_some()
     }
 
-    /// Adds the filter, and the number of skipped documents by reason.
-    pub(crate) fn rows<const N: usize>(&self, mut summary: Summary, reasons: [(&'static str, u64); N]) -> Summary {
+    /// Adds the filter, the number of skipped documents by reason, and the collection that lists them.
+    pub(crate) fn rows(&self, mut summary: Summary, reasons: &Map<String, Value>) -> Summary {
         if let Some(filter) = &self.filter {
             summary = summary.row("where", filter.as_str());
         }
         let Some(list) = &self.skip_invalid else {
             return summary;
         };
-        skipped_rows(summary, list, reasons)
+        let total: u64 = reasons.values().filter_map(Value::as_u64).sum();
+        let found = reasons.iter().filter(|(_, number)| **number != 0);
+        let summary = found.fold(summary.row("skipped", total), |summary, (reason, number)| {
+            summary.row(format!("skipped_{reason}"), number.clone())
+        });
+        summary.row("skipped_list", list.as_str())
     }
-}
-
-/// Adds the number of skipped documents by reason, and the collection that lists them.
-fn skipped_rows<const N: usize>(summary: Summary, list: &str, reasons: [(&'static str, u64); N]) -> Summary {
-    let total = reasons.iter().map(|(_, number)| number).sum::<u64>();
-    let found = reasons.into_iter().filter(|(_, number)| *number > 0);
-    let summary = found.fold(summary.row("skipped", total), |summary, (reason, number)| {
-        summary.row(format!("skipped_{reason}"), number)
-    });
-    summary.row("skipped_list", list)
 }

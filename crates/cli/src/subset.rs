@@ -10,10 +10,11 @@ use crate::analyze::subset as analysis;
 use crate::args::{DryRun, Subset, SubsetForm, SubsetVerb};
 use crate::failure::{Failure, Outcome};
 use crate::findings::Check;
+use crate::migrate::Mode;
 use crate::nested::further;
 use crate::profile::overlay;
 use crate::settings::{SubsetSettings, check_different, check_fields, need};
-use crate::{Context, catalog, indexes, plan, shard};
+use crate::{Context, catalog, indexes, shard};
 
 const PATTERN: &str = "subset";
 
@@ -38,12 +39,8 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
     work.check_collections(&pattern.verb).await?;
     let output = context.output;
     match &pattern.verb {
-        SubsetVerb::Plan(options) => {
-            let planned = work.plan(options).await?;
-            plan::print(output, &context.database, &planned.commands)
-        }
-        SubsetVerb::Migrate { options, dry_run } if dry_run.dry_run => work.dry_run(options).await,
-        SubsetVerb::Migrate { options, .. } => work.migrate(options).await,
+        SubsetVerb::Plan(options) => work.migrate(options, Mode::Plan).await,
+        SubsetVerb::Migrate { options, dry_run } => work.migrate(options, dry_run.mode()).await,
         SubsetVerb::Verify => work.verify().await,
         SubsetVerb::Repair(options) => work.repair(*options).await,
         SubsetVerb::Shard(options) => shard::run(context, &work.parents, options).await,

@@ -138,7 +138,7 @@ async fn a_view_is_migrated_but_neither_analyzed_nor_indexed() {
                 "{analyzed:?}"
             );
         }
-        for options in [&["--create-index"][..], &["--chunk-items", "5"], &["--rate", "5"]] {
+        for options in [&["--create-index"][..], &["--chunk", "5"], &["--rate", "5"]] {
             let migrated = bucket(db, &[&["migrate"], options].concat());
             refused(&migrated, "pass --no-index");
         }

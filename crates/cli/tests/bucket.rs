@@ -9,7 +9,7 @@ use crate::support::*;
 async fn a_flat_collection_is_planned_migrated_verified_and_migrated_back() {
     testkit::run(async |db| {
         let flat = fill(db, 3, 90).await;
-        let planned = bucket(db, &["plan", "--chunk-items", "30"]);
+        let planned = bucket(db, &["plan", "--chunk", "30"]);
         assert_eq!(planned.code, Some(0), "{planned:?}");
         assert_eq!(
             planned.out.matches("// writes: migrate a chunk").count(),
@@ -21,7 +21,7 @@ async fn a_flat_collection_is_planned_migrated_verified_and_migrated_back() {
         assert_eq!((dry.code, &dry.summary()["items"]), (Some(0), &90.into()));
         assert!(all(db, "trades").await.is_empty() && all(db, "mongo_patterns").await.is_empty());
 
-        let migrated = bucket(db, &["migrate", "--chunk-items", "30", "--json"]);
+        let migrated = bucket(db, &["migrate", "--chunk", "30", "--json"]);
         assert_eq!(migrated.code, Some(0), "{migrated:?}");
         let summary = migrated.summary();
         assert_eq!(

@@ -241,9 +241,9 @@ async fn a_migration_of_several_chunks_needs_an_index() {
     testkit::run(async |db| {
         fill(db, 6, 1200).await;
         db.plain_collection::<Document>("flat").drop_indexes().await.unwrap();
-        refused(&bucket(db, &["migrate", "--chunk-items", "200"]), "--create-index");
+        refused(&bucket(db, &["migrate", "--chunk", "200"]), "--create-index");
         assert!(all(db, "trades").await.is_empty());
-        let migrated = bucket(db, &["migrate", "--chunk-items", "200", "--create-index", "--json"]);
+        let migrated = bucket(db, &["migrate", "--chunk", "200", "--create-index", "--json"]);
         assert_eq!(
             (migrated.code, &migrated.summary()["items"]),
             (Some(0), &1200.into()),

@@ -107,9 +107,7 @@ async fn a_killed_bucket_migration_resumes_with_the_same_result() {
                 .into_iter()
                 .chain(BUCKETS)
                 .chain(["--collection", collection]);
-            arguments
-                .chain(["migrate", "--chunk-items", "200"])
-                .collect::<Vec<&str>>()
+            arguments.chain(["migrate", "--chunk", "200"]).collect::<Vec<&str>>()
         };
         let undisturbed = ran(on(db).args(migrate("expected")));
         assert_eq!(undisturbed.code, Some(0), "{undisturbed:?}");
@@ -140,7 +138,7 @@ async fn a_killed_subset_migration_resumes_with_the_same_result() {
             let collection = db.plain_collection::<Document>(collection);
             collection.insert_many(&products).await.unwrap();
         }
-        let migrate = ["migrate", "--from", "embedded", "--chunk-children", "300"];
+        let migrate = ["migrate", "--from", "embedded", "--chunk", "300"];
         let arguments: Vec<&str> = ["subset"].into_iter().chain(REVIEWS).chain(migrate).collect();
         let expected = ["--collection", "expected", "--children-collection", "expected_review"];
         let undisturbed = ran(on(db).args(&arguments).args(expected));
@@ -201,13 +199,7 @@ async fn a_killed_reference_migration_resumes_with_the_same_result() {
             let collection = db.plain_collection::<Document>(collection);
             collection.insert_many(orders).await.unwrap();
         }
-        let migrate = [
-            "migrate",
-            "--from-field",
-            "customer=customerId",
-            "--chunk-documents",
-            "50",
-        ];
+        let migrate = ["migrate", "--from-field", "customer=customerId", "--chunk", "50"];
         let arguments: Vec<&str> = ["reference"].into_iter().chain(ORDERS).chain(migrate).collect();
         let undisturbed = ran(on(db).args(&arguments).args(["--collection", "expected"]));
         assert_eq!(undisturbed.code, Some(0), "{undisturbed:?}");

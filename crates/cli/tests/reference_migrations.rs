@@ -28,7 +28,7 @@ async fn ids_get_copies_and_lose_them_again() {
         assert_eq!(dry["documents"], 10, "{dry}");
         assert!(dry["commands"].as_u64() > dry["commands_that_write"].as_u64(), "{dry}");
         assert_eq!(all(db, "orders").await, before);
-        let migrated = reference(db, &["migrate", FROM, "--chunk-documents", "4", "--json"]);
+        let migrated = reference(db, &["migrate", FROM, "--chunk", "4", "--json"]);
         let summary = migrated.summary();
         assert_eq!(
             (migrated.code, &summary["documents"], &summary["indexes_created"]),

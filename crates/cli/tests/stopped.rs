@@ -9,7 +9,7 @@ use mongodb::bson::{Document, doc};
 
 use crate::support::*;
 
-const CHUNK: [&str; 3] = ["migrate", "--chunk-items", "200"];
+const CHUNK: [&str; 3] = ["migrate", "--chunk", "200"];
 
 fn start(db: &TestDatabase, collection: &str) -> Child {
     let mut program = on(db);

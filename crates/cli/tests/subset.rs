@@ -72,7 +72,7 @@ fn shown(product: &Document) -> Vec<i32> {
 async fn embedded_children_are_migrated_to_their_own_collection() {
     testkit::run(async |db| {
         embed(db, 50).await;
-        let from = ["--from", "embedded", "--chunk-children", "30"];
+        let from = ["--from", "embedded", "--chunk", "30"];
         let run = |verb: &str, more: &[&str]| {
             let arguments: Vec<&str> = [verb].iter().chain(&from).chain(more).copied().collect();
             subset(db, &arguments)

@@ -38,7 +38,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use mongodb::ClientSession;
 use mongodb::error::Result as DriverResult;
-use mongodb::options::{ReadConcern, TransactionOptions};
+use mongodb::options::TransactionOptions;
 use tokio::runtime::Handle;
 
 pub(crate) use self::flight::in_flight;
@@ -59,6 +59,8 @@ pub struct Conn<'a> {
     used_for: Use,
     lane: Lane,
     max_time: Option<Duration>,
+    /// Whether it serves a read of the caller, which sees what the collection is configured for.
+    is_read: bool,
 }
 
 #[derive(Debug)]
@@ -94,6 +96,7 @@ impl<'a> Conn<'a> {
             used_for,
             lane,
             max_time: None,
+            is_read: false,
         }
     }
 
@@ -155,10 +158,11 @@ impl<'a> Conn<'a> {
         Ok(conn)
     }
 
-    /// Sends the commands of a read, whose time on the server is bounded.
+    /// Sends the commands of a read of the caller, whose time on the server is bounded.
     pub async fn to_read(session: Option<&'a mut ClientSession>, max_time: Option<Duration>) -> Result<Self> {
         let mut conn = Self::of_caller(session).await?;
         conn.max_time = max_time.map(|time| time.clamp(MIN_TIME, MAX_TIME));
+        conn.is_read = true;
         Ok(conn)
     }
 
@@ -166,10 +170,16 @@ impl<'a> Conn<'a> {
         self.max_time
     }
 
-    /// Returns the read concern of a read that decides about a write, and must not see less than the primary has. A
-    /// transaction has its own.
-    pub fn local_unless_in_transaction(&self) -> Option<ReadConcern> {
-        (!self.is_in_transaction()).then(ReadConcern::local)
+    /// Returns whether its reads decide about a write or check stored data. Such a read sees the latest data of the primary,
+    /// whatever the collection is configured for: read preference `primary`, and read concern `local` or that of the
+    /// transaction.
+    pub(crate) fn sees_latest(&self) -> bool {
+        !self.is_read
+    }
+
+    /// Lets the further reads of a caller's read see the latest data of the primary.
+    pub fn see_latest(&mut self) {
+        self.is_read = false;
     }
 
     /// Returns the lanes.

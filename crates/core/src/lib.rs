@@ -89,7 +89,7 @@ pub use error::{Error, ErrorKind, Remedy, Result};
 pub use field::FieldName;
 pub use into_id::IntoId;
 pub use key::{AsKey, EncodeKey, EncodedKey, Key};
-pub use migration::PlannedCommand;
+pub use migration::{FoundInvalid, InvalidDocuments, Planned, PlannedCommand};
 pub use progress::Progress;
 pub use repository::{Repository, Validator};
 pub use results::{Removed, Updated};

@@ -16,6 +16,8 @@
 mod chunks;
 mod filter;
 mod inspect;
+mod invalid;
+mod options;
 mod pace;
 mod planned;
 mod skipped;
@@ -25,8 +27,14 @@ mod steps;
 pub use chunks::{Chunk, Chunks, Walk};
 pub use filter::{FILTER, both, check_filter, record_filter, selecting};
 pub use inspect::{count_if, exceeds_memory, is_inserted, number, refuse, refuse_one};
-pub use pace::{Pace, check_rate, chunk_of_rate};
-pub use planned::PlannedCommand;
+pub use invalid::{FoundInvalid, InvalidDocuments};
+pub use options::{MigrateOptions, Migration};
+pub use pace::Pace;
+pub use planned::{Planned, PlannedCommand};
 pub use skipped::SkipList;
-pub use step::{Reply, Step, check_chunk_size};
+pub use step::{Reply, Step};
 pub use steps::Steps;
+
+// For the definition of actions.
+pub use mongodb::Collection;
+pub use mongodb::bson::Document;

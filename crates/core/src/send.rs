@@ -18,8 +18,8 @@ use futures::future::BoxFuture;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::{
     AggregateOptions, CountOptions, DeleteOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions,
-    FindOneAndUpdateOptions, FindOneOptions, FindOptions, InsertManyOptions, InsertOneOptions, ReadPreference,
-    ReplaceOptions, SelectionCriteria, UpdateModifications, UpdateOptions,
+    FindOneAndUpdateOptions, FindOneOptions, FindOptions, InsertManyOptions, InsertOneOptions, ReadConcern,
+    ReadPreference, ReplaceOptions, SelectionCriteria, UpdateModifications, UpdateOptions,
 };
 use mongodb::results::{DeleteResult, InsertManyResult, InsertOneResult, UpdateResult};
 use mongodb::{Collection, Database, IndexModel};
@@ -37,9 +37,12 @@ mod rows;
 type Raw = Collection<RawDocumentBuf>;
 
 /// Options of a command that may be a read.
-trait Options: Default {
+pub trait Options: Default {
     /// Bounds the time of a read, unless it is bounded.
     fn limit(&mut self, _time: Duration) {}
+
+    /// Lets a read see the latest data of the primary, or the snapshot of a transaction.
+    fn see_latest(&mut self, _in_transaction: bool) {}
 }
 
 macro_rules! options {
@@ -47,6 +50,13 @@ macro_rules! options {
         $(impl Options for $read {
             fn limit(&mut self, time: Duration) {
                 self.max_time.get_or_insert(time);
+            }
+
+            fn see_latest(&mut self, in_transaction: bool) {
+                self.selection_criteria.get_or_insert_with(primary);
+                if !in_transaction {
+                    self.read_concern.get_or_insert_with(ReadConcern::local);
+                }
             }
         })+
         $(impl Options for $write {})+
@@ -59,16 +69,16 @@ options! {
     FindOneAndReplaceOptions, FindOneAndDeleteOptions
 }
 
-/// Bounds the time of a read by that of its call.
-fn limited<O: Options>(options: Option<O>, conn: &Conn<'_>) -> Option<O> {
-    match conn.max_time() {
-        None => options,
-        Some(time) => {
-            let mut options = options.unwrap_or_default();
-            options.limit(time);
-            Some(options)
-        }
+/// Sets what the call determines: the time of a read, and what it sees.
+fn of_call<O: Options>(options: Option<O>, conn: &Conn<'_>) -> O {
+    let mut options = options.unwrap_or_default();
+    if let Some(time) = conn.max_time() {
+        options.limit(time);
     }
+    if conn.sees_latest() {
+        options.see_latest(conn.is_in_transaction());
+    }
+    options
 }
 
 /// Runs the driver's action, in the session if there is one. The action owns its input.
@@ -117,7 +127,7 @@ macro_rules! commands {
                     options: Option<$options>,
                 ) -> BoxFuture<'a, Result<$output>> {
                     Box::pin(async move {
-                        let options = limited(options, conn);
+                        let options = of_call(options, conn);
                         send!($command, conn, collection.$name($($input),+).with_options(options))
                     })
                 }
@@ -153,6 +163,12 @@ commands! {
     WriteOne find_one_and_delete(filter: Document), FindOneAndDeleteOptions => Option<RawDocumentBuf>;
     /// Counts documents.
     Read count_documents(filter: Document), CountOptions => u64;
+}
+
+/// Lets a scan, which has no [`Conn`], see the latest data of the primary.
+pub fn latest<O: Options>(mut options: O) -> O {
+    options.see_latest(false);
+    options
 }
 
 /// Returns the selection criteria of a read that decides about a write: the primary.
@@ -252,7 +268,7 @@ fn find_all_documents<'a>(
     options: Option<FindOptions>,
 ) -> BoxFuture<'a, Result<Vec<RawDocumentBuf>>> {
     Box::pin(async move {
-        let options = limited(options, conn);
+        let options = of_call(options, conn);
         collect!(Command::Read, conn, collection.find(filter).with_options(options))
     })
 }
@@ -279,7 +295,7 @@ fn aggregate_all_documents<'a>(
         false => Command::Read,
     };
     Box::pin(async move {
-        let options = limited(options, conn);
+        let options = of_call(options, conn);
         collect!(
             command,
             conn,

@@ -30,7 +30,7 @@ impl Topology {
     }
 
     /// Reads the topology by a step of a run or a plan. One round trip.
-    pub(crate) async fn read_in(on: &Collection<RawDocumentBuf>, steps: &mut Steps<'_, '_>) -> Result<Self> {
+    pub async fn read_in(on: &Collection<RawDocumentBuf>, steps: &mut Steps<'_, '_>) -> Result<Self> {
         let hello = Step::admin("look for a replica set or a sharded cluster", on, doc! { "hello": 1 });
         Ok(Self::of(&steps.read(hello).await?.first()?))
     }

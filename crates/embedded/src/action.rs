@@ -1,34 +1,20 @@
 //! The actions that the methods of [`EmbeddedRepository`](crate::EmbeddedRepository) return, one file each.
 
-mod add_child;
-mod child;
-mod get;
-mod insert;
 mod migrate_from_references;
 mod migrate_to_references;
 mod orphans;
-mod remove_child;
-mod reorder_children;
-mod replace_child;
-mod update_child;
+mod read;
 mod verify;
+mod write;
 
-pub use add_child::AddChild;
-pub use child::FindChild;
-pub use get::Get;
-pub use insert::Insert;
 pub use migrate_from_references::MigrateFromReferences;
 pub use migrate_to_references::MigrateToReferences;
+pub use mongo_patterns_core::action::{Read, Write};
 pub use mongo_patterns_core::verify::Verify;
-pub use remove_child::RemoveChild;
-pub use reorder_children::ReorderChildren;
-pub use replace_child::ReplaceChild;
-pub use update_child::UpdateChild;
 
 /// The names that most actions use.
 mod prelude {
     pub(crate) use mongo_patterns_core::Removed;
-    pub(crate) use mongo_patterns_core::action::{ActionFuture, run};
     #[allow(unused_imports)] // the links of the documentation use them
     pub(crate) use mongo_patterns_core::{ErrorKind::*, Repository};
 
@@ -39,5 +25,5 @@ mod prelude {
     pub(crate) use crate::query;
     pub(crate) use crate::repository::{EmbeddedRepository, Shared};
     pub(crate) use crate::results::*;
-    pub(crate) use crate::write::{Needs, Write};
+    pub(crate) use crate::write::{ChildWrite, Needs};
 }

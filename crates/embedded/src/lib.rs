@@ -209,4 +209,4 @@ pub use builder::EmbeddedRepositoryBuilder;
 pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
 pub use repair::finding::{Finding, Problem};
 pub use repository::EmbeddedRepository;
-pub use results::{Inserted, Migrated, MigrationPlan};
+pub use results::{Inserted, Migrated};

@@ -56,10 +56,8 @@ pub(crate) async fn aggregate(
         .allow_disk_use(true)
         .batch_size(batch_size)
         .collation(Collation::builder().locale("simple").build())
-        .read_concern(ReadConcern::local())
-        .selection_criteria(primary())
         .build();
-    Ok(send::aggregate_rows(collection, stages, options).await?)
+    Ok(send::aggregate_rows(collection, stages, send::latest(options)).await?)
 }
 
 /// Reads the one document that the stages return.

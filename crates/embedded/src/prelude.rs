@@ -6,16 +6,15 @@ pub(crate) use futures::TryStreamExt;
 pub(crate) use mongo_patterns_core::conn::Conn;
 pub(crate) use mongo_patterns_core::error::CommandError;
 pub(crate) use mongo_patterns_core::error::duplicate_key;
-pub(crate) use mongo_patterns_core::migration::{Step, Steps, Walk, check_chunk_size, count_if, number, refuse};
+pub(crate) use mongo_patterns_core::migration::{Step, Steps, Walk, count_if, number, refuse};
 pub(crate) use mongo_patterns_core::progress::Reporter;
-pub(crate) use mongo_patterns_core::send::primary;
 pub(crate) use mongo_patterns_core::stored::id_of;
 pub(crate) use mongo_patterns_core::{
-    DocumentId, Error, ErrorKind, FieldName, IntoId, Result, RetryPolicy, Updated, action, send,
+    DocumentId, Error, ErrorKind, FieldName, IntoId, Result, RetryPolicy, Updated, send,
 };
 pub(crate) use mongodb::Collection;
 pub(crate) use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
-pub(crate) use mongodb::options::{AggregateOptions, Collation, FindOneOptions, ReadConcern};
+pub(crate) use mongodb::options::{AggregateOptions, Collation, FindOneOptions};
 pub(crate) use serde::Serialize;
 pub(crate) use serde::de::DeserializeOwned;
 pub(crate) use tracing::Span;

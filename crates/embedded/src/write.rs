@@ -11,7 +11,7 @@ use crate::query;
 use crate::repository::Shared;
 
 /// A write to one parent.
-pub(crate) struct Write<'a> {
+pub(crate) struct ChildWrite<'a> {
     shared: &'a Shared,
     parent: &'a DocumentId,
     needs: Needs<'a>,
@@ -45,7 +45,7 @@ impl Needs<'_> {
     }
 }
 
-impl<'a> Write<'a> {
+impl<'a> ChildWrite<'a> {
     pub(crate) fn new(shared: &'a Shared, parent: &'a DocumentId, needs: Needs<'a>) -> Self {
         Self { shared, parent, needs }
     }
@@ -55,7 +55,6 @@ impl<'a> Write<'a> {
         self,
         update: impl Into<UpdateModifications>,
         session: Option<&mut ClientSession>,
-        span: &Span,
     ) -> Result<bool> {
         let Shared {
             collection, settings, ..
@@ -64,7 +63,7 @@ impl<'a> Write<'a> {
         let mut conn = self.shared.enter(self.parent.value(), session).await?;
         let mut attempts = settings.retry.start();
         loop {
-            record_attempts(span, attempts.made());
+            record_attempts(&Span::current(), attempts.made());
             let options = UpdateOptions::builder().collation(self.needs.collation()).build();
             let (filter, update) = (filter.clone(), update.clone());
             let updated = send::update_one(&mut conn, collection, filter, update, options).await;
@@ -99,8 +98,6 @@ impl<'a> Write<'a> {
         };
         let options = FindOneOptions::builder()
             .projection(query::summary(settings, child, listed))
-            .selection_criteria(primary())
-            .read_concern(conn.local_unless_in_transaction())
             .collation(self.needs.collation())
             .build();
         let found = send::find_one(conn, collection, query::parent(self.parent), options).await?;

@@ -2,15 +2,12 @@
 //!
 //! See [`mongo_patterns_core::action`] for sessions, transactions and cancel safety.
 
-mod as_of;
-mod at;
 mod delete;
-mod diff;
 mod follow;
-mod get;
 mod insert;
 mod migrate_existing;
 mod prune;
+mod read;
 mod repair;
 mod replace;
 mod restore;
@@ -18,14 +15,11 @@ mod revisions;
 mod update;
 mod verify;
 
-pub use as_of::AsOf;
-pub use at::At;
 pub use delete::Delete;
-pub use diff::FindDiff;
 pub use follow::Follow;
-pub use get::Get;
 pub use insert::Insert;
 pub use migrate_existing::MigrateExisting;
+pub use mongo_patterns_core::action::Read;
 pub use mongo_patterns_core::verify::{Repair, Verify};
 pub use prune::Prune;
 pub use replace::Replace;

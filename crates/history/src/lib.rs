@@ -211,5 +211,5 @@ pub use mongo_patterns_core::follow::Followed;
 pub use mongo_patterns_core::{Progress, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::HistoryRepository;
-pub use results::{Deleted, Diff, FieldChange, MigratedExisting, Pruned, Recorded, Revision, RevisionPage};
+pub use results::{Deleted, Diff, FieldChange, Migrated, Pruned, Recorded, Revision, RevisionPage};
 pub use token::RevisionToken;

@@ -7,12 +7,12 @@
 //! The manual's recipe stores a revision twice when two updates meet, and then the two are equal. Unequal ones were written
 //! by something else, and only you know which of them is the revision.
 
-use mongo_patterns_core::migration::{Step, refuse};
+use mongo_patterns_core::migration::{Step, number, refuse};
 
 use crate::form::document::is_copy;
 use crate::query::migrate as commands;
 use crate::repository::prelude::*;
-use crate::results::MigratedExisting;
+use crate::results::Migrated;
 
 /// How many documents one command compares or deletes.
 const BATCH: usize = 1000;
@@ -22,7 +22,7 @@ pub(crate) async fn existing(
     shared: &Shared,
     embedded: Option<&FieldName>,
     steps: &mut Steps<'_, '_>,
-) -> Result<MigratedExisting> {
+) -> Result<Migrated> {
     let Shared {
         current,
         revisions,
@@ -38,10 +38,10 @@ pub(crate) async fn existing(
     }
     let removed_duplicates = remove_duplicates(shared, steps).await?;
     let ensured = ensure.run(steps).await?;
-    let mut migrated = MigratedExisting {
+    let mut migrated = Migrated {
         created_indexes: ensured.created,
         removed_duplicates,
-        ..MigratedExisting::default()
+        ..Migrated::default()
     };
     if let Some(array) = embedded {
         let versions = commands::unwind(settings, array, revisions.name());
@@ -64,8 +64,13 @@ pub(crate) async fn existing(
         )?;
     }
     let (filter, update) = (commands::unnumbered(settings), commands::number(settings));
-    let number = Step::update_many("number the documents without a revision", current, filter, update);
-    migrated.numbered += steps.write(number).await?.map_or(0, |reply| reply.modified);
+    if steps.is_plan() {
+        let count = [doc! { "$match": filter.clone() }, doc! { "$count": "n" }];
+        let count = Step::aggregate("count the documents without a revision", current, count);
+        migrated.numbered = number(&steps.read(count).await?.first()?, "n");
+    }
+    let update = Step::update_many("number the documents without a revision", current, filter, update);
+    migrated.numbered += steps.write(update).await?.map_or(0, |reply| reply.modified);
     let copies = commands::record(settings, revisions.name());
     let record = Step::aggregate("store the missing copies of the current documents", current, copies);
     steps.write(record.acknowledged_by(revisions)).await?;
@@ -135,7 +140,7 @@ async fn remove_duplicates(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result
             "compare the revisions with one number",
             revisions,
             filter,
-            options::find_some(),
+            mongodb::options::FindOptions::default(),
         );
         let equal = steps.read(read).await?.documents;
         for pair in equal.windows(2) {
@@ -150,7 +155,10 @@ async fn remove_duplicates(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result
     let mut removed = 0;
     for ids in surplus.chunks(BATCH) {
         let delete = Step::delete_many("delete equal revisions", revisions, commands::by_ids(ids));
-        removed += steps.write(delete).await?.map_or(0, |reply| reply.deleted);
+        removed += steps
+            .write(delete)
+            .await?
+            .map_or(ids.len() as u64, |reply| reply.deleted);
     }
     Ok(removed)
 }

@@ -10,13 +10,11 @@ pub(crate) use mongo_patterns_core::index::hinted;
 pub(crate) use mongo_patterns_core::key::stored_integer;
 pub(crate) use mongo_patterns_core::migration::Steps;
 pub(crate) use mongo_patterns_core::progress::Reporter;
-pub(crate) use mongo_patterns_core::send::primary;
 pub(crate) use mongo_patterns_core::{
     DocumentId, Error, ErrorKind, FieldName, IntoId, Result, RetryPolicy, action, document_id, send, transaction,
 };
 pub(crate) use mongodb::Collection;
 pub(crate) use mongodb::bson::{self, Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
-pub(crate) use mongodb::options::ReadConcern;
 pub(crate) use serde::Serialize;
 pub(crate) use serde::de::DeserializeOwned;
 

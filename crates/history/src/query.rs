@@ -5,6 +5,7 @@ pub(crate) mod follow;
 pub(crate) mod migrate;
 pub(crate) mod options;
 pub(crate) mod scan;
+pub(crate) mod validator;
 
 use crate::form::document::Head;
 use crate::prelude::*;

@@ -6,7 +6,6 @@
 use mongodb::options::{FindOneOptions, Hint};
 
 use crate::form::document::{decode_revision, invalid_argument};
-use crate::query::options::Reader;
 use crate::repository::prelude::*;
 use crate::results::{Revision, RevisionPage};
 use crate::token::RevisionToken;
@@ -17,14 +16,9 @@ pub(crate) fn revision_of<D: DeserializeOwned>(shared: &Shared, document: &RawDo
 }
 
 /// Reads the current document.
-pub(crate) async fn find_current(
-    shared: &Shared,
-    id: &Bson,
-    reader: Reader,
-    conn: &mut Conn<'_>,
-) -> Result<Option<RawDocumentBuf>> {
+pub(crate) async fn find_current(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
-    let (filter, options) = (query::of_id(settings, id), options::find_current(settings, reader));
+    let (filter, options) = (query::of_id(settings, id), options::find_current(settings));
     let found = send::find_one(conn, &shared.current, filter, options).await;
     found.map_err(|error| hinted(error, &settings.current_index))
 }
@@ -48,18 +42,17 @@ pub(crate) async fn find_revision(
     shared: &Shared,
     id: &Bson,
     revision: u64,
-    reader: Reader,
     conn: &mut Conn<'_>,
 ) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
     let filter = query::revision(settings, id, revision);
-    find_in_revisions(shared, filter, options::find_revision(settings, reader), conn).await
+    find_in_revisions(shared, filter, options::find_revision(settings), conn).await
 }
 
 /// Reads what names the newest revision.
 pub(crate) async fn find_newest(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
-    let options = options::find_newest(settings, Reader::of_write(conn));
+    let options = options::find_newest(settings);
     find_in_revisions(shared, query::of_id(settings, id), options, conn).await
 }
 
@@ -68,11 +61,10 @@ pub(crate) async fn find_as_of(
     shared: &Shared,
     id: &Bson,
     time: DateTime,
-    reader: Reader,
     conn: &mut Conn<'_>,
 ) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
-    let options = options::find_as_of(settings, reader);
+    let options = options::find_as_of(settings);
     find_in_revisions(shared, query::until(settings, id, time), options, conn).await
 }
 

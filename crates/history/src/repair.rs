@@ -11,7 +11,6 @@ use self::finding::{Finding, Problem, Repaired, Unrepaired};
 use self::scan::Scan;
 use crate::form::document::Head;
 use crate::query::change::Change;
-use crate::query::options::Reader;
 use crate::read::find_current;
 use crate::repository::prelude::*;
 use crate::write::change::{Request, run_in};
@@ -42,7 +41,7 @@ async fn repair(shared: &Shared, finding: Finding, dry_run: bool) -> Result<Opti
 async fn record(shared: &Shared, finding: &Finding, revision: u64) -> Result<Option<Unrepaired>> {
     let id = &finding.document_id;
     let mut conn = shared.enter(id, None).await?;
-    let Some(document) = find_current(shared, id, Reader::Primary, &mut conn).await? else {
+    let Some(document) = find_current(shared, id, &mut conn).await? else {
         return Ok(None);
     };
     let Some(head) = Head::of(&shared.settings, &document) else {

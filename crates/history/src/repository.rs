@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use mongo_patterns_core::Repository;
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Ensure, FindDuplicates, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::topology::Topology;
+use mongo_patterns_core::{Repository, Validator};
 use mongodb::ClientSession;
 use tokio::sync::OnceCell;
 
 use crate::prelude::*;
+use crate::query::validator;
 
 /// A collection of current documents, and a collection of all of their revisions.
 ///
@@ -178,9 +179,25 @@ impl<D> HistoryRepository<D> {
 
 /// Where the catalog has no settings, `ensure_indexes()` refuses collections in which no revision has one of the fields. It is
 /// `Corrupt` if two stored documents have the same id, or two revisions of one document the same number.
+///
+/// The validators are `$jsonSchema`s: a document and a revision have an id, a number and a time. Other programs whose writes a
+/// [follower](Self::follow) records do not write these: set no validator for the current documents then.
 impl<D> Repository for HistoryRepository<D> {
     fn managed(&self) -> Ensure<'_> {
         self.shared.ensure()
+    }
+
+    fn validators(&self) -> Vec<Validator> {
+        let Shared {
+            current,
+            revisions,
+            settings,
+            ..
+        } = &*self.shared;
+        vec![
+            Validator::new(current.namespace(), validator::current(settings)),
+            Validator::new(revisions.namespace(), validator::revisions(settings)),
+        ]
     }
 }
 

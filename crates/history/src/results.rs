@@ -82,9 +82,9 @@ pub struct Pruned {
 }
 
 /// The result of a migration of existing collections.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct MigratedExisting {
+pub struct Migrated {
     /// The names of the created indexes.
     pub created_indexes: Vec<String>,
     /// The number of current documents that got a number or a time.

@@ -43,7 +43,7 @@ async fn main() -> Result<()> {
     let bar = progress(flat.count_documents(doc! {}).await?)?;
     let migrated = purchases
         .migrate_from_flat(&flat)
-        .chunk_items(CHUNK)
+        .chunk(CHUNK)
         .on_progress(|at| bar.set_position(at.done))
         .await?;
     bar.finish_and_clear();

@@ -1,40 +1,15 @@
 //! The calls as structs: each has setters for its options, and runs when it is awaited.
 
-mod contains;
-mod count;
-mod delete;
 mod elements;
-mod get;
-mod get_full;
-mod insert;
 mod migrate_existing;
-mod push;
-mod push_many;
-mod push_unique;
-mod rebalance;
-mod remove;
+mod read;
 mod repair;
-mod update_element;
-mod verify;
+mod write;
 
-pub use contains::Contains;
-pub use count::Count;
-pub use delete::Delete;
 pub use elements::{ElementStream, Elements};
-pub use get::Get;
-pub use get_full::GetFull;
-pub use insert::Insert;
 pub use migrate_existing::MigrateExisting;
-pub use push::Push;
-pub use push_many::PushMany;
-pub use push_unique::PushUnique;
-pub use rebalance::Rebalance;
-pub use remove::Remove;
-pub use repair::Repair;
-pub use update_element::UpdateElement;
-pub use verify::Verify;
-
-pub use crate::migrate::CommandStream;
+pub use mongo_patterns_core::action::{Read, Write};
+pub use repair::{Repair, Verify};
 
 /// The names that most actions use.
 mod prelude {

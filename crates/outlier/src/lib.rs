@@ -219,6 +219,4 @@ pub use builder::OutlierRepositoryBuilder;
 pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::OutlierRepository;
-pub use results::{
-    Counts, Deleted, Inserted, InvalidLists, MigratedExisting, Pushed, PushedMany, Rebalanced, StoredDocument,
-};
+pub use results::{Counts, Deleted, Inserted, Migrated, Pushed, PushedMany, Rebalanced, StoredDocument};

@@ -11,8 +11,7 @@ pub(crate) use mongo_patterns_core::error::CommandError;
 pub(crate) use mongo_patterns_core::error::duplicate_key;
 pub(crate) use mongo_patterns_core::key::stored_integer;
 pub(crate) use mongo_patterns_core::migration::{Step, Steps};
-pub(crate) use mongo_patterns_core::progress::{OnProgress, Reporter};
-pub(crate) use mongo_patterns_core::send::primary;
+pub(crate) use mongo_patterns_core::progress::Reporter;
 pub(crate) use mongo_patterns_core::settings::configuration;
 pub(crate) use mongo_patterns_core::stored::id_of;
 pub(crate) use mongo_patterns_core::{
@@ -22,9 +21,7 @@ pub(crate) use mongo_patterns_core::{
 pub(crate) use mongodb::Collection;
 pub(crate) use mongodb::bson::raw::CString;
 pub(crate) use mongodb::bson::{self, Bson, Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr, doc};
-pub(crate) use mongodb::options::{
-    AggregateOptions, FindOneAndUpdateOptions, FindOneOptions, FindOptions, ReadConcern,
-};
+pub(crate) use mongodb::options::{AggregateOptions, FindOneAndUpdateOptions, FindOneOptions, FindOptions};
 pub(crate) use serde::Serialize;
 pub(crate) use serde::de::DeserializeOwned;
 

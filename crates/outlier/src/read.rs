@@ -38,26 +38,17 @@ pub(crate) async fn exists(
     collection: &Collection<RawDocumentBuf>,
     filter: Document,
 ) -> send::Result<bool> {
-    let options = FindOneOptions::builder()
-        .projection(query::id_only())
-        .selection_criteria(primary())
-        .read_concern(conn.local_unless_in_transaction())
-        .build();
+    let options = FindOneOptions::builder().projection(query::id_only()).build();
     Ok(send::find_one(conn, collection, filter, options).await?.is_some())
 }
 
-/// Returns the step that finds documents, to decide about a rewrite: as they are now, or as the transaction of the steps sees them.
+/// Returns the step that finds documents, to decide about a rewrite.
 pub(crate) fn find(
-    steps: &Steps<'_, '_>,
     purpose: &'static str,
     collection: &Collection<RawDocumentBuf>,
     filter: Document,
     projection: Option<Document>,
 ) -> Step {
-    let in_session = matches!(steps, Steps::Run(Some(_)));
-    let options = FindOptions::builder()
-        .projection(projection)
-        .read_concern((!in_session).then(ReadConcern::local))
-        .build();
+    let options = FindOptions::builder().projection(projection).build();
     Step::find(purpose, collection, filter, options)
 }

@@ -1,5 +1,7 @@
 //! The results of the calls.
 
+use mongo_patterns_core::InvalidDocuments;
+
 use crate::prelude::*;
 
 /// A main document, without its overflow documents.
@@ -87,48 +89,15 @@ pub struct Rebalanced {
 }
 
 /// The result of a migration of existing documents.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct MigratedExisting {
+pub struct Migrated {
     /// The number of rewritten main documents, with their overflow documents.
     pub documents: u64,
     /// The number of overflow documents that were written for them.
     pub overflow_documents: u64,
-    /// The lists that were not migrated because they are invalid.
-    pub skipped: InvalidLists,
-}
-
-/// How many lists cannot be migrated, by their reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct InvalidLists {
-    /// The number of main documents whose array field is not an array; listed as `no_array`.
-    pub no_array: u64,
-    /// The number of lists with an overflow document whose elements are not an array; listed as `no_elements`.
-    pub no_elements: u64,
-    /// The number of lists with an overflow document to delete that has fields of your own; listed as `own_fields`.
-    pub own_fields: u64,
-    /// The number of lists with an overflow document that would exceed 16 MiB; listed as `too_large`.
-    pub too_large: u64,
-}
-
-impl InvalidLists {
-    /// Returns the number of all invalid lists.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.by_reason().iter().map(|(_, lists)| lists).sum()
-    }
-
-    /// Returns the reasons as they are listed, with the numbers of lists.
-    #[must_use]
-    pub fn by_reason(&self) -> [(&'static str, u64); 4] {
-        [
-            ("no_array", self.no_array),
-            ("no_elements", self.no_elements),
-            ("own_fields", self.own_fields),
-            ("too_large", self.too_large),
-        ]
-    }
+    /// The lists that were [skipped](crate::action::MigrateExisting::skip_invalid) because they are invalid.
+    pub skipped: InvalidDocuments,
 }
 
 /// Returns the error of a call on a document that does not exist.

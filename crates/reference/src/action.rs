@@ -5,26 +5,24 @@
 mod delete_source;
 mod follow;
 mod get;
-mod insert;
 mod migrate_from_references;
 mod migrate_to_references;
 mod reference;
 mod repair;
 mod sweep;
-mod update_source;
 mod verify;
+mod write;
 
 pub use delete_source::DeleteSource;
 pub use follow::Follow;
 pub use get::Get;
-pub use insert::Insert;
 pub use migrate_from_references::MigrateFromReferences;
 pub use migrate_to_references::MigrateToReferences;
+pub use mongo_patterns_core::action::Write;
 pub use mongo_patterns_core::verify::Verify;
 pub use reference::{AddReference, ClearReference, RemoveReference, SetReference};
 pub use repair::Repair;
 pub use sweep::Sweep;
-pub use update_source::UpdateSource;
 
 /// The names that most actions use.
 mod prelude {

@@ -198,7 +198,4 @@ pub use mongo_patterns_core::{Progress, Repository};
 pub use reference::Reference;
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::ReferenceRepository;
-pub use results::{
-    Inserted, InvalidDocuments, MigratedFromReferences, MigratedToReferences, MigrationPlan, OnReferences,
-    SourceDeleted, SourceUpdated, Swept,
-};
+pub use results::{Inserted, Migrated, OnReferences, SourceDeleted, SourceUpdated, Swept};

@@ -28,9 +28,7 @@ use std::future::Future;
 
 use mongo_patterns_core::catalog::{Last, Record};
 use mongo_patterns_core::error::code;
-use mongo_patterns_core::migration::{
-    Pace, check_chunk_size, check_rate, chunk_of_rate, number, refuse as refuse_found,
-};
+use mongo_patterns_core::migration::{Pace, number, refuse as refuse_found};
 
 use crate::repository::prelude::*;
 
@@ -39,38 +37,6 @@ const PASSES: u32 = 10;
 
 /// The result of a `$lookup` exceeds the limit of a document.
 const LOOKUP_TOO_LARGE: i32 = 4568;
-
-/// How many documents a migration writes at once, and per second.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// How many documents one command migrates.
-    pub(crate) chunk_documents: u64,
-    /// The most documents per second.
-    pub(crate) rate: Option<u64>,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            chunk_documents: 1000,
-            rate: None,
-        }
-    }
-}
-
-impl Limits {
-    /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument).
-    fn check(self) -> Result<()> {
-        check_chunk_size(self.chunk_documents)?;
-        check_rate(self.rate)
-    }
-
-    /// Returns the documents of a chunk.
-    fn documents(self) -> u64 {
-        chunk_of_rate(self.chunk_documents, self.rate)
-    }
-}
 
 /// What the two migrations do with documents.
 pub(crate) trait Rewrite: Sync {
@@ -158,14 +124,14 @@ async fn migrate(
     shared: &Shared,
     rewrite: &impl Rewrite,
     steps: &mut Steps<'_, '_>,
-    limits: Limits,
+    (chunk, mut pace): (u64, Pace),
     (record, before): (&Record, u64),
     mut reporter: Reporter<'_>,
 ) -> Result<u64> {
     // The record has the number of documents that a plan knows too.
-    let (mut migrated, mut walked, mut pace) = (0, before, Pace::new(limits.rate));
+    let (mut migrated, mut walked) = (0, before);
     for _ in 0..PASSES {
-        let walk = rewrite.walk(limits.documents());
+        let walk = rewrite.walk(chunk);
         let purpose = "walk through the documents";
         let mut chunks = steps.chunks(purpose, walk, shared.documents()).await?;
         while let Some(chunk) = chunks.next_chunk().await? {

@@ -7,6 +7,7 @@ pub(crate) mod new_copy;
 pub(crate) mod options;
 pub(crate) mod scan;
 pub(crate) mod to_references;
+pub(crate) mod validator;
 
 use mongo_patterns_core::stored::can_be_in;
 use mongodb::bson::oid::ObjectId;

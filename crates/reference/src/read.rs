@@ -56,7 +56,7 @@ pub(crate) fn projection(shared: &Shared) -> Document {
 
 /// Reads a source.
 pub(crate) async fn find_source(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<Source>> {
-    let options = options::find_document(projection(shared), conn);
+    let options = options::find_document(projection(shared));
     let found = send::find_one(conn, &shared.sources, query::by_id(id), options).await?;
     found.map(|found| source_of(shared, &found)).transpose()
 }
@@ -79,7 +79,7 @@ pub(crate) async fn find_sources_or(
 ) -> Result<Sources> {
     let mut sources = Sources::default();
     for ids in ids.chunks(SOURCES) {
-        let mut options = options::find_sources(projection(shared), conn);
+        let mut options = options::find_sources(projection(shared));
         options.batch_size = one_batch(ids.len());
         let filter = query::by_ids(ids);
         let found = send::find_all(conn, &shared.sources, filter, options).await?;
@@ -103,7 +103,7 @@ pub(crate) async fn find_sources_or(
 /// Reads the references of a document of the repository. `None` if it does not exist.
 pub(crate) async fn find_references(shared: &Shared, document: &Bson, conn: &mut Conn<'_>) -> Result<Option<Document>> {
     let projection = query::scan::references(shared.settings.own());
-    let options = options::find_document(projection, conn);
+    let options = options::find_document(projection);
     let found = send::find_one(conn, shared.documents(), query::by_id(document), options).await?;
     let found = found.map(|found| Document::try_from(found).map_err(CommandError::from));
     Ok(found.transpose()?)
@@ -122,6 +122,7 @@ pub(crate) async fn refresh(
     let mut document = Document::try_from(document).map_err(CommandError::from)?;
     let copies = fields().flat_map(|field| stored_copies(field, &document).0);
     let ids = distinct(copies.filter_map(|copy| copy.get("_id")));
+    conn.see_latest();
     let sources = find_sources(shared, &ids, conn).await?;
     for field in fields() {
         for copy in copies_mut(field, &mut document) {

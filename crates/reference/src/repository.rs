@@ -8,11 +8,12 @@ use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::send::IsRouter;
 use mongo_patterns_core::topology::Topology;
-use mongo_patterns_core::{Repository, document_id};
+use mongo_patterns_core::{Repository, Validator, document_id};
 use mongodb::ClientSession;
 use tokio::sync::OnceCell;
 
 use crate::prelude::*;
+use crate::query::validator;
 
 /// A collection of documents with copies of fields of the documents that they refer to, and the collection of these
 /// sources.
@@ -166,9 +167,30 @@ impl<D, S: Send + Sync> ReferenceRepository<D, S> {
 
 /// Where the catalog has no settings, `ensure_indexes()` refuses sources with a number in the field of the version that no
 /// copy has, unless the indexes exist, or another repository copies the sources.
+///
+/// The validators are `$jsonSchema`s: a reference is missing, null, or a document with an `_id`, and versions are integers.
 impl<D, S> Repository for ReferenceRepository<D, S> {
     fn managed(&self) -> Ensure<'_> {
         self.shared.ensure()
+    }
+
+    fn validators(&self) -> Vec<Validator> {
+        let Shared {
+            referring,
+            sources,
+            settings,
+            ..
+        } = &*self.shared;
+        let of_documents = |(number, collection): (usize, &Collection<RawDocumentBuf>)| {
+            Validator::new(collection.namespace(), validator::documents(settings, number))
+        };
+        let of_sources = Validator::new(sources.namespace(), validator::sources(settings));
+        referring
+            .iter()
+            .enumerate()
+            .map(of_documents)
+            .chain([of_sources])
+            .collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod migrated;
 
-pub use self::migrated::{InvalidDocuments, MigratedFromReferences, MigratedToReferences, MigrationPlan};
+pub use self::migrated::Migrated;
 
 use crate::prelude::*;
 

@@ -256,8 +256,5 @@ pub use mongo_patterns_core::follow::Followed;
 pub use mongo_patterns_core::{Progress, Removed, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::SubsetRepository;
-pub use results::{
-    ChildPage, DeletedParent, FoundInvalid, Inserted, InsertedMany, InvalidParents, Migrated, MigratedExisting,
-    MigratedLayout, MigrationPlan, Rebuilt, RebuiltAll, UpdatedChild,
-};
+pub use results::{ChildPage, DeletedParent, Inserted, InsertedMany, Migrated, Rebuilt, RebuiltAll, UpdatedChild};
 pub use settings::subset::Direction;

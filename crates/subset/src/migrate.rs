@@ -5,33 +5,33 @@ pub(crate) mod from_embedded;
 
 use mongo_patterns_core::catalog::Stored;
 use mongo_patterns_core::index::{PlannedIndex, drop_old_index};
+use mongo_patterns_core::migration::Pace;
 
 use crate::repair::rebuild::{count_orphans, discard_embedded, rebuild_chunks};
 use crate::repository::prelude::*;
-use crate::results::{MigratedExisting, MigratedLayout};
-
-/// The approximate number of children, or of parents, that one command migrates.
-pub(crate) const CHUNK: u64 = 100_000;
+use crate::results::Migrated;
 
 /// Migrates two existing collections.
 pub(crate) async fn existing(
     shared: &Shared,
     discard: bool,
     steps: &mut Steps<'_, '_>,
+    chunks: (u64, Pace),
     reporter: Reporter<'_>,
-) -> Result<MigratedExisting> {
+) -> Result<Migrated> {
     let ensure = shared.ensure();
     let state = ensure.check_for_migration(steps).await?;
     let ensured = ensure.run_after(state, steps).await?;
     if discard {
         discard_embedded(shared, steps).await?;
     }
-    let (parents, rebuilt_individually) = rebuild_chunks(shared, steps, false, CHUNK, reporter).await?;
-    Ok(MigratedExisting {
+    let (parents, rebuilt_individually) = rebuild_chunks(shared, steps, false, chunks, reporter).await?;
+    Ok(Migrated {
         created_indexes: ensured.created,
         parents,
         rebuilt_individually,
         orphans: count_orphans(shared, steps).await?,
+        ..Migrated::default()
     })
 }
 
@@ -40,8 +40,9 @@ pub(crate) async fn layout(
     shared: &Shared,
     old: &Shared,
     steps: &mut Steps<'_, '_>,
+    chunks: (u64, Pace),
     reporter: Reporter<'_>,
-) -> Result<MigratedLayout> {
+) -> Result<Migrated> {
     check(shared, old)?;
     let ensure = shared.ensure();
     let old_settings = old.settings.stored_form(old.children.name());
@@ -57,12 +58,13 @@ pub(crate) async fn layout(
         None => None,
     };
     let has_other_order = shared.settings.first().order != old.settings.first().order;
-    let (parents, rebuilt_individually) = rebuild_chunks(shared, steps, has_other_order, CHUNK, reporter).await?;
-    Ok(MigratedLayout {
+    let (parents, rebuilt_individually) = rebuild_chunks(shared, steps, has_other_order, chunks, reporter).await?;
+    Ok(Migrated {
         created_indexes: ensured.created,
         dropped_index,
         parents,
         rebuilt_individually,
+        ..Migrated::default()
     })
 }
 

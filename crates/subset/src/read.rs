@@ -28,7 +28,7 @@ use crate::repository::Shared;
 /// Reads the state of a parent: from the primary, or from the snapshot of a transaction.
 pub(crate) async fn find_state(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Option<ParentState>> {
     let settings = &shared.settings;
-    let options = options::find_state(settings, conn.is_in_transaction());
+    let options = options::find_state(settings);
     let found = send::find_one(conn, &shared.parents, query::by_id(parent), options).await?;
     Ok(found.map(|document| ParentState::of(settings, document)))
 }
@@ -36,16 +36,15 @@ pub(crate) async fn find_state(shared: &Shared, parent: &Bson, conn: &mut Conn<'
 /// Reads the first children for each subset, as they are embedded.
 pub(crate) async fn first_children(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Embedded> {
     let Shared { children, settings, .. } = shared;
-    let in_transaction = conn.is_in_transaction();
     let failed = |error| hinted(error, &settings.order_index);
     if settings.subsets.len() == 1 && !settings.first().is_covered() {
-        let options = options::find_first_children(settings, in_transaction);
+        let options = options::find_first_children(settings);
         let filter = query::children_of(settings, parent);
         let found = send::find_all(conn, children, filter, options).await;
         return Ok(Embedded(vec![found.map_err(failed)?]));
     }
     let stages = of_all_subsets(settings, children.name(), parent);
-    let options = options::aggregate(&settings.order_index, settings.most_embedded(), in_transaction);
+    let options = options::aggregate(&settings.order_index, settings.most_embedded());
     let rows = send::aggregate_all(conn, children, stages, options).await;
     let mut embedded = Embedded::none(settings);
     for row in rows.map_err(failed)? {
@@ -72,25 +71,24 @@ pub(crate) fn add_child(embedded: &mut Embedded, row: &RawDocument) -> bool {
 /// Computes the figures of a parent: its fields with their values.
 pub(crate) async fn figures(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Document> {
     let Shared { children, settings, .. } = shared;
-    let in_transaction = conn.is_in_transaction();
     let sources = settings.sources();
     if sources.is_empty() {
         let Some(total) = settings.total() else {
             return Ok(Document::new());
         };
-        let options = options::count_children(settings, in_transaction);
+        let options = options::count_children(settings);
         let counted = send::count_documents(conn, children, query::children_of(settings, parent), options).await;
         let counted = counted.map_err(|error| hinted(error, &settings.child_index))?;
         return Ok(doc! { total.as_str(): i64::try_from(counted).unwrap_or(i64::MAX) });
     }
     let mut pipelines = of_parent(settings, parent);
-    if !in_transaction {
+    if !conn.is_in_transaction() {
         pipelines = vec![union(children.name(), pipelines)];
     }
     let mut rows = Vec::new();
     for (of, stages) in sources.into_iter().zip(pipelines) {
         let index = settings.values_index(of);
-        let options = options::aggregate(&index, settings.most_computed(), in_transaction);
+        let options = options::aggregate(&index, settings.most_computed());
         let read = send::aggregate_all(conn, children, stages, options).await;
         rows.extend(read.map_err(|error| hinted(error, &index))?);
     }
@@ -127,7 +125,7 @@ async fn are_stored(shared: &Shared, parent: &Bson, ids: &Bson, conn: &mut Conn<
         Bson::Array(ids) if ids.iter().all(is_valid) => ids,
         _ => return Ok(false),
     };
-    let options = options::count_children(settings, conn.is_in_transaction());
+    let options = options::count_children(settings);
     let filter = query::children_among(settings, parent, ids);
     let counted = send::count_documents(conn, &shared.children, filter, options).await;
     // The index is unique, so embedded children with equal ids are counted once.

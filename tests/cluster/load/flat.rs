@@ -39,7 +39,7 @@ pub async fn migrate_repeatedly(load: Arc<Load>, database: Database) -> (u64, u6
                 .call(
                     "bucket migrate_from_flat",
                     attempt,
-                    trades.migrate_from_flat(&flat).chunk_items(CHUNK),
+                    trades.migrate_from_flat(&flat).chunk(CHUNK),
                 )
                 .await;
             match outcome {

@@ -93,7 +93,7 @@ impl Model for Migrations {
         }
         vec![
             Operation::<Migrations>::new(Steps, "BucketRepository::migrate_from_flat", "in two chunks", |m| {
-                Box::pin(async move { text(m.trades.migrate_from_flat(&m.flat).chunk_items(5).await) })
+                Box::pin(async move { text(m.trades.migrate_from_flat(&m.flat).chunk(5).await) })
             })
             .prepare(flat),
             Operation::<Migrations>::new(
@@ -102,8 +102,8 @@ impl Model for Migrations {
                 "",
                 |m| {
                     Box::pin(async move {
-                        let plan = m.trades.migrate_from_flat(&m.flat).chunk_items(5).plan().await;
-                        text(plan.map(|plan| (plan.items, plan.chunks)))
+                        let plan = m.trades.migrate_from_flat(&m.flat).chunk(5).plan().await;
+                        text(plan.map(|plan| (plan.migrated.items, plan.commands.len())))
                     })
                 },
             )
@@ -114,11 +114,7 @@ impl Model for Migrations {
                 "with a list of invalid documents and a filter",
                 |m| {
                     Box::pin(async move {
-                        let migration = m
-                            .trades
-                            .migrate_from_flat(&m.flat)
-                            .chunk_items(5)
-                            .skip_invalid(&m.skipped);
+                        let migration = m.trades.migrate_from_flat(&m.flat).chunk(5).skip_invalid(&m.skipped);
                         text(migration.filter(doc! { "_id": { "$gte": 0 } }).await)
                     })
                 },
@@ -137,7 +133,7 @@ impl Model for Migrations {
             )
             .prepare(flat),
             Operation::<Migrations>::new(Steps, "BucketRepository::migrate_to_flat", "in two chunks", |m| {
-                Box::pin(async move { text(m.trades.migrate_to_flat(&m.back).chunk_items(5).await) })
+                Box::pin(async move { text(m.trades.migrate_to_flat(&m.back).chunk(5).await) })
             })
             .prepare(buckets),
             Operation::<Migrations>::new(
@@ -146,8 +142,8 @@ impl Model for Migrations {
                 "",
                 |m| {
                     Box::pin(async move {
-                        let plan = m.trades.migrate_to_flat(&m.back).chunk_items(5).plan().await;
-                        text(plan.map(|plan| (plan.items, plan.chunks)))
+                        let plan = m.trades.migrate_to_flat(&m.back).chunk(5).plan().await;
+                        text(plan.map(|plan| (plan.migrated.items, plan.commands.len())))
                     })
                 },
             )
@@ -228,6 +224,17 @@ impl Model for Sizes {
                         let found: Vec<_> = m.four.verify().stream().try_collect().await?;
                         assert!(found.is_empty(), "{found:?}");
                         Ok(changed)
+                    })
+                },
+            ),
+            Operation::<Sizes>::new(
+                Reads,
+                "BucketRepository::migrate_page_size_from + MigratePageSize::plan",
+                "",
+                |m| {
+                    Box::pin(async move {
+                        let plan = m.two.migrate_page_size_from(3).plan().await;
+                        text(plan.map(|plan| (plan.migrated.keys, plan.commands.len())))
                     })
                 },
             ),

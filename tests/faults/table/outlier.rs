@@ -355,12 +355,7 @@ fn upkeep() -> Vec<Operation<Shop>> {
             Reads,
             "OutlierRepository::migrate_existing + MigrateExisting::plan",
             "",
-            |m| {
-                Box::pin(async move {
-                    let commands: Result<Vec<_>, _> = m.books.migrate_existing().plan().try_collect().await;
-                    text(commands.map(drop))
-                })
-            },
+            |m| Box::pin(async move { text(m.books.migrate_existing().plan().await.map(drop)) }),
         ),
         Operation::<Shop>::new(Reads, "OutlierRepository::verify + Verify::stream", "", |m| {
             Box::pin(async move {

@@ -135,7 +135,7 @@ fn from_references() -> Vec<Operation<Migrations>> {
         Operation::<Migrations>::new(Steps, CALL, "in two chunks", |m| {
             Box::pin(async move {
                 let migration = m.orders.migrate_from_references().from_field("customer", "customerId");
-                text(migration.chunk_documents(2).await.map(drop))
+                text(migration.chunk(2).await.map(drop))
             })
         })
         .prepare(bare),
@@ -171,7 +171,7 @@ fn to_references() -> Vec<Operation<Migrations>> {
             |m| {
                 Box::pin(async move {
                     let migration = m.orders.migrate_to_references().to_field("customer", "customerId");
-                    text(migration.chunk_documents(2).await.map(drop))
+                    text(migration.chunk(2).await.map(drop))
                 })
             },
         )

@@ -141,7 +141,7 @@ fn migrations() -> Vec<Operation<Shop>> {
         })
         .prepare(subsets_of_three),
         Operation::<Shop>::new(Steps, "SubsetRepository::migrate_from_embedded", "in two chunks", |m| {
-            Box::pin(async move { text(m.two.migrate_from_embedded().chunk_children(4).await) })
+            Box::pin(async move { text(m.two.migrate_from_embedded().chunk(4).await) })
         })
         .prepare(all_embedded),
         Operation::<Shop>::new(
@@ -150,7 +150,7 @@ fn migrations() -> Vec<Operation<Shop>> {
             "with a list of invalid parents and a filter",
             |m| {
                 Box::pin(async move {
-                    let migration = m.two.migrate_from_embedded().chunk_children(4).skip_invalid(&m.skipped);
+                    let migration = m.two.migrate_from_embedded().chunk(4).skip_invalid(&m.skipped);
                     text(migration.filter(doc! { "_id": { "$gt": 0 } }).await)
                 })
             },

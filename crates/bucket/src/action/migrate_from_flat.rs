@@ -1,11 +1,14 @@
+use mongo_patterns_core::FoundInvalid;
 use mongo_patterns_core::key::KeyExpressions;
+use mongo_patterns_core::migration;
+use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::settings::configuration;
 
 use crate::action::prelude::*;
 use crate::migrate::migration::{Direction, Migration};
-use crate::migrate::options::Options;
 use crate::query::to_buckets::ToBuckets;
-use crate::results::{FoundInvalid, Migrated, MigrationPlan};
+use crate::results::Migrated;
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Migrates a flat collection, one document an item, into this repository's buckets. The server does the work, and
@@ -19,7 +22,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// for command in plan.commands.iter().filter(|command| command.writes) {
     ///     println!("{}: {}", command.purpose, command.command);
     /// }
-    /// let migration = trades.migrate_from_flat(&flat).key_field("customer").keep_ids().chunk_items(10_000);
+    /// let migration = trades.migrate_from_flat(&flat).key_field("customer").keep_ids().chunk(10_000);
     /// let migrated = migration.on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
     /// println!("{} items in {} buckets", migrated.items, migrated.buckets);
     /// # Ok(())
@@ -85,20 +88,18 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - [`Contention`]: another call has taken over the migration.
     /// - Those of the driver. The items are stored at most once, also if the outcome of the last command is unknown.
     pub fn migrate_from_flat<C: Send + Sync>(&self, flat: &Collection<C>) -> MigrateFromFlat<'_> {
-        MigrateFromFlat {
-            shared: self.shared(),
-            flat: flat.clone_with_type(),
-            expressions: K::expressions,
-            key: None,
-            keep_ids: false,
-            allow_non_empty_target: false,
-            options: Options::default(),
-            on_progress: None,
-        }
+        MigrateFromFlat::with_defaults(
+            self.shared(),
+            flat.clone_with_type(),
+            K::expressions,
+            None,
+            false,
+            false,
+        )
     }
 }
 
-mongo_patterns_core::action! {
+migration! {
     /// Migrates a flat collection into buckets; returned by [`BucketRepository::migrate_from_flat`].
     pub struct MigrateFromFlat<'a> {
         shared: &'a Shared,
@@ -107,10 +108,10 @@ mongo_patterns_core::action! {
         key: Option<String>,
         keep_ids: bool,
         allow_non_empty_target: bool,
-        options: Options,
     }
-    with on_progress;
-    "migrate_from_flat" => Migrated
+    "migrate_from_flat" => Migrated;
+    in chunks of 100_000 "items";
+    of selected documents;
 }
 
 impl<'a> MigrateFromFlat<'a> {
@@ -123,28 +124,6 @@ impl<'a> MigrateFromFlat<'a> {
         /// Allows a target that has buckets, which must be of other keys: if a key is in both collections, nothing is
         /// migrated.
         allow_non_empty_target() => allow_non_empty_target = true;
-        /// Sets about how many items a chunk has, at least those of one key; 100,000 by default.
-        chunk_items(items: u64) => options.chunk_items = items;
-        /// Migrates only the flat documents that match a filter, which compares strings by their bytes. Select whole
-        /// keys: a key that has buckets already is refused. All calls of one migration need the same filter.
-        filter(filter: Document) => options.filter = filter;
-        /// Sets the most items per second, by pauses between chunks, which then have at most the items of one second.
-        /// Without the index by which the migration runs in chunks, there is one chunk, and no pause.
-        rate(items: u64) => options.rate = Some(items);
-    }
-
-    /// Skips invalid documents: those without a valid key, time or item id. By default they are refused, with nothing
-    /// written.
-    ///
-    /// The server lists each of them in this collection, before the first chunk: the `_id`, the `reason` (`key`, `time`
-    /// or `item_id`), and the names of `source` and `target`. Another run replaces the list. The collection must be of
-    /// the same database, and empty or the list of this migration. Source documents stay as they are. A document
-    /// without an `_id`, or with null, is only counted.
-    ///
-    /// Documents that are invalid only together, such as two of one item id, are refused anyway.
-    pub fn skip_invalid<C: Send + Sync>(mut self, list: &Collection<C>) -> Self {
-        self.options.skipped = Some(list.clone_with_type());
-        self
     }
 
     /// Finds the documents that cannot become items. Writes nothing.
@@ -174,26 +153,8 @@ impl<'a> MigrateFromFlat<'a> {
         })
     }
 
-    /// Runs the checks, and lists every command that the migration would send. Writes nothing.
-    ///
-    /// # Cost
-    /// The server reads the flat collection twice: to check it, and to find and count the chunks. A chunk needs two
-    /// round trips.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
-    /// # Errors
-    /// Those of the migration with which nothing is written.
-    pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
-        run(self.shared.operation("migrate_from_flat"), |_| async move {
-            self.migration()?.plan().await
-        })
-    }
-
-    async fn execute(mut self) -> Result<Migrated> {
-        let on_progress = self.on_progress.take();
-        self.migration()?.run(on_progress).await
+    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+        self.migration()?.execute(steps, reporter).await
     }
 
     fn migration(&self) -> Result<Migration<'_>> {
@@ -222,7 +183,8 @@ impl<'a> MigrateFromFlat<'a> {
             target: &self.shared.collection,
             ensure: self.shared.ensure(),
             allow_non_empty_target: self.allow_non_empty_target,
-            options: self.options.clone(),
+            options: &self.options,
+            chunk: self.chunk_size(),
         })
     }
 }

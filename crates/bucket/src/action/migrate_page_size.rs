@@ -1,6 +1,10 @@
+use mongo_patterns_core::migration;
+use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::progress::Reporter;
+
 use crate::action::prelude::*;
-use crate::migrate::page_size::{OnProgress, PageSizeMigration};
-use crate::results::MigratedPageSize;
+use crate::migrate::page_size::PageSizeMigration;
+use crate::results::Migrated;
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Migrates a live collection from this page size to the repository's: its index, its open buckets, and its old
@@ -11,8 +15,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
     /// // trades was built with the new page size
     /// let migration = trades.migrate_page_size_from(10).concurrency(2);
-    /// let migrated = migration.on_progress(|at| println!("{} keys", at.keys)).await?;
-    /// println!("{} pages of {} keys were written", migrated.pages, migrated.keys);
+    /// let migrated = migration.on_progress(|at| println!("{} keys", at.done)).await?;
+    /// println!("{} pages of {} keys were written", migrated.buckets, migrated.keys);
     /// # Ok(())
     /// # }
     /// ```
@@ -29,6 +33,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// If it is interrupted, call it again: it resumes. Other findings of a key are [repaired](Self::repair) when its
     /// pages are rewritten.
     ///
+    /// A [plan](MigratePageSize::plan) counts the keys to rewrite, and lists the commands for the indexes and the catalog, not
+    /// those of each key.
+    ///
     /// # Cost
     /// That of [`repair`](Self::repair), for each key that has more pages than it needs, or pages that are too large.
     /// To larger pages, a second [`verify`](Self::verify). The server reads all buckets to create the index.
@@ -44,43 +51,31 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// another definition, and, to larger pages, [`Corrupt`] when a key cannot be rewritten without a guess, as for
     /// [`repair`](Self::repair). To smaller pages this error comes at the end, when all other keys are rewritten.
     pub fn migrate_page_size_from(&self, old: u32) -> MigratePageSize<'_, K> {
-        MigratePageSize {
-            shared: self.shared(),
-            old,
-            concurrency: 4,
-            on_progress: None,
-            types: PhantomData,
-        }
+        MigratePageSize::with_defaults(self.shared(), old, PhantomData)
     }
 }
 
-mongo_patterns_core::action! {
+migration! {
     /// Migrates to another page size; returned by [`BucketRepository::migrate_page_size_from`].
     pub struct MigratePageSize<'a, K> {
         shared: &'a Shared,
         old: u32,
-        concurrency: usize,
-        on_progress: Option<OnProgress<'a>>,
         types: PhantomData<fn() -> K>,
     }
-    "migrate_page_size_from" => MigratedPageSize where K: Key
+    "migrate_page_size_from" => Migrated where K: Key;
+    one by one "keys";
 }
 
-impl<'a, K: Key> MigratePageSize<'a, K> {
-    mongo_patterns_core::setters! {
-        /// Sets the most keys that are rewritten concurrently; 4 by default. Their buckets are held in memory.
-        concurrency(keys: usize) => concurrency = keys;
-        /// Sets a progress callback, which is called after each rewritten key.
-        on_progress(call: impl FnMut(MigratedPageSize) + Send + 'a) => on_progress = Some(Box::new(call));
-    }
-
-    async fn execute(self) -> Result<MigratedPageSize> {
+impl<K: Key> MigratePageSize<'_, K> {
+    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+        self.options.check_numbers()?;
         let migration = PageSizeMigration {
             shared: self.shared,
             old: self.old,
-            concurrency: self.concurrency,
-            on_progress: self.on_progress,
+            concurrency: self.options.concurrency(),
+            pace: self.options.pace(),
+            reporter,
         };
-        migration.run::<K>().await
+        migration.run::<K>(steps).await
     }
 }

@@ -1,10 +1,12 @@
 use mongo_patterns_core::key::KeyExpressions;
+use mongo_patterns_core::migration;
+use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::progress::Reporter;
 
 use crate::action::prelude::*;
 use crate::migrate::migration::{Direction, Migration};
-use crate::migrate::options::Options;
 use crate::query::to_flat::ToFlat;
-use crate::results::{Migrated, MigrationPlan};
+use crate::results::Migrated;
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Migrates all items of this repository into a flat collection, one document an item. The server does the work,
@@ -16,7 +18,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # async fn f(trades: BucketRepository<u32, i32>, flat: Collection<Document>)
     /// # -> mongo_patterns_core::Result<()> {
     /// let plan = trades.migrate_to_flat(&flat).plan().await?; // runs the checks, and writes nothing
-    /// println!("{} items in {} chunks", plan.items, plan.chunks);
+    /// println!("{} items, by {} commands", plan.migrated.items, plan.commands.len());
     /// let migrated = trades.migrate_to_flat(&flat).on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
     /// println!("{} items of {} keys", migrated.items, migrated.keys);
     /// # Ok(())
@@ -51,19 +53,11 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// With `CountMismatch`, `Contention`, `DuplicateKey` and those of the driver the migration is unfinished, and can
     /// be run again, as there.
     pub fn migrate_to_flat<C: Send + Sync>(&self, flat: &Collection<C>) -> MigrateToFlat<'_> {
-        MigrateToFlat {
-            shared: self.shared(),
-            flat: flat.clone_with_type(),
-            expressions: K::expressions,
-            key: None,
-            allow_non_empty_target: false,
-            options: Options::default(),
-            on_progress: None,
-        }
+        MigrateToFlat::with_defaults(self.shared(), flat.clone_with_type(), K::expressions, None, false)
     }
 }
 
-mongo_patterns_core::action! {
+migration! {
     /// Migrates buckets into a flat collection; returned by [`BucketRepository::migrate_to_flat`].
     pub struct MigrateToFlat<'a> {
         shared: &'a Shared,
@@ -71,45 +65,22 @@ mongo_patterns_core::action! {
         expressions: fn(&str) -> KeyExpressions,
         key: Option<String>,
         allow_non_empty_target: bool,
-        options: Options,
     }
-    with on_progress;
-    "migrate_to_flat" => Migrated
+    "migrate_to_flat" => Migrated;
+    in chunks of 100_000 "items";
 }
 
-impl<'a> MigrateToFlat<'a> {
+impl MigrateToFlat<'_> {
     mongo_patterns_core::setters! {
         /// Sets the key field of the flat documents; that of the buckets by default.
         key_field(name: impl Into<String>) => key = Some(name.into());
         /// Allows a flat collection that has documents, which must have other keys and other `_id`s: if a key is in
         /// both collections, nothing is migrated.
         allow_non_empty_target() => allow_non_empty_target = true;
-        /// Sets about how many items a chunk has, at least those of one bucket; 100,000 by default.
-        chunk_items(items: u64) => options.chunk_items = items;
-        /// Sets the most items per second, by pauses between chunks, which then have at most the items of one second.
-        rate(items: u64) => options.rate = Some(items);
     }
 
-    /// Runs the checks, and lists every command that the migration would send. Writes nothing.
-    ///
-    /// # Cost
-    /// The server reads the buckets twice: to check them, and to find and count the chunks. A chunk needs two round
-    /// trips.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
-    /// # Errors
-    /// Those of the migration with which nothing is written.
-    pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
-        run(self.shared.operation("migrate_to_flat"), |_| async move {
-            self.migration()?.plan().await
-        })
-    }
-
-    async fn execute(mut self) -> Result<Migrated> {
-        let on_progress = self.on_progress.take();
-        self.migration()?.run(on_progress).await
+    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+        self.migration()?.execute(steps, reporter).await
     }
 
     fn migration(&self) -> Result<Migration<'_>> {
@@ -126,7 +97,8 @@ impl<'a> MigrateToFlat<'a> {
             ensure: self.shared.ensure(),
             target: &self.flat,
             allow_non_empty_target: self.allow_non_empty_target,
-            options: self.options.clone(),
+            options: &self.options,
+            chunk: self.chunk_size(),
         })
     }
 }

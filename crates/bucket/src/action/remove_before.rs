@@ -153,9 +153,7 @@ impl<'a> RemoveAllBefore<'a> {
         let mut removed = RemovedBuckets::default();
         let mut after: Option<String> = None;
         loop {
-            let mut options = first_by_id(false, self.chunk_buckets, Some(only_id()));
-            options.selection_criteria = Some(primary());
-            options.read_concern = Some(ReadConcern::local());
+            let options = first_by_id(false, self.chunk_buckets, Some(only_id()));
             let filter = all_before(settings, after.as_deref(), self.time);
             let found = find_all(&mut Conn::new(), collection, filter, options).await?;
             let ids: Vec<String> = found

@@ -1,8 +1,9 @@
 //! The checks of a migration, before anything is written.
 
+use mongo_patterns_core::InvalidDocuments;
 use mongo_patterns_core::catalog::Last;
 use mongo_patterns_core::error::{self, Remedy};
-use mongo_patterns_core::migration::{FILTER, Step, Steps, both, check_chunk_size, number, refuse_one, selecting};
+use mongo_patterns_core::migration::{FILTER, Step, Steps, both, number, refuse_one, selecting};
 use mongo_patterns_core::settings::is_unacknowledged;
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Uuid};
@@ -15,7 +16,6 @@ use crate::query::chunk::any_document;
 use crate::query::compare::{Keys, other_keys};
 use crate::query::to_buckets::ToBuckets;
 use crate::query::to_flat::ToFlat;
-use crate::results::InvalidDocuments;
 
 /// MongoDB's limit of a document, without the fields of a bucket other than its items.
 const MAX_BYTES: i64 = 16 * 1024 * 1024 - 8 * 1024;
@@ -60,7 +60,7 @@ impl Migration<'_> {
         if source.name() == target.name() {
             return refuse("the flat collection is the collection of the buckets: pass another one");
         }
-        check_chunk_size(self.options.chunk_items)?;
+        self.options.check_numbers()?;
         if is_unacknowledged(target) {
             return refuse(
                 "the write concern of the target is w: 0, under which no write is confirmed: use another one",
@@ -189,7 +189,7 @@ impl Migration<'_> {
         if checks.is_empty() {
             return Ok(checks);
         }
-        let documents = (self.selected(), self.options.chunk_items);
+        let documents = (self.selected(), self.chunk);
         let chunks = Chunks::new(steps, self.source, form.key.as_str(), documents).await?;
         let mut after = None;
         loop {

@@ -57,7 +57,6 @@ impl<'a> Chunks<'a> {
             .projection(only_field(self.field))
             .hint(hint)
             .collation(Collation::builder().locale("simple").build())
-            .read_concern(ReadConcern::local())
             .build();
         let find = Step::find_one(
             "find the end of a chunk",

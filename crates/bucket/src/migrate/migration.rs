@@ -1,15 +1,16 @@
 //! A migration between a flat collection and buckets: its collections, and what it reads.
 
+use mongo_patterns_core::InvalidDocuments;
 use mongo_patterns_core::error;
 use mongo_patterns_core::index::Ensure;
-use mongo_patterns_core::migration::{Step, Steps, number, record_filter, selecting};
+use mongo_patterns_core::migration::{MigrateOptions, Step, Steps, number, record_filter, selecting};
 use mongodb::bson::Uuid;
 
-use crate::migrate::options::Options;
 use crate::prelude::*;
 use crate::query::compare::{Keys, comparison};
 use crate::query::to_buckets::ToBuckets;
 use crate::query::to_flat::ToFlat;
+use crate::results::Migrated;
 use crate::settings::Settings;
 
 const NOT_ON_VIEW: i32 = 166;
@@ -21,7 +22,9 @@ pub(crate) struct Migration<'a> {
     pub(crate) target: &'a Collection<RawDocumentBuf>,
     /// The indexes and the entry of the buckets.
     pub(crate) ensure: Ensure<'a>,
-    pub(crate) options: Options,
+    pub(crate) options: &'a MigrateOptions,
+    /// About how many items a chunk has.
+    pub(crate) chunk: u64,
     pub(crate) allow_non_empty_target: bool,
 }
 
@@ -32,6 +35,7 @@ pub(crate) enum Direction<'a> {
 }
 
 /// A comparison of keys in both collections.
+#[derive(Default)]
 pub(crate) struct Compared {
     pub(crate) keys: u64,
     pub(crate) buckets: u64,
@@ -175,6 +179,16 @@ impl Compared {
             buckets: number(found, "buckets"),
             items: number(found, "sized"),
             unequal: number(found, "unequal"),
+        }
+    }
+
+    pub(super) fn migrated(&self, resumed: bool, skipped: InvalidDocuments) -> Migrated {
+        Migrated {
+            keys: self.keys,
+            items: self.items,
+            buckets: self.buckets,
+            resumed,
+            skipped,
         }
     }
 }

@@ -3,35 +3,32 @@
 use futures::TryStreamExt;
 use mongo_patterns_core::catalog::Stored;
 use mongo_patterns_core::index::drop_old_index;
-use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::migration::{Pace, Steps};
 use mongo_patterns_core::progress::Reporter;
-use mongo_patterns_core::transaction;
+use mongo_patterns_core::topology::Topology;
 use mongodb::bson::RawBson;
 
 use crate::prelude::*;
-use crate::query::buckets::only_id;
 use crate::repair::finding::{Repaired, Unrepaired};
 use crate::repair::run::repairs;
 use crate::repair::scan::Scan;
 use crate::repository::Shared;
-use crate::results::MigratedPageSize;
+use crate::results::Migrated;
 
 /// How many times keys are rewritten while others, whose writes do not name the index, write concurrently.
 const ROUNDS: usize = 3;
-
-/// A progress callback.
-pub(crate) type OnProgress<'a> = Box<dyn FnMut(MigratedPageSize) + Send + 'a>;
 
 /// A migration from another page size.
 pub(crate) struct PageSizeMigration<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) old: u32,
     pub(crate) concurrency: usize,
-    pub(crate) on_progress: Option<OnProgress<'a>>,
+    pub(crate) pace: Pace,
+    pub(crate) reporter: Reporter<'a>,
 }
 
 impl PageSizeMigration<'_> {
-    pub(crate) async fn run<K: Key>(mut self) -> Result<MigratedPageSize> {
+    pub(crate) async fn run<K: Key>(mut self, steps: &mut Steps<'_, '_>) -> Result<Migrated> {
         let (collection, settings) = self.shared.parts();
         if self.old == settings.page_size || self.old == 0 || i32::try_from(self.old).is_err() {
             return Err(Error::new(
@@ -39,32 +36,36 @@ impl PageSizeMigration<'_> {
                 "the old page size is invalid: pass one from 1 to 2,147,483,647 that differs from the repository's, which is the new one",
             ));
         }
-        check_transactions(self.shared).await?;
+        Topology::read_in(collection, steps).await?.check_transactions()?;
         let old_index = settings.open_index_for(self.old);
         let ensure = self.shared.ensure();
         let old = settings.stored_form_of_size(self.old);
-        if ensure.entry.check_change(&mut Steps::run(), &old).await? == Stored::None {
+        if ensure.entry.check_change(steps, &old).await? == Stored::None {
             return Err(ensure.entry.missing());
         }
-        let mut migrated = MigratedPageSize::default();
+        let mut migrated = Migrated::default();
         if settings.page_size < self.old {
-            drop_old_index(&mut Steps::run(), collection, &old_index).await?;
+            drop_old_index(steps, collection, &old_index).await?;
             // Before the index, so that a service with the new size can create it after an interruption.
-            ensure.entry.replace(&mut Steps::run()).await?;
-            ensure.create_missing(&mut Steps::run()).await?;
-            let left = self.rewrite::<K>(&mut migrated).await?;
+            ensure.entry.replace(steps).await?;
+            ensure.create_missing(steps).await?;
+            let left = self.rewrite::<K>(steps.is_plan(), &mut migrated).await?;
             return left.map_or(Ok(migrated), |left| Err(not_rewritten::<K>(left)));
         }
-        if let Some(left) = self.rewrite::<K>(&mut migrated).await? {
+        if let Some(left) = self.rewrite::<K>(steps.is_plan(), &mut migrated).await? {
             return Err(not_rewritten::<K>(left));
         }
-        drop_old_index(&mut Steps::run(), collection, &old_index).await?;
-        ensure.entry.replace(&mut Steps::run()).await?;
+        drop_old_index(steps, collection, &old_index).await?;
+        ensure.entry.replace(steps).await?;
+        if steps.is_plan() {
+            ensure.create_missing(steps).await?;
+            return Ok(migrated);
+        }
         let mut rounds = 0;
         loop {
             rounds += 1;
-            let left = self.rewrite::<K>(&mut migrated).await?;
-            match (ensure.create_missing(&mut Steps::run()).await, left) {
+            let left = self.rewrite::<K>(steps.is_plan(), &mut migrated).await?;
+            match (ensure.create_missing(steps).await, left) {
                 (Ok(_), _) => return Ok(migrated),
                 (Err(error), Some(left)) if error.is_corrupt() => return Err(not_rewritten::<K>(left)),
                 (Err(error), None) if error.is_corrupt() && rounds < ROUNDS => {}
@@ -74,41 +75,25 @@ impl PageSizeMigration<'_> {
     }
 
     /// Rewrites all keys whose pages do not have the new size. Returns one that was not rewritten.
-    async fn rewrite<K: Key>(&mut self, migrated: &mut MigratedPageSize) -> Result<Option<Repaired>> {
+    async fn rewrite<K: Key>(&mut self, is_plan: bool, migrated: &mut Migrated) -> Result<Option<Repaired>> {
         let scan = Scan::<K>::new(self.shared, None, Reporter::default());
-        let mut keys = repairs(self.shared, scan, false, self.concurrency);
+        let mut keys = repairs(self.shared, scan, is_plan, self.concurrency);
         let mut left = None;
         while let Some(repaired) = keys.try_next().await? {
             migrated.keys += u64::from(repaired.written > 0);
-            migrated.pages += repaired.written;
-            measure::migrated(repaired.written);
+            migrated.buckets += repaired.written;
+            if !is_plan {
+                measure::migrated(repaired.written);
+            }
             if repaired.unrepaired.is_some_and(|left| left != Unrepaired::NoItemId) {
                 left.get_or_insert(repaired);
-            } else if let Some(call) = &mut self.on_progress {
-                call(*migrated);
+            } else if !is_plan {
+                self.reporter.advance(1);
+                self.pace.wait(1).await;
             }
         }
         Ok(left)
     }
-}
-
-/// Checks that the server has transactions, before anything is changed.
-async fn check_transactions(shared: &Shared) -> Result<()> {
-    let (collection, settings) = shared.parts();
-    transaction::run(
-        collection,
-        &settings.retry,
-        &mut Conn::new(),
-        collection,
-        |conn, collection| {
-            Box::pin(async move {
-                let options = FindOneOptions::builder().projection(only_id()).build();
-                send::find_one(conn, collection, doc! {}, options).await?;
-                Ok(())
-            })
-        },
-    )
-    .await
 }
 
 fn not_rewritten<K: Key>(repaired: Repaired) -> Error {

@@ -1,16 +1,17 @@
 //! The steps of a migration between a flat collection and buckets: check, begin or resume, chunk by chunk, compare.
 
+use mongo_patterns_core::InvalidDocuments;
 use mongo_patterns_core::catalog::{Last, Position, Record, migration_comment};
 use mongo_patterns_core::error;
 use mongo_patterns_core::index::State;
-use mongo_patterns_core::migration::{Pace, Step, Steps, both, chunk_of_rate, number};
-use mongo_patterns_core::progress::{OnProgress, Reporter};
+use mongo_patterns_core::migration::{Step, Steps, both, number};
+use mongo_patterns_core::progress::Reporter;
 
 use crate::migrate::chunks::Chunks;
 use crate::migrate::migration::{Compared, Direction, Migration, failed};
 use crate::prelude::*;
 use crate::query::chunk::{Range, count, merge};
-use crate::results::{InvalidDocuments, Migrated, MigrationPlan};
+use crate::results::Migrated;
 
 /// The start of a migration that passed its checks.
 enum Start {
@@ -27,48 +28,9 @@ enum Start {
     },
 }
 
-/// The outcome of a run or a plan.
-struct Outcome {
-    total: u64,
-    /// The number of items that earlier calls migrated.
-    before: u64,
-    chunks: u64,
-    resumed: bool,
-    finished: bool,
-    skipped: InvalidDocuments,
-    /// `None` in a plan of an unfinished migration.
-    compared: Option<Compared>,
-}
-
 impl Migration<'_> {
-    /// Migrates.
-    pub(crate) async fn run(&self, on_progress: Option<OnProgress<'_>>) -> Result<Migrated> {
-        let outcome = self.migrate(&mut Steps::run(), &mut Reporter::new(on_progress)).await?;
-        let compared = outcome.compared.as_ref();
-        Ok(Migrated {
-            keys: compared.map_or(0, |compared| compared.keys),
-            items: compared.map_or(0, |compared| compared.items),
-            buckets: compared.map_or(0, |compared| compared.buckets),
-            resumed: outcome.resumed,
-            skipped: outcome.skipped,
-        })
-    }
-
-    /// Runs the checks, and lists the commands.
-    pub(crate) async fn plan(&self) -> Result<MigrationPlan> {
-        let mut steps = Steps::plan();
-        let outcome = self.migrate(&mut steps, &mut Reporter::default()).await?;
-        Ok(MigrationPlan {
-            items: outcome.total,
-            before: outcome.before,
-            chunks: outcome.chunks,
-            finished: outcome.finished,
-            skipped: outcome.skipped,
-            commands: steps.into_commands(),
-        })
-    }
-
-    async fn migrate(&self, steps: &mut Steps<'_, '_>, reporter: &mut Reporter<'_>) -> Result<Outcome> {
+    /// Migrates, or lists the commands.
+    pub(crate) async fn execute(&self, steps: &mut Steps<'_, '_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let record = Record::of(self.target);
         let (total, skipped, resumed, entry) = match self.prepare(steps, &record).await? {
             Start::From {
@@ -77,17 +39,7 @@ impl Migration<'_> {
                 resumed,
                 entry,
             } => (total, skipped, resumed, entry),
-            Start::Finished(compared, skipped) => {
-                return Ok(Outcome {
-                    total: compared.items,
-                    before: compared.items,
-                    chunks: 0,
-                    resumed: true,
-                    finished: true,
-                    skipped,
-                    compared: Some(compared),
-                });
-            }
+            Start::Finished(compared, skipped) => return Ok(compared.migrated(true, skipped)),
         };
         if let Direction::ToBuckets(_) = self.direction {
             self.ensure.run_after(entry, steps).await?;
@@ -103,11 +55,10 @@ impl Migration<'_> {
                 Position::default()
             }
         };
-        let before = position.migrated;
-        reporter.resume(before, total);
+        reporter.resume(position.migrated, total);
         let chunks = self.chunks(steps).await?;
         let transferred = self
-            .transfer(steps, (&chunks, &record), position, total, reporter)
+            .transfer(steps, (&chunks, &record), position, total, &mut reporter)
             .await;
         if let Err(error) = &transferred
             && error.kind() == ErrorKind::Unsupported
@@ -117,7 +68,7 @@ impl Migration<'_> {
             // The server refused the first chunk, so there is nothing to resume.
             record.forget().await?;
         }
-        let chunks = transferred?;
+        transferred?;
 
         let compared = self.compare_migrated(steps).await?;
         if let Some(compared) = &compared
@@ -127,22 +78,19 @@ impl Migration<'_> {
             return Err(not_equal(compared, total));
         }
         record.finish(steps, total).await?;
-        Ok(Outcome {
-            total,
-            before,
-            chunks,
-            resumed: resumed.is_some(),
-            finished: false,
-            skipped,
-            compared,
-        })
+        // A plan has compared nothing.
+        let compared = compared.unwrap_or(Compared {
+            items: total,
+            ..Compared::default()
+        });
+        Ok(compared.migrated(resumed.is_some(), skipped))
     }
 
     /// Runs all checks. Nothing is written before they have passed.
     async fn prepare(&self, steps: &mut Steps<'_, '_>, record: &Record) -> Result<Start> {
         self.check_settings()?;
         self.check_key_type(steps).await?;
-        self.check_selection(steps).await?;
+        self.options.check_selection(steps, self.source, self.target).await?;
         let last = record.read(steps).await?;
         let same = last.as_ref().is_some_and(|last| last.has(&self.fingerprint()));
         let other = last.as_ref().filter(|last| !last.finished && !same);
@@ -173,7 +121,7 @@ impl Migration<'_> {
     }
 
     async fn chunks(&self, steps: &mut Steps<'_, '_>) -> Result<Chunks<'_>> {
-        let items = chunk_of_rate(self.options.chunk_items, self.options.rate);
+        let items = self.chunk;
         let (field, documents) = match &self.direction {
             Direction::ToBuckets(form) => (form.key.as_str(), items),
             Direction::ToFlat(form) => ("_id", (items / u64::from(form.settings.page_size)).max(1)),
@@ -181,7 +129,7 @@ impl Migration<'_> {
         Chunks::new(steps, self.source, field, (self.selected(), documents)).await
     }
 
-    /// Migrates all chunks after a position. Returns their number.
+    /// Migrates all chunks after a position.
     async fn transfer(
         &self,
         steps: &mut Steps<'_, '_>,
@@ -189,18 +137,17 @@ impl Migration<'_> {
         position: Position,
         total: u64,
         reporter: &mut Reporter<'_>,
-    ) -> Result<u64> {
+    ) -> Result<()> {
         let Position { mut last, mut migrated } = position;
-        let (mut number, mut pace) = (0, Pace::new(self.options.rate));
+        let mut pace = self.options.pace();
         loop {
             let range = chunks.next(steps, last).await?;
             self.transfer_range(steps, chunks, &range).await?;
-            number += 1;
             let Some(through) = range.through.clone() else {
                 let items = total.saturating_sub(migrated);
                 steps.count_migrated(items);
                 reporter.advance(items);
-                return Ok(number);
+                return Ok(());
             };
             let items = self.count(steps, chunks, &range).await?;
             migrated += items;

@@ -1,11 +1,11 @@
 //! The documents of the source that a migration reads: those of its filter, and of these the valid ones.
 
-use mongo_patterns_core::migration::{SkipList, Steps, both, check_filter, check_rate, number};
+use mongo_patterns_core::migration::{Steps, both, check_filter, number};
+use mongo_patterns_core::{FoundInvalid, InvalidDocuments};
 
 use crate::migrate::migration::{Direction, Migration, failed};
 use crate::prelude::*;
 use crate::query::to_buckets::ToBuckets;
-use crate::results::{FoundInvalid, InvalidDocuments};
 
 impl Migration<'_> {
     /// Returns the filter of the documents to migrate.
@@ -17,19 +17,6 @@ impl Migration<'_> {
         }
     }
 
-    /// Checks the filter, the rate and the collection of the skipped documents.
-    pub(super) async fn check_selection(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        check_rate(self.options.rate)?;
-        if let Some(list) = self.skip_list() {
-            list.check_settings()?;
-            list.check(steps).await?;
-        }
-        if !self.options.filter.is_empty() {
-            check_filter(steps, self.source, &self.options.filter).await?;
-        }
-        Ok(())
-    }
-
     /// Counts the valid documents of the filter, and the others by their reason.
     pub(super) async fn inspect_invalid(
         &self,
@@ -38,7 +25,7 @@ impl Migration<'_> {
     ) -> Result<(Document, InvalidDocuments)> {
         let stages = form.inspection_of_invalid();
         let found = self.read_given(steps, stages).await?;
-        let invalid = InvalidDocuments::of(&found);
+        let invalid = invalid_in(&found);
         Ok((found, invalid))
     }
 
@@ -58,11 +45,12 @@ impl Migration<'_> {
         let sample = sample.map(|size| doc! { "$sample": { "size": i64::from(size) } });
         let stages = sample.into_iter().chain(form.inspection_of_invalid());
         let found = self.read_given(steps, stages).await?;
-        Ok(FoundInvalid {
-            checked: number(&found, "documents"),
-            invalid: InvalidDocuments::of(&found),
-            filter: both(filter.clone(), form.invalid()),
-        })
+        let checked = number(&found, "documents");
+        Ok(FoundInvalid::new(
+            checked,
+            invalid_in(&found),
+            both(filter.clone(), form.invalid()),
+        ))
     }
 
     /// Counts the documents that a finished migration has skipped.
@@ -75,31 +63,25 @@ impl Migration<'_> {
 
     /// Lists the documents that the migration skips.
     pub(super) async fn list_skipped(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        let (Some(list), Direction::ToBuckets(form)) = (self.skip_list(), &self.direction) else {
+        let list = self.options.skip_list(self.source, self.target);
+        let (Some(list), Direction::ToBuckets(form)) = (list, &self.direction) else {
             return Ok(());
         };
         let invalid = both(self.options.filter.clone(), form.invalid());
         list.write(steps, invalid, form.reason()).await.map_err(failed)
     }
-
-    fn skip_list(&self) -> Option<SkipList<'_>> {
-        let (source, target) = (self.source, self.target);
-        self.options
-            .skipped
-            .as_ref()
-            .map(|list| SkipList { source, target, list })
-    }
 }
 
-impl InvalidDocuments {
-    pub(crate) fn of(found: &Document) -> Self {
-        Self {
-            keys: number(found, "keys"),
-            times: number(found, "times"),
-            item_ids: number(found, "ids"),
-            figures: number(found, "figures"),
-        }
-    }
+/// Reads the numbers that an inspection counted.
+fn invalid_in(found: &Document) -> InvalidDocuments {
+    let reasons = [
+        ("key", "keys"),
+        ("time", "times"),
+        ("item_id", "ids"),
+        ("figure", "figures"),
+    ];
+    let numbers = reasons.map(|(reason, field)| (reason, number(found, field)));
+    numbers.into_iter().collect()
 }
 
 /// Refuses to skip everything, which a wrong setting causes.
@@ -107,12 +89,7 @@ pub(super) fn check_any_valid(total: u64, invalid: &InvalidDocuments) -> Result<
     if total > 0 || invalid.total() == 0 {
         return Ok(());
     }
-    let InvalidDocuments {
-        keys,
-        times,
-        item_ids,
-        figures,
-    } = invalid;
+    let [keys, times, item_ids, figures] = ["key", "time", "item_id", "figure"].map(|reason| invalid.get(reason));
     Err(Error::new(
         ErrorKind::InvalidArgument,
         format!(

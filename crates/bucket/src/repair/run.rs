@@ -84,11 +84,7 @@ impl KeyRepair<'_> {
     async fn read<K: Key>(&self, conn: &mut Conn<'_>) -> Result<Fix> {
         let (collection, settings) = self.shared.parts();
         let filter = buckets_of_any_key_field(settings, self.key, &self.found.ids);
-        let options = FindOptions::builder()
-            .selection_criteria(primary())
-            .read_concern(conn.local_unless_in_transaction())
-            .build();
-        let found = find_all(conn, collection, filter, options).await?;
+        let found = find_all(conn, collection, filter, None).await?;
         fix::<K>(settings, self.key, found)
     }
 

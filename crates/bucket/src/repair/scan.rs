@@ -215,11 +215,7 @@ pub(crate) async fn summaries_of<K: Key>(
     conn: &mut Conn<'_>,
 ) -> Result<Vec<Summary>> {
     let (collection, settings) = shared.parts();
-    let mut options = AggregateOptions::builder().allow_disk_use(true).build();
-    if !conn.has_session() {
-        options.selection_criteria = Some(primary());
-        options.read_concern = Some(ReadConcern::local());
-    }
+    let options = AggregateOptions::builder().allow_disk_use(true).build();
     let rows = send::aggregate_all(conn, collection, summaries(settings, filter), options).await?;
     let mut summaries: Vec<Summary> = rows.iter().map(|row| Summary::of_row::<K>(row)).collect();
     summaries.retain(|summary| summary.key_text() == key.map(EncodedKey::text));

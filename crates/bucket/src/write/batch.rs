@@ -286,8 +286,6 @@ impl<'a> StoreBatch<'a> {
         let options = FindOptions::builder()
             .projection(only_id())
             .hint(Hint::Keys(by_id(false)))
-            .selection_criteria(primary())
-            .read_concern(conn.local_unless_in_transaction())
             .build();
         for found in find_all(conn, &shared.collection, filter, options).await? {
             if let Some(tail) = found.get_str("_id").ok().and_then(|id| key.tail(id)) {

@@ -39,11 +39,7 @@ pub(crate) async fn delete(shared: &Shared, key: &EncodedKey, conn: &mut Conn<'_
 }
 
 async fn has_buckets(shared: &Shared, key: &EncodedKey, conn: &mut Conn<'_>) -> Result<bool> {
-    let options = FindOneOptions::builder()
-        .projection(only_id())
-        .selection_criteria(primary())
-        .read_concern(conn.local_unless_in_transaction())
-        .build();
+    let options = FindOneOptions::builder().projection(only_id()).build();
     let filter = buckets_to_delete(&shared.settings, key);
     let bucket = send::find_one(conn, &shared.collection, filter, options).await?;
     Ok(bucket.is_some())

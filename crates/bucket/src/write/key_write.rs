@@ -83,8 +83,6 @@ impl KeyWrite<'_> {
             let options = FindOptions::builder()
                 .projection(only_item_ids(&path))
                 .hint(Hint::Name(index.clone()))
-                .selection_criteria(primary())
-                .read_concern(conn.local_unless_in_transaction())
                 .build();
             let offered: HashSet<&ItemId> = ids.iter().copied().collect();
             for bucket in find_all(conn, collection, filter, options).await? {
@@ -146,8 +144,6 @@ impl KeyWrite<'_> {
         let options = FindOneOptions::builder()
             .sort(by_id(true))
             .projection(only_id())
-            .selection_criteria(primary())
-            .read_concern(conn.local_unless_in_transaction())
             .hint(hint)
             .build();
         let found = send::find_one(conn, &self.shared.collection, filter, options).await;

@@ -94,12 +94,10 @@ impl OneItem {
     /// Returns the bucket that has the item, without its items, read from the primary.
     pub(crate) async fn find(&self, shared: &Shared, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
         let (collection, settings) = shared.parts();
-        let mut options = FindOneOptions::builder()
+        let options = FindOneOptions::builder()
             .projection(without_items(settings))
             .hint(self.hint())
             .build();
-        options.selection_criteria = Some(primary());
-        options.read_concern = conn.local_unless_in_transaction();
         let found = send::find_one(conn, collection, self.filter(settings), options).await;
         found.map_err(|error| self.failed(shared, error))
     }

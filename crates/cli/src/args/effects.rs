@@ -22,17 +22,19 @@ impl Command {
         let is_live = |dry_run: &DryRun| !dry_run.dry_run;
         match self {
             Self::Bucket(Bucket { verb, .. }) => match verb {
-                BucketVerb::Migrate { dry_run, .. } | BucketVerb::Repair(dry_run) => is_live(dry_run),
+                BucketVerb::Migrate { dry_run, .. }
+                | BucketVerb::Resize { dry_run, .. }
+                | BucketVerb::Repair(dry_run) => is_live(dry_run),
                 BucketVerb::Indexes(create) => create.create,
                 BucketVerb::Shard(options) => !options.plan,
-                BucketVerb::Resize { .. } | BucketVerb::View { .. } | BucketVerb::Figures => true,
+                BucketVerb::View { .. } | BucketVerb::Figures => true,
                 BucketVerb::Analyze(_) | BucketVerb::Plan(_) | BucketVerb::Verify => false,
             },
             Self::Outlier(Outlier { verb, .. }) => match verb {
-                OutlierVerb::Migrate { options, .. } | OutlierVerb::Repair { options, .. } => is_live(options),
+                OutlierVerb::Migrate { dry_run, .. } | OutlierVerb::Repair { options: dry_run, .. } => is_live(dry_run),
                 OutlierVerb::Indexes(create) => create.create,
                 OutlierVerb::Shard(options) => !options.plan,
-                OutlierVerb::Analyze(_) | OutlierVerb::Plan | OutlierVerb::Verify => false,
+                OutlierVerb::Analyze(_) | OutlierVerb::Plan(_) | OutlierVerb::Verify => false,
             },
             Self::Subset(Subset { verb, .. }) => match verb {
                 SubsetVerb::Migrate { dry_run, .. } | SubsetVerb::Repair(dry_run) => is_live(dry_run),

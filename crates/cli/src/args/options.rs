@@ -1,10 +1,19 @@
 //! Options of the commands of several patterns.
 
+use crate::migrate::Mode;
+
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct DryRun {
     /// Prints what it would do, and writes nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+impl DryRun {
+    /// Returns what is done with a migration.
+    pub(crate) fn mode(self) -> Mode {
+        if self.dry_run { Mode::DryRun } else { Mode::Run }
+    }
 }
 
 #[derive(Clone, Copy, Debug, clap::Args)]

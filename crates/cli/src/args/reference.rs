@@ -75,10 +75,7 @@ pub(crate) struct ReferenceMigration {
     pub(crate) drop_snapshots: bool,
     /// The number of documents in a chunk.
     #[arg(long, value_name = "DOCUMENTS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) chunk_documents: u64,
-    /// The most documents per second, by pauses between chunks.
-    #[arg(long, value_name = "DOCUMENTS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) rate: Option<u64>,
+    pub(crate) chunk: u64,
     #[command(flatten)]
     pub(crate) selection: Selection,
 }

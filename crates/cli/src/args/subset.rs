@@ -46,13 +46,10 @@ pub(crate) struct SubsetMigration {
     /// With --from embedded: accepts a collection of children that has documents.
     #[arg(long)]
     pub(crate) allow_non_empty_target: bool,
-    /// With --from embedded: the approximate number of children in a chunk. [default: 100000]
-    #[arg(long, value_name = "CHILDREN", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) chunk_children: Option<u64>,
-    /// With --from embedded: the most children per second, by pauses between chunks.
-    #[arg(long, value_name = "CHILDREN", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) rate: Option<u64>,
-    /// The parents to migrate, with --from embedded.
+    /// The number of parents in a chunk, or about the number of children with --from embedded. [default: 10000, or
+    /// 100000]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) chunk: Option<u64>,
     #[command(flatten)]
     pub(crate) selection: Selection,
     /// With --from collection: discards embedded children that are not in the collection and that no repository
@@ -93,11 +90,5 @@ impl SubsetForm {
             Self::Collection => "collection",
             Self::Settings => "settings",
         }
-    }
-}
-
-impl SubsetMigration {
-    pub(crate) fn chunk_children(&self) -> u64 {
-        self.chunk_children.unwrap_or(100_000)
     }
 }

@@ -69,26 +69,26 @@ impl<K: Key> Work<'_, K> {
                     "key",
                     Some(flat_key(settings)?),
                     "no key of the type --key-type, or one that is out of range or too long",
-                    invalid.keys,
+                    invalid.get("key"),
                 ),
                 of(
                     "time",
                     settings.time.as_deref(),
                     "no date, or one that is not from 1970 to 2286",
-                    invalid.times,
+                    invalid.get("time"),
                 ),
                 of(
                     "item_id",
                     settings.item_id.as_deref(),
                     "no item id, or one of an unsupported type",
-                    invalid.item_ids,
+                    invalid.get("item_id"),
                 ),
             ],
             filter: found.filter,
         };
         if !figures.is_empty() {
             let text = "no valid value in a field with figures";
-            let reason = of("figure", Some(&figures.join(", ")), text, invalid.figures);
+            let reason = of("figure", Some(&figures.join(", ")), text, invalid.get("figure"));
             invalid_documents.reasons.push(reason);
         }
         Ok(invalid_documents)

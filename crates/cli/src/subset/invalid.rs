@@ -21,7 +21,7 @@ pub(super) async fn find(
         _ => sample.sample,
     };
     let found = parents.migrate_from_embedded().find_invalid(sample).await?;
-    let by_reason = found.invalid.by_reason().into_iter();
+    let by_reason = found.invalid.iter();
     let reasons = by_reason.map(|(name, documents)| Reason {
         name,
         field: settings.subset.clone().unwrap_or_default(),

@@ -13,12 +13,12 @@ use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
-use mongodb::options::{AggregateOptions, ReadConcern};
+use mongodb::options::AggregateOptions;
 
 use super::{IndexPlan, PlannedIndex};
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::key::stored_integer;
-use crate::send::{self, Rows, primary};
+use crate::send::{self, Rows};
 
 type Raw = Collection<RawDocumentBuf>;
 
@@ -140,12 +140,8 @@ impl Duplicates {
 }
 
 async fn aggregate(collection: &Raw, stages: Vec<Document>) -> Result<Rows> {
-    let options = AggregateOptions::builder()
-        .allow_disk_use(true)
-        .selection_criteria(primary())
-        .read_concern(ReadConcern::local())
-        .build();
-    Ok(send::aggregate_rows(collection, stages, options).await?)
+    let options = AggregateOptions::builder().allow_disk_use(true).build();
+    Ok(send::aggregate_rows(collection, stages, send::latest(options)).await?)
 }
 
 /// Returns the name of a value in the pipeline, which may not have the characters of a field.

@@ -4,11 +4,11 @@ use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_document};
-use mongodb::options::{FindOptions, ReadConcern};
+use mongodb::options::FindOptions;
 
 use crate::error::Result;
 use crate::key::stored_integer;
-use crate::send::{self, Rows, primary};
+use crate::send::{self, Rows};
 
 /// The most documents of a chunk: their ids must fit into a command.
 const MOST_DOCUMENTS: usize = 10_000;
@@ -71,13 +71,11 @@ impl Walk {
     }
 
     fn options(&self) -> FindOptions {
-        FindOptions::builder()
+        let options = FindOptions::builder()
             .sort(doc! { "_id": 1 })
             .projection(doc! { "_id": 1, "weight": self.weight.clone() })
-            .batch_size(BATCH)
-            .selection_criteria(primary())
-            .read_concern(ReadConcern::local())
-            .build()
+            .batch_size(BATCH);
+        send::latest(options.build())
     }
 }
 

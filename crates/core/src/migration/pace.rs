@@ -5,7 +5,6 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::Steps;
-use crate::error::{Error, ErrorKind, Result};
 
 /// A limit of items per second. Each migrated item takes a token, and tokens come at the rate. Unused tokens expire, so
 /// that slow chunks are not followed by a burst.
@@ -52,26 +51,6 @@ fn cost(items: u64, rate: u64) -> Duration {
     Duration::from_secs(items / rate) + Duration::from_nanos(u64::try_from(rest).unwrap_or(u64::MAX))
 }
 
-/// Returns the items of a chunk: at most those of one second.
-#[must_use]
-pub fn chunk_of_rate(items: u64, rate: Option<u64>) -> u64 {
-    rate.map_or(items, |rate| items.min(rate))
-}
-
-/// Refuses a rate of nothing.
-///
-/// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument).
-pub fn check_rate(rate: Option<u64>) -> Result<()> {
-    if rate == Some(0) {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "the rate is 0, nothing was migrated: set it to 1 or more",
-        ));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,11 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_has_at_most_the_items_of_a_second() {
-        assert_eq!(
-            [None, Some(10), Some(1000)].map(|rate| chunk_of_rate(100, rate)),
-            [100, 10, 100]
-        );
+    fn the_time_of_items_is_rounded_to_nanoseconds() {
         assert_eq!(cost(3, 2), Duration::from_millis(1500));
         assert_eq!(cost(u64::MAX, 1), Duration::from_secs(u64::MAX));
     }

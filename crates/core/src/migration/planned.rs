@@ -1,6 +1,34 @@
 //! The commands that a call would send, for an operator to read first.
 
 use mongodb::bson::Document;
+use serde::Serialize;
+
+/// The plan of a migration; returned by the method `plan` of each.
+///
+/// ```
+/// # use mongo_patterns_core::{Planned, PlannedCommand};
+/// fn show<M: std::fmt::Debug>(planned: &Planned<M>) {
+///     println!("{:?} by {} commands", planned.migrated, planned.commands.len());
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Planned<M> {
+    /// The result that the migration would have now. Numbers that only a run can know are 0.
+    pub migrated: M,
+    /// The commands, in order, for the database of the collections.
+    ///
+    /// Two things are unknown in advance. A migration sends further commands for documents that other clients write
+    /// concurrently. And the driver reads each cursor to its end by `getMore`.
+    pub commands: Vec<PlannedCommand>,
+}
+
+impl<M> Planned<M> {
+    /// Creates it.
+    pub fn new(migrated: M, commands: Vec<PlannedCommand>) -> Self {
+        Self { migrated, commands }
+    }
+}
 
 /// A command that a call would send to its database.
 ///
@@ -12,7 +40,7 @@ use mongodb::bson::Document;
 ///     }
 /// }
 /// ```
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PlannedCommand {
     /// Its purpose, in a few words.

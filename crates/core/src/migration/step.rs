@@ -9,8 +9,8 @@ use mongodb::{Collection, IndexModel};
 
 use super::PlannedCommand;
 use crate::conn::Conn;
-use crate::error::{CommandError, Error, ErrorKind, Result as CoreResult};
-use crate::send::{self, Every, IsRouter, Rows, primary};
+use crate::error::CommandError;
+use crate::send::{self, Every, IsRouter, Rows};
 
 type Result<T> = send::Result<T>;
 type Raw = Collection<RawDocumentBuf>;
@@ -95,25 +95,21 @@ impl Step {
         }
     }
 
-    /// Finds one document, on the primary.
-    pub fn find_one(purpose: &'static str, on: &Raw, filter: Document, mut options: FindOneOptions) -> Self {
-        options.selection_criteria = Some(primary());
+    /// Finds one document.
+    pub fn find_one(purpose: &'static str, on: &Raw, filter: Document, options: FindOneOptions) -> Self {
         Self::new(purpose, on, Action::FindOne(filter, options))
     }
 
-    /// Finds documents, on the primary.
-    pub fn find(purpose: &'static str, on: &Raw, filter: Document, mut options: FindOptions) -> Self {
-        options.selection_criteria = Some(primary());
+    /// Finds documents.
+    pub fn find(purpose: &'static str, on: &Raw, filter: Document, options: FindOptions) -> Self {
         Self::new(purpose, on, Action::Find(filter, options))
     }
 
-    /// Aggregates on the primary. Compares ids by their bytes, also in a collection with another collation.
+    /// Aggregates. Compares ids by their bytes, also in a collection with another collation.
     pub fn aggregate(purpose: &'static str, on: &Raw, stages: impl IntoIterator<Item = Document>) -> Self {
         let options = AggregateOptions::builder()
             .allow_disk_use(true)
             .collation(Collation::builder().locale("simple").build())
-            .read_concern(ReadConcern::local())
-            .selection_criteria(primary())
             .build();
         Self::new(purpose, on, Action::Aggregate(stages.into_iter().collect(), options))
     }
@@ -290,7 +286,7 @@ impl Step {
         let Action::Aggregate(pipeline, options) = self.action else {
             return Err(CommandError::custom("only an aggregation has a cursor"));
         };
-        send::aggregate_rows(&self.collection, pipeline, options).await
+        send::aggregate_rows(&self.collection, pipeline, send::latest(options)).await
     }
 
     /// Sends the command.
@@ -367,9 +363,8 @@ fn with_changes(mut statement: Document, changes: &Update) -> Document {
 }
 
 fn read_concern(command: &mut Document, concern: Option<&ReadConcern>) -> Result<()> {
-    if let Some(concern) = concern {
-        command.insert("readConcern", serialize_to_bson(concern)?);
-    }
+    let concern = concern.cloned().unwrap_or_else(ReadConcern::local);
+    command.insert("readConcern", serialize_to_bson(&concern)?);
     Ok(())
 }
 
@@ -389,18 +384,4 @@ fn first_batch(reply: &Document) -> Result<Vec<RawDocumentBuf>> {
     Ok(documents
         .map(RawDocumentBuf::try_from)
         .collect::<std::result::Result<_, _>>()?)
-}
-
-/// Refuses chunks of nothing.
-///
-/// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument).
-pub fn check_chunk_size(size: u64) -> CoreResult<()> {
-    if size > 0 {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::InvalidArgument,
-        "the chunk size is 0, nothing was migrated: set it to 1 or more",
-    ))
 }

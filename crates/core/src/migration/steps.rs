@@ -41,6 +41,13 @@ impl Steps<'_, '_> {
         matches!(self, Self::Run(Some(conn)) if conn.is_in_transaction())
     }
 
+    /// Lists commands in a plan, which a run sends in another way.
+    pub fn list(&mut self, listed: impl IntoIterator<Item = PlannedCommand>) {
+        if let Self::Plan(commands) = self {
+            commands.extend(listed);
+        }
+    }
+
     /// Returns the commands that a plan listed.
     pub fn into_commands(self) -> Vec<PlannedCommand> {
         match self {

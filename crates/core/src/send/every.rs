@@ -22,12 +22,12 @@ use std::task::Poll;
 use futures::future::BoxFuture;
 use mongodb::bson::{Document, doc};
 use mongodb::error::Error as DriverError;
-use mongodb::options::{FindOneOptions, ReadConcern, SelectionCriteria, UpdateModifications, UpdateOptions};
+use mongodb::options::{FindOneOptions, SelectionCriteria, UpdateModifications, UpdateOptions};
 use mongodb::results::UpdateResult;
 use mongodb::{ServerInfo, ServerType};
 use tokio::sync::OnceCell;
 
-use super::{Raw, Result, find_one, primary, update_many};
+use super::{Raw, Result, find_one, update_many};
 use crate::conn::Conn;
 use crate::error::{CommandError, Error, ErrorKind};
 
@@ -151,8 +151,6 @@ async fn is_any_left(conn: &mut Conn<'_>, collection: &Raw, every: &Every) -> Re
         .projection(doc! { "_id": 1 })
         .hint(given.and_then(|options| options.hint.clone()))
         .collation(given.and_then(|options| options.collation.clone()))
-        .selection_criteria(primary())
-        .read_concern(ReadConcern::local())
         .build();
     let left = find_one(conn, collection, every.left.clone(), options).await?;
     Ok(left.is_some())

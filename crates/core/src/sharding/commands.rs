@@ -2,7 +2,7 @@
 
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
-use mongodb::options::{CollectionOptions, FindOptions, ReadConcern};
+use mongodb::options::{FindOptions, ReadConcern};
 
 use crate::error::{CommandError, Error, ErrorKind, code};
 use crate::migration::Step;
@@ -14,16 +14,12 @@ const UNAUTHORIZED: i32 = 13;
 /// Reads documents of collections in `config.collections`.
 pub(super) fn find_collections(purpose: &'static str, on: &Raw, filter: Document) -> Step {
     // A key that a majority of the config servers does not have yet can be rolled back.
-    let majority = CollectionOptions::builder().read_concern(ReadConcern::majority());
-    let config = on.client().database("config");
-    let collection = config.collection_with_options("collections", majority.build());
-    let fields = doc! { "key": 1, "unique": 1, "unsplittable": 1 };
-    Step::find(
-        purpose,
-        &collection,
-        filter,
-        FindOptions::builder().projection(fields).build(),
-    )
+    let options = FindOptions::builder()
+        .projection(doc! { "key": 1, "unique": 1, "unsplittable": 1 })
+        .read_concern(ReadConcern::majority())
+        .build();
+    let collection = on.client().database("config").collection("collections");
+    Step::find(purpose, &collection, filter, options)
 }
 
 pub(super) fn shard_collection(on: &Raw, key: &Document) -> Step {

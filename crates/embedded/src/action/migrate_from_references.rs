@@ -1,3 +1,5 @@
+use mongo_patterns_core::migration;
+
 use super::prelude::*;
 use crate::migrate::from_references::Migration;
 use crate::query::from_references::FromReferences;
@@ -11,7 +13,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// # use mongodb::{Collection, bson::Document};
     /// # async fn f(patrons: EmbeddedRepository<(), ()>, addresses: Collection<Document>) -> mongo_patterns_core::Result<()> {
     /// let plan = patrons.migrate_from_references(&addresses, "patron_id").sort_by("city").plan().await?;
-    /// println!("{} addresses, {} of no patron", plan.children, plan.orphans); // nothing is written yet
+    /// println!("{} addresses, {} of no patron", plan.migrated.children, plan.migrated.orphans); // nothing is written yet
     /// let migrated = patrons.migrate_from_references(&addresses, "patron_id").sort_by("city").await?;
     /// println!("{} addresses of {} patrons", migrated.children, migrated.parents);
     /// # Ok(())
@@ -47,7 +49,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// - [`Configuration`]: the reference or the sort field is not the name of a plain field.
     /// - [`InvalidArgument`]: the collections are the same or in two databases, or the reference is the child's id.
     /// - [`IndexMissing`]: the source has no index on the reference.
-    /// - [`InvalidItemId`]: children have no valid id, or the id of another child of their parent.
+    /// - [`InvalidItemId`]: children have no valid id, or the id of another child of their parent. Those without a valid id
+    ///   can be [skipped](MigrateFromReferences::skip_invalid), with the reason `child_id`.
     /// - [`LimitReached`]: parents would have more children than they may.
     /// - [`TooLarge`]: parents would exceed 16 MiB.
     /// - [`Corrupt`]: parents have a value other than an array.
@@ -64,102 +67,34 @@ impl<P, C> EmbeddedRepository<P, C> {
         source: &Collection<D>,
         reference: impl Into<String>,
     ) -> MigrateFromReferences<'_> {
-        MigrateFromReferences {
-            shared: self.shared(),
-            source: source.clone_with_type(),
-            reference: reference.into(),
-            sort: None,
-            chunk_parents: 1000,
-            selection: Selection::default(),
-            on_progress: None,
-        }
+        MigrateFromReferences::with_defaults(self.shared(), source.clone_with_type(), reference.into(), None)
     }
 }
 
-action! {
+migration! {
     /// Migrates from references; returned by [`EmbeddedRepository::migrate_from_references`].
     pub struct MigrateFromReferences<'a> {
         shared: &'a Shared,
         source: Collection<RawDocumentBuf>,
         reference: String,
         sort: Option<String>,
-        chunk_parents: u64,
-        selection: Selection,
     }
-    with on_progress;
-    "migrate_from_references" => Migrated
+    "migrate_from_references" => Migrated;
+    in chunks of 1000 "parents";
+    of selected documents;
 }
 
-/// The documents to migrate, and the most parents per second.
-#[derive(Default)]
-struct Selection {
-    filter: Document,
-    skipped: Option<Collection<RawDocumentBuf>>,
-    rate: Option<u64>,
-}
-
-mongo_patterns_core::setters! {
-    for MigrateFromReferences<'a>:
-
-    /// Sets the field by which the children of a parent are ordered, ascending, and then by `_id`.
-    sort_by(field: impl Into<String>) => sort = Some(field.into());
-
-    /// Sets how many parents get their children by one command. 1000 by default.
-    chunk_parents(parents: u64) => chunk_parents = parents;
-
-    /// Sets the most parents per second, by pauses between chunks, which then have at most the parents of one second.
-    rate(parents: u64) => selection.rate = Some(parents);
-
-    /// Migrates only the documents of the source that match a filter, which compares strings by their bytes. All calls of
-    /// one migration need the same filter: parents that have other children are refused.
-    filter(filter: Document) => selection.filter = filter;
-}
-
-impl<'a> MigrateFromReferences<'a> {
-    /// Skips documents without a valid child id. By default they are refused, with nothing written.
-    ///
-    /// The server lists each of them in this collection, before the first chunk: the `_id`, the `reason` `child_id`, and
-    /// the names of `source` and `target`, which are the parents. Another run replaces the list. The collection must be
-    /// of the same database, and empty or the list of this migration.
-    ///
-    /// Children that are invalid only together, such as two of one id and parent, are refused anyway.
-    pub fn skip_invalid<T: Send + Sync>(mut self, list: &Collection<T>) -> Self {
-        self.selection.skipped = Some(list.clone_with_type());
-        self
+impl MigrateFromReferences<'_> {
+    mongo_patterns_core::setters! {
+        /// Sets the field by which the children of a parent are ordered, ascending, and then by `_id`.
+        sort_by(field: impl Into<String>) => sort = Some(field.into());
     }
 
-    /// Plans the migration: runs its checks, and lists every command that it would send. Writes nothing.
-    ///
-    /// # Cost
-    /// Four round trips, one more if the child's id is not `_id`, and one for each 1000 parents. The server reads source
-    /// and parents once, and this process holds the ids of the parents.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
-    /// # Errors
-    /// Those of the migration with nothing written.
-    pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
-        run(self.shared.operation("migrate_from_references"), |_| async move {
-            let mut steps = Steps::plan();
-            let migrated = self.migrate(&mut steps).await?;
-            Ok(MigrationPlan {
-                children: migrated.children,
-                orphans: migrated.orphans,
-                skipped: migrated.skipped,
-                commands: steps.into_commands(),
-            })
-        })
-    }
-
-    async fn execute(self) -> Result<Migrated> {
-        self.migrate(&mut Steps::run()).await
-    }
-
-    async fn migrate(self, steps: &mut Steps<'_, '_>) -> Result<Migrated> {
+    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
         let Shared {
             collection, settings, ..
         } = self.shared;
+        let chunk = self.chunk_size();
         let reference = check_settings(collection, &self.source, collection, self.reference, &settings.child_id)?;
         let sort = self.sort.map(FieldName::of_element).transpose()?;
         let migration = Migration {
@@ -169,18 +104,15 @@ impl<'a> MigrateFromReferences<'a> {
                 source: self.source.name(),
                 reference: &reference,
                 sort: sort.as_ref(),
-                filter: &self.selection.filter,
-                skips_invalid: self.selection.skipped.is_some(),
+                filter: &self.options.filter,
+                skips_invalid: self.options.skipped.is_some(),
             },
             entry: self.shared.ensure().entry,
             parents: collection,
             source: &self.source,
-            chunk_parents: self.chunk_parents,
-            rate: self.selection.rate,
-            skipped: self.selection.skipped.as_ref(),
+            options: &self.options,
+            chunk,
         };
-        // A plan has no progress to report.
-        let on_progress = self.on_progress.filter(|_| !steps.is_plan());
-        migration.execute(steps, Reporter::new(on_progress)).await
+        migration.execute(steps, reporter).await
     }
 }

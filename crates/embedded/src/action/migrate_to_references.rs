@@ -1,3 +1,5 @@
+use mongo_patterns_core::migration;
+
 use super::prelude::*;
 use crate::migrate::to_references::Migration;
 use crate::query::to_references::ToReferences;
@@ -61,75 +63,27 @@ impl<P, C> EmbeddedRepository<P, C> {
         target: &Collection<D>,
         reference: impl Into<String>,
     ) -> MigrateToReferences<'_> {
-        MigrateToReferences {
-            shared: self.shared(),
-            target: target.clone_with_type(),
-            reference: reference.into(),
-            chunk_children: 100_000,
-            rate: None,
-            on_progress: None,
-        }
+        MigrateToReferences::with_defaults(self.shared(), target.clone_with_type(), reference.into())
     }
 }
 
-action! {
+migration! {
     /// Migrates to references; returned by [`EmbeddedRepository::migrate_to_references`].
     pub struct MigrateToReferences<'a> {
         shared: &'a Shared,
         target: Collection<RawDocumentBuf>,
         reference: String,
-        chunk_children: u64,
-        rate: Option<u64>,
     }
-    with on_progress;
-    "migrate_to_references" => Migrated
+    "migrate_to_references" => Migrated;
+    in chunks of 100_000 "children";
 }
 
-impl<'a> MigrateToReferences<'a> {
-    /// Sets about how many children become documents by one command, at least those of one parent. 100,000 by default.
-    pub fn chunk_children(mut self, children: u64) -> Self {
-        self.chunk_children = children;
-        self
-    }
-
-    /// Sets the most children per second, by pauses between chunks, which then have at most the children of one second.
-    pub fn rate(mut self, children: u64) -> Self {
-        self.rate = Some(children);
-        self
-    }
-
-    /// Plans the migration: runs its checks, and lists every command that it would send. Writes nothing.
-    ///
-    /// # Cost
-    /// Six round trips, two more if the target is not empty, and one for each 1000 parents. The server reads the parents
-    /// three times, and this process holds their ids.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
-    /// # Errors
-    /// Those of the migration with nothing written.
-    pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
-        run(self.shared.operation("migrate_to_references"), |_| async move {
-            let mut steps = Steps::plan();
-            let migrated = self.migrate(&mut steps).await?;
-            Ok(MigrationPlan {
-                children: migrated.children,
-                orphans: migrated.orphans,
-                skipped: 0,
-                commands: steps.into_commands(),
-            })
-        })
-    }
-
-    async fn execute(self) -> Result<Migrated> {
-        self.migrate(&mut Steps::run()).await
-    }
-
-    async fn migrate(self, steps: &mut Steps<'_, '_>) -> Result<Migrated> {
+impl MigrateToReferences<'_> {
+    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
         let Shared {
             collection, settings, ..
         } = self.shared;
+        let chunk = self.chunk_size();
         let target = &self.target;
         let reference = check_settings(collection, target, target, self.reference, &settings.child_id)?;
         let migration = Migration {
@@ -141,11 +95,9 @@ impl<'a> MigrateToReferences<'a> {
             entry: self.shared.ensure().entry,
             parents: collection,
             target,
-            chunk_children: self.chunk_children,
-            rate: self.rate,
+            options: &self.options,
+            chunk,
         };
-        // A plan has no progress to report.
-        let on_progress = self.on_progress.filter(|_| !steps.is_plan());
-        migration.execute(steps, Reporter::new(on_progress)).await
+        migration.execute(steps, reporter).await
     }
 }

@@ -1,9 +1,10 @@
 //! The migration from references to embedded children: check, write, compare.
 
+use mongo_patterns_core::InvalidDocuments;
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::error::Remedy;
 use mongo_patterns_core::index::serves;
-use mongo_patterns_core::migration::{Pace, SkipList, check_filter, check_rate, chunk_of_rate};
+use mongo_patterns_core::migration::MigrateOptions;
 
 use super::{read, read_written, write};
 use crate::prelude::*;
@@ -16,12 +17,9 @@ pub(crate) struct Migration<'a> {
     pub(crate) entry: Entry,
     pub(crate) parents: &'a Collection<RawDocumentBuf>,
     pub(crate) source: &'a Collection<RawDocumentBuf>,
+    pub(crate) options: &'a MigrateOptions,
     /// How many parents get their children by one command.
-    pub(crate) chunk_parents: u64,
-    /// The most parents per second.
-    pub(crate) rate: Option<u64>,
-    /// The collection that lists the documents that are skipped.
-    pub(crate) skipped: Option<&'a Collection<RawDocumentBuf>>,
+    pub(crate) chunk: u64,
 }
 
 impl Migration<'_> {
@@ -29,8 +27,8 @@ impl Migration<'_> {
         let Self {
             query, parents, source, ..
         } = self;
-        check_chunk_size(self.chunk_parents)?;
-        self.check_selection(steps).await?;
+        self.options.check_numbers()?;
+        self.options.check_selection(steps, source, parents).await?;
         let is_stored = self.entry.check(steps).await?;
         self.check_index(steps).await?;
         let before = read(steps, "check the references", source, query.inspection()).await?;
@@ -40,19 +38,18 @@ impl Migration<'_> {
         if !is_stored {
             self.entry.store(steps).await?;
         }
-        if let Some(list) = self.skip_list() {
+        if let Some(list) = self.options.skip_list(source, parents) {
             let reason = doc! { "$literal": "child_id" };
             list.write(steps, query.invalid(), reason.into()).await?;
         }
-        let most = chunk_of_rate(self.chunk_parents, self.rate);
         if reporter.is_asked() {
-            let open = query.walk(most).filter;
+            let open = query.walk(self.chunk).filter;
             reporter.begin(send::count_documents(&mut Conn::new(), parents, open, None).await?);
         }
-        let walk = query.walk(most);
+        let walk = query.walk(self.chunk);
         let (mut chunks, mut pace) = (
             steps.chunks("walk through the parents", walk, parents).await?,
-            Pace::new(self.rate),
+            self.options.pace(),
         );
         while let Some(chunk) = chunks.next_chunk().await? {
             let transfer = query.transfer(&chunk.ids);
@@ -95,22 +92,10 @@ impl Migration<'_> {
         ))
     }
 
-    async fn check_selection(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        check_rate(self.rate)?;
-        if let Some(list) = self.skip_list() {
-            list.check_settings()?;
-            list.check(steps).await?;
-        }
-        if !self.query.filter.is_empty() {
-            check_filter(steps, self.source, self.query.filter).await?;
-        }
-        Ok(())
-    }
-
     /// Counts the documents to skip. Refuses to skip everything, which a wrong setting causes.
-    async fn count_skipped(&self, steps: &mut Steps<'_, '_>, found: &Document) -> Result<u64> {
-        if self.skipped.is_none() {
-            return Ok(0);
+    async fn count_skipped(&self, steps: &mut Steps<'_, '_>, found: &Document) -> Result<InvalidDocuments> {
+        if self.options.skipped.is_none() {
+            return Ok(InvalidDocuments::default());
         }
         let count = [doc! { "$match": self.query.invalid() }, doc! { "$count": "n" }];
         let skipped = number(
@@ -125,12 +110,7 @@ impl Migration<'_> {
                 ),
             ));
         }
-        Ok(skipped)
-    }
-
-    fn skip_list(&self) -> Option<SkipList<'_>> {
-        let (source, target) = (self.source, self.parents);
-        self.skipped.map(|list| SkipList { source, target, list })
+        Ok(InvalidDocuments::from_iter([("child_id", skipped)]))
     }
 
     /// Without an index, the server would scan all children for each parent.

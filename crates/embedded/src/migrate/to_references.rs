@@ -2,7 +2,7 @@
 
 use mongo_patterns_core::catalog::Entry;
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex};
-use mongo_patterns_core::migration::{Pace, check_rate, chunk_of_rate};
+use mongo_patterns_core::migration::MigrateOptions;
 
 use super::{read, read_written, write};
 use crate::prelude::*;
@@ -15,10 +15,9 @@ pub(crate) struct Migration<'a> {
     pub(crate) entry: Entry,
     pub(crate) parents: &'a Collection<RawDocumentBuf>,
     pub(crate) target: &'a Collection<RawDocumentBuf>,
+    pub(crate) options: &'a MigrateOptions,
     /// About how many children become documents by one command.
-    pub(crate) chunk_children: u64,
-    /// The most children per second.
-    pub(crate) rate: Option<u64>,
+    pub(crate) chunk: u64,
 }
 
 impl Migration<'_> {
@@ -26,8 +25,7 @@ impl Migration<'_> {
         let Self {
             query, parents, target, ..
         } = self;
-        check_chunk_size(self.chunk_children)?;
-        check_rate(self.rate)?;
+        self.options.check_numbers()?;
         self.entry.check(steps).await?;
         let before = read(steps, "check the children", parents, query.inspection()).await?;
         let children = number(&before, "children");
@@ -35,8 +33,8 @@ impl Migration<'_> {
         self.check_target(steps).await?;
         self.index().ensure(steps).await?;
         reporter.begin(children);
-        let mut pace = Pace::new(self.rate);
-        let walk = query.walk(chunk_of_rate(self.chunk_children, self.rate));
+        let mut pace = self.options.pace();
+        let walk = query.walk(self.chunk);
         let mut chunks = steps.chunks("walk through the parents", walk, parents).await?;
         while let Some(chunk) = chunks.next_chunk().await? {
             let transfer = query.transfer(&chunk.ids);
@@ -62,8 +60,7 @@ impl Migration<'_> {
             return Ok(Migrated {
                 parents: number(&after, "parents"),
                 children,
-                orphans: 0,
-                skipped: 0,
+                ..Migrated::default()
             });
         }
         Err(Error::new(

@@ -1,4 +1,4 @@
-use mongo_patterns_core::PlannedCommand;
+use mongo_patterns_core::migration;
 
 use super::prelude::*;
 use crate::migrate::existing;
@@ -13,7 +13,7 @@ impl<D> HistoryRepository<D> {
     ///
     /// ```no_run
     /// # async fn f(policies: mongo_patterns_history::HistoryRepository<i32>) -> mongo_patterns_core::Result<()> {
-    /// for planned in policies.migrate_existing().plan().await? {
+    /// for planned in policies.migrate_existing().plan().await?.commands {
     ///     println!("{}: {}", planned.purpose, planned.command);
     /// }
     /// let migrated = policies.migrate_existing().await?;
@@ -46,17 +46,17 @@ impl<D> HistoryRepository<D> {
     /// and the time only one, and when two revisions with the same number differ. Those of
     /// [`ensure_indexes`](Self::ensure_indexes) after the deletion of equal revisions.
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
-        MigrateExisting::create(self.shared(), None)
+        MigrateExisting::with_defaults(self.shared(), None)
     }
 }
 
-action! {
+migration! {
     /// Migrates existing collections; returned by [`HistoryRepository::migrate_existing`].
     pub struct MigrateExisting<'a> {
         shared: &'a Shared,
         embedded: Option<Result<FieldName>>,
     }
-    "migrate_existing" => MigratedExisting
+    "migrate_existing" => Migrated;
 }
 
 mongo_patterns_core::setters! {
@@ -67,24 +67,8 @@ mongo_patterns_core::setters! {
     embedded_versions(array: impl Into<String>) => embedded = Some(FieldName::new(array));
 }
 
-impl<'a> MigrateExisting<'a> {
-    /// Returns every command that it would send. Writes nothing.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
-    /// # Errors
-    /// Those of the call with nothing changed.
-    pub fn plan(self) -> action::ActionFuture<'a, Vec<PlannedCommand>> {
-        let call = self.shared.operation("migrate_existing");
-        action::run(call, move |_| async move {
-            let mut steps = Steps::plan();
-            existing(self.shared, self.embedded.transpose()?.as_ref(), &mut steps).await?;
-            Ok(steps.into_commands())
-        })
-    }
-
-    async fn execute(self) -> Result<MigratedExisting> {
-        existing(self.shared, self.embedded.transpose()?.as_ref(), &mut Steps::run()).await
+impl MigrateExisting<'_> {
+    async fn migrate(self, steps: &mut Steps<'_, '_>, _: Reporter<'_>) -> Result<Migrated> {
+        existing(self.shared, self.embedded.transpose()?.as_ref(), steps).await
     }
 }

@@ -6,7 +6,6 @@ use super::event::{Before, Foreign, number_in};
 use super::states::{Recorded, State, States, after, states};
 use crate::form::document::{Head, copy, is_copy};
 use crate::query::follow as commands;
-use crate::query::options::Reader;
 use crate::read::{find_current, find_newest, find_revision};
 use crate::repository::prelude::*;
 use crate::write::change::with_head;
@@ -63,7 +62,7 @@ async fn is_insert_of_repository(shared: &Shared, id: &Bson, writes: &[Foreign])
     let Some(number) = number_in(&shared.settings, inserted) else {
         return Ok(false);
     };
-    match find_revision(shared, id, number, Reader::Primary, &mut Conn::new()).await? {
+    match find_revision(shared, id, number, &mut Conn::new()).await? {
         Some(copy) => is_copy(inserted, &copy),
         None => Ok(false),
     }
@@ -93,7 +92,7 @@ impl Recording<'_> {
         let newest = find_newest(shared, self.id, conn).await?;
         let newest = newest.map(|newest| with_head(settings, newest)).transpose()?;
         let newest = newest.map(|newest| newest.head);
-        let current = find_current(shared, self.id, Reader::Configured, conn).await?;
+        let current = find_current(shared, self.id, conn).await?;
         let States {
             states,
             recorded,
@@ -155,7 +154,7 @@ impl Recording<'_> {
         if let Some(newest) = newest
             && number_in(settings, &current) == Some(newest.revision)
         {
-            let copy = find_revision(shared, self.id, newest.revision, Reader::Configured, conn).await?;
+            let copy = find_revision(shared, self.id, newest.revision, conn).await?;
             if let Some(copy) = copy
                 && is_copy(&current, &copy)?
             {

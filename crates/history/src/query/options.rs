@@ -3,69 +3,39 @@
 use mongo_patterns_core::action::batch_size;
 use mongodb::options::{
     AggregateOptions, DeleteOptions, FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint, ReturnDocument,
-    SelectionCriteria,
 };
 
 use super::head;
 use crate::prelude::*;
 
-/// What a read sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reader {
-    /// What the collection is configured for, or the snapshot of the session's transaction.
-    Configured,
-    /// The latest data of the primary, to decide about a write.
-    Primary,
-}
-
-impl Reader {
-    /// Returns the reader of a write's reads.
-    pub(crate) fn of_write(conn: &Conn<'_>) -> Self {
-        match conn.is_in_transaction() {
-            true => Self::Configured,
-            false => Self::Primary,
-        }
-    }
-
-    fn concerns(self) -> (Option<SelectionCriteria>, Option<ReadConcern>) {
-        match self {
-            Self::Configured => (None, None),
-            Self::Primary => (Some(primary()), Some(ReadConcern::local())),
-        }
-    }
-}
-
 fn hint(index: &str) -> Hint {
     Hint::Name(index.to_owned())
 }
 
-fn find_one(index: &str, projection: Option<Document>, reader: Reader) -> FindOneOptions {
-    let (criteria, concern) = reader.concerns();
+fn find_one(index: &str, projection: Option<Document>) -> FindOneOptions {
     FindOneOptions::builder()
         .hint(hint(index))
         .projection(projection)
-        .selection_criteria(criteria)
-        .read_concern(concern)
         .build()
 }
 
-pub(crate) fn find_current(settings: &Settings, reader: Reader) -> FindOneOptions {
-    find_one(&settings.current_index, None, reader)
+pub(crate) fn find_current(settings: &Settings) -> FindOneOptions {
+    find_one(&settings.current_index, None)
 }
 
-pub(crate) fn find_revision(settings: &Settings, reader: Reader) -> FindOneOptions {
-    find_one(&settings.revision_index, None, reader)
+pub(crate) fn find_revision(settings: &Settings) -> FindOneOptions {
+    find_one(&settings.revision_index, None)
 }
 
 /// Only the fields that name the revision.
-pub(crate) fn find_newest(settings: &Settings, reader: Reader) -> FindOneOptions {
-    let mut options = find_one(&settings.revision_index, Some(head(settings)), reader);
+pub(crate) fn find_newest(settings: &Settings) -> FindOneOptions {
+    let mut options = find_one(&settings.revision_index, Some(head(settings)));
     options.sort = Some(doc! { settings.id.as_str(): -1, settings.revision.as_str(): -1 });
     options
 }
 
-pub(crate) fn find_as_of(settings: &Settings, reader: Reader) -> FindOneOptions {
-    let mut options = find_one(&settings.time_index, None, reader);
+pub(crate) fn find_as_of(settings: &Settings) -> FindOneOptions {
+    let mut options = find_one(&settings.time_index, None);
     options.sort = Some(doc! {
         settings.id.as_str(): -1,
         settings.time.as_str(): -1,
@@ -103,18 +73,6 @@ pub(crate) fn delete_revisions(settings: &Settings) -> DeleteOptions {
 
 /// A scan of all documents in the order of an index.
 pub(crate) fn scan(index: &str) -> AggregateOptions {
-    AggregateOptions::builder()
-        .hint(hint(index))
-        .allow_disk_use(true)
-        .selection_criteria(primary())
-        .read_concern(ReadConcern::local())
-        .build()
-}
-
-/// A read of some documents by their ids.
-pub(crate) fn find_some() -> FindOptions {
-    FindOptions::builder()
-        .selection_criteria(primary())
-        .read_concern(ReadConcern::local())
-        .build()
+    let options = AggregateOptions::builder().hint(hint(index)).allow_disk_use(true);
+    send::latest(options.build())
 }

@@ -4,7 +4,6 @@ use mongo_patterns_core::verify::pause;
 
 use super::finding::Problem;
 use crate::form::document::{Head, is_copy};
-use crate::query::options::Reader;
 use crate::query::scan;
 use crate::read::{find_current, find_newest, find_revision};
 use crate::repository::prelude::*;
@@ -27,7 +26,7 @@ pub(crate) async fn examine(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> 
 async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
     let settings = &shared.settings;
     let mut problems = Vec::new();
-    let current = find_current(shared, id, Reader::Primary, &mut Conn::new()).await?;
+    let current = find_current(shared, id, &mut Conn::new()).await?;
     let newest = chain(shared, id, &mut problems).await?;
     match current.as_ref().map(|current| (current, Head::of(settings, current))) {
         Some((_, None)) => problems.push(Problem::Invalid),
@@ -39,7 +38,7 @@ async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
                 let (from, to) = (newest.revision + 1, revision - 1);
                 problems.push(Problem::Gap { from, to });
             }
-            match find_revision(shared, id, revision, Reader::Primary, &mut Conn::new()).await? {
+            match find_revision(shared, id, revision, &mut Conn::new()).await? {
                 Some(copy) if !is_copy(current, &copy)? => problems.push(Problem::Different { revision }),
                 Some(_) => {}
                 None => problems.push(Problem::Unrecorded { revision }),
@@ -51,7 +50,7 @@ async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
         return Ok(problems);
     };
     let revision = newest.revision;
-    let after = find_current(shared, id, Reader::Primary, &mut Conn::new()).await?;
+    let after = find_current(shared, id, &mut Conn::new()).await?;
     match after.as_ref().map(|after| Head::of(settings, after)) {
         Some(Some(head)) if head.revision < revision => problems.push(Problem::Ahead { revision }),
         None if current.is_none() && !newest.is_deleted => {

@@ -4,7 +4,6 @@ use mongo_patterns_core::topology::Topology;
 
 use crate::form::document::{Head, no_head};
 use crate::query::change::{Change, Clock, changeable};
-use crate::query::options::Reader;
 use crate::read::find_current;
 use crate::repository::prelude::*;
 use crate::results::{Recorded, not_found};
@@ -119,7 +118,7 @@ impl<'a> Attempt<'a> {
     /// Reads the revision of the document, or why no document matches.
     async fn read(&self, conn: &mut Conn<'_>) -> Result<Head> {
         let Self { shared, id, .. } = self;
-        let Some(document) = find_current(shared, id, Reader::Configured, conn).await? else {
+        let Some(document) = find_current(shared, id, conn).await? else {
             return Err(not_found());
         };
         if document.get(shared.settings.revision.as_str()).ok().flatten().is_none() {

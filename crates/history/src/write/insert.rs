@@ -4,7 +4,6 @@ use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
 
 use crate::form::document::{Encoded, Head, copy};
-use crate::query::options::Reader;
 use crate::read::{find_current, find_newest};
 use crate::repository::prelude::*;
 use crate::results::Recorded;
@@ -47,7 +46,7 @@ impl Insert<'_> {
         let reads_current = std::mem::replace(&mut self.reads_current, true);
         if reads_current || newest.is_some_and(|newest| !newest.is_deleted) {
             let (shared, id) = (self.shared, &self.encoded.id);
-            let current = find_current(shared, id, Reader::Configured, conn).await?;
+            let current = find_current(shared, id, conn).await?;
             if current.is_some() {
                 return Err(already_exists());
             }

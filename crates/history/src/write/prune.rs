@@ -10,7 +10,6 @@
 use mongodb::ClientSession;
 
 use crate::form::document::{Head, invalid_argument};
-use crate::query::options::Reader;
 use crate::read::{find_as_of, find_newest};
 use crate::repository::prelude::*;
 use crate::results::Pruned;
@@ -46,10 +45,7 @@ pub(crate) async fn run(shared: &Shared, id: &Bson, keep: Keep, session: Option<
             let newest = head(find_newest(shared, id, &mut conn).await?);
             newest.map(|newest| newest.revision.saturating_sub(number - 1))
         }
-        Keep::Since(time) => {
-            let reader = Reader::of_write(&conn);
-            head(find_as_of(shared, id, time, reader, &mut conn).await?).map(|head| head.revision)
-        }
+        Keep::Since(time) => head(find_as_of(shared, id, time, &mut conn).await?).map(|head| head.revision),
     };
     let Some(first) = first.filter(|first| *first > 1) else {
         return Ok(Pruned::default());

@@ -7,7 +7,6 @@ use super::change::{self, Request};
 use super::insert;
 use crate::form::document::{Encoded, Head, content, invalid_argument};
 use crate::query::change::Change;
-use crate::query::options::Reader;
 use crate::read::find_revision;
 use crate::repository::prelude::*;
 use crate::results::Recorded;
@@ -23,8 +22,7 @@ pub(crate) async fn run(
 ) -> Result<Recorded> {
     shared.check_write().await?;
     let mut conn = shared.enter(&id, session).await?;
-    let reader = Reader::of_write(&conn);
-    let Some(stored) = find_revision(shared, &id, revision, reader, &mut conn).await? else {
+    let Some(stored) = find_revision(shared, &id, revision, &mut conn).await? else {
         return Err(no_revision());
     };
     if Head::of(&shared.settings, &stored).is_some_and(|head| head.is_deleted) {

@@ -1,11 +1,92 @@
-use mongo_patterns_core::action::ActionStream;
+//! The calls that find and repair damage, and that rewrite a list.
+
+use mongo_patterns_core::action::{ActionStream, Write};
 use mongo_patterns_core::verify::{checked, confirmed, each};
 
 use super::prelude::*;
 use crate::repair::check::Summary;
-use crate::repair::finding::Repaired;
+use crate::repair::finding::{Finding, Repaired};
 use crate::repair::rewrite::{dry_run, rewrite};
 use crate::repair::scan::{confirm, suspects};
+use crate::results::{Rebalanced, not_found};
+
+/// The number of lists that are read again concurrently.
+const CONCURRENCY: usize = 16;
+
+impl<D, E> OutlierRepository<D, E> {
+    /// Verifies the stored documents, list by list.
+    ///
+    /// ```no_run
+    /// # use futures::TryStreamExt;
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// let mut findings = books.verify().stream();
+    /// while let Some(finding) = findings.try_next().await? {
+    ///     println!("{} {}: {}", finding.namespace, finding.document_id, finding.problem);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// See [`verify`](mongo_patterns_core::verify) for what is true of the verifications of all patterns. Two further reads,
+    /// the second 50 milliseconds later, confirm each finding. Only a writer of another process, or in a session of a
+    /// caller, that is slower between two of its commands can be reported like one that died there.
+    ///
+    /// What a [removal](Self::remove) leaves is valid: an array below the threshold with overflow documents, and
+    /// overflow documents that are not full, or empty. [`rebalance`](Self::rebalance) closes these gaps.
+    ///
+    /// # Cost
+    /// One aggregation. The server reads both collections, and groups some hundred bytes of each overflow document, and
+    /// of each main document with a flag, on disk beyond 100 MB. It sends sizes and ids, and no element. Four more
+    /// round trips for each list with findings, for 16 of them concurrently. Where elements are
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), the server also groups the elements of all lists
+    /// with a flag or overflow documents, and it is two more round trips for each list. A progress callback counts the lists
+    /// with overflow documents, a flag or a long array.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an invalid `_id`, [`SettingsMismatch`], [`Configuration`] when the two collections are in two
+    /// databases, and those of the driver, as the last item of the stream.
+    pub fn verify(&self) -> Verify<'_> {
+        Verify::create(self.shared(), Ok(None))
+    }
+}
+
+mongo_patterns_core::action! {
+    /// Verifies lists; returned by [`OutlierRepository::verify`].
+    pub struct Verify<'a> {
+        shared: &'a Shared,
+        id: Result<Option<DocumentId>>,
+    }
+    with on_progress;
+}
+
+mongo_patterns_core::setters! {
+    for Verify<'a>:
+
+    /// Verifies only the document with this `_id`, and its overflow documents.
+    document(id: impl IntoId) => id = DocumentId::new(id).map(Some);
+}
+
+impl<'a> Verify<'a> {
+    /// Returns the stream. It sends nothing before it is polled.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: see [the module](mongo_patterns_core::verify#cancel-safety).
+    pub fn stream(self) -> ActionStream<'a, Finding> {
+        let shared = self.shared;
+        let suspects = self
+            .id
+            .and_then(|id| suspects(shared, id, Reporter::new(self.on_progress)));
+        let findings = suspects.map(|suspects| {
+            each(suspects, CONCURRENCY, move |summary| {
+                Box::pin(async move { confirm(shared, &summary).await })
+            })
+        });
+        checked(shared.ensure(), "verify", true, findings)
+    }
+}
 
 impl<D, E> OutlierRepository<D, E> {
     /// Repairs what [`verify`](Self::verify) finds, list by list, without loss of an element.
@@ -120,4 +201,60 @@ async fn repair(shared: &Shared, summary: Summary, is_dry_run: bool, delete_orph
         repaired.written += 1;
     }
     Ok(Some(repaired))
+}
+
+impl<D, E> OutlierRepository<D, E> {
+    /// Closes the gaps in a list that [removals](Self::remove) left. It fills the array from the overflow documents,
+    /// and all overflow documents except the last one. It clears the flag if no overflow documents are left.
+    ///
+    /// ```no_run
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// books.remove(2, "user00").await?;
+    /// let rebalanced = books.rebalance(2).await?; // moves user50 into the book
+    /// println!("{} customers in the book, {} in overflow documents", rebalanced.inline, rebalanced.overflow);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It runs in one transaction. Others may write concurrently, and a reader in a transaction sees all of its changes or
+    /// none. The order of the elements stays. Where elements are
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), it removes duplicates, and overflow documents get new
+    /// `_id`s when elements of theirs join the array. The array grows up to about 8 MiB. If all elements are in place, it
+    /// writes nothing.
+    ///
+    /// # Cost
+    /// Three round trips if there is nothing to do, and else about ten. All overflow documents of the list are read
+    /// into memory. Those that change are written in one transaction, which the server aborts after 60 seconds.
+    ///
+    /// # Sessions and transactions
+    /// In a transaction of the caller, nothing is retried. See [sessions and
+    /// transactions](mongo_patterns_core::action#sessions-and-transactions).
+    ///
+    /// # Cancel safety
+    /// It has no effect, unless its commit had begun; then it is done as a whole. Call it again. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing changed: [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id`,
+    /// [`Unsupported`] on a standalone, and when it would delete an overflow document with fields of your own,
+    /// [`Corrupt`] when elements are not an array, [`TooLarge`], and [`Contention`].
+    pub fn rebalance(&self, id: impl IntoId) -> Write<'_, Rebalanced> {
+        let (shared, id) = (self.shared(), DocumentId::new(id));
+        Write::new(shared.operation("rebalance"), async move |session| {
+            let id = id?.into_bson();
+            let mut conn = shared.enter(&id, session).await?;
+            let fix = rewrite(shared, &id, false, &mut conn).await?;
+            if !fix.found {
+                return Err(not_found());
+            }
+            if let Some(unrepaired) = fix.unrepaired {
+                return Err(fix.refused(unrepaired, shared, &id));
+            }
+            Ok(Rebalanced {
+                inline: fix.inline,
+                overflow: fix.overflow,
+                modified: !fix.is_empty(),
+            })
+        })
+    }
 }

@@ -8,22 +8,20 @@ use crate::repair::scan::check_databases;
 use crate::repository::prelude::*;
 
 /// Compares the settings with the catalog, where other limits are accepted, which a migration changes.
-pub(crate) async fn check_migration(shared: &Shared, steps: &mut Steps<'_, '_>, dry_run: bool) -> Result<()> {
+pub(crate) async fn check_migration(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()> {
     check_databases(shared)?;
     let ensure = shared.ensure();
-    if !dry_run {
-        ensure.check_deployment(steps).await?;
-    }
+    ensure.check_deployment(steps).await?;
     let stored = ensure
         .entry
         .check_except(steps, &["threshold", "max_extras_elements"])
         .await?;
-    if stored == Stored::None && !dry_run {
+    if stored == Stored::None {
         return ensure.store_settings(steps).await;
     }
     ensure.check_own_fields(steps).await?;
     match stored {
-        Stored::Old if !dry_run => ensure.entry.replace(steps).await,
+        Stored::Old => ensure.entry.replace(steps).await,
         _ => Ok(()),
     }
 }

@@ -74,8 +74,8 @@ pub(crate) async fn dry_run(shared: &Shared, id: &Bson, delete_orphans: bool) ->
     Rewrite::new(shared, id, delete_orphans).read(&mut Steps::plan()).await
 }
 
-/// Returns the commands of a rewrite.
-pub(crate) async fn plan(shared: &Shared, id: &Bson) -> Result<Vec<PlannedCommand>> {
+/// Returns what a rewrite would change, and its commands.
+pub(crate) async fn plan(shared: &Shared, id: &Bson) -> Result<(Fix, Vec<PlannedCommand>)> {
     let mut steps = Steps::plan();
     let fix = Rewrite::new(shared, id, false).write(&mut steps).await?;
     let mut commands = in_transaction(steps.into_commands(), !fix.is_empty());
@@ -84,7 +84,7 @@ pub(crate) async fn plan(shared: &Shared, id: &Bson) -> Result<Vec<PlannedComman
         flag_if_overflow(&mut steps, shared, id).await?;
         commands.append(&mut steps.into_commands());
     }
-    Ok(commands)
+    Ok((fix, commands))
 }
 
 /// Adds what makes the commands one transaction, and its end. The session's id and the number of the transaction are
@@ -110,10 +110,7 @@ fn in_transaction(mut commands: Vec<PlannedCommand>, writes: bool) -> Vec<Planne
 /// Sets the flag if there are overflow documents.
 pub(crate) async fn flag_if_overflow(steps: &mut Steps<'_, '_>, shared: &Shared, id: &Bson) -> Result<()> {
     let (main, overflow, settings) = shared.parts();
-    let options = FindOneOptions::builder()
-        .projection(query::id_only())
-        .read_concern(ReadConcern::local())
-        .build();
+    let options = FindOneOptions::builder().projection(query::id_only()).build();
     let filter = query::overflow_of(settings, id);
     let read = Step::find_one("look for overflow documents again", overflow, filter, options);
     if steps
@@ -154,10 +151,10 @@ impl<'a> Rewrite<'a> {
     async fn read(&self, steps: &mut Steps<'_, '_>) -> Result<Fix> {
         let (main, overflow, settings) = self.shared.parts();
         let parts = Some(query::main_parts(settings));
-        let read = find(steps, "read the main document", main, query::by_id(self.id), parts);
+        let read = find("read the main document", main, query::by_id(self.id), parts);
         let main = steps.read(read).await?.documents.pop();
         let filter = query::overflow_of(settings, self.id);
-        let read = find(steps, "read its overflow documents", overflow, filter, None);
+        let read = find("read its overflow documents", overflow, filter, None);
         let overflow = steps.read(read).await?.documents;
         fix(settings, self.id, Stored { main, overflow }, self.delete_orphans)
     }

@@ -65,11 +65,7 @@ pub(crate) async fn summary_with_duplicates(shared: &Shared, id: &Bson) -> Resul
         return Ok(summary.unwrap_or_else(|| empty(id)));
     }
     let pipeline = query::summaries(&shared.settings, names(shared), Some(id));
-    let options = AggregateOptions::builder()
-        .allow_disk_use(true)
-        .selection_criteria(primary())
-        .read_concern(ReadConcern::local())
-        .build();
+    let options = AggregateOptions::builder().allow_disk_use(true).build();
     let rows = send::aggregate_all(&mut Conn::new(), &shared.main, pipeline, options).await?;
     Ok(Summary {
         id: id.clone(),
@@ -81,11 +77,11 @@ pub(crate) async fn summary_with_duplicates(shared: &Shared, id: &Bson) -> Resul
 pub(crate) async fn summary_in(steps: &mut Steps<'_, '_>, shared: &Shared, id: &Bson) -> Result<Option<Summary>> {
     let (main, overflow, settings) = shared.parts();
     let projection = Some(query::main_summary(settings));
-    let read = find(steps, "check the main document", main, query::by_id(id), projection);
+    let read = find("check the main document", main, query::by_id(id), projection);
     let main = steps.read_written(read).await?;
     let projection = Some(query::overflow_summary(settings));
     let filter = query::true_overflow_of(settings, id);
-    let read = find(steps, "check its overflow documents", overflow, filter, projection);
+    let read = find("check its overflow documents", overflow, filter, projection);
     let overflow = steps.read_written(read).await?;
     Ok(main
         .zip(overflow)

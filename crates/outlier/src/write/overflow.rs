@@ -14,10 +14,9 @@ use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::error::{code, duplicate_key};
 use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::send::primary;
 use mongo_patterns_core::{Error, ErrorKind, Result, measure, send, transaction};
 use mongodb::bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf};
-use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions, Hint, ReadConcern};
+use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions, Hint};
 
 use crate::form::document::{id_of, integer, is_true};
 use crate::form::layout::DOCUMENT_BYTES;
@@ -124,8 +123,6 @@ impl Rest<'_> {
         let options = FindOneOptions::builder()
             .sort(query::newest_first(settings))
             .projection(query::position(settings))
-            .selection_criteria(primary())
-            .read_concern(ReadConcern::local())
             .build();
         let newest = query::overflow_of(settings, self.id);
         let Some(newest) = send::find_one(conn, overflow, newest, options).await? else {

@@ -29,12 +29,8 @@ pub(crate) async fn projected(
         return Ok(Some(reply));
     }
     let before = Document::try_from(reply)?;
-    let options = AggregateOptions::builder()
-        .selection_criteria(primary())
-        .read_concern(ReadConcern::local())
-        .build();
     let evaluate = query::evaluate(filter, before, projection);
-    let evaluated = send::aggregate_all(&mut Conn::new(), collection, evaluate, options).await?;
+    let evaluated = send::aggregate_all(&mut Conn::new(), collection, evaluate, None).await?;
     Ok(evaluated.into_iter().next())
 }
 

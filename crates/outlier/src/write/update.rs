@@ -99,8 +99,6 @@ impl Update<'_> {
         let Shared { main, settings, .. } = self.shared;
         let options = FindOneOptions::builder()
             .projection(query::flag_and_element(settings, self.fields))
-            .selection_criteria(primary())
-            .read_concern(conn.local_unless_in_transaction())
             .build();
         let found = send::find_one(conn, main, query::by_id(self.id), options).await?;
         let found = found.ok_or_else(not_found)?;

@@ -1,5 +1,6 @@
+use mongo_patterns_core::migration;
+
 use super::prelude::*;
-use crate::migrate::Limits;
 use crate::migrate::from_references::FromReferences;
 use crate::settings::bare::FieldNames;
 
@@ -13,7 +14,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
     /// // { _id: 1, customerId: 456 } becomes { _id: 1, customer: { _id: 456, name: "Ann", v: 3 } }
     /// let plan = orders.migrate_from_references().from_field("customer", "customerId").plan().await?;
-    /// println!("{} orders, by {} commands", plan.documents, plan.commands.len()); // nothing is written yet
+    /// println!("{} orders, by {} commands", plan.migrated.documents, plan.commands.len()); // nothing is written yet
     /// let migrated = orders.migrate_from_references().from_field("customer", "customerId").await?;
     /// println!("{} orders", migrated.documents);
     /// # Ok(())
@@ -65,9 +66,25 @@ impl<D, S> ReferenceRepository<D, S> {
     /// unchanged. Copies of the last chunk can be outdated, if their sources were updated concurrently. Call it again: it
     /// resumes.
     ///
+    /// # Invalid documents
+    /// A document can be [skipped](MigrateFromReferences::skip_invalid) for one of these reasons, of which the first one counts:
+    ///
+    /// | reason | meaning |
+    /// |---|---|
+    /// | `no_array` | the field of an array of references has another value than an array |
+    /// | `not_an_id` | a reference is null, an array, or of another type that an `_id` cannot have |
+    /// | `twice` | an array refers to one source twice |
+    /// | `other_value` | the reference field has another value than references, although the ids are in another field |
+    /// | `other_reference` | the reference field refers to other sources than the field of the ids |
+    /// | `db_ref` | a reference is a DBRef |
+    /// | `without_id` | a reference is a document without an `_id`, and no source has it as its `_id` |
+    /// | `source_missing` | a source does not exist |
+    /// | `source_version` | the version of a source is not an integer from 0 |
+    /// | `too_large` | the document would exceed MongoDB's limit of 16 MiB |
+    ///
     /// # Errors
     /// With nothing written, and with a [document](mongo_patterns_core::Error::document_id) as an example, unless they are
-    /// [skipped](MigrateFromReferences::skip_invalid):
+    /// skipped:
     ///
     /// - [`InvalidItemId`]: a reference is not an id, or an array refers to one source twice.
     /// - [`NotFound`]: a source does not exist.
@@ -90,45 +107,22 @@ impl<D, S> ReferenceRepository<D, S> {
     /// - [`DuplicateKey`]: a unique index of your own refused a document.
     /// - Those of the driver.
     pub fn migrate_from_references(&self) -> MigrateFromReferences<'_> {
-        MigrateFromReferences {
-            shared: self.shared(),
-            fields: FieldNames::default(),
-            limits: Limits::default(),
-            filter: Document::new(),
-            skipped: None,
-            on_progress: None,
-        }
+        MigrateFromReferences::with_defaults(self.shared(), FieldNames::default())
     }
 }
 
-action! {
+migration! {
     /// Migrates from references; returned by [`ReferenceRepository::migrate_from_references`].
     pub struct MigrateFromReferences<'a> {
         shared: &'a Shared,
         fields: FieldNames,
-        limits: Limits,
-        filter: Document,
-        skipped: Option<Collection<RawDocumentBuf>>,
     }
-    with on_progress;
-    "migrate_from_references" => MigratedFromReferences
+    "migrate_from_references" => Migrated;
+    in chunks of 1000 "documents";
+    of selected documents;
 }
 
-mongo_patterns_core::setters! {
-    for MigrateFromReferences<'a>:
-
-    /// Sets how many documents one command migrates; 1000 by default.
-    chunk_documents(documents: u64) => limits.chunk_documents = documents;
-
-    /// Sets the most documents per second, by pauses between chunks, which then have at most the documents of one second.
-    rate(documents: u64) => limits.rate = Some(documents);
-
-    /// Migrates only the documents that match a filter, which compares strings by their bytes. The others stay as they are.
-    /// All calls of one migration need the same filter.
-    filter(filter: Document) => filter = filter;
-}
-
-impl<'a> MigrateFromReferences<'a> {
+impl MigrateFromReferences<'_> {
     /// Sets the field that has the id of the source, or the array of ids, for one reference field: `customerId` for
     /// `customer`. By default the ids are in the reference field itself. The migration removes it.
     pub fn from_field(mut self, reference: impl Into<String>, field: impl Into<String>) -> Self {
@@ -136,54 +130,13 @@ impl<'a> MigrateFromReferences<'a> {
         self
     }
 
-    /// Skips invalid documents, for one of the reasons of [`InvalidDocuments`]. By default they are refused, with nothing
-    /// written.
-    ///
-    /// The server lists each of them in this collection, before the first chunk: the `_id`, the `reason`, and the names of
-    /// `source` and `target`, which are both that of the documents. Another run replaces the list. The collection must be of
-    /// the same database, and empty or the list of this migration. Skipped documents stay as they are.
-    pub fn skip_invalid<T: Send + Sync>(mut self, list: &Collection<T>) -> Self {
-        self.skipped = Some(list.clone_with_type());
-        self
-    }
-
-    /// Plans the migration: runs its checks, and lists every command that it would send. Writes nothing.
-    ///
-    /// # Cost
-    /// About six round trips, and one for each 1000 documents. The server reads the documents twice, and their sources
-    /// once. This process holds the ids of the documents.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
-    /// # Errors
-    /// Those of the migration with nothing written.
-    pub fn plan(self) -> action::ActionFuture<'a, MigrationPlan> {
-        let call = self.shared.operation("migrate_from_references");
-        action::run(call, move |_| async move {
-            let mut steps = Steps::plan();
-            let migrated = self.migration()?.execute(&mut steps, Reporter::default()).await?;
-            Ok(MigrationPlan {
-                documents: migrated.documents,
-                skipped: migrated.skipped,
-                commands: steps.into_commands(),
-            })
-        })
-    }
-
-    fn migration(&self) -> Result<FromReferences<'a>> {
-        Ok(FromReferences {
+    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+        let migration = FromReferences {
             shared: self.shared,
             fields: self.fields.checked(&self.shared.settings)?,
-            limits: self.limits,
-            filter: self.filter.clone(),
-            skipped: self.skipped.clone(),
-        })
-    }
-
-    async fn execute(self) -> Result<MigratedFromReferences> {
-        let migration = self.migration()?;
-        let reporter = Reporter::new(self.on_progress);
-        migration.execute(&mut Steps::run(), reporter).await
+            chunk: self.chunk_size(),
+            options: self.options,
+        };
+        migration.execute(steps, reporter).await
     }
 }

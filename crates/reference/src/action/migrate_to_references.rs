@@ -1,5 +1,6 @@
+use mongo_patterns_core::migration;
+
 use super::prelude::*;
-use crate::migrate::Limits;
 use crate::migrate::to_references::ToReferences;
 use crate::query::to_references::Dropped;
 use crate::settings::bare::FieldNames;
@@ -68,36 +69,23 @@ impl<D, S> ReferenceRepository<D, S> {
     /// - [`DuplicateKey`]: a unique index of your own refused a document.
     /// - Those of the driver.
     pub fn migrate_to_references(&self) -> MigrateToReferences<'_> {
-        MigrateToReferences {
-            shared: self.shared(),
-            fields: FieldNames::default(),
-            limits: Limits::default(),
-            dropped: Dropped::default(),
-            on_progress: None,
-        }
+        MigrateToReferences::with_defaults(self.shared(), FieldNames::default(), Dropped::default())
     }
 }
 
-action! {
+migration! {
     /// Migrates to references; returned by [`ReferenceRepository::migrate_to_references`].
     pub struct MigrateToReferences<'a> {
         shared: &'a Shared,
         fields: FieldNames,
-        limits: Limits,
         dropped: Dropped,
     }
-    with on_progress;
-    "migrate_to_references" => MigratedToReferences
+    "migrate_to_references" => Migrated;
+    in chunks of 1000 "documents";
 }
 
 mongo_patterns_core::setters! {
     for MigrateToReferences<'a>:
-
-    /// Sets how many documents one command migrates; 1000 by default.
-    chunk_documents(documents: u64) => limits.chunk_documents = documents;
-
-    /// Sets the most documents per second, by pauses between chunks, which then have at most the documents of one second.
-    rate(documents: u64) => limits.rate = Some(documents);
 
     /// Drops also copies that may be the last ones: those with `deleted: true`, and those whose source does not exist. Their
     /// ids stay.
@@ -108,7 +96,7 @@ mongo_patterns_core::setters! {
     drop_snapshots() => dropped.snapshots = true;
 }
 
-impl<'a> MigrateToReferences<'a> {
+impl MigrateToReferences<'_> {
     /// Sets the field for the id of the source, or for the array of ids, for one reference field: `customerId` for
     /// `customer`. By default the ids stay in the reference field itself. The migration removes the reference field then.
     pub fn to_field(mut self, reference: impl Into<String>, field: impl Into<String>) -> Self {
@@ -116,42 +104,14 @@ impl<'a> MigrateToReferences<'a> {
         self
     }
 
-    /// Plans the migration: runs its checks, and lists every command that it would send. Writes nothing.
-    ///
-    /// # Cost
-    /// About four round trips, and one for each 1000 documents. The server reads the documents twice, and their sources
-    /// once. This process holds the ids of the documents.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
-    /// # Errors
-    /// Those of the migration with nothing written.
-    pub fn plan(self) -> action::ActionFuture<'a, MigrationPlan> {
-        let call = self.shared.operation("migrate_to_references");
-        action::run(call, move |_| async move {
-            let mut steps = Steps::plan();
-            let migrated = self.migration()?.execute(&mut steps, Reporter::default()).await?;
-            Ok(MigrationPlan {
-                documents: migrated.documents,
-                skipped: InvalidDocuments::default(),
-                commands: steps.into_commands(),
-            })
-        })
-    }
-
-    fn migration(&self) -> Result<ToReferences<'a>> {
-        Ok(ToReferences {
+    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+        let migration = ToReferences {
             shared: self.shared,
             fields: self.fields.checked(&self.shared.settings)?,
-            limits: self.limits,
+            chunk: self.chunk_size(),
+            options: self.options,
             dropped: self.dropped,
-        })
-    }
-
-    async fn execute(self) -> Result<MigratedToReferences> {
-        let migration = self.migration()?;
-        let reporter = Reporter::new(self.on_progress);
-        migration.execute(&mut Steps::run(), reporter).await
+        };
+        migration.execute(steps, reporter).await
     }
 }

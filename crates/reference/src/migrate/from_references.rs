@@ -1,15 +1,16 @@
 //! The migration from references: checks, then chunk by chunk the copies and a second read of their sources.
 
+use mongo_patterns_core::InvalidDocuments;
 use mongo_patterns_core::catalog::Record;
 use mongo_patterns_core::error::Remedy;
-use mongo_patterns_core::migration::{SkipList, check_filter, number};
+use mongo_patterns_core::migration::{MigrateOptions, number};
 use mongo_patterns_core::stored::id_of;
 
 use super::settle::settle;
-use super::{End, Limits, Reason, Rewrite, earlier, failed, inspect, migrate, refuse};
+use super::{End, Reason, Rewrite, earlier, failed, inspect, migrate, refuse};
 use crate::query::from_references as commands;
 use crate::repository::prelude::*;
-use crate::results::{InvalidDocuments, MigratedFromReferences};
+use crate::results::Migrated;
 use crate::settings::bare::BareField;
 use crate::write::sweep::all;
 
@@ -17,25 +18,21 @@ use crate::write::sweep::all;
 pub(crate) struct FromReferences<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) fields: Vec<BareField<'a>>,
-    pub(crate) limits: Limits,
-    /// The documents to migrate.
-    pub(crate) filter: Document,
-    /// The collection that lists invalid documents, which are skipped then.
-    pub(crate) skipped: Option<Collection<RawDocumentBuf>>,
+    pub(crate) options: MigrateOptions,
+    /// About how many documents one command migrates.
+    pub(crate) chunk: u64,
 }
 
 impl FromReferences<'_> {
-    pub(crate) async fn execute(
-        &self,
-        steps: &mut Steps<'_, '_>,
-        mut reporter: Reporter<'_>,
-    ) -> Result<MigratedFromReferences> {
-        let shared = self.shared;
-        self.limits.check()?;
+    pub(crate) async fn execute(&self, steps: &mut Steps<'_, '_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+        let (shared, options) = (self.shared, &self.options);
+        options.check_numbers()?;
         let ensure = shared.ensure();
         ensure.check_deployment(steps).await?;
         let state = ensure.check(steps).await?;
-        self.check_selection(steps).await?;
+        options
+            .check_selection(steps, shared.documents(), shared.documents())
+            .await?;
         let record = Record::of(shared.documents());
         let settings = self.commands().record_settings();
         let (last, has_begun) = earlier(steps, &record, &settings).await?;
@@ -46,14 +43,14 @@ impl FromReferences<'_> {
         self.refuse(&found, End::Refused)?;
         let documents = number(&found, "documents");
         let skipped = self.skipped(&found);
-        check_any_valid(documents, skipped, has_begun)?;
-        let mut migrated = MigratedFromReferences {
+        check_any_valid(documents, &skipped, has_begun)?;
+        let mut migrated = Migrated {
             documents,
             skipped,
             created_indexes: ensure.run_after(state, steps).await?.created,
             resumed: last.is_some(),
         };
-        if let Some(list) = self.skip_list() {
+        if let Some(list) = options.skip_list(shared.documents(), shared.documents()) {
             let invalid = self.commands().invalid();
             list.write_selected(steps, invalid, "$r.reason".into()).await?;
         }
@@ -67,7 +64,8 @@ impl FromReferences<'_> {
         }
         reporter.begin(documents);
         let before = last.map_or(0, |last| last.position.migrated);
-        let written = migrate(shared, self, steps, self.limits, (&record, before), reporter).await?;
+        let pace = (self.chunk, options.pace());
+        let written = migrate(shared, self, steps, pace, (&record, before), reporter).await?;
         if !steps.is_plan() {
             migrated.documents = written;
             if migrated.resumed {
@@ -76,17 +74,6 @@ impl FromReferences<'_> {
         }
         record.finish(steps, before + migrated.documents).await?;
         Ok(migrated)
-    }
-
-    async fn check_selection(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        if let Some(list) = self.skip_list() {
-            list.check_settings()?;
-            list.check(steps).await?;
-        }
-        if !self.filter.is_empty() {
-            check_filter(steps, self.shared.documents(), &self.filter).await?;
-        }
-        Ok(())
     }
 
     /// Refuses a field with ids that no document has. A wrong name would leave all ids where they are.
@@ -114,18 +101,9 @@ impl FromReferences<'_> {
         Ok(number(&steps.read(find).await?.first()?, "n") > 0)
     }
 
-    fn skip_list(&self) -> Option<SkipList<'_>> {
-        let documents = self.shared.documents();
-        self.skipped.as_ref().map(|list| SkipList {
-            source: documents,
-            target: documents,
-            list,
-        })
-    }
-
     fn skipped(&self, found: &Document) -> InvalidDocuments {
-        match self.skipped {
-            Some(_) => InvalidDocuments::of(found),
+        match self.options.skipped {
+            Some(_) => InvalidDocuments::of(found, &commands::REASONS),
             None => InvalidDocuments::default(),
         }
     }
@@ -136,8 +114,8 @@ impl FromReferences<'_> {
             fields: &self.fields,
             documents: self.shared.documents().name(),
             sources: self.shared.sources.name(),
-            filter: &self.filter,
-            skipped: self.skipped.as_ref().map(Collection::name),
+            filter: &self.options.filter,
+            skipped: self.options.skipped.as_ref().map(Collection::name),
         }
     }
 }
@@ -152,7 +130,7 @@ impl Rewrite for FromReferences<'_> {
     }
 
     fn refuse(&self, found: &Document, end: End) -> Result<()> {
-        if self.skipped.is_some() {
+        if self.options.skipped.is_some() {
             return Ok(());
         }
         refuse(found, &PROBLEMS, end).map_err(|error| error.with_remedy(Remedy::SkipInvalid))
@@ -232,7 +210,7 @@ const PROBLEMS: [Reason; 10] = [
 ];
 
 /// Refuses to skip everything, which a wrong setting causes.
-fn check_any_valid(documents: u64, skipped: InvalidDocuments, has_begun: bool) -> Result<()> {
+fn check_any_valid(documents: u64, skipped: &InvalidDocuments, has_begun: bool) -> Result<()> {
     if documents > 0 || has_begun || skipped.total() == 0 {
         return Ok(());
     }

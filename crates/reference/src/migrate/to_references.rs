@@ -2,31 +2,29 @@
 
 use mongo_patterns_core::catalog::Record;
 use mongo_patterns_core::error::Remedy;
-use mongo_patterns_core::migration::number;
+use mongo_patterns_core::migration::{MigrateOptions, number};
 
-use super::{End, Limits, Reason, Rewrite, earlier, failed, inspect, migrate, refuse};
+use super::{End, Reason, Rewrite, earlier, failed, inspect, migrate, refuse};
 use crate::query::to_references as commands;
 use crate::query::to_references::Dropped;
 use crate::repository::prelude::*;
-use crate::results::MigratedToReferences;
+use crate::results::Migrated;
 use crate::settings::bare::BareField;
 
 /// The migration of all documents to the ids of their sources.
 pub(crate) struct ToReferences<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) fields: Vec<BareField<'a>>,
-    pub(crate) limits: Limits,
+    pub(crate) options: MigrateOptions,
+    /// About how many documents one command migrates.
+    pub(crate) chunk: u64,
     pub(crate) dropped: Dropped,
 }
 
 impl ToReferences<'_> {
-    pub(crate) async fn execute(
-        &self,
-        steps: &mut Steps<'_, '_>,
-        mut reporter: Reporter<'_>,
-    ) -> Result<MigratedToReferences> {
+    pub(crate) async fn execute(&self, steps: &mut Steps<'_, '_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let shared = self.shared;
-        self.limits.check()?;
+        self.options.check_numbers()?;
         shared.ensure().entry.check(steps).await?;
         let record = Record::of(shared.documents());
         let settings = self.commands().record_settings();
@@ -37,7 +35,7 @@ impl ToReferences<'_> {
         let resumed = last.is_some();
         // Another call changes nothing.
         if documents == 0 && !resumed {
-            return Ok(MigratedToReferences { documents, resumed });
+            return Ok(migrated(documents, resumed));
         }
         match resumed {
             true => record.resume(steps).await?,
@@ -45,10 +43,11 @@ impl ToReferences<'_> {
         }
         reporter.begin(documents);
         let before = last.map_or(0, |last| last.position.migrated);
-        let written = migrate(shared, self, steps, self.limits, (&record, before), reporter).await?;
+        let pace = (self.chunk, self.options.pace());
+        let written = migrate(shared, self, steps, pace, (&record, before), reporter).await?;
         let documents = if steps.is_plan() { documents } else { written };
         record.finish(steps, before + documents).await?;
-        Ok(MigratedToReferences { documents, resumed })
+        Ok(migrated(documents, resumed))
     }
 
     fn commands(&self) -> commands::ToReferences<'_> {
@@ -59,6 +58,14 @@ impl ToReferences<'_> {
             documents: self.shared.documents().name(),
             dropped: self.dropped,
         }
+    }
+}
+
+fn migrated(documents: u64, resumed: bool) -> Migrated {
+    Migrated {
+        documents,
+        resumed,
+        ..Migrated::default()
     }
 }
 

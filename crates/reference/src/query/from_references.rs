@@ -13,8 +13,21 @@ use super::expression::{
 use super::new_copy::new_copy;
 use crate::form::copy;
 use crate::prelude::*;
-use crate::results::InvalidDocuments;
 use crate::settings::bare::{BareField, recorded};
+
+/// The reasons why documents cannot be migrated, in the order in which they are checked.
+pub(crate) const REASONS: [&str; 10] = [
+    "no_array",
+    "not_an_id",
+    "twice",
+    "other_value",
+    "other_reference",
+    "db_ref",
+    "without_id",
+    "source_missing",
+    "source_version",
+    "too_large",
+];
 
 /// MongoDB's limit of a document.
 const MAX_BYTES: i64 = 16 * 1024 * 1024;
@@ -233,10 +246,7 @@ impl FromReferences<'_> {
     pub(crate) fn inspection(&self) -> Vec<Document> {
         let is_valid = doc! { "$eq": ["$r", null] };
         let mut group = doc! { "_id": null, "documents": { "$sum": { "$cond": [is_valid, 1_i64, 0_i64] } } };
-        count_by_reason(
-            &mut group,
-            InvalidDocuments::default().by_reason().map(|(reason, _)| reason),
-        );
+        count_by_reason(&mut group, REASONS);
         let mut stages = self.examined(self.selected());
         stages.push(doc! { "$group": group });
         stages

@@ -1,8 +1,7 @@
 //! Options of the driver's calls.
 
 use mongodb::options::{
-    AggregateOptions, FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint, ReturnDocument, SelectionCriteria,
-    UpdateOptions,
+    AggregateOptions, FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint, ReturnDocument, UpdateOptions,
 };
 
 use super::CopyUpdate;
@@ -11,42 +10,23 @@ use crate::prelude::*;
 /// How many documents a scan reads by one command.
 pub(crate) const BATCH: usize = 500;
 
-/// Returns the selection criteria and the read concern of a read that decides about a write, or that checks stored
-/// data: the latest data of the primary. In a transaction those of the transaction.
-fn latest(conn: &Conn<'_>) -> (Option<SelectionCriteria>, Option<ReadConcern>) {
-    match conn.is_in_transaction() {
-        true => (None, None),
-        false => (Some(primary()), Some(ReadConcern::local())),
-    }
-}
-
 fn hint(index: &str) -> Hint {
     Hint::Name(index.to_owned())
 }
 
 /// A read of sources.
-pub(crate) fn find_sources(projection: Document, conn: &Conn<'_>) -> FindOptions {
-    let (criteria, concern) = latest(conn);
-    FindOptions::builder()
-        .projection(projection)
-        .selection_criteria(criteria)
-        .read_concern(concern)
-        .build()
+pub(crate) fn find_sources(projection: Document) -> FindOptions {
+    FindOptions::builder().projection(projection).build()
 }
 
 /// A read of the fields with references of one document.
-pub(crate) fn find_document(projection: Document, conn: &Conn<'_>) -> FindOneOptions {
-    let (criteria, concern) = latest(conn);
-    FindOneOptions::builder()
-        .projection(projection)
-        .selection_criteria(criteria)
-        .read_concern(concern)
-        .build()
+pub(crate) fn find_document(projection: Document) -> FindOneOptions {
+    FindOneOptions::builder().projection(projection).build()
 }
 
 /// A read of any reference to a source.
-pub(crate) fn find_reference(field: &ReferenceField, conn: &Conn<'_>) -> FindOneOptions {
-    let mut options = find_document(doc! { "_id": 1 }, conn);
+pub(crate) fn find_reference(field: &ReferenceField) -> FindOneOptions {
+    let mut options = find_document(doc! { "_id": 1 });
     options.hint = Some(hint(&field.index));
     options
 }
@@ -76,18 +56,14 @@ pub(crate) fn update_copy(update: &CopyUpdate) -> UpdateOptions {
 
 /// A scan of all referring documents, or a read of some.
 pub(crate) fn scan(projection: Document) -> FindOptions {
-    let mut options = find_sources(projection, &Conn::new());
-    options.batch_size = u32::try_from(BATCH).ok();
-    options
+    let options = FindOptions::builder()
+        .projection(projection)
+        .batch_size(u32::try_from(BATCH).ok());
+    send::latest(options.build())
 }
 
 /// A scan of the copies in the order of their index.
 pub(crate) fn scan_index(index: &str) -> AggregateOptions {
-    let (criteria, concern) = latest(&Conn::new());
-    AggregateOptions::builder()
-        .hint(hint(index))
-        .allow_disk_use(true)
-        .selection_criteria(criteria)
-        .read_concern(concern)
-        .build()
+    let options = AggregateOptions::builder().hint(hint(index)).allow_disk_use(true);
+    send::latest(options.build())
 }

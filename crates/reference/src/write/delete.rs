@@ -99,7 +99,7 @@ async fn delete_source(shared: &Shared, filter: Document, conn: &mut Conn<'_>) -
 /// Returns whether any document refers to the source.
 async fn is_referenced(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<bool> {
     for field in &shared.settings.references {
-        let options = options::find_reference(field, conn);
+        let options = options::find_reference(field);
         let filter = query::referring(field, id);
         let collection = shared.collection_of(field);
         let found = send::find_one(conn, collection, filter, options).await;

@@ -1,3 +1,5 @@
+use mongo_patterns_core::migration;
+
 use super::prelude::*;
 use crate::migrate;
 
@@ -36,58 +38,30 @@ impl<P, C> SubsetRepository<P, C> {
     /// Those of [`ensure_indexes`](Self::ensure_indexes), with nothing changed, and of
     /// [`rebuild_all`](Self::rebuild_all).
     pub fn migrate_existing(&self) -> MigrateExisting<'_> {
-        MigrateExisting {
-            shared: self.shared(),
-            discard_embedded: false,
-            on_progress: None,
-        }
+        MigrateExisting::with_defaults(self.shared(), false)
     }
 }
 
-action! {
+migration! {
     /// Migrates two existing collections; returned by [`SubsetRepository::migrate_existing`].
     pub struct MigrateExisting<'a> {
         shared: &'a Shared,
         discard_embedded: bool,
     }
-    with on_progress;
-    "migrate_existing" => MigratedExisting
+    "migrate_existing" => Migrated;
+    in chunks of 10_000 "parents";
 }
 
-impl<'a> MigrateExisting<'a> {
-    /// Discards embedded children that are not in their collection and that no repository has embedded. They are
-    /// deleted: use it if they are leftovers of subsets that were maintained by hand.
-    pub fn discard_embedded(mut self) -> Self {
-        self.discard_embedded = true;
-        self
+impl MigrateExisting<'_> {
+    mongo_patterns_core::setters! {
+        /// Discards embedded children that are not in their collection and that no repository has embedded. They are
+        /// deleted: use it if they are leftovers of subsets that were maintained by hand.
+        discard_embedded() => discard_embedded = true;
     }
 
-    /// Returns what it would do, and every command that it would send. Writes nothing.
-    ///
-    /// # Cost
-    /// Three round trips, and one for each 1000 parents, whose ids this process holds in memory.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
-    /// # Errors
-    /// Those of [`ensure_indexes`](SubsetRepository::ensure_indexes), except for children that violate an index.
-    pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
-        run(self.shared.operation("migrate_existing"), move |_| async move {
-            let mut steps = Steps::plan();
-            let migrated =
-                migrate::existing(self.shared, self.discard_embedded, &mut steps, Reporter::default()).await?;
-            Ok(MigrationPlan {
-                parents: migrated.parents,
-                children: 0,
-                skipped: InvalidParents::default(),
-                commands: steps.into_commands(),
-            })
-        })
-    }
-
-    async fn execute(self) -> Result<MigratedExisting> {
-        let reporter = Reporter::new(self.on_progress);
-        migrate::existing(self.shared, self.discard_embedded, &mut Steps::run(), reporter).await
+    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+        self.options.check_numbers()?;
+        let chunks = (self.chunk_size(), self.options.pace());
+        migrate::existing(self.shared, self.discard_embedded, steps, chunks, reporter).await
     }
 }

@@ -1,5 +1,6 @@
+use mongo_patterns_core::{FoundInvalid, migration};
+
 use super::prelude::*;
-use crate::migrate::CHUNK;
 use crate::migrate::from_embedded::FromEmbedded;
 
 impl<P, C> SubsetRepository<P, C> {
@@ -12,8 +13,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// ```no_run
     /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
     /// let plan = products.migrate_from_embedded().plan().await?;
-    /// println!("{} children of {} parents, by {} commands", plan.children, plan.parents, plan.commands.len());
-    /// let migration = products.migrate_from_embedded().chunk_children(10_000);
+    /// println!("{} children of {} parents, by {} commands", plan.migrated.children, plan.migrated.parents, plan.commands.len());
+    /// let migration = products.migrate_from_embedded().chunk(10_000);
     /// let migrated = migration.on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
     /// println!("{} children of {} parents", migrated.children, migrated.parents);
     /// # Ok(())
@@ -29,7 +30,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// # Concurrent writers
     /// Stop the programs that embed children. Writers of this crate may continue. A write to a parent that is not
     /// migrated yet, or to its children, fails with [`NotMigrated`], with nothing stored: retry it later. Smaller
-    /// [chunks](MigrateFromEmbedded::chunk_children) shorten the time that one parent takes. [`get`](Self::get) returns
+    /// [chunks](MigrateFromEmbedded::chunk) shorten the time that one parent takes. [`get`](Self::get) returns
     /// all embedded children before a parent is migrated, and the first of them afterwards.
     /// [`children`](Self::children) and [`child`](Self::child) find them afterwards.
     ///
@@ -39,6 +40,20 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// The collection `mongo_patterns` of the database records which call is active. So an earlier call, which
     /// the server may still execute, cannot insert children again that were deleted since.
+    ///
+    /// # Invalid documents
+    /// A parent can be [skipped](MigrateFromEmbedded::skip_invalid) for one of these reasons, of which the first one counts.
+    /// Calls that need the children of a skipped parent return [`NotMigrated`].
+    ///
+    /// | reason | meaning |
+    /// |---|---|
+    /// | `no_array` | the field of the subset has another value than an array |
+    /// | `no_parent_id` | the `_id` is one by which no child can refer to the parent |
+    /// | `no_document` | it embeds values that are not documents |
+    /// | `no_id` | it embeds children without a valid id |
+    /// | `twice` | it embeds several children with the same id |
+    /// | `other_parent` | it embeds children of another parent |
+    /// | `array_in_order` | it embeds children with an array in a field of the order or of a computed field |
     ///
     /// # Cost
     /// The server reads the parents to migrate once or twice to check them, and twice, by id, to migrate them. A chunk
@@ -69,63 +84,26 @@ impl<P, C> SubsetRepository<P, C> {
     /// - [`Contention`]: another call has taken the migration over, or the server still executes an earlier one.
     /// - Those of the driver.
     pub fn migrate_from_embedded(&self) -> MigrateFromEmbedded<'_> {
-        MigrateFromEmbedded {
-            shared: self.shared(),
-            allow_non_empty_target: false,
-            chunk_children: CHUNK,
-            rate: None,
-            filter: Document::new(),
-            skipped: None,
-            on_progress: None,
-        }
+        MigrateFromEmbedded::with_defaults(self.shared(), false)
     }
 }
 
-action! {
+migration! {
     /// Migrates embedded children into their collection; returned by [`SubsetRepository::migrate_from_embedded`].
     pub struct MigrateFromEmbedded<'a> {
         shared: &'a Shared,
         allow_non_empty_target: bool,
-        chunk_children: u64,
-        rate: Option<u64>,
-        filter: Document,
-        skipped: Option<Collection<RawDocumentBuf>>,
     }
-    with on_progress;
-    "migrate_from_embedded" => Migrated
-}
-
-mongo_patterns_core::setters! {
-    for MigrateFromEmbedded<'a>:
-
-    /// Migrates into a collection of children that is not empty. A stored child with the parent and the id of an
-    /// embedded one must have the same content. Otherwise nothing is migrated.
-    allow_non_empty_target() => allow_non_empty_target = true;
-
-    /// Sets the approximate number of children in a chunk, which has at least one parent; 100,000 by default.
-    chunk_children(children: u64) => chunk_children = children;
-
-    /// Sets the most children per second, by pauses between chunks, which then have at most the children of one second.
-    rate(children: u64) => rate = Some(children);
-
-    /// Migrates only the parents that match a filter, which compares strings by their bytes. The others keep their
-    /// embedded children, and are not migrated. All calls of one migration need the same filter.
-    filter(filter: Document) => filter = filter;
+    "migrate_from_embedded" => Migrated;
+    in chunks of 100_000 "children";
+    of selected documents;
 }
 
 impl<'a> MigrateFromEmbedded<'a> {
-    /// Skips invalid parents: those that cannot be migrated by themselves, for one of the reasons of
-    /// [`InvalidParents`](crate::InvalidParents). By default they are refused, with nothing written.
-    ///
-    /// The server lists each of them in this collection, before the first chunk: the `_id`, the `reason`, and the names
-    /// of `source` and `target`. Another run replaces the list. The collection must be of the same database, and empty
-    /// or the list of this migration. Skipped parents stay as they are, with [`NotMigrated`](ErrorKind::NotMigrated) for
-    /// calls that need their children. A parent whose `_id` is null is only counted.
-    ///
-    /// Children that are invalid only together, such as two of different parents with one `_id`, are refused anyway.
-    pub fn skip_invalid<T: Send + Sync>(mut self, list: &Collection<T>) -> Self {
-        self.skipped = Some(list.clone_with_type());
-        self
+    mongo_patterns_core::setters! {
+        /// Migrates into a collection of children that is not empty. A stored child with the parent and the id of an
+        /// embedded one must have the same content. Otherwise nothing is migrated.
+        allow_non_empty_target() => allow_non_empty_target = true;
     }
 
     /// Finds the parents that cannot be migrated. Writes nothing.
@@ -153,44 +131,16 @@ impl<'a> MigrateFromEmbedded<'a> {
         })
     }
 
-    /// Returns what it would do, and every command that it would send. Runs the checks, and writes nothing.
-    ///
-    /// # Cost
-    /// About six round trips, and one for each 1000 parents. The server reads the parents to migrate once or twice to
-    /// check them, and this process holds all their ids in memory.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
-    /// # Errors
-    /// Those of the migration with nothing written.
-    pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
-        run(self.shared.operation("migrate_from_embedded"), move |_| async move {
-            let mut steps = Steps::plan();
-            let migrated = self.migration().migrate(&mut steps, Reporter::default()).await?;
-            Ok(MigrationPlan {
-                parents: migrated.parents,
-                children: migrated.children,
-                skipped: migrated.skipped,
-                commands: steps.into_commands(),
-            })
-        })
-    }
-
-    fn migration(&self) -> FromEmbedded<'a> {
+    fn migration(self) -> FromEmbedded<'a> {
         FromEmbedded {
             shared: self.shared,
             allow_non_empty_target: self.allow_non_empty_target,
-            chunk_children: self.chunk_children,
-            rate: self.rate,
-            filter: self.filter.clone(),
-            skipped: self.skipped.clone(),
+            chunk: self.chunk_size(),
+            options: self.options,
         }
     }
 
-    async fn execute(self) -> Result<Migrated> {
-        let migration = self.migration();
-        let reporter = Reporter::new(self.on_progress);
-        migration.migrate(&mut Steps::run(), reporter).await
+    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+        self.migration().migrate(steps, reporter).await
     }
 }

@@ -1,3 +1,5 @@
+use mongo_patterns_core::migration;
+
 use super::prelude::*;
 use crate::migrate;
 
@@ -50,47 +52,25 @@ impl<P, C> SubsetRepository<P, C> {
     /// definition, with only the new index created. Those of [`ensure_indexes`](Self::ensure_indexes) and
     /// [`rebuild_all`](Self::rebuild_all).
     pub fn migrate_layout_from<'a, A, B>(&'a self, old: &'a SubsetRepository<A, B>) -> MigrateLayoutFrom<'a> {
-        MigrateLayoutFrom::create(self.shared(), old.shared())
+        MigrateLayoutFrom::with_defaults(self.shared(), old.shared())
     }
 }
 
-action! {
+migration! {
     /// Migrates from another order, size or other embedded fields; returned by
     /// [`SubsetRepository::migrate_layout_from`].
     pub struct MigrateLayoutFrom<'a> {
         shared: &'a Shared,
         old: &'a Shared,
     }
-    with on_progress;
-    "migrate_layout_from" => MigratedLayout
+    "migrate_layout_from" => Migrated;
+    in chunks of 10_000 "parents";
 }
 
-impl<'a> MigrateLayoutFrom<'a> {
-    /// Returns what it would do, and every command that it would send. Writes nothing.
-    ///
-    /// # Cost
-    /// Four round trips, and one for each 1000 parents, whose ids this process holds in memory.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: it changes nothing.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`] and [`IndexMismatch`], as the migration.
-    pub fn plan(self) -> ActionFuture<'a, MigrationPlan> {
-        run(self.shared.operation("migrate_layout_from"), move |_| async move {
-            let mut steps = Steps::plan();
-            let migrated = migrate::layout(self.shared, self.old, &mut steps, Reporter::default()).await?;
-            Ok(MigrationPlan {
-                parents: migrated.parents,
-                children: 0,
-                skipped: InvalidParents::default(),
-                commands: steps.into_commands(),
-            })
-        })
-    }
-
-    async fn execute(self) -> Result<MigratedLayout> {
-        let reporter = Reporter::new(self.on_progress);
-        migrate::layout(self.shared, self.old, &mut Steps::run(), reporter).await
+impl MigrateLayoutFrom<'_> {
+    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+        self.options.check_numbers()?;
+        let chunks = (self.chunk_size(), self.options.pace());
+        migrate::layout(self.shared, self.old, steps, chunks, reporter).await
     }
 }

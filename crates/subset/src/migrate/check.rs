@@ -1,18 +1,29 @@
 //! The checks of the migration from embedded children. They precede all writes.
 
+use mongo_patterns_core::InvalidDocuments;
 use mongo_patterns_core::error::Remedy;
 use mongo_patterns_core::migration::{exceeds_memory, number, refuse};
 
 use crate::query::from_embedded::{EmbeddedChildren, any_child};
 use crate::repository::prelude::*;
-use crate::results::InvalidParents;
+
+/// The reasons why parents cannot be migrated, in the order in which they are checked.
+pub(super) const REASONS: [&str; 7] = [
+    "no_array",
+    "no_parent_id",
+    "no_document",
+    "no_id",
+    "twice",
+    "other_parent",
+    "array_in_order",
+];
 
 /// Checks all embedded children. Returns their numbers, and the parents to skip.
 pub(super) async fn check_embedded(
     shared: &Shared,
     steps: &mut Steps<'_, '_>,
     commands: &EmbeddedChildren<'_>,
-) -> Result<(Document, InvalidParents)> {
+) -> Result<(Document, InvalidDocuments)> {
     let inspection = match commands.skipped {
         Some(_) => commands.inspection_of_invalid(None),
         None => commands.inspection().to_vec(),
@@ -21,7 +32,7 @@ pub(super) async fn check_embedded(
     let found = steps.read(inspect).await?.first()?;
     if commands.skipped.is_some() {
         check_ids(shared, steps, commands, &found).await?;
-        let skipped = InvalidParents::of(&found);
+        let skipped = InvalidDocuments::of(&found, &REASONS);
         return Ok((found, skipped));
     }
     let subset = shared.settings.first().field.as_str();
@@ -51,7 +62,7 @@ pub(super) async fn check_embedded(
     let what = "parents embed children with an array in a field of the order or of a computed field, by which they cannot be ordered or counted";
     check("array_in_order", ErrorKind::InvalidArgument, what)?;
     check_ids(shared, steps, commands, &found).await?;
-    Ok((found, InvalidParents::default()))
+    Ok((found, InvalidDocuments::default()))
 }
 
 async fn check_ids(
@@ -77,11 +88,11 @@ async fn check_ids(
 }
 
 /// Refuses to skip everything, which a wrong setting causes.
-pub(super) fn check_any_valid(parents: u64, skipped: &InvalidParents) -> Result<()> {
+pub(super) fn check_any_valid(parents: u64, skipped: &InvalidDocuments) -> Result<()> {
     if parents > 0 || skipped.total() == 0 {
         return Ok(());
     }
-    let reasons = skipped.by_reason().into_iter().filter(|(_, parents)| *parents > 0);
+    let reasons = skipped.iter().filter(|(_, parents)| *parents > 0);
     let reasons: Vec<String> = reasons
         .map(|(reason, parents)| format!("{reason}: {parents}"))
         .collect();

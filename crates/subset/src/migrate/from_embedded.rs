@@ -2,39 +2,34 @@
 //! parents.
 
 use mongo_patterns_core::catalog::{Last, Record};
-use mongo_patterns_core::migration::{
-    Chunk, Pace, SkipList, check_chunk_size, check_filter, check_rate, chunk_of_rate, number,
-};
+use mongo_patterns_core::migration::{Chunk, MigrateOptions, check_filter, number};
+use mongo_patterns_core::{FoundInvalid, InvalidDocuments};
 
-use super::check::{check_any_valid, check_embedded, check_stored};
+use super::check::{REASONS, check_any_valid, check_embedded, check_stored};
 use crate::query::from_embedded::{EmbeddedChildren, running_copy};
 use crate::query::whole::RebuildScope;
 use crate::repair::rebuild::{rebuild, rebuild_stale};
 use crate::repository::prelude::*;
-use crate::results::{FoundInvalid, InvalidParents, Migrated};
+use crate::results::Migrated;
 
 pub(crate) struct FromEmbedded<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) allow_non_empty_target: bool,
-    pub(crate) chunk_children: u64,
-    /// The most children per second.
-    pub(crate) rate: Option<u64>,
-    /// The parents to migrate.
-    pub(crate) filter: Document,
-    /// The collection that lists invalid parents, which are skipped then.
-    pub(crate) skipped: Option<Collection<RawDocumentBuf>>,
+    /// About how many children a chunk has.
+    pub(crate) chunk: u64,
+    pub(crate) options: MigrateOptions,
 }
 
 impl FromEmbedded<'_> {
     pub(crate) async fn migrate(&self, steps: &mut Steps<'_, '_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let shared = self.shared;
-        check_chunk_size(self.chunk_children)?;
+        self.options.check_numbers()?;
         let record = Record::of(&shared.children);
         let ensure = shared.ensure();
         let state = ensure.check_for_migration(steps).await?;
         let (last, total, skipped) = self.check(steps, &record).await?;
         ensure.run_after(state, steps).await?;
-        if let Some(list) = self.skip_list() {
+        if let Some(list) = self.options.skip_list(&shared.parents, &shared.children) {
             let (invalid, reason) = (self.commands().invalid(), self.commands().reason());
             list.write(steps, invalid, reason).await?;
         }
@@ -46,8 +41,8 @@ impl FromEmbedded<'_> {
         };
         let before = last.map_or(0, |last| last.position.migrated);
         reporter.begin(total);
-        let mut pace = Pace::new(self.rate);
-        let walk = self.commands().walk(chunk_of_rate(self.chunk_children, self.rate));
+        let mut pace = self.options.pace();
+        let walk = self.commands().walk(self.chunk);
         let mut chunks = steps
             .chunks("read the ids of the parents", walk, &shared.parents)
             .await?;
@@ -72,16 +67,10 @@ impl FromEmbedded<'_> {
 
     /// Runs all checks. Returns the unfinished migration to resume, the number of children to migrate, and the parents to
     /// skip.
-    async fn check(&self, steps: &mut Steps<'_, '_>, record: &Record) -> Result<(Option<Last>, u64, InvalidParents)> {
+    async fn check(&self, steps: &mut Steps<'_, '_>, record: &Record) -> Result<(Option<Last>, u64, InvalidDocuments)> {
         let commands = self.commands();
-        check_rate(self.rate)?;
-        if let Some(list) = self.skip_list() {
-            list.check_settings()?;
-            list.check(steps).await?;
-        }
-        if !self.filter.is_empty() {
-            check_filter(steps, &self.shared.parents, &self.filter).await?;
-        }
+        let (parents, children) = (&self.shared.parents, &self.shared.children);
+        self.options.check_selection(steps, parents, children).await?;
         let last = record.read(steps).await?;
         let has_begun = last.as_ref().is_some_and(|last| last.has(&commands.record_settings()));
         let last = last.filter(|last| !last.finished);
@@ -106,22 +95,19 @@ impl FromEmbedded<'_> {
     /// Finds the parents that cannot be migrated, among all or a sample.
     pub(crate) async fn find_invalid(&self, sample: Option<u32>) -> Result<FoundInvalid> {
         let (steps, parents) = (&mut Steps::run(), &self.shared.parents);
-        if !self.filter.is_empty() {
-            check_filter(steps, parents, &self.filter).await?;
+        let filter = &self.options.filter;
+        if !filter.is_empty() {
+            check_filter(steps, parents, filter).await?;
         }
         let inspection = self.commands().inspection_of_invalid(sample);
         let found = steps.read(Step::aggregate("check the parents", parents, inspection));
         let found = found.await?.first()?;
-        Ok(FoundInvalid {
-            checked: number(&found, "checked"),
-            invalid: InvalidParents::of(&found),
-            filter: self.commands().invalid(),
-        })
-    }
-
-    fn skip_list(&self) -> Option<SkipList<'_>> {
-        let (source, target) = (&self.shared.parents, &self.shared.children);
-        self.skipped.as_ref().map(|list| SkipList { source, target, list })
+        let invalid = InvalidDocuments::of(&found, &REASONS);
+        Ok(FoundInvalid::new(
+            number(&found, "checked"),
+            invalid,
+            self.commands().invalid(),
+        ))
     }
 
     fn commands(&self) -> EmbeddedChildren<'_> {
@@ -129,8 +115,8 @@ impl FromEmbedded<'_> {
             settings: &self.shared.settings,
             parents: self.shared.parents.name(),
             children: self.shared.children.name(),
-            filter: &self.filter,
-            skipped: self.skipped.as_ref().map(Collection::name),
+            filter: &self.options.filter,
+            skipped: self.options.skipped.as_ref().map(Collection::name),
         }
     }
 

@@ -1,22 +1,11 @@
 //! Options of the driver's calls.
 
 use mongo_patterns_core::action::{aggregate_batch_size, batch_size};
-use mongo_patterns_core::send::primary;
-use mongodb::options::{
-    AggregateOptions, CountOptions, DeleteOptions, FindOneOptions, FindOptions, Hint, ReadConcern, SelectionCriteria,
-};
+use mongo_patterns_core::send::latest;
+use mongodb::options::{AggregateOptions, CountOptions, DeleteOptions, FindOneOptions, FindOptions, Hint};
 
 use super::{embedded, state};
 use crate::settings::Settings;
-
-/// Returns where a read that decides about a write reads: the snapshot of its transaction, or the latest data of the
-/// primary.
-fn latest(in_transaction: bool) -> (Option<SelectionCriteria>, Option<ReadConcern>) {
-    match in_transaction {
-        true => (None, None),
-        false => (Some(primary()), Some(ReadConcern::local())),
-    }
-}
 
 fn order_hint(settings: &Settings) -> Hint {
     Hint::Name(settings.order_index.clone())
@@ -26,18 +15,12 @@ pub(crate) fn child_hint(settings: &Settings) -> Hint {
     Hint::Name(settings.child_index.clone())
 }
 
-pub(crate) fn find_state(settings: &Settings, in_transaction: bool) -> FindOneOptions {
-    let (criteria, concern) = latest(in_transaction);
-    FindOneOptions::builder()
-        .projection(state(settings))
-        .selection_criteria(criteria)
-        .read_concern(concern)
-        .build()
+pub(crate) fn find_state(settings: &Settings) -> FindOneOptions {
+    FindOneOptions::builder().projection(state(settings)).build()
 }
 
 /// For a parent with one subset.
-pub(crate) fn find_first_children(settings: &Settings, in_transaction: bool) -> FindOptions {
-    let (criteria, concern) = latest(in_transaction);
+pub(crate) fn find_first_children(settings: &Settings) -> FindOptions {
     let subset = settings.first();
     FindOptions::builder()
         .sort(subset.sort())
@@ -45,29 +28,19 @@ pub(crate) fn find_first_children(settings: &Settings, in_transaction: bool) -> 
         .batch_size(batch_size(subset.size))
         .projection(embedded(settings, subset))
         .hint(order_hint(settings))
-        .selection_criteria(criteria)
-        .read_concern(concern)
         .build()
 }
 
 /// For an aggregation of the children of a parent by an index, with up to this number of rows.
-pub(crate) fn aggregate(index: &str, rows: u32, in_transaction: bool) -> AggregateOptions {
-    let (criteria, concern) = latest(in_transaction);
+pub(crate) fn aggregate(index: &str, rows: u32) -> AggregateOptions {
     AggregateOptions::builder()
         .hint(Hint::Name(index.to_owned()))
         .batch_size(aggregate_batch_size(rows))
-        .selection_criteria(criteria)
-        .read_concern(concern)
         .build()
 }
 
-pub(crate) fn count_children(settings: &Settings, in_transaction: bool) -> CountOptions {
-    let (criteria, concern) = latest(in_transaction);
-    CountOptions::builder()
-        .hint(child_hint(settings))
-        .selection_criteria(criteria)
-        .read_concern(concern)
-        .build()
+pub(crate) fn count_children(settings: &Settings) -> CountOptions {
+    CountOptions::builder().hint(child_hint(settings)).build()
 }
 
 /// Sort and bounds are set later.
@@ -84,10 +57,6 @@ pub(crate) fn delete_children(settings: &Settings) -> DeleteOptions {
 }
 
 pub(crate) fn scan(batch_size: Option<u32>) -> AggregateOptions {
-    AggregateOptions::builder()
-        .allow_disk_use(true)
-        .batch_size(batch_size)
-        .selection_criteria(primary())
-        .read_concern(ReadConcern::local())
-        .build()
+    let options = AggregateOptions::builder().allow_disk_use(true).batch_size(batch_size);
+    latest(options.build())
 }

@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns_core::error::code;
-use mongo_patterns_core::migration::{Step, Steps, Walk};
+use mongo_patterns_core::migration::{Pace, Step, Steps, Walk};
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::{ErrorKind, Result};
 use mongodb::bson::{Document, doc};
@@ -60,7 +60,7 @@ pub(crate) async fn rebuild_chunks(
     shared: &Shared,
     steps: &mut Steps<'_, '_>,
     every: bool,
-    chunk: u64,
+    (chunk, mut pace): (u64, Pace),
     mut reporter: Reporter<'_>,
 ) -> Result<(u64, u64)> {
     let parents = &shared.parents;
@@ -74,8 +74,9 @@ pub(crate) async fn rebuild_chunks(
             false => RebuildScope::StaleOf(&chunk.ids),
         };
         rebuild(shared, steps, "rebuild the subsets of a chunk", scope).await?;
-        steps.count_migrated(chunk.ids.len() as u64);
-        reporter.advance(chunk.ids.len() as u64);
+        steps.count_migrated(chunk.weight);
+        reporter.advance(chunk.weight);
+        pace.pause(steps, chunk.weight).await;
     }
     Ok((reporter.done(), rebuild_stale(shared, steps, None).await?))
 }

@@ -55,7 +55,7 @@ impl Children {
         let stages = first_children_and_values(settings, children.name(), parent, changed);
         let most = settings.most_embedded().saturating_add(settings.most_computed());
         // With the changed child.
-        let options = options::aggregate(&settings.order_index, most.saturating_add(1), true);
+        let options = options::aggregate(&settings.order_index, most.saturating_add(1));
         let rows = send::aggregate_all(conn, children, stages, options).await;
         let rows = rows.map_err(|error| hinted(error, &settings.order_index))?;
         for row in rows {

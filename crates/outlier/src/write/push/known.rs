@@ -64,8 +64,6 @@ impl PushWrite<'_> {
         let Shared { main, settings, .. } = self.shared;
         let options = FindOneOptions::builder()
             .projection(query::has_element(settings, element))
-            .selection_criteria(primary())
-            .read_concern(ReadConcern::local())
             .build();
         let main = send::find_one(conn, main, query::by_id(self.id), options).await?;
         let main = main.filter(|main| is_true(main, "flagged"));

@@ -1,0 +1,236 @@
+//! The calls that read.
+
+use mongo_patterns_core::action::Read;
+
+use crate::action::prelude::*;
+use crate::form::document::{Bucket, Part, read_item};
+use crate::form::token::PageToken;
+use crate::query::buckets::{buckets, buckets_beyond, buckets_of_key, counts, first_by_id, last_items};
+use crate::query::item::only_item;
+use crate::results::Counts;
+use crate::write::one_item::OneItem;
+
+impl<K: Key, T> BucketRepository<K, T> {
+    /// Counts the items and pages of a key exactly.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let counts = trades.counts(&123).await?;
+    /// println!("{} trades on {} pages", counts.items, counts.pages);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip. The server reads every bucket of the key. For the number of pages only,
+    /// [`count_pages`](Self::count_pages) reads just the index.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`InvalidKey`], and those of the driver.
+    pub fn counts<Q: EncodeKey + ?Sized>(&self, key: &Q) -> Read<'_, Counts>
+    where
+        K: Borrow<Q>,
+    {
+        let (shared, key) = (self.shared(), key.encode_key().map_err(Error::from));
+        Read::new(
+            shared.operation("counts"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let key = key?;
+                let pipeline = counts(&shared.settings, &key);
+                let found = send::aggregate_all(&mut conn, &shared.collection, pipeline, None).await?;
+                let found = found.first();
+                let number = |field: &str| {
+                    let value = found.and_then(|found| found.get(field).ok().flatten());
+                    let value = value.and_then(stored_integer).unwrap_or(0);
+                    u64::try_from(value).unwrap_or(0)
+                };
+                Ok(Counts {
+                    items: number("items"),
+                    pages: number("pages"),
+                })
+            },
+        )
+    }
+
+    /// Counts the pages of a key.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// let pages: u64 = trades.count_pages(&123).await?;
+    /// println!("page 1 of {pages}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip. The server examines as many index entries as there are pages, and no document. Of a sharded collection
+    /// it examines the documents too.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`InvalidKey`], and those of the driver.
+    pub fn count_pages<Q: EncodeKey + ?Sized>(&self, key: &Q) -> CountPages<'_>
+    where
+        K: Borrow<Q>,
+    {
+        CountPages {
+            shared: self.shared(),
+            key: key.encode_key().map_err(Error::from),
+            session: None,
+            max_time: None,
+        }
+    }
+}
+
+mongo_patterns_core::action! {
+    /// Counts pages; returned by [`BucketRepository::count_pages`].
+    pub struct CountPages<'a> {
+        shared: &'a Shared,
+        key: Result<EncodedKey>,
+    }
+    with session, max_time;
+    "count_pages" => u64
+}
+
+impl CountPages<'_> {
+    async fn execute(self) -> Result<u64> {
+        let key = self.key?;
+        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
+        Ok(send::count_documents(&mut conn, &self.shared.collection, buckets(&key), None).await?)
+    }
+}
+
+impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
+    /// Returns the item of a key with this id, if it exists. Requires an
+    /// [item id field](crate::BucketRepositoryBuilder::item_id_field).
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(orders: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(order) = orders.item(&123, "A-1007").await? {
+    ///     println!("{order}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip, in which the server examines one document, and sends the one item.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`Configuration`] without an item id field, [`InvalidKey`], [`InvalidItemId`] for an id of an unsupported type,
+    /// [`IndexMissing`], and [`Decode`].
+    pub fn item<Q: EncodeKey + ?Sized>(&self, key: &Q, id: impl IntoId) -> Read<'_, Option<T>>
+    where
+        K: Borrow<Q>,
+    {
+        let shared = self.shared();
+        let item = OneItem::new(&shared.settings, key, id);
+        Read::new(
+            shared.operation("item"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let item = item?;
+                let (collection, settings) = shared.parts();
+                let options = FindOneOptions::builder()
+                    .projection(only_item(settings, &item.field, &item.id))
+                    .hint(item.hint())
+                    .build();
+                let found = send::find_one(&mut conn, collection, item.filter(settings), options).await;
+                let found = found.map_err(|error| item.failed(shared, error).with_key(item.key.text()))?;
+                found.map_or(Ok(None), |bucket| {
+                    read_item(settings, &bucket).map_err(|error| error.with_key(item.key.text()))
+                })
+            },
+        )
+    }
+}
+
+impl<K: Key, T: DeserializeOwned + Send> BucketRepository<K, T> {
+    /// Returns the newest items of a key, the newest first: those at the end of its last pages, whatever their times.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_bucket::BucketRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// for trade in trades.newest(&123, 5).await? {
+    ///     println!("{trade}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip if all pages but the last are full, as this crate leaves them. The server examines at most one
+    /// document more than the items need, and sends at most `count` items of each.
+    ///
+    /// With [windows](crate::BucketRepositoryBuilder::window), whose last buckets can have few items, it needs more round
+    /// trips, each of which reads four times the buckets of the previous one at most.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for a count of 0, [`InvalidKey`], [`Corrupt`] and [`Decode`] for stored documents.
+    pub fn newest<Q: EncodeKey + ?Sized>(&self, key: &Q, count: u32) -> Read<'_, Vec<T>>
+    where
+        K: Borrow<Q>,
+    {
+        let (shared, key) = (self.shared(), key.encode_key().map_err(Error::from));
+        Read::new(
+            shared.operation("newest"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let key = key?;
+                if count == 0 {
+                    let message = "the number of items is 0: ask for 1 item or more";
+                    return Err(Error::new(InvalidArgument, message));
+                }
+                let (collection, settings) = shared.parts();
+                let wanted = count as usize;
+                let mut items = Vec::new();
+                let mut position: Option<PageToken> = None;
+                let mut growth = 1_u32;
+                loop {
+                    let missing = count - u32::try_from(items.len()).unwrap_or(u32::MAX);
+                    // The newest bucket has at least one item, and those before it have a page each.
+                    let mut buckets = (missing - 1).div_ceil(settings.page_size) + 1;
+                    if settings.windows.is_some() {
+                        // The last bucket of each window can have one item only.
+                        buckets = buckets.saturating_mul(growth).min(missing);
+                        growth = growth.saturating_mul(4);
+                    }
+                    let filter = match &position {
+                        None => buckets_of_key(settings, &key),
+                        Some(token) => buckets_beyond(settings, &key, "$lt", token),
+                    };
+                    let slice = i32::try_from(missing).ok().filter(|_| missing < settings.page_size);
+                    let options = first_by_id(true, buckets, slice.map(|slice| last_items(settings, slice)));
+                    let found = find_all(&mut conn, collection, filter, options).await?;
+                    let part = slice.map_or(Part::Whole, |slice| Part::Newest(slice as usize));
+                    let reader = shared.reader(&key, part);
+                    for document in &found {
+                        let bucket: Bucket<K, T> = reader.read(document).map_err(|error| error.with_key(key.text()))?;
+                        position = Some(bucket.token().clone());
+                        items.extend(bucket.items.into_iter().rev().take(wanted - items.len()));
+                    }
+                    if items.len() == wanted || found.len() < buckets as usize {
+                        return Ok(items);
+                    }
+                }
+            },
+        )
+    }
+}

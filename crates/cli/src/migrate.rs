@@ -1,0 +1,113 @@
+//! Migrations of all patterns: their plan, their dry run, and their run.
+
+use mongo_patterns_core::Repository;
+use mongo_patterns_core::migration::Migration;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::Summary;
+use crate::progress::SharedProgress;
+use crate::selection::Selection;
+use crate::{Context, plan};
+
+/// What is done with a migration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Prints its commands.
+    Plan,
+    /// Prints its result, without a write.
+    DryRun,
+    /// Runs it.
+    Run,
+}
+
+/// A migration of a pattern.
+pub(crate) struct Migrate<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) repository: &'a dyn Repository,
+    pub(crate) verb: &'static str,
+    pub(crate) mode: Mode,
+    /// The name of what is counted.
+    pub(crate) unit: &'static str,
+    pub(crate) selection: Option<&'a Selection>,
+}
+
+impl<'a> Migrate<'a> {
+    /// Does it, and prints its result.
+    pub(crate) async fn execute(&self, migration: impl Migration<'a>) -> Outcome {
+        match self.run(migration).await? {
+            Some((summary, exit)) => self.print(&summary, exit),
+            None => Ok(Exit::Success),
+        }
+    }
+
+    /// Does it. Returns its result, except for a plan, which it prints.
+    pub(crate) async fn run(&self, mut migration: impl Migration<'a>) -> Result<Option<(Summary, Exit)>, Failure> {
+        let output = self.context.output;
+        if let Some(selection) = self.selection {
+            selection.set(self.context, migration.options())?;
+        }
+        if self.mode == Mode::Run {
+            let progress = SharedProgress::new(output, self.verb, self.unit, None);
+            progress.show("the server checks all documents, then migrates them");
+            migration.report(Box::new(progress.callback()));
+            let migrated = migration.await;
+            progress.end();
+            return self.summary(&migrated?, None).map(Some);
+        }
+        let planned = migration.planned().await?;
+        if self.mode == Mode::Plan {
+            plan::print(output, &self.context.database, &planned.commands)?;
+            return Ok(None);
+        }
+        let writes = planned.commands.iter().filter(|planned| planned.writes).count();
+        let commands = Some((planned.commands.len(), writes));
+        self.summary(&planned.migrated, commands).map(Some)
+    }
+
+    /// Prints the result.
+    pub(crate) fn print(&self, summary: &Summary, exit: Exit) -> Outcome {
+        let output = self.context.output;
+        output.summary(summary, exit)?;
+        if exit == Exit::Findings {
+            let pattern = self.repository.pattern();
+            output.text(&format!("`{pattern} verify` lists the orphans"))?;
+        }
+        Ok(exit)
+    }
+
+    /// Returns the fields of a result as rows. A dry run leaves out the numbers that are 0 after the first one, because some
+    /// of them are known to a run only.
+    fn summary(&self, migrated: &impl Serialize, commands: Option<(usize, usize)>) -> Result<(Summary, Exit), Failure> {
+        let dry_run = if commands.is_some() { " --dry-run" } else { "" };
+        let mut summary = Summary::of(self.repository, &format!("{}{dry_run}", self.verb));
+        let fields = serde_json::to_value(migrated).map_err(std::io::Error::from)?;
+        let mut orphans = 0;
+        for (number, (name, value)) in fields.as_object().into_iter().flatten().enumerate() {
+            let value = match value {
+                Value::Array(names) => Value::from(names.len()),
+                Value::Object(reasons) => {
+                    if let Some(selection) = self.selection {
+                        summary = selection.rows(summary, reasons);
+                    }
+                    continue;
+                }
+                Value::Null => continue,
+                value => value.clone(),
+            };
+            if commands.is_some() && number > 0 && (value == 0 || value == false) {
+                continue;
+            }
+            if name == "orphans" {
+                orphans = value.as_u64().unwrap_or(0);
+            }
+            summary = summary.row(name.clone(), value);
+        }
+        let Some((all, writes)) = commands else {
+            return Ok((summary, Exit::of_findings(orphans)));
+        };
+        let summary = summary.row("commands", all).row("commands_that_write", writes);
+        Ok((summary, Exit::Success))
+    }
+}

@@ -1,0 +1,312 @@
+//! The options that all migrations have, and their definition.
+
+use mongodb::Collection;
+use mongodb::bson::{Document, RawDocumentBuf};
+
+use serde::Serialize;
+
+use super::{Pace, Planned, SkipList, Steps, check_filter};
+use crate::action::ActionFuture;
+use crate::error::{Error, ErrorKind, Result};
+use crate::progress::OnProgress;
+
+/// The options of a migration.
+#[derive(Clone, Default)]
+pub struct MigrateOptions {
+    /// About how many units one command migrates. `None` for the default of the migration.
+    pub chunk: Option<u64>,
+    /// The most units per second.
+    pub rate: Option<u64>,
+    /// How many documents or keys are migrated concurrently, where they are migrated one by one.
+    pub concurrency: Option<usize>,
+    /// The filter of the documents to migrate; empty for all.
+    pub filter: Document,
+    /// The collection that lists the invalid documents, which are skipped then.
+    pub skipped: Option<Collection<RawDocumentBuf>>,
+}
+
+crate::redacted_debug!(MigrateOptions);
+
+impl MigrateOptions {
+    /// Checks the numbers. Sends nothing.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a number that is 0.
+    pub fn check_numbers(&self) -> Result<()> {
+        let refuse = |message: &'static str| Err(Error::new(ErrorKind::InvalidArgument, message));
+        if self.chunk == Some(0) {
+            return refuse("the chunk size is 0, nothing was migrated: set it to 1 or more");
+        }
+        if self.rate == Some(0) {
+            return refuse("the rate is 0, nothing was migrated: set it to 1 or more");
+        }
+        Ok(())
+    }
+
+    /// Checks the collection of the skipped documents and the filter. One round trip each, if there is one.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) and [`TargetNotEmpty`](ErrorKind::TargetNotEmpty).
+    pub async fn check_selection(
+        &self,
+        steps: &mut Steps<'_, '_>,
+        source: &Collection<RawDocumentBuf>,
+        target: &Collection<RawDocumentBuf>,
+    ) -> Result<()> {
+        if let Some(list) = self.skip_list(source, target) {
+            list.check_settings()?;
+            list.check(steps).await?;
+        }
+        if !self.filter.is_empty() {
+            check_filter(steps, source, &self.filter).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns how many units a chunk has: the default of the migration, unless the caller has set a number, and at most
+    /// those of one second.
+    #[must_use]
+    pub fn chunk(&self, default: u64) -> u64 {
+        let chunk = self.chunk.unwrap_or(default);
+        self.rate.map_or(chunk, |rate| chunk.min(rate))
+    }
+
+    /// Returns how many documents or keys are migrated concurrently.
+    #[must_use]
+    pub fn concurrency(&self) -> usize {
+        self.concurrency.unwrap_or(4).max(1)
+    }
+
+    /// Begins the pace of a run.
+    #[must_use]
+    pub fn pace(&self) -> Pace {
+        Pace::new(self.rate)
+    }
+
+    /// Returns the list of the skipped documents, if they are skipped.
+    #[must_use]
+    pub fn skip_list<'l>(
+        &'l self,
+        source: &'l Collection<RawDocumentBuf>,
+        target: &'l Collection<RawDocumentBuf>,
+    ) -> Option<SkipList<'l>> {
+        let list = self.skipped.as_ref()?;
+        Some(SkipList { source, target, list })
+    }
+}
+
+/// What the migrations of all patterns have in common, for the command line.
+pub trait Migration<'a>:
+    IntoFuture<Output = Result<Self::Migrated>, IntoFuture = ActionFuture<'a, Self::Migrated>>
+{
+    /// The result.
+    type Migrated: Serialize;
+
+    /// Returns the options, to set them.
+    fn options(&mut self) -> &mut MigrateOptions;
+
+    /// Sets the progress callback.
+    fn report(&mut self, call: OnProgress<'a>);
+
+    /// Returns the plan.
+    fn planned(self) -> ActionFuture<'a, Planned<Self::Migrated>>;
+}
+
+/// Defines the action of a migration, with its `plan`. One `in chunks` also has `chunk`, `rate` and `on_progress`, and one that
+/// migrates documents `one by one` has `concurrency` in place of `chunk`. With `of selected documents` it has `filter` and
+/// `skip_invalid`.
+///
+/// The action has a method `async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated>`,
+/// which a run and a plan share.
+///
+/// ```text
+/// migration! {
+///     /// Migrates embedded children; returned by [`SubsetRepository::migrate_from_embedded`].
+///     pub struct MigrateFromEmbedded<'a> {
+///         shared: &'a Shared,
+///         allow_non_empty_target: bool,
+///     }
+///     "migrate_from_embedded" => Migrated;
+///     in chunks of 100_000 "children";
+///     of selected documents;
+/// }
+/// ```
+#[doc(hidden)]
+#[macro_export]
+macro_rules! migration {
+    (
+        $(#[$attribute:meta])*
+        pub struct $name:ident<$life:lifetime $(, $param:ident)*> {
+            $($(#[$field_attribute:meta])* $field:ident: $type:ty,)*
+        }
+        $operation:literal => $migrated:ty $(where $param_bound:ident: $bound:path)?;
+        $(in chunks of $chunk:literal $unit:literal;)?
+        $(one by one $one:literal;)?
+        $(of selected $documents:ident;)?
+    ) => {
+        $crate::action! {
+            $(#[$attribute])*
+            pub struct $name<$life $(, $param)*> {
+                $($(#[$field_attribute])* $field: $type,)*
+                options: $crate::migration::MigrateOptions,
+                on_progress: ::std::option::Option<$crate::progress::OnProgress<$life>>,
+            }
+            $operation => $migrated $(where $param_bound: $bound)?
+        }
+
+        impl<$life $(, $param)*> $name<$life $(, $param)*> {
+            fn with_defaults($($field: $type),*) -> Self {
+                Self { $($field,)* options: ::std::default::Default::default(), on_progress: ::std::option::Option::None }
+            }
+        }
+
+        impl<$life $(, $param)*> $name<$life $(, $param)*>
+        $(where $param_bound: $bound)?
+        {
+            /// Returns the result that the migration would have, and every command that it would send. Runs its checks, and
+            /// writes nothing.
+            ///
+            /// # Cost
+            /// That of the checks, and one round trip for each 1000 ids, which this process holds in memory.
+            ///
+            /// # Cancel safety
+            /// Cancel-safe: it changes nothing.
+            ///
+            /// # Errors
+            /// Those of the migration with nothing written.
+            pub fn plan(self) -> $crate::action::ActionFuture<$life, $crate::migration::Planned<$migrated>> {
+                let call = self.shared.operation($operation);
+                $crate::action::run(call, move |_| async move {
+                    let mut steps = $crate::migration::Steps::plan();
+                    let migrated = self.migrate(&mut steps, $crate::progress::Reporter::default()).await?;
+                    Ok($crate::migration::Planned::new(migrated, steps.into_commands()))
+                })
+            }
+
+            async fn execute(mut self) -> $crate::Result<$migrated> {
+                let reporter = $crate::progress::Reporter::new(self.on_progress.take());
+                self.migrate(&mut $crate::migration::Steps::run(), reporter).await
+            }
+        }
+
+        impl<$life $(, $param)*> $crate::migration::Migration<$life> for $name<$life $(, $param)*>
+        $(where $param_bound: $bound)?
+        {
+            type Migrated = $migrated;
+
+            fn options(&mut self) -> &mut $crate::migration::MigrateOptions {
+                &mut self.options
+            }
+
+            fn report(&mut self, call: $crate::progress::OnProgress<$life>) {
+                self.on_progress = ::std::option::Option::Some(call);
+            }
+
+            fn planned(self) -> $crate::action::ActionFuture<$life, $crate::migration::Planned<$migrated>> {
+                self.plan()
+            }
+        }
+
+        $crate::migration! { @chunks [$($chunk $unit)?] $name<$life $(, $param)*> }
+        $crate::migration! { @one_by_one [$($one)?] $name<$life $(, $param)*> }
+        $crate::migration! { @selected [$($documents)?] $name<$life $(, $param)*> }
+    };
+
+    (@chunks [] $($name:tt)*) => {};
+    (@chunks [$chunk:literal $unit:literal] $name:ident<$life:lifetime $(, $param:ident)*>) => {
+        impl<$life $(, $param)*> $name<$life $(, $param)*> {
+            $crate::setters! {
+                #[doc = concat!("Sets about how many ", $unit, " one command migrates; ", stringify!($chunk), " by default.")]
+                chunk(size: u64) => options.chunk = Some(size);
+
+                #[doc = concat!("Sets the most ", $unit, " per second, by pauses between chunks, which then have at most those of one second.")]
+                rate(per_second: u64) => options.rate = Some(per_second);
+            }
+
+            fn chunk_size(&self) -> u64 {
+                self.options.chunk($chunk)
+            }
+        }
+        $crate::migration! { @progress "chunk" $unit $name<$life $(, $param)*> }
+    };
+
+    (@one_by_one [] $($name:tt)*) => {};
+    (@one_by_one [$one:literal] $name:ident<$life:lifetime $(, $param:ident)*>) => {
+        impl<$life $(, $param)*> $name<$life $(, $param)*> {
+            $crate::setters! {
+                #[doc = concat!("Sets how many ", $one, " are migrated concurrently; 4 by default. Their documents are in memory.")]
+                concurrency(number: usize) => options.concurrency = Some(number);
+
+                #[doc = concat!("Sets the most ", $one, " per second.")]
+                rate(per_second: u64) => options.rate = Some(per_second);
+            }
+        }
+        $crate::migration! { @progress "document" $one $name<$life $(, $param)*> }
+    };
+
+    (@progress $after:literal $unit:literal $name:ident<$life:lifetime $(, $param:ident)*>) => {
+        impl<$life $(, $param)*> $name<$life $(, $param)*> {
+            $crate::setters! {
+                #[doc = concat!("Sets a progress callback, which is called after each ", $after, ", with numbers of ", $unit, ".")]
+                on_progress(call: impl FnMut($crate::Progress) + Send + $life) => on_progress = Some(Box::new(call));
+            }
+        }
+    };
+
+    (@selected [] $($name:tt)*) => {};
+    (@selected [documents] $name:ident<$life:lifetime $(, $param:ident)*>) => {
+        impl<$life $(, $param)*> $name<$life $(, $param)*> {
+            $crate::setters! {
+                /// Migrates only the documents that match a filter, which compares strings by their bytes. The others stay
+                /// as they are. All calls of one migration need the same filter.
+                filter(filter: $crate::migration::Document) => options.filter = filter;
+            }
+
+            /// Skips invalid documents. By default they are refused.
+            ///
+            /// Each of them is listed in this collection: its `_id`, the `reason`, and the names of `source` and `target`.
+            /// Another run replaces the list. The collection must be of the same database, and empty or the list of this
+            /// migration. Skipped documents stay as they are. A document without an `_id`, or with null, is only counted.
+            ///
+            /// Documents that are invalid only together, such as two with one id, are refused anyway.
+            pub fn skip_invalid<Any: Send + Sync>(mut self, list: &$crate::migration::Collection<Any>) -> Self {
+                self.options.skipped = Some(list.clone_with_type());
+                self
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_has_at_most_the_units_of_a_second() {
+        let chunk = |chunk, rate| {
+            let options = MigrateOptions {
+                chunk,
+                rate,
+                ..MigrateOptions::default()
+            };
+            options.chunk(100)
+        };
+        assert_eq!(chunk(None, None), 100);
+        assert_eq!(chunk(Some(7), None), 7);
+        assert_eq!(chunk(None, Some(10)), 10);
+        assert_eq!(chunk(Some(7), Some(1000)), 7);
+    }
+
+    #[test]
+    fn numbers_are_one_or_more() {
+        let mut options = MigrateOptions::default();
+        options.check_numbers().unwrap();
+        options.chunk = Some(0);
+        assert_eq!(options.check_numbers().unwrap_err().kind(), ErrorKind::InvalidArgument);
+        options = MigrateOptions {
+            rate: Some(0),
+            ..MigrateOptions::default()
+        };
+        assert_eq!(options.check_numbers().unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+}

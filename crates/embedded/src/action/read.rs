@@ -1,0 +1,93 @@
+//! The calls that read.
+
+use mongo_patterns_core::action::Read;
+
+use super::prelude::*;
+use crate::form::document::{decode_child, decode_parent};
+
+impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
+    /// Reads one child of a parent. `None` when there is no such parent or child.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # async fn f(patrons: EmbeddedRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(home) = patrons.child("joe", "home").await? {
+    ///     println!("{home}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip; the server examines one document and sends the one child.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] and [`InvalidItemId`] for ids of invalid types, and [`Decode`].
+    pub fn child(&self, parent: impl IntoId, child_id: impl IntoId) -> Read<'_, Option<C>> {
+        let (shared, parent, child) = (
+            self.shared(),
+            DocumentId::new(parent),
+            child_id.into_id().and_then(ChildId::new),
+        );
+        Read::new(
+            shared.operation("child"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let Shared {
+                    collection, settings, ..
+                } = shared;
+                let (parent, child) = (parent?, child?);
+                let filter = query::parent_with(settings, &parent, &child);
+                let only = FindOneOptions::builder()
+                    .projection(query::only(settings, &child))
+                    .build();
+                let found = send::find_one(&mut conn, collection, filter, only).await?;
+                found.map_or(Ok(None), |found| decode_child(settings, &found))
+            },
+        )
+    }
+}
+
+impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
+    /// Reads a parent with all its children. `None` when there is no parent with this `_id`.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::bson::Document;
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Patron { name: String, addresses: Vec<Document> }
+    /// # async fn f(patrons: EmbeddedRepository<Patron, ()>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(joe) = patrons.get("joe").await? {
+    ///     println!("{} has {} addresses", joe.name, joe.addresses.len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip; the server examines one document.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an `_id` of an invalid type, and [`Decode`].
+    pub fn get(&self, id: impl IntoId) -> Read<'_, Option<P>> {
+        let (shared, parent) = (self.shared(), DocumentId::new(id));
+        Read::new(
+            shared.operation("get"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let Shared {
+                    collection, settings, ..
+                } = shared;
+                let filter = query::parent(&parent?);
+                let found = send::find_one(&mut conn, collection, filter, None).await?;
+                found.map(|found| decode_parent(settings, &found)).transpose()
+            },
+        )
+    }
+}

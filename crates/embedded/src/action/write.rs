@@ -1,0 +1,325 @@
+//! The calls that write.
+
+use std::collections::HashSet;
+
+use mongo_patterns_core::action::Write;
+use mongo_patterns_core::size;
+use mongo_patterns_core::update::{self, Operators};
+use mongodb::options::UpdateModifications;
+
+use super::prelude::*;
+use crate::form::document::check_parent;
+use crate::write::refused;
+
+impl<P, C: Serialize> EmbeddedRepository<P, C> {
+    /// Adds a child to a parent, after its other children. A parent without the array gets one.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_core::ErrorKind;
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let home = doc! { "id": "home", "street": "123 Fake Street", "city": "Faketon", "zip": "12345" };
+    /// match patrons.add_child("joe", &home).await {
+    ///     Err(error) if error.kind() == ErrorKind::LimitReached => println!("joe must remove an address first"),
+    ///     added => added?,
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Guarantees
+    /// When it returns, the child is stored once, to the collection's write concern. Safe for concurrent writers: a parent
+    /// never has more children than its bound, and never two with the same id.
+    ///
+    /// # Cost
+    /// One round trip; the server examines one document. A refused write takes a second round trip, which reads the reason.
+    /// It retries only if another writer removed the reason in between.
+    ///
+    /// # Cancel safety
+    /// The child is stored or not, as a whole. Retry it: `AlreadyExists` means that it is stored. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// The child is not stored, unless the [outcome is unknown](Error::is_outcome_unknown). Then retry: `AlreadyExists`
+    /// means that the first call stored it. With nothing stored: [`LimitReached`], [`NotFound`] when there is no such
+    /// parent, [`AlreadyExists`] when it has a child with this id, [`InvalidArgument`] and [`InvalidItemId`] for ids of
+    /// invalid types, [`Encode`], [`TooLarge`] when the parent would exceed 16 MiB, [`Corrupt`] when its children are
+    /// not an array, [`DuplicateKey`] by a unique index of your own, and [`Contention`].
+    pub fn add_child(&self, parent: impl IntoId, child: &C) -> Write<'_, ()> {
+        let (shared, parent, child) = (self.shared(), DocumentId::new(parent), encode(child));
+        Write::new(shared.operation("add_child"), async move |session| {
+            let settings = &shared.settings;
+            let (parent, child) = (parent?, child?);
+            let id = ChildId::of_child(settings, &child)?;
+            let write = ChildWrite::new(shared, &parent, Needs::Room(&id));
+            let update = query::push(settings, child);
+            write.run(update, session).await?;
+            Ok(())
+        })
+    }
+}
+
+impl<P: Serialize, C> EmbeddedRepository<P, C> {
+    /// Inserts a parent with its children. One without the array of children gets an empty one.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::bson::{Bson, Document, doc};
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let joe = doc! { "_id": "joe", "name": "Joe Bookreader", "addresses": [] };
+    /// let inserted = patrons.insert(&joe).await?;
+    /// assert_eq!(inserted.id, Bson::from("joe"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip.
+    ///
+    /// # Cancel safety
+    /// The parent is stored with its children, or not at all. Retry it: `AlreadyExists` means that it is stored. Without an
+    /// `_id`, a retry can store it twice. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing sent: [`Encode`], [`InvalidArgument`] when its `_id` has an invalid type, its children are not an
+    /// array, one of them is not a document, or two have the same id, [`InvalidItemId`] when a child has no valid id,
+    /// [`LimitReached`] when it has more children than it may, and [`TooLarge`] when it would exceed 16 MiB.
+    ///
+    /// With nothing stored: [`AlreadyExists`] when there is a parent with this `_id`, and [`DuplicateKey`] by a unique
+    /// index of your own.
+    pub fn insert(&self, parent: &P) -> Write<'_, Inserted> {
+        let shared = self.shared();
+        let checked = encode(parent).and_then(|mut parent| {
+            check_parent(&shared.settings, &mut parent)?;
+            Ok(parent)
+        });
+        let parent = checked;
+        Write::new(shared.operation("insert"), async move |session| {
+            let parent = RawDocumentBuf::try_from(&parent?).map_err(|error| {
+                let message = "the parent cannot be written as BSON, nothing was stored";
+                Error::from_driver(ErrorKind::Encode, message, error)
+            })?;
+            size::check(&parent)?;
+            let mut conn = Conn::of_caller(session).await?;
+            match send::insert_one(&mut conn, &shared.collection, parent, None).await {
+                Ok(inserted) => Ok(Inserted {
+                    id: inserted.inserted_id,
+                }),
+                Err(error) if is_of_id(&error) => Err(Error::from_driver(
+                    ErrorKind::AlreadyExists,
+                    "there is a parent with this `_id` already, nothing was stored: add children to it with add_child()",
+                    error,
+                )),
+                Err(error) => Err(refused(error)),
+            }
+        })
+    }
+}
+
+fn is_of_id(error: &mongodb::error::Error) -> bool {
+    duplicate_key(error)
+        .is_some_and(|duplicate| duplicate.fields == ["_id"] || duplicate.index.as_deref() == Some("_id_"))
+}
+
+impl<P, C> EmbeddedRepository<P, C> {
+    /// Removes the child with this id from a parent. The other children keep their order.
+    ///
+    /// ```no_run
+    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// let removed = patrons.remove_child("joe", "home").await?;
+    /// if !removed.found {
+    ///     println!("joe has no such address");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Idempotent: safe to retry. If a damaged parent has several children with this id, it removes all of them.
+    ///
+    /// # Cost
+    /// One round trip; the server examines one document. A second one when there is no such child.
+    ///
+    /// # Cancel safety
+    /// The child is removed or not. Retry it: [`found`](Removed::found) is `false` if it was removed. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing changed: [`NotFound`] when there is no such parent, [`InvalidArgument`] and [`InvalidItemId`] for
+    /// ids of invalid types, [`Corrupt`] and [`Contention`].
+    pub fn remove_child(&self, parent: impl IntoId, child_id: impl IntoId) -> Write<'_, Removed> {
+        let (shared, parent, child) = (
+            self.shared(),
+            DocumentId::new(parent),
+            child_id.into_id().and_then(ChildId::new),
+        );
+        Write::new(shared.operation("remove_child"), async move |session| {
+            let settings = &shared.settings;
+            let (parent, child) = (parent?, child?);
+            let write = ChildWrite::new(shared, &parent, Needs::Child(&child));
+            let update = query::pull(settings, &child);
+            match write.run(update, session).await {
+                Ok(_) => Ok(Removed::new(true)),
+                Err(error) if error.kind() == ErrorKind::ChildNotFound => Ok(Removed::new(false)),
+                Err(error) => Err(error),
+            }
+        })
+    }
+}
+
+impl<P, C> EmbeddedRepository<P, C> {
+    /// Reorders the children of a parent. The ids must be those of all its children, each once.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_core::ErrorKind;
+    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// match patrons.reorder_children("joe", ["work", "home"]).await {
+    ///     Err(error) if error.kind() == ErrorKind::ChildSetMismatch => println!("joe has other addresses by now"),
+    ///     reordered => reordered?,
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// One command compares and writes on the server, so it never loses or restores a child that another writer adds,
+    /// removes or changes at the same time. Idempotent: safe to retry.
+    ///
+    /// # Cost
+    /// One round trip; the server examines one document and compares each id with each child, which takes some milliseconds
+    /// for a hundred. A refused write takes a second one, which reads the reason.
+    ///
+    /// # Cancel safety
+    /// The children are in the new order or in the old one. Idempotent: retry it. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing changed: [`ChildSetMismatch`] when the ids are not those of all children, for example because
+    /// another writer added or removed one; [`NotFound`] when there is no such parent, [`InvalidArgument`] when an id
+    /// is repeated or the parent's `_id` has an invalid type, [`InvalidItemId`], [`Corrupt`] and [`Contention`].
+    pub fn reorder_children<I: IntoId>(
+        &self,
+        parent: impl IntoId,
+        children: impl IntoIterator<Item = I>,
+    ) -> Write<'_, ()> {
+        let children = children.into_iter().map(|child| child.into_id().and_then(ChildId::new));
+        let children = children.collect::<Result<Vec<_>>>();
+        let (shared, parent) = (self.shared(), DocumentId::new(parent));
+        Write::new(shared.operation("reorder_children"), async move |session| {
+            let settings = &shared.settings;
+            let (parent, children) = (parent?, children?);
+            let forms: HashSet<&[u8]> = children.iter().map(ChildId::form).collect();
+            if forms.len() < children.len() {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    "the id of a child is repeated, and nothing was sent: list each id once",
+                ));
+            }
+            let write = ChildWrite::new(shared, &parent, Needs::Exactly(&children));
+            let update = query::reorder(settings, &children).to_vec();
+            write.run(update, session).await?;
+            Ok(())
+        })
+    }
+}
+
+impl<P, C: Serialize> EmbeddedRepository<P, C> {
+    /// Replaces the child of a parent that has the same id. Idempotent: safe to retry.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_embedded::EmbeddedRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// let home = doc! { "id": "home", "street": "1 Some Other Street", "city": "Boston", "zip": "12345" };
+    /// let replaced = patrons.replace_child("joe", &home).await?;
+    /// println!("modified: {}", replaced.modified);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip; the server examines one document. A refused write takes a second one, which reads the reason.
+    ///
+    /// # Cancel safety
+    /// The child is replaced or not, as a whole. Idempotent: retry it. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing changed: [`NotFound`] when there is no such parent, [`ChildNotFound`] when it has no such child,
+    /// and those of [`add_child`](Self::add_child) except `LimitReached` and `AlreadyExists`.
+    pub fn replace_child(&self, parent: impl IntoId, child: &C) -> Write<'_, Updated> {
+        let (shared, parent, child) = (self.shared(), DocumentId::new(parent), encode(child));
+        Write::new(shared.operation("replace_child"), async move |session| {
+            let settings = &shared.settings;
+            let (parent, child) = (parent?, child?);
+            let id = ChildId::of_child(settings, &child)?;
+            let write = ChildWrite::new(shared, &parent, Needs::Child(&id));
+            let update = query::replace(settings, child);
+            Ok(Updated::new(write.run(update, session).await?))
+        })
+    }
+}
+
+impl<P, C> EmbeddedRepository<P, C> {
+    /// Updates one child by [operators](#operators). Its other fields stay, also those that another writer changes at the
+    /// same time.
+    ///
+    /// ```no_run
+    /// # use mongodb::bson::doc;
+    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// let moved = doc! { "$set": { "city": "Faketon", "zip": "12345" }, "$unset": { "state": "" }, "$inc": { "moves": 1 } };
+    /// patrons.update_child("joe", "home", moved).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Operators
+    /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
+    /// meanings. Their paths are relative to the child: fields, and fields inside them such as `geo.lat`. The server applies
+    /// them to the child with this id, in one atomic command: concurrent increments all count. As in the driver, a document
+    /// with `$each` in a `$push` or `$addToSet` is a modifier, and the value of a `$pull` is a condition.
+    ///
+    /// Refused, with nothing sent: a document without operators, other operators, a pipeline, which the server applies to
+    /// whole documents only, positional operators in paths (`$`, `$[]`, `$[x]`), two paths of which one contains the other,
+    /// and the id of the child. A number in a path is the position of an element, as in `locations.0.n`.
+    ///
+    /// An update with `$inc`, `$mul` or `$push` is not idempotent. The others are, except `$currentDate`, which sets the time
+    /// again.
+    ///
+    /// # Cost
+    /// One round trip; the server examines one document. A refused write takes a second one, which reads the reason.
+    ///
+    /// # Cancel safety
+    /// All of the operators are applied, or none. Retry an idempotent update; read the child before you retry another one. A
+    /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing sent: [`InvalidArgument`] for the refused updates above, and [`InvalidItemId`].
+    ///
+    /// With nothing changed: [`NotFound`] when there is no such parent, [`ChildNotFound`] when it has no such child,
+    /// [`InvalidArgument`] when the update does not suit the stored child, such as `$inc` of a text, [`Corrupt`],
+    /// [`TooLarge`], [`DuplicateKey`] and [`Contention`].
+    pub fn update_child(
+        &self,
+        parent: impl IntoId,
+        child_id: impl IntoId,
+        update: impl Into<UpdateModifications>,
+    ) -> Write<'_, Updated> {
+        let (shared, parent, child, update) = (
+            self.shared(),
+            DocumentId::new(parent),
+            child_id.into_id().and_then(ChildId::new),
+            update.into(),
+        );
+        Write::new(shared.operation("update_child"), async move |session| {
+            let settings = &shared.settings;
+            let (parent, child) = (parent?, child?);
+            let fixed = "the id of a child cannot be changed, and nothing was sent: remove the child and add another";
+            let operators = Operators::of_element(update, &[(settings.child_id.as_str(), fixed)])?;
+            let write = ChildWrite::new(shared, &parent, Needs::Child(&child));
+            let change = query::change(settings, operators);
+            let modified = write.run(change, session).await;
+            Ok(Updated::new(modified.map_err(update::failed)?))
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! The calls that read.
+
+use mongo_patterns_core::action::Read;
+
+use super::prelude::*;
+use crate::form::diff::diff;
+use crate::form::document::decode;
+use crate::read::{find_as_of, find_current, find_revision, revision_of};
+use crate::write::restore::no_revision;
+
+impl<D: DeserializeOwned> HistoryRepository<D> {
+    /// Reads the revision that a document had at a time: the newest one whose time is not later. `None` if the document did
+    /// not exist yet, or if that revision was pruned. For a document that was deleted then, the revision has no document.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_history::HistoryRepository;
+    /// # use mongodb::bson::{DateTime, Document};
+    /// # async fn f(policies: HistoryRepository<Document>, accident: DateTime) -> mongo_patterns_core::Result<()> {
+    /// if let Some(valid) = policies.as_of(1, accident).await? {
+    ///     println!("revision {}: {:?}", valid.revision, valid.document);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The times of a document strictly increase, whatever the clocks of the servers are, so the answer for a past time
+    /// does not change. The answer for the present millisecond can: a write in it has its time, and several writes in one
+    /// millisecond have the times of the next ones, 1 ms apart. So `as_of(.., DateTime::now())` can be older than what
+    /// [`get`](Self::get) returns, which is the newest revision.
+    ///
+    /// # Cost
+    /// One round trip, which examines one document, however long the history is.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], [`Decode`], and [`Corrupt`].
+    pub fn as_of(&self, id: impl IntoId, time: DateTime) -> Read<'_, Option<Revision<D>>> {
+        let (shared, id) = (self.shared(), DocumentId::new(id));
+        Read::new(
+            shared.operation("as_of"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let (shared, id) = (shared, id?.into_bson());
+                let found = find_as_of(shared, &id, time, &mut conn).await?;
+                found.map(|found| revision_of(shared, &found)).transpose()
+            },
+        )
+    }
+}
+
+impl<D: DeserializeOwned> HistoryRepository<D> {
+    /// Reads a revision of a document. `None` if the document never had it, or if it was pruned.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_history::HistoryRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(second) = policies.at(1, 2).await? {
+    ///     println!("since {}: {:?}", second.time, second.document);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip, which examines at most one document.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], [`Decode`], and [`Corrupt`].
+    pub fn at(&self, id: impl IntoId, revision: u64) -> Read<'_, Option<Revision<D>>> {
+        let (shared, id) = (self.shared(), DocumentId::new(id));
+        Read::new(
+            shared.operation("at"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let (shared, id) = (shared, id?.into_bson());
+                let found = find_revision(shared, &id, revision, &mut conn).await?;
+                found.map(|found| revision_of(shared, &found)).transpose()
+            },
+        )
+    }
+}
+
+impl<D> HistoryRepository<D> {
+    /// Returns the fields that differ between two revisions, in either order. Documents are compared field by field, and
+    /// arrays element by element. The revision of a deletion has no fields.
+    ///
+    /// ```no_run
+    /// # async fn f(policies: mongo_patterns_history::HistoryRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// for change in policies.diff(1, 2, 5).await?.changes {
+    ///     println!("{}: {:?} -> {:?}", change.path, change.before, change.after);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// Two round trips, each of which examines one document.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// [`NotFound`] when the document does not have one of the revisions, [`InvalidArgument`] for an invalid id, and
+    /// [`IndexMissing`].
+    pub fn diff(&self, id: impl IntoId, from: u64, to: u64) -> Read<'_, Diff> {
+        let (shared, id, revisions) = (self.shared(), DocumentId::new(id), [from, to]);
+        Read::new(
+            shared.operation("diff"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let (shared, id, [from, to]) = (shared, id?.into_bson(), revisions);
+                let before = find_revision(shared, &id, from, &mut conn).await?;
+                let after = find_revision(shared, &id, to, &mut conn).await?;
+                match (before, after) {
+                    (Some(before), Some(after)) => diff(&shared.settings, &before, &after),
+                    _ => Err(no_revision()),
+                }
+            },
+        )
+    }
+}
+
+impl<D: DeserializeOwned> HistoryRepository<D> {
+    /// Reads the current document. `None` if it does not exist.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_history::HistoryRepository;
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Policy { revision: u64 }
+    /// # async fn f(policies: HistoryRepository<Policy>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(policy) = policies.get(1).await? {
+    ///     println!("revision {}", policy.revision);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip, which examines one document.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], and [`Decode`].
+    pub fn get(&self, id: impl IntoId) -> Read<'_, Option<D>> {
+        let (shared, id) = (self.shared(), DocumentId::new(id));
+        Read::new(
+            shared.operation("get"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let id = id?.into_bson();
+                let found = find_current(shared, &id, &mut conn).await?;
+                found.map(|document| decode(&document)).transpose()
+            },
+        )
+    }
+}

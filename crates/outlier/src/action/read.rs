@@ -1,0 +1,192 @@
+//! The calls that read.
+
+use mongo_patterns_core::action::Read;
+
+use super::prelude::*;
+use crate::form::document::{decode_main, elements_of, is_flagged, is_true, number, whole};
+use crate::read::{check_compared, contains};
+use crate::results::{Counts, not_found};
+
+impl<D, E> OutlierRepository<D, E> {
+    /// Returns whether a list has an element that is equal to this one, as MongoDB compares values.
+    ///
+    /// ```no_run
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// if books.contains(2, "user00").await? {
+    ///     println!("user00 has bought the book");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip if the array has the element or there are no overflow documents, else two. The second one
+    /// examines all overflow documents of the list, or one where elements are
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), by their index. No element is sent.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id` and for undefined, and
+    /// [`Encode`].
+    pub fn contains<Q>(&self, id: impl IntoId, element: &Q) -> Read<'_, bool>
+    where
+        E: Borrow<Q>,
+        Q: Serialize + ?Sized,
+    {
+        let (shared, id, element) = (self.shared(), DocumentId::new(id), Encoded::one(element));
+        Read::new(
+            shared.operation("contains"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let element = element?.to_bson()?;
+                check_compared(&element)?;
+                contains(shared, &id?.into_bson(), &element, &mut conn).await
+            },
+        )
+    }
+}
+
+impl<D, E> OutlierRepository<D, E> {
+    /// Counts the elements of a list.
+    ///
+    /// ```no_run
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// let counts = books.count(2).await?;
+    /// println!("{} customers, {} of them in overflow documents", counts.total(), counts.overflow);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip for a typical document, two for an outlier. The server examines the overflow documents; no
+    /// element is sent.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`NotFound`] when the document does not exist, and [`InvalidArgument`] for an invalid `_id`.
+    pub fn count(&self, id: impl IntoId) -> Read<'_, Counts> {
+        let (shared, id) = (self.shared(), DocumentId::new(id));
+        Read::new(
+            shared.operation("count"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let (main, overflow, settings) = shared.parts();
+                let id = id?.into_bson();
+                let size = query::project(query::main_size(settings));
+                let found = send::find_one(&mut conn, main, query::by_id(&id), size).await?;
+                let found = found.ok_or_else(not_found)?;
+                let mut counts = Counts {
+                    inline: number(&found, "size") as u64,
+                    overflow: 0,
+                };
+                if is_true(&found, "flagged") {
+                    let pipeline = query::overflow_total(settings, &id);
+                    let total = send::aggregate_all(&mut conn, overflow, pipeline, None).await?;
+                    counts.overflow = total.first().map_or(0, |total| number(total, "size")) as u64;
+                }
+                Ok(counts)
+            },
+        )
+    }
+}
+
+impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
+    /// Reads a document with at most the threshold of its elements, and whether there are more. `None` when the
+    /// document does not exist.
+    ///
+    /// ```no_run
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<i32, String>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(book) = books.get(2).await? {
+    ///     let more = if book.has_extras { "and more" } else { "all of them" };
+    ///     println!("{}: {more}", book.document);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip, and one document, however long the list is.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an invalid `_id`, and [`Decode`].
+    pub fn get(&self, id: impl IntoId) -> Read<'_, Option<StoredDocument<D>>> {
+        let (shared, id) = (self.shared(), DocumentId::new(id));
+        Read::new(
+            shared.operation("get"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let settings = &shared.settings;
+                let filter = query::by_id(&id?.into_bson());
+                let main = send::find_one(&mut conn, &shared.main, filter, None).await?;
+                let stored = main.map(|main| {
+                    Ok(StoredDocument {
+                        has_extras: is_flagged(settings, &main),
+                        document: decode_main(settings, &main)?,
+                    })
+                });
+                stored.transpose()
+            },
+        )
+    }
+}
+
+impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
+    /// Reads a document with all its elements in its array, in order. `None` when the document does not exist.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Book { customers_purchased: Vec<String> }
+    /// # async fn f(books: OutlierRepository<Book, String>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(book) = books.get_full(2).await? {
+    ///     println!("{} customers", book.customers_purchased.len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The document has every element whose push returned before the call. Main document and overflow documents are
+    /// read one after another. If a [`rebalance`](Self::rebalance) or [`migrate_existing`](Self::migrate_existing)
+    /// moves elements of this list concurrently, the result can have some of them twice, or not at all. Read in a
+    /// transaction where that matters.
+    ///
+    /// # Cost
+    /// One round trip for a typical document. For an outlier a second one, and one more for each 16 MB of overflow
+    /// documents. The whole list is held in memory: [`elements`](Self::elements) streams.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get), and [`Corrupt`] when elements are not an array.
+    pub fn get_full(&self, id: impl IntoId) -> Read<'_, Option<D>> {
+        let (shared, id) = (self.shared(), DocumentId::new(id));
+        Read::new(
+            shared.operation("get_full"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let (main, in_overflow, settings) = shared.parts();
+                let id = id?.into_bson();
+                let Some(main) = send::find_one(&mut conn, main, query::by_id(&id), None).await? else {
+                    return Ok(None);
+                };
+                drop(elements_of(&main, settings.array.as_str())?);
+                if !is_flagged(settings, &main) {
+                    return decode_main(settings, &main).map(Some);
+                }
+                let in_order = FindOptions::builder().sort(query::by_position(settings)).build();
+                let filter = query::overflow_of(settings, &id);
+                let overflow = send::find_all(&mut conn, in_overflow, filter, in_order).await?;
+                let whole = whole(settings, &main, &overflow).map_err(|error| error.of_collection(in_overflow))?;
+                decode_main(settings, &whole).map(Some)
+            },
+        )
+    }
+}

@@ -1,0 +1,412 @@
+//! The calls that write.
+
+use mongo_patterns_core::action::Write;
+use mongo_patterns_core::update::{Operators, check_path, failed};
+use mongodb::options::UpdateModifications;
+
+use super::prelude::*;
+use crate::form::split::Split;
+use crate::read::check_compared;
+use crate::write::delete::delete;
+use crate::write::insert::insert;
+use crate::write::joined::push;
+use crate::write::push::{check_elements, push_many, push_one, refuse_unique};
+use crate::write::remove::remove;
+use crate::write::update::Update;
+
+impl<D, E> OutlierRepository<D, E> {
+    /// Deletes a document with its overflow documents.
+    ///
+    /// ```no_run
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// let deleted = books.delete(2).await?;
+    /// if deleted.found {
+    ///     println!("deleted the book, and {} overflow documents", deleted.overflow_documents);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It deletes an outlier in one transaction, so that no overflow document is left without its main document.
+    ///
+    /// # Cost
+    /// One round trip for a typical document. Four for an outlier, or three if this process knows it, and for a document
+    /// that does not exist. In a transaction of the caller, one, or two. The transaction has all overflow documents of the
+    /// list, and the server aborts it after 60 seconds.
+    ///
+    /// # Sessions and transactions
+    /// In a transaction of the caller, nothing is retried. See [sessions and
+    /// transactions](mongo_patterns_core::action#sessions-and-transactions).
+    ///
+    /// # Cancel safety
+    /// The list is deleted as a whole or not. Call it again. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an invalid `_id`. With nothing deleted: [`Contention`], and [`Unsupported`] for an outlier on a
+    /// standalone.
+    pub fn delete(&self, id: impl IntoId) -> Write<'_, Deleted> {
+        let (shared, id) = (self.shared(), DocumentId::new(id));
+        Write::new(shared.operation("delete"), async move |session| {
+            let id = id?.into_bson();
+            let mut conn = shared.enter(&id, session).await?;
+            delete(shared, &id, &mut conn).await
+        })
+    }
+}
+
+impl<D: Serialize, E> OutlierRepository<D, E> {
+    /// Inserts a document. If it has more elements than the threshold, the first ones stay in its array, the others go
+    /// to overflow documents, and the flag is set. Otherwise the flag is not set.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// let book = doc! { "_id": 2, "title": "The Wooden Amulet", "customers_purchased": ["user00", "user01"] };
+    /// let inserted = books.insert(&book).await?;
+    /// println!("{} customers in the book, {} in overflow documents", inserted.inline, inserted.overflow);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It stores all elements or nothing: a document with overflow documents in one transaction.
+    ///
+    /// # Cost
+    /// One round trip. For a document with overflow documents about four, and more for more than 100 of them.
+    ///
+    /// # Sessions and transactions
+    /// In a session without a transaction, a document with overflow documents is inserted in a transaction of its own.
+    /// Later reads in the session see it.
+    ///
+    /// # Cancel safety
+    /// The document is stored or not, as a whole. Call it again: `AlreadyExists` means that it is stored. Without an `_id`,
+    /// a second call may store it twice. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// With nothing stored: [`AlreadyExists`] when a document with its `_id` exists, [`DuplicateKey`] when a unique
+    /// index of your own refuses it, [`InvalidArgument`] when its array field is not an array, its `_id` is invalid, an
+    /// element is undefined, or an element is an array or a duplicate where elements are
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements), [`Encode`], [`TooLarge`], [`IndexMissing`] for a
+    /// document with overflow documents before [`ensure_indexes`](Self::ensure_indexes), [`Unsupported`] for such a document
+    /// on a standalone, and [`Corrupt`] when its `_id`
+    /// has orphaned overflow documents: [`repair`](Self::repair) them.
+    pub fn insert(&self, document: &D) -> Write<'_, Inserted> {
+        let shared = self.shared();
+        let split = Split::of(&shared.settings, document);
+        Write::new(shared.operation("insert"), async move |session| {
+            let split = split?;
+            let mut conn = shared.enter(&split.id, session).await?;
+            insert(shared, &split, &mut conn).await?;
+            Ok(Inserted {
+                id: split.id,
+                inline: split.inline as u64,
+                overflow: split.rest.len() as u64,
+            })
+        })
+    }
+}
+
+impl<D, E> OutlierRepository<D, E> {
+    /// Pushes an element to a list: to the array of the main document, or, beyond the threshold, to an overflow
+    /// document.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::{OutlierRepository, Pushed};
+    /// # async fn f(books: OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// let pushed = books.push(2, "user50").await?;
+    /// if pushed == Pushed::Overflow {
+    ///     println!("the book is an outlier");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// When it returns, the element is stored once, to the collections' write concern, and every reader of this crate
+    /// sees it. After an error it is not stored, unless [`is_outcome_unknown`](Error::is_outcome_unknown). A process
+    /// that dies during a push can leave a flag without overflow documents, and never an element that no reader sees.
+    ///
+    /// Safe for concurrent writers: the array never exceeds the threshold, and an overflow document never exceeds its
+    /// bound.
+    ///
+    /// # Cost
+    /// One round trip for a typical document and for a [known outlier](crate#known-outliers), two for another outlier,
+    /// however many overflow documents it has. The server examines one document in each. To open an overflow document
+    /// takes four more, once for `max_extras_elements` elements: it is inserted in a transaction with the flag.
+    /// Concurrent pushes to one list share commands: see [lanes](crate#lanes).
+    ///
+    /// # Sessions and transactions
+    /// In a session, a push to an outlier takes two round trips. In a transaction of the caller, nothing is retried. In a
+    /// session without a transaction, overflow documents are opened in a transaction of their own; later reads in the
+    /// session see them. See [sessions and transactions](mongo_patterns_core::action#sessions-and-transactions).
+    ///
+    /// # Cancel safety
+    /// The element is stored or not. If it is not, the flag may be set without overflow documents: readers see the
+    /// same list, [`verify`](Self::verify) finds the flag, and [`rebalance`](Self::rebalance) clears it. A second call
+    /// may store the element twice; [`push_unique`](Self::push_unique) does not. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing stored: [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id` or
+    /// element, [`Encode`], [`TooLarge`] for an element that does not fit, alone or with those of the array,
+    /// [`Corrupt`] when the array field is not an array, [`IndexMissing`] for an outlier before
+    /// [`ensure_indexes`](Self::ensure_indexes), [`Unsupported`] on a standalone when the array is full, and
+    /// [`Configuration`] where elements are
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements): call [`push_unique`](Self::push_unique).
+    pub fn push<Q>(&self, id: impl IntoId, element: &Q) -> Write<'_, Pushed>
+    where
+        E: Borrow<Q>,
+        Q: Serialize + ?Sized,
+    {
+        let (shared, id, element) = (self.shared(), DocumentId::new(id), Encoded::one(element));
+        Write::new(shared.operation("push"), async move |session| {
+            refuse_unique(&shared.settings)?;
+            let (id, element) = (id?.into_bson(), element?);
+            match session {
+                None => push(shared, &id, element).await,
+                session => {
+                    let mut conn = shared.enter(&id, session).await?;
+                    push_one(shared, &id, &element, false, &mut conn).await
+                }
+            }
+        })
+    }
+}
+
+impl<D, E: Serialize> OutlierRepository<D, E> {
+    /// Pushes elements to a list, in order: to the array of the main document, then to overflow documents.
+    ///
+    /// ```no_run
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// let customers = ["user49".to_owned(), "user50".to_owned()];
+    /// let pushed = books.push_many(2, &customers).await?;
+    /// println!("{} customers in the book, {} in overflow documents", pushed.inline, pushed.overflow);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// When it returns, every element is stored once. After an error, a prefix of the elements is stored, and the error
+    /// has [their number](Error::stored_count). Elements of other writers can be between them.
+    ///
+    /// # Cost
+    /// One round trip if the array has room for all, two if the newest overflow document has room for the rest, and one for
+    /// that in a [known outlier](crate#known-outliers). Else four more for each 100 new overflow documents or 16 MiB.
+    ///
+    /// # Cancel safety
+    /// A prefix of the elements is stored. The flag may be set without overflow documents, as by [`push`](Self::push).
+    /// A second call may store elements twice: read the list first. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// Those of [`push`](Self::push).
+    pub fn push_many(&self, id: impl IntoId, elements: &[E]) -> Write<'_, PushedMany> {
+        let (shared, id, elements) = (self.shared(), DocumentId::new(id), Encoded::all(elements.iter()));
+        Write::new(shared.operation("push_many"), async move |session| {
+            refuse_unique(&shared.settings)?;
+            let (id, elements) = (id?.into_bson(), elements?);
+            check_elements(shared, &elements)?;
+            if elements.is_empty() {
+                return Ok(PushedMany::default());
+            }
+            let mut conn = shared.enter(&id, session).await?;
+            push_many(shared, &id, &elements, &mut conn).await
+        })
+    }
+}
+
+impl<D, E> OutlierRepository<D, E> {
+    /// Pushes an element to a list, unless the list has an equal one, in its array or in overflow documents. Needs
+    /// [unique elements](crate::OutlierRepositoryBuilder::unique_elements).
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_outlier::{OutlierRepository, Pushed};
+    /// # async fn f(books: OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// let pushed = books.push_unique(2, "user00").await?;
+    /// if pushed == Pushed::AlreadyThere {
+    ///     println!("user00 has bought the book before");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// When it returns, the list has the element once, however many writers push it concurrently. It is idempotent:
+    /// call it again after an [unknown outcome](Error::is_outcome_unknown). Elements are equal as MongoDB compares
+    /// values: 1 and 1.0 are, and documents with their fields in another order are not.
+    ///
+    /// If an error has a [number of stored elements](Error::stored_count), the last check failed: whether a rebalance
+    /// moved an equal element concurrently. Then call it again, too.
+    ///
+    /// # Cost
+    /// That of [`push`](Self::push), and one round trip more for an element in an overflow document: two for a [known
+    /// outlier](crate#known-outliers), three for another one. After a rebalance that filled the array, the next push takes
+    /// one more.
+    ///
+    /// # Cancel safety
+    /// The element is stored or not: call it again. If a rebalance moved an equal element at that moment, the list
+    /// may have both until the next [`rebalance`](Self::rebalance); [`verify`](Self::verify) finds it. The flag may be
+    /// set without overflow documents, as by [`push`](Self::push). A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// Those of [`push`](Self::push). [`Configuration`] where elements are not unique, and [`InvalidArgument`] for an
+    /// element that is an array: the server would index its values one by one.
+    pub fn push_unique<Q>(&self, id: impl IntoId, element: &Q) -> Write<'_, Pushed>
+    where
+        E: Borrow<Q>,
+        Q: Serialize + ?Sized,
+    {
+        let (shared, id, element) = (self.shared(), DocumentId::new(id), Encoded::one(element));
+        Write::new(shared.operation("push_unique"), async move |session| {
+            if !shared.settings.unique {
+                return Err(configuration(
+                    "a unique push needs the index of the elements, nothing was stored: call unique_elements() on the builder",
+                ));
+            }
+            let (id, element) = (id?.into_bson(), element?);
+            let mut conn = shared.enter(&id, session).await?;
+            push_one(shared, &id, &element, true, &mut conn).await
+        })
+    }
+}
+
+impl<D, E> OutlierRepository<D, E> {
+    /// Removes every element of a list that is equal to this one, as MongoDB compares values. Returns whether there
+    /// [was one](Removed::found).
+    ///
+    /// ```no_run
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// let removed = books.remove(2, "user00").await?;
+    /// if !removed.found {
+    ///     println!("user00 has not bought the book");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Afterwards, the array can have room although there are overflow documents. Pushes do not fill it, so that no
+    /// element moves while others read. [`rebalance`](Self::rebalance) fills it, and clears the flag if no overflow
+    /// documents are left. It is idempotent.
+    ///
+    /// # Cost
+    /// One round trip for a typical document, two for an outlier. Three more if an outlier has no such element: a read
+    /// in one snapshot, because a rebalance may move elements concurrently. The server examines all overflow documents of
+    /// the list, or one where elements are [unique](crate::OutlierRepositoryBuilder::unique_elements).
+    ///
+    /// # Cancel safety
+    /// Equal elements may be removed from the array, and not yet from the overflow documents. Call it again: it removes
+    /// the rest. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`NotFound`] when the document does not exist, [`InvalidArgument`] for an invalid `_id` and for undefined, and
+    /// [`Encode`].
+    pub fn remove<Q>(&self, id: impl IntoId, element: &Q) -> Write<'_, Removed>
+    where
+        E: Borrow<Q>,
+        Q: Serialize + ?Sized,
+    {
+        let (shared, id, element) = (self.shared(), DocumentId::new(id), Encoded::one(element));
+        Write::new(shared.operation("remove"), async move |session| {
+            let (id, element) = (id?.into_bson(), element?.to_bson()?);
+            check_compared(&element)?;
+            let mut conn = shared.enter(&id, session).await?;
+            let found = remove(shared, &id, &element, &mut conn).await?;
+            Ok(Removed::new(found))
+        })
+    }
+}
+
+impl<D, E> OutlierRepository<D, E> {
+    /// Updates the first element of a list whose fields have these values by [operators](#operators). The elements must be
+    /// documents.
+    ///
+    /// ```no_run
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), Document>) -> mongo_patterns_core::Result<()> {
+    /// let user = doc! { "user": "user00" };
+    /// books.update_element(2, user, doc! { "$inc": { "copies": 1 }, "$set": { "gift": true } }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The first element is that of the smallest position: in the array, and then in the overflow documents in their order.
+    /// Others with the same values stay. The element keeps its position. Values are compared as by `$eq` in a find: numbers
+    /// by value, null also with a missing field, and a value also with an array that has it. A field can be a path, such as
+    /// `shop.city`.
+    ///
+    /// Elements that are values, such as strings, have no fields: [remove](Self::remove) one and push another. The same holds
+    /// where elements are [unique](crate::OutlierRepositoryBuilder::unique_elements), because an update could make two equal.
+    ///
+    /// # Operators
+    /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
+    /// meanings. Their paths are relative to the element. The server applies them in one atomic command: concurrent
+    /// increments all count, also while a rebalance moves the element. As in the driver, a document with `$each` in a `$push`
+    /// or `$addToSet` is a modifier, and the value of a `$pull` is a condition.
+    ///
+    /// Refused, with nothing sent: a document without operators, other operators, a pipeline, which the server applies to
+    /// whole documents only, positional operators in paths (`$`, `$[]`, `$[x]`), and two paths of which one contains the
+    /// other.
+    ///
+    /// An update with `$inc`, `$mul` or `$push` is not idempotent. Nor is one that changes a field of the match, after which
+    /// it finds another element.
+    ///
+    /// # Cost
+    /// One round trip for an element of the array, and three for one of an overflow document: the array, the flag, and the
+    /// overflow document. If the list has no such element two, or six for an outlier: a read in one snapshot, because a
+    /// rebalance may move elements concurrently. The server examines the overflow documents before that of the element.
+    ///
+    /// # Cancel safety
+    /// The update is applied to one element, or not at all. Call an idempotent update again; read the element before you call
+    /// another one again. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing sent: [`InvalidArgument`] for the refused updates above, for a match that is empty or has undefined or an
+    /// invalid path, and for an invalid `_id`; [`Configuration`] where elements are unique.
+    ///
+    /// With nothing changed: [`NotFound`] when the document does not exist, or has no such element; [`InvalidArgument`] when
+    /// the update does not suit the stored element, such as `$inc` of a text, [`IndexMissing`], [`TooLarge`] and
+    /// [`Contention`].
+    pub fn update_element(
+        &self,
+        id: impl IntoId,
+        fields: Document,
+        update: impl Into<UpdateModifications>,
+    ) -> Write<'_, Updated> {
+        let (shared, id, update) = (self.shared(), DocumentId::new(id), update.into());
+        Write::new(shared.operation("update_element"), async move |session| {
+            let id = id?.into_bson();
+            if shared.settings.unique {
+                return Err(Error::new(
+                    Configuration,
+                    "the elements are unique, and an update could make two equal, nothing was sent: remove the element and push the new one, or build the repository without unique_elements()",
+                ));
+            }
+            check_fields(&fields)?;
+            let operators = Operators::of_element(update, &[])?;
+            let mut conn = shared.enter(&id, session).await?;
+            let update = Update {
+                shared,
+                id: &id,
+                fields: &fields,
+                operators: &operators,
+            };
+            let modified = update.run(&mut conn).await;
+            Ok(Updated::new(modified.map_err(failed)?))
+        })
+    }
+}
+
+/// Refuses a match that no element has, or all elements have.
+fn check_fields(fields: &Document) -> Result<()> {
+    if fields.is_empty() {
+        return Err(Error::new(
+            InvalidArgument,
+            "the match names no field, nothing was sent: name the fields of the element",
+        ));
+    }
+    for (path, value) in fields {
+        check_path(path, &[])?;
+        check_compared(value)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! A read that decides about a write sees the latest data of the primary, whatever the collection is configured for.
+
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+
+use futures::future::BoxFuture;
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Document, doc};
+use mongodb::options::{DatabaseOptions, ReadConcern, ReadPreference, SelectionCriteria};
+use mongodb::{ClientSession, Database};
+
+use crate::lanes::operations::{Repositories, operation, review, trade};
+use crate::lanes::support::prepare;
+
+type Run = for<'a> fn(&'a Repositories, Option<&'a mut ClientSession>) -> BoxFuture<'a, Result<(), Error>>;
+
+/// The number of the next review.
+static NEXT: AtomicI32 = AtomicI32::new(6000);
+
+/// A write that reads, with the operation that prepares its document, and a read of the caller.
+const CALLS: [(&str, Run, Run); 5] = [
+    (
+        "append",
+        |of, session| {
+            let items = [trade(5000), trade(5001)];
+            Box::pin(async move { of.trades.append_many(&1, &items).session(session).await.map(drop) })
+        },
+        |of, session| Box::pin(async move { of.trades.page(&1, 1).session(session).await.map(drop) }),
+    ),
+    (
+        "push",
+        |of, session| {
+            let none = "nobody".to_owned();
+            Box::pin(async move { of.books.remove(1, &none).session(session).await.map(drop) })
+        },
+        |of, session| Box::pin(async move { of.books.get(1).session(session).await.map(drop) }),
+    ),
+    (
+        "add_child",
+        |of, session| {
+            Box::pin(async move {
+                // It is refused, and a read finds out why.
+                let refused = of.patrons.update_child(1, 7000, doc! { "$set": { "city": "Cork" } });
+                assert_eq!(refused.session(session).await.unwrap_err().kind(), ErrorKind::NotFound);
+                Ok(())
+            })
+        },
+        |of, session| Box::pin(async move { of.patrons.get(1).session(session).await.map(drop) }),
+    ),
+    (
+        "update_source",
+        |of, session| {
+            let order = doc! { "customer": { "_id": 1 } };
+            Box::pin(async move { of.orders.insert(&order).session(session).await.map(drop) })
+        },
+        |of, session| Box::pin(async move { of.orders.get(1).session(session).await.map(drop) }),
+    ),
+    (
+        "insert",
+        |of, session| {
+            let review = review(1, NEXT.fetch_add(1, Relaxed));
+            Box::pin(async move { of.products.insert(&review).session(session).await.map(drop) })
+        },
+        |of, session| Box::pin(async move { of.products.get(1).session(session).await.map(drop) }),
+    ),
+];
+
+/// Returns a database whose collections are configured for reads of a majority, if possible from a secondary.
+fn configured(database: &Database) -> Database {
+    let secondary = ReadPreference::SecondaryPreferred { options: None };
+    let options = DatabaseOptions::builder()
+        .selection_criteria(SelectionCriteria::ReadPreference(secondary))
+        .read_concern(ReadConcern::majority())
+        .build();
+    database.client().database_with_options(database.name(), options)
+}
+
+fn level(read: &Document) -> Option<&str> {
+    read.get_document("readConcern").ok()?.get_str("level").ok()
+}
+
+fn is_from_primary(read: &Document) -> bool {
+    let preference = read.get_document("$readPreference");
+    preference.is_err()
+        || preference.is_ok_and(|preference| preference.get_str("mode").is_ok_and(|mode| mode == "primary"))
+}
+
+#[tokio::test]
+async fn deciding_reads_are_local_and_from_the_primary_also_in_a_session_of_the_caller() {
+    testkit::run(async |db| {
+        for (prepared, write, read) in CALLS {
+            prepare(db, operation(prepared)).await;
+            let repositories = Repositories::new(&configured(db.database()));
+            for in_session in [false, true] {
+                let mut session = db.client().start_session().await.unwrap();
+                db.recorder().clear();
+                write(&repositories, in_session.then_some(&mut session)).await.unwrap();
+                let commands = db.recorder().commands();
+                let reads = commands
+                    .iter()
+                    .filter(|sent| ["find", "aggregate"].contains(&sent.name.as_str()));
+                let (mut outside, mut inside) = (0, 0);
+                for read in reads.map(|sent| &sent.command) {
+                    assert!(is_from_primary(read), "{prepared}: {read}");
+                    match read.contains_key("autocommit") {
+                        true => inside += 1,
+                        false => {
+                            outside += 1;
+                            assert_eq!(level(read), Some("local"), "{prepared}: {read}");
+                        }
+                    }
+                }
+                assert!(outside + inside > 0, "{prepared} has read nothing");
+
+                read(&repositories, in_session.then_some(&mut session)).await.unwrap();
+                let sent = db.recorder().commands().pop().unwrap();
+                assert_eq!(level(&sent.command), Some("majority"), "{prepared}: {sent:?}");
+            }
+        }
+    })
+    .await;
+}
+
+/// A transaction has a read concern of its own, which a read in it must not change.
+#[tokio::test]
+async fn a_deciding_read_in_a_transaction_has_its_read_concern() {
+    testkit::run(async |db| {
+        for (prepared, write, _) in CALLS {
+            prepare(db, operation(prepared)).await;
+            let repositories = Repositories::new(&configured(db.database()));
+            // Checks of the indexes come first, outside of the transaction.
+            write(&repositories, None).await.unwrap();
+            let mut session = db.client().start_session().await.unwrap();
+            session.start_transaction().await.unwrap();
+            db.recorder().clear();
+            write(&repositories, Some(&mut session)).await.unwrap();
+            session.commit_transaction().await.unwrap();
+            for sent in db.recorder().commands() {
+                let is_first = sent.command.contains_key("startTransaction");
+                let is_read = ["find", "aggregate"].contains(&sent.name.as_str());
+                assert!(
+                    is_first || !is_read || level(&sent.command).is_none(),
+                    "{prepared}: {sent:?}"
+                );
+            }
+        }
+    })
+    .await;
+}
