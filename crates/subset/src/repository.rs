@@ -48,12 +48,6 @@ pub(crate) struct WaitingInserts {
     pub(crate) parent: Bson,
 }
 
-mongo_patterns_core::redacted_debug!(
-    Shared,
-    |shared| "collection" = shared.parents.namespace(),
-    "children_collection" = shared.children.namespace()
-);
-
 impl Shared {
     pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
         Call::new("subset", operation, &self.parents)

@@ -81,10 +81,7 @@ pub(crate) async fn run(write: ParentWrite<'_>, session: Option<&mut ClientSessi
     let shared = write.shared;
     shared.check_indexes().await?;
     let mut conn = shared.enter(&write.parents, session).await?;
-    match conn.is_in_transaction() {
-        true => Ok(transactional::write(&write, &mut conn).await?.counted()),
-        false => transactional::run(&write, &mut conn).await,
-    }
+    transactional::run(&write, &mut conn).await
 }
 
 /// Rebuilds the subset of a parent: in the caller's transaction, or without one by compare-and-set. Returns the number of
@@ -105,7 +102,7 @@ pub(crate) async fn rebuild(
     }
     if conn.is_in_transaction() {
         let write = ParentWrite::of_parents(shared, vec![parent], Change::Nothing);
-        return Ok(transactional::write(&write, &mut conn).await?.counted().embedded);
+        return Ok(transactional::run(&write, &mut conn).await?.embedded);
     }
     refresh(shared, &parent, &mut conn).await?.ok_or_else(no_parent)
 }

@@ -121,9 +121,13 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
             if children == 0 {
                 return Ok(InsertedMany::default());
             }
+            let inserted = InsertedMany {
+                children,
+                parents: parents.len() as u64,
+            };
             let write = ParentWrite::of_parents(shared, parents, Change::Insert(documents));
-            let parents = write::run(write, session).await?.parents;
-            Ok(InsertedMany { children, parents })
+            write::run(write, session).await?;
+            Ok(inserted)
         })
     }
 

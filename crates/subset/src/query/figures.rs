@@ -81,15 +81,11 @@ pub(super) fn figures(settings: &Settings, of: &FieldName, total: bool, magnitud
 }
 
 fn extremes(value: &str, has: impl Fn(Kind) -> bool) -> Document {
-    let extremes = [Kind::Min, Kind::Max].into_iter().filter(|kind| has(*kind));
+    let mut extremes = Document::new();
+    for kind in [Kind::Min, Kind::Max].into_iter().filter(|kind| has(*kind)) {
+        extremes.insert(kind.name(), doc! { format!("${}", kind.name()): value });
+    }
     extremes
-        .map(|kind| {
-            (
-                kind.name().to_owned(),
-                doc! { format!("${}", kind.name()): value }.into(),
-            )
-        })
-        .collect()
 }
 
 /// Computes all values of a parent from its children: a row for each source, by one pipeline for each.

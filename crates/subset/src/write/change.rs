@@ -4,7 +4,7 @@ use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{CommandError, code, duplicate_key};
 use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::stored::value;
-use mongo_patterns_core::{Error, ErrorKind, Result, document_id, measure, send};
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send};
 use mongodb::bson::{Bson, RawDocument, RawDocumentBuf};
 use mongodb::options::{
     FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, ReplaceOptions, ReturnDocument,
@@ -47,7 +47,7 @@ pub(crate) struct Written {
     pub(crate) modified: bool,
     /// Whether a subset has each child that was [asked](ParentWrite::asked) for, in their order.
     pub(crate) included: Vec<bool>,
-    pub(crate) parents: u64,
+    /// The number of embedded children.
     pub(crate) embedded: u64,
 }
 
@@ -238,11 +238,5 @@ impl Written {
     /// Returns whether a subset has the child of a write of one child.
     pub(crate) fn in_subset(&self) -> bool {
         self.included.contains(&true)
-    }
-
-    /// Counts the refreshes of a write.
-    pub(super) fn counted(self) -> Self {
-        measure::refreshed("written", self.parents);
-        self
     }
 }

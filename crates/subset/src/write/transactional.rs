@@ -24,7 +24,7 @@
 //! lets fewer of them win in a row.
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::{Error, ErrorKind, Result, send, transaction};
+use mongo_patterns_core::{Error, ErrorKind, Result, measure, send, transaction};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::UpdateModifications;
 
@@ -44,8 +44,17 @@ struct Attempts<'w, 'a> {
     was_child_first: bool,
 }
 
-/// Writes in a transaction of the call, in the lanes of the parents.
+/// Writes in the transaction of the caller, or in one of the call, in the lanes of the parents.
 pub(super) async fn run(write: &ParentWrite<'_>, conn: &mut Conn<'_>) -> Result<Written> {
+    let written = match conn.is_in_transaction() {
+        true => self::write(write, conn).await?,
+        false => run_own(write, conn).await?,
+    };
+    measure::refreshed("written", write.parents.len() as u64);
+    Ok(written)
+}
+
+async fn run_own(write: &ParentWrite<'_>, conn: &mut Conn<'_>) -> Result<Written> {
     let shared = write.shared;
     let mut attempts = Attempts {
         write,
@@ -74,7 +83,7 @@ pub(super) async fn run(write: &ParentWrite<'_>, conn: &mut Conn<'_>) -> Result<
         match done {
             // Refused, and not by a conflict: the transaction is aborted.
             Err(error) if attempts.was_child_first && error.as_driver_error().is_none() => {}
-            done => return done.map(Written::counted),
+            done => return done,
         }
     }
 }
@@ -107,8 +116,7 @@ async fn child_first(write: &ParentWrite<'_>, parent: &Bson, conn: &mut Conn<'_>
     let update = query::set_and_increment(settings, embedded.fields(settings)?);
     let filter = query::with_version(settings, parent);
     let updated = send::update_one(conn, parents, filter, update, None).await;
-    written.parents = updated.map_err(|error| of_parent(error.into()))?.matched_count;
-    if written.parents == 0 {
+    if updated.map_err(|error| of_parent(error.into()))?.matched_count == 0 {
         return Err(no_parent());
     }
     written.embedded = embedded.count();
@@ -117,7 +125,7 @@ async fn child_first(write: &ParentWrite<'_>, parent: &Bson, conn: &mut Conn<'_>
 }
 
 /// Writes the parents, the children, and then the subsets of the parents.
-pub(super) async fn write(write: &ParentWrite<'_>, conn: &mut Conn<'_>) -> Result<Written> {
+async fn write(write: &ParentWrite<'_>, conn: &mut Conn<'_>) -> Result<Written> {
     let Shared { parents, settings, .. } = write.shared;
     for parent in &write.parents {
         let managed = query::managed(settings, parent);
@@ -135,7 +143,7 @@ pub(super) async fn write(write: &ParentWrite<'_>, conn: &mut Conn<'_>) -> Resul
         let subsets = children.embedded.fields(settings)?;
         let change = children.change_of(write, parent, before, written.found, &subsets);
         let updated = write_parent(write.shared, parent, change, subsets, conn).await;
-        written.parents += updated.map_err(of_parent)?;
+        updated.map_err(of_parent)?;
         written.embedded += children.embedded.count();
         written.included = write.included(&children.embedded);
     }
@@ -161,23 +169,23 @@ async fn increment_first_version(shared: &Shared, parent: &Bson, conn: &mut Conn
     }
 }
 
-/// Writes the subsets, the total and the computed fields of a parent. Returns the number of parents that it wrote.
+/// Writes the subsets and the figures of a parent.
 async fn write_parent(
     shared: &Shared,
     parent: &Bson,
     change: Option<(Document, UpdateModifications)>,
     subsets: Document,
     conn: &mut Conn<'_>,
-) -> Result<u64> {
+) -> Result<()> {
     let parents = &shared.parents;
     if let Some((filter, change)) = change {
         let updated = send::update_one(conn, parents, filter, change, None).await?;
         if updated.matched_count > 0 {
-            return Ok(updated.matched_count);
+            return Ok(());
         }
     }
     let mut fields = subsets;
     fields.extend(figures(shared, parent, conn).await?);
-    let updated = send::update_one(conn, parents, query::by_id(parent), doc! { "$set": fields }, None).await?;
-    Ok(updated.matched_count)
+    send::update_one(conn, parents, query::by_id(parent), doc! { "$set": fields }, None).await?;
+    Ok(())
 }
