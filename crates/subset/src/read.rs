@@ -13,7 +13,7 @@ use crate::repository::prelude::*;
 pub(crate) async fn find_state(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Option<ParentState>> {
     let settings = &shared.settings;
     let options = options::find_state(settings, is_in_transaction(conn));
-    let found = send::find_one(conn, &shared.parents, query::by_id(parent), options).await?;
+    let found = conn.find_one(&shared.parents, query::by_id(parent), options).await?;
     Ok(found.map(|document| ParentState::of(settings, document)))
 }
 
@@ -29,12 +29,12 @@ pub(crate) async fn first_children(shared: &Shared, parent: &Bson, conn: &mut Co
     if settings.further.is_empty() && !settings.is_covered() {
         let options = options::find_first_children(settings, in_transaction);
         let filter = query::children_of(settings, parent);
-        let found = send::find_all(conn, children, filter, options).await;
+        let found = conn.find_all(children, filter, options).await;
         return found.map(Embedded::only).map_err(failed);
     }
     let stages = query::first_children::of_all_subsets(settings, children.name(), parent);
     let options = options::first_children_of_all(settings, in_transaction);
-    let rows = send::aggregate_all(conn, children, stages, options).await;
+    let rows = conn.aggregate_all(children, stages, options).await;
     let mut embedded = Embedded::none(settings);
     for row in rows.map_err(failed)? {
         add_child(&mut embedded, &row);
@@ -68,7 +68,7 @@ pub(crate) async fn figures(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>)
     for (of, stages) in settings.sources().into_iter().zip(pipelines) {
         let index = settings.values_index(of);
         let options = options::compute(settings, &index, in_transaction);
-        let read = send::aggregate_all(conn, &shared.children, stages, options).await;
+        let read = conn.aggregate_all(&shared.children, stages, options).await;
         rows.extend(read.map_err(|error| hinted(error, &index))?);
     }
     let counted = rows.iter().find_map(|row| row.get_i64(query::computed::TOTAL).ok());
@@ -86,7 +86,7 @@ async fn total(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Op
     }
     let options = options::count_children(settings, is_in_transaction(conn));
     let filter = query::children_of(settings, parent);
-    let counted = send::count_documents(conn, &shared.children, filter, options).await;
+    let counted = conn.count_documents(&shared.children, filter, options).await;
     let counted = counted.map_err(|error| hinted(error, &settings.child_index))?;
     Ok(i64::try_from(counted).ok())
 }

@@ -97,6 +97,6 @@ async fn discard_embedded(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -
     let settings = &shared.settings;
     let unmanaged = query::unmanaged(settings, Some(parent));
     let increment = query::increment_version(settings);
-    send::update_many(conn, &shared.parents, unmanaged, increment, None).await?;
+    conn.update_many(&shared.parents, unmanaged, increment, None).await?;
     Ok(())
 }

@@ -50,7 +50,7 @@ impl<C: DeserializeOwned> FindChild<'_, C> {
         let Shared { children, settings, .. } = self.shared;
         let filter = query::child(settings, &self.parent?.into_bson(), &self.child?.into_bson());
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
-        let found = send::find_one(&mut conn, children, filter, options::find_child(settings)).await;
+        let found = conn.find_one(children, filter, options::find_child(settings)).await;
         let found = found.map_err(|error| hinted(error, &settings.child_index))?;
         let child = found.map(|child| decode(&child)).transpose();
         child.map_err(|error| error.of_collection(children))

@@ -48,7 +48,7 @@ impl<P: DeserializeOwned> Get<'_, P> {
     async fn execute(self) -> Result<Option<P>> {
         let filter = query::by_id(&self.parent?.into_bson());
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
-        let found = send::find_one(&mut conn, &self.shared.parents, filter, None).await?;
+        let found = conn.find_one(&self.shared.parents, filter, None).await?;
         found.map(|parent| decode(&parent)).transpose()
     }
 }

@@ -44,7 +44,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// all for another order. Then a scan for stale parents, which reads as much.
     ///
     /// # Cancel safety
-    /// It stops between two steps, and the server may still execute the last command. Each parent has a subset of the
+    /// It stops between two conn, and the server may still execute the last command. Each parent has a subset of the
     /// old layout or of the new one, and the old index may be dropped. Call it again: it resumes.
     ///
     /// # Errors
@@ -69,9 +69,9 @@ migration! {
 }
 
 impl MigrateLayoutFrom<'_> {
-    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
         self.options.check_numbers()?;
         let chunks = (self.chunk_size(), self.options.pace());
-        migrate::layout(self.shared, self.old, steps, chunks, reporter).await
+        migrate::layout(self.shared, self.old, conn, chunks, reporter).await
     }
 }

@@ -65,10 +65,10 @@ impl RebuildAll<'_> {
     }
 
     async fn execute(self) -> Result<RebuiltAll> {
-        self.shared.ensure().require(&mut Steps::run()).await?;
+        self.shared.ensure().require(&mut Conn::new()).await?;
         if self.discard_embedded {
             self.shared.check_indexes().await?;
-            rebuild::discard_embedded(self.shared, &mut Steps::run()).await?;
+            rebuild::discard_embedded(self.shared, &mut Conn::new()).await?;
         }
         rebuild::rebuild_all(self.shared).await
     }

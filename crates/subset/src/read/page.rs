@@ -1,7 +1,5 @@
 //! The pages of children.
 
-use mongo_patterns_core::send::find_all;
-
 use crate::form::child::{decode, invalid_argument};
 use crate::form::token::{ChildToken, PageStart};
 use crate::query::page::find_page;
@@ -25,7 +23,7 @@ pub(crate) async fn page<C: DeserializeOwned>(
     // The server refuses bounds with nothing in between.
     let found = match start.is_beyond_children(settings) {
         true => Ok(Vec::new()),
-        false => find_all(conn, &shared.children, filter, options).await,
+        false => conn.find_all(&shared.children, filter, options).await,
     };
     let mut found = found.map_err(|error| hinted(error, &settings.order_index))?;
     if matches!(start, PageStart::Before(_)) {

@@ -42,7 +42,7 @@ async fn are_stored(shared: &Shared, parent: &Bson, ids: &Bson, conn: &mut Conn<
     };
     let options = options::count_children(settings, is_in_transaction(conn));
     let filter = query::children_among(settings, parent, ids);
-    let counted = send::count_documents(conn, &shared.children, filter, options).await;
+    let counted = conn.count_documents(&shared.children, filter, options).await;
     // The index is unique, so embedded children with equal ids are counted once.
     let stored = counted.map_err(|error| hinted(error, &settings.child_index))?;
     Ok(stored == ids.len() as u64)

@@ -108,7 +108,7 @@ impl<'a> Write<'a> {
     pub(super) async fn apply(&self, conn: &mut Conn<'_>) -> Result<Written> {
         let Shared { children, settings, .. } = self.shared;
         if let Change::Insert(documents) = &self.change {
-            return match send::insert_many(conn, children, documents.as_slice(), None).await {
+            return match conn.insert_many(children, documents.as_slice(), None).await {
                 Ok(_) => Ok(Written::child(1, 1)),
                 Err(error) => Err(self.not_inserted(error)),
             };
@@ -120,17 +120,17 @@ impl<'a> Write<'a> {
         let written = match &self.change {
             Change::Update(update) => {
                 let options = options::update_child(settings);
-                let updated = send::update_one(conn, children, filter, update.clone(), options).await;
+                let updated = conn.update_one(children, filter, update.clone(), options).await;
                 updated.map(|updated| Written::child(updated.matched_count, updated.modified_count))
             }
             Change::Replace(document) => {
                 let options = options::replace_child(settings);
-                let replaced = send::replace_one(conn, children, filter, document.clone(), options).await;
+                let replaced = conn.replace_one(children, filter, document.clone(), options).await;
                 replaced.map(|replaced| Written::child(replaced.matched_count, replaced.modified_count))
             }
             _ => {
                 let options = options::delete_children(settings);
-                let deleted = send::delete_one(conn, children, filter, options).await;
+                let deleted = conn.delete_one(children, filter, options).await;
                 deleted.map(|deleted| Written::child(deleted.deleted_count, deleted.deleted_count))
             }
         };

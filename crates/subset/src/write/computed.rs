@@ -33,15 +33,17 @@ pub(super) async fn apply(write: &Write<'_>, conn: &mut Conn<'_>) -> Result<(Wri
     let before = match &write.change {
         Change::Update(update) => {
             let options = options::find_and_update_child(settings);
-            send::find_one_and_update(conn, children, filter, update.clone(), options).await
+            conn.find_one_and_update(children, filter, update.clone(), options)
+                .await
         }
         Change::Replace(document) => {
             let options = options::find_and_replace_child(settings);
-            send::find_one_and_replace(conn, children, filter, document.clone(), options).await
+            conn.find_one_and_replace(children, filter, document.clone(), options)
+                .await
         }
         Change::Delete => {
             let options = options::find_and_delete_child(settings);
-            send::find_one_and_delete(conn, children, filter, options).await
+            conn.find_one_and_delete(children, filter, options).await
         }
         Change::Insert(_) | Change::Nothing => return Ok((write.apply(conn).await?, None)),
     };
@@ -81,7 +83,7 @@ impl Children {
         }
         let stages = first_children_and_values(settings, children.name(), parent, changed);
         let options = options::first_children_and_values(settings);
-        let rows = send::aggregate_all(conn, children, stages, options).await;
+        let rows = conn.aggregate_all(children, stages, options).await;
         let rows = rows.map_err(|error| hinted(error, &settings.order_index))?;
         for row in rows {
             if add_child(&mut read.embedded, &row) {

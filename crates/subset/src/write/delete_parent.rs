@@ -27,7 +27,7 @@ async fn delete(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<D
     let mut found = false;
     let mut deletable = Some(query::managed(settings, parent));
     while let Some(filter) = deletable {
-        let deleted = send::delete_one(conn, &shared.parents, filter, None).await?;
+        let deleted = conn.delete_one(&shared.parents, filter, None).await?;
         found = deleted.deleted_count > 0;
         deletable = match found {
             true => None,
@@ -36,7 +36,7 @@ async fn delete(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<D
     }
     let filter = query::children_of(settings, parent);
     let options = options::delete_children(settings);
-    let deleted = send::delete_many(conn, children, filter, options).await;
+    let deleted = conn.delete_many(children, filter, options).await;
     let deleted = deleted.map_err(|error| hinted(error, &settings.child_index))?;
     Ok(DeletedParent {
         found,

@@ -59,7 +59,7 @@ pub(super) async fn refresh(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>)
         };
         let unchanged = query::unchanged(settings, parent, &state);
         let update = query::replace_subsets(settings, derived, state.version());
-        let updated = send::update_one(conn, &shared.parents, unchanged, update, None).await;
+        let updated = conn.update_one(&shared.parents, unchanged, update, None).await;
         if updated.map_err(|error| of_parent(error.into()))?.matched_count > 0 {
             measure::refreshed("written", 1);
             return Ok(Some(count));

@@ -103,7 +103,7 @@ async fn child_first(write: &Write<'_>, parent: &Bson, conn: &mut Conn<'_>) -> R
     let embedded = first_children(write.shared, parent, conn).await?;
     let update = query::set_subsets_and_increment(settings, embedded.fields(settings)?);
     let filter = query::with_version(settings, parent);
-    let updated = send::update_one(conn, parents, filter, update, None).await;
+    let updated = conn.update_one(parents, filter, update, None).await;
     written.parents = updated.map_err(|error| of_parent(error.into()))?.matched_count;
     if written.parents == 0 {
         return Err(no_parent());
@@ -119,7 +119,7 @@ pub(super) async fn write(write: &Write<'_>, conn: &mut Conn<'_>) -> Result<Writ
     for parent in &write.parents {
         let managed = query::managed(settings, parent);
         let increment = query::increment_version(settings);
-        let updated = send::update_one(conn, parents, managed, increment, None).await?;
+        let updated = conn.update_one(parents, managed, increment, None).await?;
         if updated.matched_count == 0 {
             increment_first_version(write.shared, parent, conn).await?;
         }
@@ -148,7 +148,7 @@ async fn increment_first_version(shared: &Shared, parent: &Bson, conn: &mut Conn
     let settings = &shared.settings;
     let increment = query::increment_version(settings);
     let unchanged = query::unchanged(settings, parent, &state);
-    let updated = send::update_one(conn, &shared.parents, unchanged, increment, None).await?;
+    let updated = conn.update_one(&shared.parents, unchanged, increment, None).await?;
     match updated.matched_count {
         0 => Err(Error::new(
             ErrorKind::Contention,
@@ -190,13 +190,13 @@ async fn write_parent(
 ) -> Result<u64> {
     let Shared { parents, settings, .. } = shared;
     if let Some((filter, change)) = change {
-        let updated = send::update_one(conn, parents, filter, change, None).await?;
+        let updated = conn.update_one(parents, filter, change, None).await?;
         if updated.matched_count > 0 {
             return Ok(updated.matched_count);
         }
     }
     let figures = figures(shared, parent, conn).await?;
     let set = query::set_subsets(settings, Derived { subsets, figures });
-    let updated = send::update_one(conn, parents, query::by_id(parent), set, None).await?;
+    let updated = conn.update_one(parents, query::by_id(parent), set, None).await?;
     Ok(updated.matched_count)
 }
