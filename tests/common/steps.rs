@@ -1,7 +1,8 @@
 //! A step of a migration lists the command that it sends.
 
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::{IndexPlan, PlannedIndex, drop_old_index};
-use mongo_patterns_core::migration::{Step, Steps};
+use mongo_patterns_core::migration::Step;
 use mongo_patterns_testkit as testkit;
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
@@ -53,13 +54,13 @@ fn steps(things: &Collection<RawDocumentBuf>) -> Vec<Step> {
 async fn every_step_lists_the_command_that_it_sends() {
     testkit::run(async |db| {
         let things = db.collection::<RawDocumentBuf>("things");
-        let mut plan = Steps::plan();
+        let mut plan = Conn::plan();
         for step in steps(&things) {
             assert!(plan.write(step).await.unwrap().is_none());
         }
         assert_eq!(db.recorder().round_trips(), 0, "a plan sends nothing that writes");
         let planned = plan.into_commands();
-        let mut run = Steps::run();
+        let mut run = Conn::new();
         for (step, planned) in steps(&things).into_iter().zip(&planned) {
             db.recorder().clear();
             run.write(step).await.unwrap().unwrap();
@@ -79,8 +80,8 @@ async fn indexes_are_planned_as_they_are_created_and_dropped() {
         let index = || PlannedIndex::new("n_1", doc! { "n": 1 }).unique();
         let indexes = IndexPlan::new(&things, vec![index()]);
         for is_drop in [false, true] {
-            let mut plan = Steps::plan();
-            let mut run = Steps::run();
+            let mut plan = Conn::plan();
+            let mut run = Conn::new();
             db.recorder().clear();
             if is_drop {
                 assert!(drop_old_index(&mut plan, &things, &index()).await.unwrap());

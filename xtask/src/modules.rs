@@ -164,7 +164,7 @@ fn calls(root: &Path, tree: &Tree) -> Vec<String> {
     calls
         .map(|(module, method)| {
             let (root, module) = (root.display(), name(module));
-            format!("{root}: {module} calls {method}(..) of the driver: use core's `send` or `Steps`")
+            format!("{root}: {module} calls {method}(..) of the driver: use core's `Conn`")
         })
         .collect()
 }

@@ -70,6 +70,10 @@ impl<'a> Migrate<'a> {
     pub(crate) fn print(&self, summary: &Summary, exit: Exit) -> Outcome {
         let output = self.context.output;
         output.summary(summary, exit)?;
+        if self.mode == Mode::Run && summary.is_zero() {
+            output
+                .text("nothing to migrate: the documents, but those skipped, have the form of the pattern already")?;
+        }
         if exit == Exit::Findings {
             let pattern = self.repository.pattern();
             output.text(&format!("`{pattern} verify` lists the orphans"))?;

@@ -62,6 +62,13 @@ impl Summary {
     }
 }
 
+impl Summary {
+    /// Returns whether all of its numbers are 0.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.rows.iter().all(|(_, value)| *value == 0 || *value == false)
+    }
+}
+
 impl Output {
     pub(crate) fn new(json: bool, quiet: bool) -> Self {
         Self {

@@ -181,7 +181,7 @@ async fn the_pairs_of_the_manual_are_migrated() {
         let migrated = history(db, &["migrate", "--json"]);
         let summary = migrated.summary();
         assert_eq!(
-            (migrated.code, &summary["numbered"], &summary["duplicates_removed"]),
+            (migrated.code, &summary["numbered"], &summary["removed_duplicates"]),
             (Some(0), &1.into(), &1.into()),
             "{migrated:?}"
         );

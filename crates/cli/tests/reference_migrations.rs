@@ -31,7 +31,7 @@ async fn ids_get_copies_and_lose_them_again() {
         let migrated = reference(db, &["migrate", FROM, "--chunk", "4", "--json"]);
         let summary = migrated.summary();
         assert_eq!(
-            (migrated.code, &summary["documents"], &summary["indexes_created"]),
+            (migrated.code, &summary["documents"], &summary["created_indexes"]),
             (Some(0), &10.into(), &1.into()),
             "{migrated:?}"
         );

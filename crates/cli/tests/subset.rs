@@ -216,8 +216,8 @@ async fn existing_collections_are_migrated_and_their_order_and_size_change() {
         assert!(planned.out.contains("// writes: drop the old index"), "{planned:?}");
         let migrated = stars(&["migrate", "--json"]);
         assert_eq!(
-            (migrated.code, &migrated.summary()["indexes_dropped"]),
-            (Some(0), &1.into()),
+            (migrated.code, migrated.summary()["dropped_index"].is_string()),
+            (Some(0), true),
             "{migrated:?}"
         );
         assert_eq!(shown(&all(db, "product").await[0]), [0, 4, 8]);

@@ -45,6 +45,7 @@ pub(crate) use self::flight::in_flight;
 use self::flight::{InFlight, abort};
 use crate::error::Result;
 use crate::lanes::{Lane, Lanes};
+use crate::plan::PlannedCommand;
 use crate::tasks::take_over;
 use usage::Use;
 
@@ -67,6 +68,8 @@ pub struct Conn<'a> {
 enum Kind<'a> {
     /// Each command has a session of its own, by the driver.
     Single,
+    /// A plan: reads are sent as [`Single`](Self::Single) ones are, and the steps of a migration are listed.
+    Plan(Vec<PlannedCommand>),
     Callers {
         session: &'a mut ClientSession,
         spare: Option<ClientSession>,
@@ -88,6 +91,31 @@ impl<'a> Conn<'a> {
     /// Sends commands without a session.
     pub fn new() -> Self {
         Self::of(Kind::Single, Use::Commands, Lane::default())
+    }
+
+    /// Plans the steps of a migration, and writes nothing.
+    pub fn plan() -> Self {
+        Self::of(Kind::Plan(Vec::new()), Use::Commands, Lane::default())
+    }
+
+    /// Returns whether nothing is written.
+    pub fn is_plan(&self) -> bool {
+        matches!(self.kind, Kind::Plan(_))
+    }
+
+    /// Lists commands in a plan. A run sends them in another way.
+    pub fn list(&mut self, listed: impl IntoIterator<Item = PlannedCommand>) {
+        if let Kind::Plan(commands) = &mut self.kind {
+            commands.extend(listed);
+        }
+    }
+
+    /// Returns the commands that a plan listed.
+    pub fn into_commands(mut self) -> Vec<PlannedCommand> {
+        match &mut self.kind {
+            Kind::Plan(commands) => std::mem::take(commands),
+            _ => Vec::new(),
+        }
     }
 
     fn of(kind: Kind<'a>, used_for: Use, lane: Lane) -> Self {
@@ -189,7 +217,7 @@ impl<'a> Conn<'a> {
 
     /// Returns whether it has a session.
     pub fn has_session(&self) -> bool {
-        !matches!(self.kind, Kind::Single)
+        !matches!(self.kind, Kind::Single | Kind::Plan(_))
     }
 
     /// Returns whether it has a started transaction.
@@ -204,7 +232,7 @@ impl<'a> Conn<'a> {
     /// Returns the driver's session, unless a command is in flight.
     pub(crate) fn driver(&mut self) -> Option<&mut ClientSession> {
         match &mut self.kind {
-            Kind::Single => None,
+            Kind::Single | Kind::Plan(_) => None,
             Kind::Callers { session, .. } => Some(session),
             Kind::Own { session, .. } => session.as_mut(),
         }
@@ -248,7 +276,7 @@ impl<'a> Conn<'a> {
         T: Send + 'static,
     {
         let mut session = match &mut self.kind {
-            Kind::Single => return InFlight::single(commands(None), self.lane.clone()).await.1,
+            Kind::Single | Kind::Plan(_) => return InFlight::single(commands(None), self.lane.clone()).await.1,
             Kind::Callers { session, spare } => {
                 let spare = match spare.take() {
                     Some(spare) => spare,
@@ -265,7 +293,7 @@ impl<'a> Conn<'a> {
         let (returned, done) = InFlight::in_session(Box::pin(work), self.lane.clone()).await;
         if let Some(returned) = returned {
             match &mut self.kind {
-                Kind::Single => {}
+                Kind::Single | Kind::Plan(_) => {}
                 Kind::Callers { session, spare } => *spare = Some(std::mem::replace(*session, returned)),
                 Kind::Own { session, .. } => *session = Some(returned),
             }

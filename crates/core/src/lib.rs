@@ -50,6 +50,7 @@ pub mod migration;
 pub mod number;
 #[cfg(test)]
 mod offline;
+mod plan;
 mod problems;
 pub mod progress;
 mod redacted;
@@ -89,7 +90,8 @@ pub use error::{Error, ErrorKind, Remedy, Result};
 pub use field::FieldName;
 pub use into_id::IntoId;
 pub use key::{AsKey, EncodeKey, EncodedKey, Key};
-pub use migration::{FoundInvalid, InvalidDocuments, Planned, PlannedCommand};
+pub use migration::{FoundInvalid, InvalidDocuments};
+pub use plan::{Planned, PlannedCommand};
 pub use progress::Progress;
 pub use repository::{Repository, Validator};
 pub use results::{Removed, Updated};

@@ -5,7 +5,8 @@
 //! ## Why is a migration written only once?
 //!
 //! An operator reads the plan of a migration and decides by it. A plan that is a second copy of the migration lists
-//! other commands as soon as one of the two changes. So a migration is one function over [`Steps`]. Each command is a
+//! other commands as soon as one of the two changes. So a migration is one function over
+//! [`Conn`](crate::conn::Conn). Each command is a
 //! [`Step`], which the driver's typed calls execute and which knows its form as a command. A run executes every step. A
 //! plan executes those that only read, and lists all of them.
 //!
@@ -19,7 +20,6 @@ mod inspect;
 mod invalid;
 mod options;
 mod pace;
-mod planned;
 mod skipped;
 mod step;
 mod steps;
@@ -30,10 +30,8 @@ pub use inspect::{count_if, exceeds_memory, is_inserted, number, refuse, refuse_
 pub use invalid::{FoundInvalid, InvalidDocuments};
 pub use options::{MigrateOptions, Migration};
 pub use pace::Pace;
-pub use planned::{Planned, PlannedCommand};
 pub use skipped::SkipList;
 pub use step::{Reply, Step};
-pub use steps::Steps;
 
 // For the definition of actions.
 pub use mongodb::Collection;

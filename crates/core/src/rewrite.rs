@@ -5,7 +5,7 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result, lost_race};
-use crate::migration::{Step, Steps};
+use crate::migration::Step;
 
 /// The most documents that one command deletes: their ids must fit into it.
 const DELETED_AT_ONCE: usize = 1000;
@@ -28,26 +28,18 @@ impl Changes {
         self.removed.is_empty() && self.written.is_empty()
     }
 
-    /// Applies the changes in the session's transaction.
-    ///
-    /// # Errors
-    /// Those of [`apply_in`](Self::apply_in).
-    pub async fn apply(&self, collection: &Collection<RawDocumentBuf>, conn: &mut Conn<'_>) -> Result<()> {
-        self.apply_in(&mut Steps::Run(Some(conn)), collection).await
-    }
-
     /// Applies the changes as steps of a transaction or of its plan. It deletes first, so that no statement violates a
     /// unique index. Two round trips, or more for thousands of documents.
     ///
     /// # Errors
     /// Those of the driver: a write conflict, or [`Contention`](ErrorKind::Contention) for a duplicate key, because the
     /// documents have the values of those that were read. Then run the transaction again.
-    pub async fn apply_in(&self, steps: &mut Steps<'_, '_>, collection: &Collection<RawDocumentBuf>) -> Result<()> {
+    pub async fn apply(&self, conn: &mut Conn<'_>, collection: &Collection<RawDocumentBuf>) -> Result<()> {
         for ids in self.removed.chunks(DELETED_AT_ONCE) {
             let mut filter = doc! { "_id": { "$in": ids } };
             filter.extend(self.filter.clone());
             let deleted = Step::delete_many("delete documents that are removed or rewritten", collection, filter);
-            let deleted = steps.write(deleted).await?;
+            let deleted = conn.write(deleted).await?;
             if deleted.is_some_and(|reply| reply.deleted != ids.len() as u64) {
                 return Err(Error::new(
                     ErrorKind::Contention,
@@ -57,7 +49,7 @@ impl Changes {
         }
         if !self.written.is_empty() {
             let written = Step::insert_many("write documents", collection, self.written.clone());
-            steps.write(written).await.map_err(lost_race)?;
+            conn.write(written).await.map_err(lost_race)?;
         }
         Ok(())
     }

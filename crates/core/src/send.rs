@@ -24,7 +24,7 @@ use mongodb::options::{
 use mongodb::results::{DeleteResult, InsertManyResult, InsertOneResult, UpdateResult};
 use mongodb::{Collection, Database, IndexModel};
 
-pub use self::every::{Every, IsRouter, update_every};
+pub use self::every::{Every, IsRouter};
 pub use self::rows::{Rows, next_rows};
 use crate::conn::{Conn, in_flight};
 use crate::error::CommandError;
@@ -81,6 +81,14 @@ fn of_call<O: Options>(options: Option<O>, conn: &Conn<'_>) -> O {
     options
 }
 
+/// Refuses a write of a plan: it would be a mistake of ours.
+fn check_plan(conn: &Conn<'_>, command: Command) -> Result<()> {
+    match conn.is_plan() && !matches!(command, Command::Read) {
+        true => Err(CommandError::custom("a plan writes nothing")),
+        false => Ok(()),
+    }
+}
+
 /// Runs the driver's action, in the session if there is one. The action owns its input.
 macro_rules! send {
     ($command:ident, $conn:expr, $action:expr) => {{
@@ -103,17 +111,17 @@ macro_rules! commands {
         $(#[$attribute:meta])*
         $command:ident $name:ident($($input:ident: $type:ty),+ ), $options:ty => $output:ty;
     )+) => {
-        $(
+        impl Conn<'_> {$(
             $(#[$attribute])*
             pub fn $name<'a>(
-                conn: &'a mut Conn<'_>,
-                collection: &'a Raw,
+                &'a mut self,
+                collection: &Raw,
                 $($input: impl Into<$type>,)+
                 options: impl Into<Option<$options>>,
             ) -> BoxFuture<'a, Result<$output>> {
-                bodies::$name(conn, collection.clone(), $($input.into(),)+ options.into())
+                bodies::$name(self, collection.clone(), $($input.into(),)+ options.into())
             }
-        )+
+        )+}
 
         /// The commands, which are compiled in this crate alone.
         mod bodies {
@@ -127,6 +135,7 @@ macro_rules! commands {
                     options: Option<$options>,
                 ) -> BoxFuture<'a, Result<$output>> {
                     Box::pin(async move {
+                        check_plan(conn, Command::$command)?;
                         let options = of_call(options, conn);
                         send!($command, conn, collection.$name($($input),+).with_options(options))
                     })
@@ -176,16 +185,6 @@ pub fn primary() -> SelectionCriteria {
     SelectionCriteria::ReadPreference(ReadPreference::Primary)
 }
 
-/// Runs a command on a database.
-pub fn run_command<'a>(
-    conn: &'a mut Conn<'_>,
-    database: &'a Database,
-    command: Document,
-) -> BoxFuture<'a, Result<Document>> {
-    let database = database.clone();
-    Box::pin(async move { send!(WriteMany, conn, database.run_command(command)) })
-}
-
 /// Runs a command that only reads on a database.
 pub fn run_read(database: &Database, command: Document) -> BoxFuture<'_, Result<Document>> {
     let database = database.clone();
@@ -215,22 +214,6 @@ pub fn estimated_count(collection: &Raw) -> BoxFuture<'_, Result<u64>> {
     Box::pin(async move { in_flight(Box::pin(count)).await.map_err(CommandError::of_read) })
 }
 
-/// Creates indexes.
-pub fn create_indexes<'a>(
-    conn: &'a mut Conn<'_>,
-    collection: &'a Raw,
-    models: Vec<IndexModel>,
-) -> BoxFuture<'a, Result<()>> {
-    let collection = collection.clone();
-    Box::pin(async move { send!(WriteMany, conn, collection.create_indexes(models)).map(drop) })
-}
-
-/// Drops an index.
-pub fn drop_index<'a>(conn: &'a mut Conn<'_>, collection: &'a Raw, name: String) -> BoxFuture<'a, Result<()>> {
-    let collection = collection.clone();
-    Box::pin(async move { send!(WriteMany, conn, collection.drop_index(name)) })
-}
-
 /// Runs the driver's action, and reads its cursor to the end.
 macro_rules! collect {
     ($command:expr, $conn:expr, $action:expr) => {{
@@ -251,16 +234,6 @@ macro_rules! collect {
     }};
 }
 
-/// Finds all documents of a filter. Set a limit.
-pub fn find_all<'a>(
-    conn: &'a mut Conn<'_>,
-    collection: &'a Raw,
-    filter: Document,
-    options: impl Into<Option<FindOptions>>,
-) -> BoxFuture<'a, Result<Vec<RawDocumentBuf>>> {
-    find_all_documents(conn, collection.clone(), filter, options.into())
-}
-
 fn find_all_documents<'a>(
     conn: &'a mut Conn<'_>,
     collection: Raw,
@@ -273,14 +246,44 @@ fn find_all_documents<'a>(
     })
 }
 
-/// Returns all documents of an aggregation with a small result.
-pub fn aggregate_all<'a>(
-    conn: &'a mut Conn<'_>,
-    collection: &'a Raw,
-    pipeline: impl Into<Vec<Document>>,
-    options: impl Into<Option<AggregateOptions>>,
-) -> BoxFuture<'a, Result<Vec<RawDocumentBuf>>> {
-    aggregate_all_documents(conn, collection.clone(), pipeline.into(), options.into())
+impl Conn<'_> {
+    /// Runs a command on a database.
+    pub fn run_command<'a>(&'a mut self, database: &Database, command: Document) -> BoxFuture<'a, Result<Document>> {
+        let database = database.clone();
+        Box::pin(async move { send!(WriteMany, self, database.run_command(command)) })
+    }
+
+    /// Creates indexes.
+    pub fn create_indexes<'a>(&'a mut self, collection: &Raw, models: Vec<IndexModel>) -> BoxFuture<'a, Result<()>> {
+        let collection = collection.clone();
+        Box::pin(async move { send!(WriteMany, self, collection.create_indexes(models)).map(drop) })
+    }
+
+    /// Drops an index.
+    pub fn drop_index<'a>(&'a mut self, collection: &Raw, name: String) -> BoxFuture<'a, Result<()>> {
+        let collection = collection.clone();
+        Box::pin(async move { send!(WriteMany, self, collection.drop_index(name)) })
+    }
+
+    /// Finds all documents of a filter. Set a limit.
+    pub fn find_all<'a>(
+        &'a mut self,
+        collection: &Raw,
+        filter: Document,
+        options: impl Into<Option<FindOptions>>,
+    ) -> BoxFuture<'a, Result<Vec<RawDocumentBuf>>> {
+        find_all_documents(self, collection.clone(), filter, options.into())
+    }
+
+    /// Returns all documents of an aggregation with a small result.
+    pub fn aggregate_all<'a>(
+        &'a mut self,
+        collection: &Raw,
+        pipeline: impl Into<Vec<Document>>,
+        options: impl Into<Option<AggregateOptions>>,
+    ) -> BoxFuture<'a, Result<Vec<RawDocumentBuf>>> {
+        aggregate_all_documents(self, collection.clone(), pipeline.into(), options.into())
+    }
 }
 
 fn aggregate_all_documents<'a>(

@@ -3,8 +3,9 @@
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 
+use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
-use crate::migration::{Step, Steps};
+use crate::migration::Step;
 
 /// The text of every error for a standalone, where a pattern needs transactions or change streams.
 pub(crate) const STANDALONE: &str = "the server is a standalone, which has no transactions and no change streams, nothing was changed: make it a replica set, for which one node is enough: start mongod with `--replSet`, and run `rs.initiate()`";
@@ -21,18 +22,13 @@ pub enum Topology {
 }
 
 impl Topology {
-    /// Reads the topology, outside of any session. One round trip.
+    /// Reads the topology, in a plan too. One round trip.
     ///
     /// # Errors
     /// Those of the driver.
-    pub async fn read(on: &Collection<RawDocumentBuf>) -> Result<Self> {
-        Self::read_in(on, &mut Steps::run()).await
-    }
-
-    /// Reads the topology by a step of a run or a plan. One round trip.
-    pub async fn read_in(on: &Collection<RawDocumentBuf>, steps: &mut Steps<'_, '_>) -> Result<Self> {
+    pub async fn read(on: &Collection<RawDocumentBuf>, conn: &mut Conn<'_>) -> Result<Self> {
         let hello = Step::admin("look for a replica set or a sharded cluster", on, doc! { "hello": 1 });
-        Ok(Self::of(&steps.read(hello).await?.first()?))
+        Ok(Self::of(&conn.read(hello).await?.first()?))
     }
 
     /// Returns the topology that a reply to `hello` shows.
@@ -55,7 +51,7 @@ impl Topology {
         if let Err(error) = &result
             && error.kind() == ErrorKind::IndexMissing
         {
-            Self::read(on).await?.check_transactions()?;
+            Self::read(on, &mut Conn::new()).await?.check_transactions()?;
         }
         result
     }

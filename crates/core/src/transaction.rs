@@ -17,7 +17,7 @@ use mongodb::{ClientSession, Collection};
 use crate::conn::Conn;
 use crate::error::{self, Error, ErrorKind, Result};
 use crate::measure;
-use crate::migration::{Step, Steps};
+use crate::migration::Step;
 use crate::retry::{Attempts, RetryPolicy};
 use crate::send::primary;
 use crate::topology::STANDALONE;
@@ -242,7 +242,7 @@ const HELD: &str = "mongo_patterns_held";
 /// # Errors
 /// Those of the driver.
 pub async fn lock_documents(
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
     collection: &Collection<RawDocumentBuf>,
     filter: &Document,
 ) -> Result<()> {
@@ -250,7 +250,7 @@ pub async fn lock_documents(
     for change in [doc! { "$set": { HELD: true } }, doc! { "$unset": { HELD: true } }] {
         let purpose = "lock documents in the transaction";
         let lock = Step::update_many(purpose, collection, filter.clone(), change);
-        steps.write(lock).await?;
+        conn.write(lock).await?;
     }
     Ok(())
 }

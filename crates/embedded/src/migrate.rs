@@ -62,36 +62,36 @@ pub(crate) async fn aggregate(
 
 /// Reads the one document that the stages return.
 pub(crate) async fn read(
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
     purpose: &'static str,
     collection: &Collection<RawDocumentBuf>,
     stages: impl IntoIterator<Item = Document>,
 ) -> Result<Document> {
-    let reply = steps.read(Step::aggregate(purpose, collection, stages)).await;
+    let reply = conn.read(Step::aggregate(purpose, collection, stages)).await;
     Ok(reply.map_err(failed)?.first()?)
 }
 
 /// Does what [`read`] does, after the migration has written. A plan gets an empty document.
 pub(crate) async fn read_written(
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
     purpose: &'static str,
     collection: &Collection<RawDocumentBuf>,
     stages: impl IntoIterator<Item = Document>,
 ) -> Result<Document> {
-    let reply = steps.read_written(Step::aggregate(purpose, collection, stages)).await;
+    let reply = conn.read_written(Step::aggregate(purpose, collection, stages)).await;
     Ok(reply.map_err(failed)?.unwrap_or_default().first()?)
 }
 
 /// Runs stages of which the last one writes into the target.
 pub(crate) async fn write(
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
     purpose: &'static str,
     source: &Collection<RawDocumentBuf>,
     target: &Collection<RawDocumentBuf>,
     stages: impl IntoIterator<Item = Document>,
 ) -> Result<()> {
     let step = Step::aggregate(purpose, source, stages).acknowledged_by(target);
-    steps.write(step).await.map_err(failed)?;
+    conn.write(step).await.map_err(failed)?;
     Ok(())
 }
 

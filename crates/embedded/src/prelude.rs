@@ -6,7 +6,7 @@ pub(crate) use futures::TryStreamExt;
 pub(crate) use mongo_patterns_core::conn::Conn;
 pub(crate) use mongo_patterns_core::error::CommandError;
 pub(crate) use mongo_patterns_core::error::duplicate_key;
-pub(crate) use mongo_patterns_core::migration::{Step, Steps, Walk, count_if, number, refuse};
+pub(crate) use mongo_patterns_core::migration::{Step, Walk, count_if, number, refuse};
 pub(crate) use mongo_patterns_core::progress::Reporter;
 pub(crate) use mongo_patterns_core::stored::id_of;
 pub(crate) use mongo_patterns_core::{

@@ -66,7 +66,7 @@ impl<'a> ChildWrite<'a> {
             record_attempts(&Span::current(), attempts.made());
             let options = UpdateOptions::builder().collation(self.needs.collation()).build();
             let (filter, update) = (filter.clone(), update.clone());
-            let updated = send::update_one(&mut conn, collection, filter, update, options).await;
+            let updated = conn.update_one(collection, filter, update, options).await;
             let updated = updated.map_err(refused)?;
             if updated.matched_count > 0 {
                 return Ok(updated.modified_count > 0);
@@ -100,7 +100,7 @@ impl<'a> ChildWrite<'a> {
             .projection(query::summary(settings, child, listed))
             .collation(self.needs.collation())
             .build();
-        let found = send::find_one(conn, collection, query::parent(self.parent), options).await?;
+        let found = conn.find_one(collection, query::parent(self.parent), options).await?;
         Ok(match found {
             Some(found) => self.reason_in(&found),
             None => Some(Error::new(

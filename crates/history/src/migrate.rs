@@ -18,11 +18,7 @@ use crate::results::Migrated;
 const BATCH: usize = 1000;
 
 /// Migrates existing collections.
-pub(crate) async fn existing(
-    shared: &Shared,
-    embedded: Option<&FieldName>,
-    steps: &mut Steps<'_, '_>,
-) -> Result<Migrated> {
+pub(crate) async fn existing(shared: &Shared, embedded: Option<&FieldName>, conn: &mut Conn<'_>) -> Result<Migrated> {
     let Shared {
         current,
         revisions,
@@ -30,14 +26,14 @@ pub(crate) async fn existing(
         ..
     } = shared;
     let ensure = shared.ensure();
-    ensure.check_deployment(steps).await?;
-    ensure.entry.check(steps).await?;
-    inspect(shared, embedded.is_some(), steps).await?;
+    ensure.check_deployment(conn).await?;
+    ensure.entry.check(conn).await?;
+    inspect(shared, embedded.is_some(), conn).await?;
     if let Some(array) = embedded {
-        inspect_embedded(shared, array, steps).await?;
+        inspect_embedded(shared, array, conn).await?;
     }
-    let removed_duplicates = remove_duplicates(shared, steps).await?;
-    let ensured = ensure.run(steps).await?;
+    let removed_duplicates = remove_duplicates(shared, conn).await?;
+    let ensured = ensure.run(conn).await?;
     let mut migrated = Migrated {
         created_indexes: ensured.created,
         removed_duplicates,
@@ -46,14 +42,14 @@ pub(crate) async fn existing(
     if let Some(array) = embedded {
         let versions = commands::unwind(settings, array, revisions.name());
         let unwind = Step::aggregate("store the embedded versions as revisions", current, versions);
-        steps.write(unwind.acknowledged_by(revisions)).await?;
+        conn.write(unwind.acknowledged_by(revisions)).await?;
         let (filter, update) = (commands::embedding(array), commands::remove_embedded(settings, array));
         let remove = Step::update_many("remove the embedded versions", current, filter, update);
-        migrated.numbered += steps.write(remove).await?.map_or(0, |reply| reply.modified);
+        migrated.numbered += conn.write(remove).await?.map_or(0, |reply| reply.modified);
     }
     let pipeline = commands::unnumbered_with_revisions(settings, revisions.name());
     let strays = Step::aggregate("look for documents that lost their number", current, pipeline);
-    if let Some(strays) = steps.read_written(strays).await? {
+    if let Some(strays) = conn.read_written(strays).await? {
         let what = "documents have revisions, but no number: set it to that of their newest revision";
         refuse(
             &strays.first()?,
@@ -64,27 +60,27 @@ pub(crate) async fn existing(
         )?;
     }
     let (filter, update) = (commands::unnumbered(settings), commands::number(settings));
-    if steps.is_plan() {
+    if conn.is_plan() {
         let count = [doc! { "$match": filter.clone() }, doc! { "$count": "n" }];
         let count = Step::aggregate("count the documents without a revision", current, count);
-        migrated.numbered = number(&steps.read(count).await?.first()?, "n");
+        migrated.numbered = number(&conn.read(count).await?.first()?, "n");
     }
     let update = Step::update_many("number the documents without a revision", current, filter, update);
-    migrated.numbered += steps.write(update).await?.map_or(0, |reply| reply.modified);
+    migrated.numbered += conn.write(update).await?.map_or(0, |reply| reply.modified);
     let copies = commands::record(settings, revisions.name());
     let record = Step::aggregate("store the missing copies of the current documents", current, copies);
-    steps.write(record.acknowledged_by(revisions)).await?;
-    steps.count_migrated(migrated.numbered);
+    conn.write(record.acknowledged_by(revisions)).await?;
+    conn.count_migrated(migrated.numbered);
     Ok(migrated)
 }
 
 /// Refuses documents that cannot be migrated.
-async fn inspect(shared: &Shared, have_versions: bool, steps: &mut Steps<'_, '_>) -> Result<()> {
+async fn inspect(shared: &Shared, have_versions: bool, conn: &mut Conn<'_>) -> Result<()> {
     let settings = &shared.settings;
     for (collection, are_revisions) in [(&shared.current, false), (&shared.revisions, true)] {
         let pipeline = commands::inspection(settings, are_revisions, have_versions);
         let inspect = Step::aggregate("check the documents", collection, pipeline);
-        let found = steps.read(inspect).await?.first()?;
+        let found = conn.read(inspect).await?.first()?;
         let check = |name, field: &FieldName, what| {
             let refused = refuse(&found, name, ErrorKind::Corrupt, field.as_str(), what);
             refused.map_err(|error| error.of_collection(collection))
@@ -107,11 +103,11 @@ async fn inspect(shared: &Shared, have_versions: bool, steps: &mut Steps<'_, '_>
     Ok(())
 }
 
-async fn inspect_embedded(shared: &Shared, array: &FieldName, steps: &mut Steps<'_, '_>) -> Result<()> {
+async fn inspect_embedded(shared: &Shared, array: &FieldName, conn: &mut Conn<'_>) -> Result<()> {
     let settings = &shared.settings;
     let pipeline = commands::embedded_inspection(settings, array);
     let inspect = Step::aggregate("check the embedded versions", &shared.current, pipeline);
-    let found = steps.read(inspect).await?.first()?;
+    let found = conn.read(inspect).await?.first()?;
     let check = |name, what| refuse(&found, name, ErrorKind::Corrupt, array.as_str(), what);
     let what =
         "documents have a value in the field of the embedded versions that is not an array of documents with a time";
@@ -123,7 +119,7 @@ async fn inspect_embedded(shared: &Shared, array: &FieldName, steps: &mut Steps<
 }
 
 /// Deletes all but one of equal revisions with the same number. Returns how many.
-async fn remove_duplicates(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<u64> {
+async fn remove_duplicates(shared: &Shared, conn: &mut Conn<'_>) -> Result<u64> {
     let Shared {
         revisions, settings, ..
     } = shared;
@@ -133,7 +129,7 @@ async fn remove_duplicates(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result
         commands::duplicates(settings),
     );
     let mut surplus: Vec<Bson> = Vec::new();
-    for row in steps.read(find).await?.decoded()? {
+    for row in conn.read(find).await?.decoded()? {
         let Ok(ids) = row.get_array("ids") else { continue };
         let filter = commands::by_ids(ids);
         let read = Step::find(
@@ -142,7 +138,7 @@ async fn remove_duplicates(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result
             filter,
             mongodb::options::FindOptions::default(),
         );
-        let equal = steps.read(read).await?.documents;
+        let equal = conn.read(read).await?.documents;
         for pair in equal.windows(2) {
             if !is_copy(&pair[0], &pair[1])? {
                 let message = "revisions of a document have the same number and other content, nothing was migrated: see document_id(), and delete or renumber those that are wrong";
@@ -155,7 +151,7 @@ async fn remove_duplicates(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result
     let mut removed = 0;
     for ids in surplus.chunks(BATCH) {
         let delete = Step::delete_many("delete equal revisions", revisions, commands::by_ids(ids));
-        removed += steps
+        removed += conn
             .write(delete)
             .await?
             .map_or(ids.len() as u64, |reply| reply.deleted);

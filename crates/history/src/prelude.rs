@@ -8,7 +8,6 @@ pub(crate) use mongo_patterns_core::conn::Conn;
 pub(crate) use mongo_patterns_core::error::{CommandError, duplicate_key, lost_race};
 pub(crate) use mongo_patterns_core::index::hinted;
 pub(crate) use mongo_patterns_core::key::stored_integer;
-pub(crate) use mongo_patterns_core::migration::Steps;
 pub(crate) use mongo_patterns_core::progress::Reporter;
 pub(crate) use mongo_patterns_core::{
     DocumentId, Error, ErrorKind, FieldName, IntoId, Result, RetryPolicy, action, document_id, send, transaction,

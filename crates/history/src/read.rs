@@ -19,7 +19,7 @@ pub(crate) fn revision_of<D: DeserializeOwned>(shared: &Shared, document: &RawDo
 pub(crate) async fn find_current(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
     let (filter, options) = (query::of_id(settings, id), options::find_current(settings));
-    let found = send::find_one(conn, &shared.current, filter, options).await;
+    let found = conn.find_one(&shared.current, filter, options).await;
     found.map_err(|error| hinted(error, &settings.current_index))
 }
 
@@ -33,7 +33,7 @@ async fn find_in_revisions(
         Some(Hint::Name(name)) => name.clone(),
         _ => String::new(),
     };
-    let found = send::find_one(conn, &shared.revisions, filter, options).await;
+    let found = conn.find_one(&shared.revisions, filter, options).await;
     found.map_err(|error| hinted(error, &index))
 }
 
@@ -91,7 +91,7 @@ pub(crate) async fn page<D: DeserializeOwned>(
     let filter = query::beyond(settings, id, after, page.newest_first);
     // One more, to know whether there are more.
     let options = options::find_page(settings, page.limit.saturating_add(1), page.newest_first);
-    let found = send::find_all(conn, &shared.revisions, filter, options).await;
+    let found = conn.find_all(&shared.revisions, filter, options).await;
     let mut rows = found.map_err(|error| hinted(error, &settings.revision_index))?;
     let has_more = rows.len() as u64 > u64::from(page.limit);
     rows.truncate(page.limit as usize);

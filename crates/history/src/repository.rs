@@ -77,8 +77,8 @@ impl Shared {
 
     /// Returns what the deployment is. One round trip, once.
     pub(crate) async fn topology(&self) -> Result<Topology> {
-        let topology = self.topology.get_or_try_init(|| Topology::read(&self.current));
-        topology.await.copied()
+        let read = async || Topology::read(&self.current, &mut Conn::new()).await;
+        self.topology.get_or_try_init(read).await.copied()
     }
 
     /// Checks that the deployment has transactions, and does what [`check_indexes`](Self::check_indexes) does.
@@ -92,7 +92,7 @@ impl Shared {
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         let check = || async {
             self.topology().await?;
-            self.ensure().check_indexes(&mut Steps::run()).await
+            self.ensure().check_indexes(&mut Conn::new()).await
         };
         self.indexes.get_or_try_init(check).await.copied()
     }

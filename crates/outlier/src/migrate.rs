@@ -43,13 +43,13 @@ impl Existing<'_> {
     ///
     /// # Errors
     /// At the end, the error of the first list that could not be rewritten.
-    pub(crate) async fn execute(&self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+    pub(crate) async fn execute(&self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
         let (shared, options) = (self.shared, &self.options);
         options.check_numbers()?;
-        options.check_selection(steps, &shared.main, &shared.overflow).await?;
-        check_migration(shared, steps).await?;
-        steps.list([scan_command(shared)]);
-        let is_plan = steps.is_plan();
+        options.check_selection(conn, &shared.main, &shared.overflow).await?;
+        check_migration(shared, conn).await?;
+        conn.list([scan_command(shared)]);
+        let is_plan = conn.is_plan();
         let concurrency = if is_plan { 1 } else { options.concurrency() };
         let summaries = summaries_with_progress(shared, reporter)
             .try_filter(move |summary| ready(!summary.is_laid_out(&shared.settings)));
@@ -80,10 +80,10 @@ impl Existing<'_> {
                 _ if fix.is_empty() => {}
                 _ => {
                     if migrated.documents < LISTED {
-                        steps.list(commands);
+                        conn.list(commands);
                     }
                     migrated.documents += 1;
-                    steps.count_migrated(1);
+                    conn.count_migrated(1);
                     migrated.overflow_documents += fix.changes.written.len() as u64;
                 }
             }
@@ -91,7 +91,7 @@ impl Existing<'_> {
         if let Some(list) = list {
             migrated.skipped = skipped.into_iter().collect();
             if !is_plan {
-                list.remove_others(&mut Steps::run(), call).await?;
+                list.remove_others(&mut Conn::new(), call).await?;
             }
         }
         first_refused.map_or(Ok(migrated), Err)
@@ -118,7 +118,8 @@ impl Existing<'_> {
         }
         let options = FindOneOptions::builder().projection(doc! { "_id": 1 }).build();
         let selected = both(query::by_id(id), filter.clone());
-        Ok(send::find_one(&mut Conn::new(), &self.shared.main, selected, options)
+        Ok(Conn::new()
+            .find_one(&self.shared.main, selected, options)
             .await?
             .is_some())
     }

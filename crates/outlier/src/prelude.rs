@@ -10,7 +10,7 @@ pub(crate) use mongo_patterns_core::conn::Conn;
 pub(crate) use mongo_patterns_core::error::CommandError;
 pub(crate) use mongo_patterns_core::error::duplicate_key;
 pub(crate) use mongo_patterns_core::key::stored_integer;
-pub(crate) use mongo_patterns_core::migration::{Step, Steps};
+pub(crate) use mongo_patterns_core::migration::Step;
 pub(crate) use mongo_patterns_core::progress::Reporter;
 pub(crate) use mongo_patterns_core::settings::configuration;
 pub(crate) use mongo_patterns_core::stored::id_of;

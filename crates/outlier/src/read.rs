@@ -21,14 +21,14 @@ pub(crate) fn check_compared(element: &Bson) -> Result<()> {
 pub(crate) async fn contains(shared: &Shared, id: &Bson, element: &Bson, conn: &mut Conn<'_>) -> Result<bool> {
     let settings = &shared.settings;
     let has = query::project(query::has_element(settings, element));
-    let found = send::find_one(conn, &shared.main, query::by_id(id), has).await?;
+    let found = conn.find_one(&shared.main, query::by_id(id), has).await?;
     let found = found.ok_or_else(not_found)?;
     if is_true(&found, "has") || !is_true(&found, "flagged") {
         return Ok(is_true(&found, "has"));
     }
     let filter = query::overflow_with(settings, id, element);
     let id_only = query::project(query::id_only());
-    let found = send::find_one(conn, &shared.overflow, filter, id_only).await?;
+    let found = conn.find_one(&shared.overflow, filter, id_only).await?;
     Ok(found.is_some())
 }
 
@@ -39,7 +39,7 @@ pub(crate) async fn exists(
     filter: Document,
 ) -> send::Result<bool> {
     let options = FindOneOptions::builder().projection(query::id_only()).build();
-    Ok(send::find_one(conn, collection, filter, options).await?.is_some())
+    Ok(conn.find_one(collection, filter, options).await?.is_some())
 }
 
 /// Returns the step that finds documents, to decide about a rewrite.

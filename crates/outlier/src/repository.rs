@@ -56,7 +56,7 @@ impl Shared {
     /// check only one of the indexes, and not every command has a hint.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         if !self.has_indexes.load(Ordering::Relaxed) {
-            let checked = self.ensure().check_indexes(&mut Steps::run()).await;
+            let checked = self.ensure().check_indexes(&mut Conn::new()).await;
             Topology::explain(&self.overflow, checked).await?;
             self.has_indexes.store(true, Ordering::Relaxed);
         }

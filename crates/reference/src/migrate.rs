@@ -50,7 +50,7 @@ pub(crate) trait Rewrite: Sync {
     fn refuse(&self, found: &Document, end: End) -> Result<()>;
 
     /// Migrates the documents of a chunk. Returns how many.
-    fn migrate(&self, steps: &mut Steps<'_, '_>, chunk: &[Bson]) -> impl Future<Output = Result<u64>> + Send;
+    fn migrate(&self, conn: &mut Conn<'_>, chunk: &[Bson]) -> impl Future<Output = Result<u64>> + Send;
 }
 
 /// When documents were found that cannot be migrated.
@@ -84,8 +84,8 @@ fn left() -> Error {
 ///
 /// # Errors
 /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an unfinished migration of other settings.
-async fn earlier(steps: &mut Steps<'_, '_>, record: &Record, settings: &Document) -> Result<(Option<Last>, bool)> {
-    let last = record.read(steps).await?;
+async fn earlier(conn: &mut Conn<'_>, record: &Record, settings: &Document) -> Result<(Option<Last>, bool)> {
+    let last = record.read(conn).await?;
     let has_begun = last.as_ref().is_some_and(|last| last.has(settings));
     let unfinished = last.filter(|last| !last.finished);
     if unfinished.is_some() && !has_begun {
@@ -114,16 +114,16 @@ fn refuse(found: &Document, reasons: &[Reason], end: End) -> Result<()> {
 }
 
 /// Counts the documents to migrate, and those that cannot be migrated.
-async fn inspect(shared: &Shared, rewrite: &impl Rewrite, steps: &mut Steps<'_, '_>) -> Result<Document> {
+async fn inspect(shared: &Shared, rewrite: &impl Rewrite, conn: &mut Conn<'_>) -> Result<Document> {
     let inspect = Step::aggregate("check the documents", shared.documents(), rewrite.inspection());
-    Ok(steps.read(inspect).await.map_err(failed)?.first()?)
+    Ok(conn.read(inspect).await.map_err(failed)?.first()?)
 }
 
 /// Migrates documents until none is left. Returns how many.
 async fn migrate(
     shared: &Shared,
     rewrite: &impl Rewrite,
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
     (chunk, mut pace): (u64, Pace),
     (record, before): (&Record, u64),
     mut reporter: Reporter<'_>,
@@ -133,19 +133,19 @@ async fn migrate(
     for _ in 0..PASSES {
         let walk = rewrite.walk(chunk);
         let purpose = "walk through the documents";
-        let mut chunks = steps.chunks(purpose, walk, shared.documents()).await?;
+        let mut chunks = conn.chunks(purpose, walk, shared.documents()).await?;
         while let Some(chunk) = chunks.next_chunk().await? {
-            let documents = rewrite.migrate(steps, &chunk.ids).await?;
+            let documents = rewrite.migrate(conn, &chunk.ids).await?;
             migrated += documents;
             walked += chunk.weight;
-            record.advance(steps, &Bson::Null, walked).await?;
-            steps.count_migrated(documents);
+            record.advance(conn, &Bson::Null, walked).await?;
+            conn.count_migrated(documents);
             reporter.advance(documents);
-            pace.pause(steps, chunk.weight).await;
+            pace.pause(conn, chunk.weight).await;
         }
         let purpose = "look for documents that are left";
         let left = Step::aggregate(purpose, shared.documents(), rewrite.inspection());
-        let Some(left) = steps.read_written(left).await.map_err(failed)? else {
+        let Some(left) = conn.read_written(left).await.map_err(failed)? else {
             return Ok(migrated);
         };
         let left = left.first()?;

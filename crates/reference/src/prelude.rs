@@ -7,7 +7,7 @@ pub(crate) use mongo_patterns_core::conn::Conn;
 pub(crate) use mongo_patterns_core::error::{CommandError, duplicate_key};
 pub(crate) use mongo_patterns_core::index::hinted;
 pub(crate) use mongo_patterns_core::key::stored_integer;
-pub(crate) use mongo_patterns_core::migration::{Step, Steps, Walk};
+pub(crate) use mongo_patterns_core::migration::{Step, Walk};
 pub(crate) use mongo_patterns_core::progress::Reporter;
 pub(crate) use mongo_patterns_core::{
     DocumentId, Error, ErrorKind, FieldName, IntoId, Result, RetryPolicy, Updated, action, send,

@@ -57,7 +57,7 @@ pub(crate) fn projection(shared: &Shared) -> Document {
 /// Reads a source.
 pub(crate) async fn find_source(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<Source>> {
     let options = options::find_document(projection(shared));
-    let found = send::find_one(conn, &shared.sources, query::by_id(id), options).await?;
+    let found = conn.find_one(&shared.sources, query::by_id(id), options).await?;
     found.map(|found| source_of(shared, &found)).transpose()
 }
 
@@ -82,7 +82,7 @@ pub(crate) async fn find_sources_or(
         let mut options = options::find_sources(projection(shared));
         options.batch_size = one_batch(ids.len());
         let filter = query::by_ids(ids);
-        let found = send::find_all(conn, &shared.sources, filter, options).await?;
+        let found = conn.find_all(&shared.sources, filter, options).await?;
         for found in &found {
             sources.add(&id_of(found), source_of(shared, found), invalid)?;
         }
@@ -104,7 +104,9 @@ pub(crate) async fn find_sources_or(
 pub(crate) async fn find_references(shared: &Shared, document: &Bson, conn: &mut Conn<'_>) -> Result<Option<Document>> {
     let projection = query::scan::references(shared.settings.own());
     let options = options::find_document(projection);
-    let found = send::find_one(conn, shared.documents(), query::by_id(document), options).await?;
+    let found = conn
+        .find_one(shared.documents(), query::by_id(document), options)
+        .await?;
     let found = found.map(|found| Document::try_from(found).map_err(CommandError::from));
     Ok(found.transpose()?)
 }

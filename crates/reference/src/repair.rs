@@ -116,6 +116,8 @@ async fn update_one(shared: &Shared, found: &Found<'_>, update: CopyUpdate) -> R
     let update = update.of_document(&found.finding.document_id);
     let options = options::update_copy(&update);
     let collection = shared.collection_of(found.field);
-    let updated = send::update_one(&mut Conn::new(), collection, update.filter, update.update, options).await?;
+    let updated = Conn::new()
+        .update_one(collection, update.filter, update.update, options)
+        .await?;
     Ok(updated.modified_count > 0)
 }

@@ -101,7 +101,7 @@ impl Shared {
     /// find out later that it cannot update the copies.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
         let check = || async {
-            let checked = self.ensure().check_indexes(&mut Steps::run()).await;
+            let checked = self.ensure().check_indexes(&mut Conn::new()).await;
             Topology::explain(self.documents(), checked).await
         };
         self.indexes.get_or_try_init(check).await.copied()

@@ -15,22 +15,22 @@ use crate::results::Migrated;
 pub(crate) async fn existing(
     shared: &Shared,
     discard: bool,
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
     chunks: (u64, Pace),
     reporter: Reporter<'_>,
 ) -> Result<Migrated> {
     let ensure = shared.ensure();
-    let state = ensure.check_for_migration(steps).await?;
-    let ensured = ensure.run_after(state, steps).await?;
+    let state = ensure.check_for_migration(conn).await?;
+    let ensured = ensure.run_after(state, conn).await?;
     if discard {
-        discard_embedded(shared, steps).await?;
+        discard_embedded(shared, conn).await?;
     }
-    let (parents, rebuilt_individually) = rebuild_chunks(shared, steps, false, chunks, reporter).await?;
+    let (parents, rebuilt_individually) = rebuild_chunks(shared, conn, false, chunks, reporter).await?;
     Ok(Migrated {
         created_indexes: ensured.created,
         parents,
         rebuilt_individually,
-        orphans: count_orphans(shared, steps).await?,
+        orphans: count_orphans(shared, conn).await?,
         ..Migrated::default()
     })
 }
@@ -39,26 +39,26 @@ pub(crate) async fn existing(
 pub(crate) async fn layout(
     shared: &Shared,
     old: &Shared,
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
     chunks: (u64, Pace),
     reporter: Reporter<'_>,
 ) -> Result<Migrated> {
     check(shared, old)?;
     let ensure = shared.ensure();
     let old_settings = old.settings.stored_form(old.children.name());
-    if ensure.entry.check_change(steps, &old_settings).await? == Stored::None {
+    if ensure.entry.check_change(conn, &old_settings).await? == Stored::None {
         return Err(ensure.entry.missing());
     }
-    let ensured = ensure.replace(steps).await?;
+    let ensured = ensure.replace(conn).await?;
     let dropped_index = match old_index(shared, old) {
         Some(index) => {
-            let is_dropped = drop_old_index(steps, &shared.children, &index).await?;
+            let is_dropped = drop_old_index(conn, &shared.children, &index).await?;
             is_dropped.then_some(index.name)
         }
         None => None,
     };
     let has_other_order = shared.settings.first().order != old.settings.first().order;
-    let (parents, rebuilt_individually) = rebuild_chunks(shared, steps, has_other_order, chunks, reporter).await?;
+    let (parents, rebuilt_individually) = rebuild_chunks(shared, conn, has_other_order, chunks, reporter).await?;
     Ok(Migrated {
         created_indexes: ensured.created,
         dropped_index,

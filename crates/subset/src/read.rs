@@ -16,7 +16,7 @@ pub(crate) mod page;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::Remedy;
 use mongo_patterns_core::index::hinted;
-use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result, send};
+use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, Result};
 use mongodb::bson::{Bson, Document, RawDocument, doc};
 
 use crate::form::parent::{Embedded, ParentState};
@@ -29,7 +29,7 @@ use crate::repository::Shared;
 pub(crate) async fn find_state(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<Option<ParentState>> {
     let settings = &shared.settings;
     let options = options::find_state(settings);
-    let found = send::find_one(conn, &shared.parents, query::by_id(parent), options).await?;
+    let found = conn.find_one(&shared.parents, query::by_id(parent), options).await?;
     Ok(found.map(|document| ParentState::of(settings, document)))
 }
 
@@ -40,12 +40,12 @@ pub(crate) async fn first_children(shared: &Shared, parent: &Bson, conn: &mut Co
     if settings.subsets.len() == 1 && !settings.first().is_covered() {
         let options = options::find_first_children(settings);
         let filter = query::children_of(settings, parent);
-        let found = send::find_all(conn, children, filter, options).await;
+        let found = conn.find_all(children, filter, options).await;
         return Ok(Embedded(vec![found.map_err(failed)?]));
     }
     let stages = of_all_subsets(settings, children.name(), parent);
     let options = options::aggregate(&settings.order_index, settings.most_embedded());
-    let rows = send::aggregate_all(conn, children, stages, options).await;
+    let rows = conn.aggregate_all(children, stages, options).await;
     let mut embedded = Embedded::none(settings);
     for row in rows.map_err(failed)? {
         add_child(&mut embedded, &row);
@@ -77,7 +77,9 @@ pub(crate) async fn figures(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>)
             return Ok(Document::new());
         };
         let options = options::count_children(settings);
-        let counted = send::count_documents(conn, children, query::children_of(settings, parent), options).await;
+        let counted = conn
+            .count_documents(children, query::children_of(settings, parent), options)
+            .await;
         let counted = counted.map_err(|error| hinted(error, &settings.child_index))?;
         return Ok(doc! { total.as_str(): i64::try_from(counted).unwrap_or(i64::MAX) });
     }
@@ -89,7 +91,7 @@ pub(crate) async fn figures(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>)
     for (of, stages) in sources.into_iter().zip(pipelines) {
         let index = settings.values_index(of);
         let options = options::aggregate(&index, settings.most_computed());
-        let read = send::aggregate_all(conn, children, stages, options).await;
+        let read = conn.aggregate_all(children, stages, options).await;
         rows.extend(read.map_err(|error| hinted(error, &index))?);
     }
     Ok(of_rows(settings, &rows))
@@ -127,7 +129,7 @@ async fn are_stored(shared: &Shared, parent: &Bson, ids: &Bson, conn: &mut Conn<
     };
     let options = options::count_children(settings);
     let filter = query::children_among(settings, parent, ids);
-    let counted = send::count_documents(conn, &shared.children, filter, options).await;
+    let counted = conn.count_documents(&shared.children, filter, options).await;
     // The index is unique, so embedded children with equal ids are counted once.
     let stored = counted.map_err(|error| hinted(error, &settings.child_index))?;
     Ok(stored == ids.len() as u64)

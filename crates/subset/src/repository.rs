@@ -9,7 +9,6 @@ use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::hints::HintCache;
 use mongo_patterns_core::index::{Ensure, FindDuplicates, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
-use mongo_patterns_core::migration::Steps;
 use mongo_patterns_core::{Repository, Result, document_id};
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
 use mongodb::{ClientSession, Collection};
@@ -77,14 +76,14 @@ impl Shared {
     /// Checks that the indexes exist: one round trip, once. Without this check, an insert would not notice that the
     /// unique index of the child ids is missing.
     pub(crate) async fn check_indexes(&self) -> Result<()> {
-        let check = || async { self.ensure().check_indexes(&mut Steps::run()).await };
+        let check = || async { self.ensure().check_indexes(&mut Conn::new()).await };
         self.indexes.get_or_try_init(check).await.copied()
     }
 
     /// Does what [`check_indexes`](Self::check_indexes) does, as a step of a run. A plan only lists it.
-    pub(crate) async fn check_indexes_in(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        match steps.is_plan() {
-            true => self.ensure().check_indexes(steps).await,
+    pub(crate) async fn check_indexes_in(&self, conn: &mut Conn<'_>) -> Result<()> {
+        match conn.is_plan() {
+            true => self.ensure().check_indexes(conn).await,
             false => self.check_indexes().await,
         }
     }

@@ -52,7 +52,7 @@ use std::sync::Arc;
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::hinted;
-use mongo_patterns_core::{Error, ErrorKind, Result, measure, send, transaction};
+use mongo_patterns_core::{Error, ErrorKind, Result, measure, transaction};
 use mongodb::ClientSession;
 use mongodb::bson::Bson;
 
@@ -98,7 +98,7 @@ pub(crate) async fn rebuild(
         // A parent with a version has no children that only it embeds.
         let unmanaged = query::unmanaged(&shared.settings, Some(&parent));
         let increment = query::increment_version(&shared.settings);
-        send::update_many(&mut conn, &shared.parents, unmanaged, increment, None).await?;
+        conn.update_many(&shared.parents, unmanaged, increment, None).await?;
     }
     if conn.is_in_transaction() {
         let write = ParentWrite::of_parents(shared, vec![parent], Change::Nothing);
@@ -147,7 +147,7 @@ async fn refresh(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<
         fields.extend(figures(shared, parent, conn).await?);
         let unchanged = query::unchanged(settings, parent, &state);
         let update = query::replace_fields(settings, fields, state.version());
-        let updated = send::update_one(conn, &shared.parents, unchanged, update, None).await;
+        let updated = conn.update_one(&shared.parents, unchanged, update, None).await;
         if updated.map_err(|error| of_parent(error.into()))?.matched_count > 0 {
             measure::refreshed("written", 1);
             return Ok(Some(count));
@@ -184,7 +184,7 @@ async fn delete(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<D
     let mut found = false;
     let mut next = Some(query::managed(settings, parent));
     while let Some(filter) = next {
-        let deleted = send::delete_one(conn, &shared.parents, filter, None).await?;
+        let deleted = conn.delete_one(&shared.parents, filter, None).await?;
         found = deleted.deleted_count > 0;
         next = match found {
             true => None,
@@ -193,7 +193,7 @@ async fn delete(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<D
     }
     let filter = query::children_of(settings, parent);
     let options = options::delete_children(settings);
-    let deleted = send::delete_many(conn, children, filter, options).await;
+    let deleted = conn.delete_many(children, filter, options).await;
     let deleted = deleted.map_err(|error| hinted(error, &settings.child_index))?;
     Ok(DeletedParent {
         found,

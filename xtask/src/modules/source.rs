@@ -15,7 +15,7 @@ pub(super) struct Module {
     pub(super) paths: BTreeSet<Vec<String>>,
     /// All names in its code, without those in imports.
     pub(super) names: BTreeSet<String>,
-    /// The methods that its code calls, except for those of `steps`.
+    /// The methods that its code calls, except for those of `conn`.
     pub(super) methods: BTreeSet<String>,
     /// The items that it defines.
     pub(super) items: BTreeSet<String>,
@@ -136,11 +136,14 @@ impl<'t> Reader<'t> {
         let keywords = ["const", "enum", "fn", "static", "struct", "trait", "type"];
         let is_item = before(1).is_some_and(|token| keywords.iter().any(|keyword| token.is_name(keyword)))
             || before(2).is_some_and(|token| token.is_name("macro_rules"));
-        let is_of_steps = before(2).is_some_and(|token| token.is_name("steps"));
+        // `conn.find_one(..)` or `Conn::new().find_one(..)`
+        let is_new =
+            before(2).is_some_and(|token| token.is(')')) && before(4).is_some_and(|token| token.is_name("new"));
+        let is_of_conn = is_new || before(2).is_some_and(|token| token.is_name("conn"));
         if let Some(name) = self.name(0)
             && before(1).is_some_and(|token| token.is('.'))
             && self.is(1, '(')
-            && !is_of_steps
+            && !is_of_conn
         {
             module.methods.insert(name.to_owned());
         }

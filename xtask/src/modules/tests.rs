@@ -134,7 +134,7 @@ fn a_block_is_a_part_of_its_file_and_an_attribute_names_a_file() {
 
 #[test]
 fn calls_of_methods_are_found() {
-    let code = "async fn f() { steps.list_indexes(); coll.insert_one(d).await; self.x.watch; }\n#[cfg(test)] mod tests { fn g() { c.aggregate() } }";
+    let code = "async fn f() { conn.list_indexes(); Conn::new().find_one(f); coll.insert_one(d).await; self.x.watch; }\n#[cfg(test)] mod tests { fn g() { c.aggregate() } }";
     let tree = tree(&[("lib.rs", code)]);
     let called: Vec<_> = tree.methods().flat_map(|(_, methods)| methods).collect();
     assert_eq!(called, ["insert_one"]);

@@ -57,7 +57,7 @@ impl CreateView<'_> {
         let database = collection.client().database(&collection.namespace().db);
         let pipeline = ItemFilter::default().items(settings);
         let view = doc! { "create": &self.view, "viewOn": collection.name(), "pipeline": &pipeline };
-        let Err(error) = send::run_command(&mut Conn::new(), &database, view).await else {
+        let Err(error) = Conn::new().run_command(&database, view).await else {
             return Ok(());
         };
         if code(error.error()).is_none_or(|code| !EXISTS.contains(&code)) {

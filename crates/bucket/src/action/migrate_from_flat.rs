@@ -1,7 +1,6 @@
 use mongo_patterns_core::FoundInvalid;
 use mongo_patterns_core::key::KeyExpressions;
 use mongo_patterns_core::migration;
-use mongo_patterns_core::migration::Steps;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::settings::configuration;
 
@@ -153,8 +152,8 @@ impl<'a> MigrateFromFlat<'a> {
         })
     }
 
-    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
-        self.migration()?.execute(steps, reporter).await
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
+        self.migration()?.execute(conn, reporter).await
     }
 
     fn migration(&self) -> Result<Migration<'_>> {

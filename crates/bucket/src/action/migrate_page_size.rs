@@ -1,5 +1,4 @@
 use mongo_patterns_core::migration;
-use mongo_patterns_core::migration::Steps;
 use mongo_patterns_core::progress::Reporter;
 
 use crate::action::prelude::*;
@@ -41,7 +40,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// To larger pages, a second [`verify`](Self::verify). The server reads all buckets to create the index.
     ///
     /// # Cancel safety
-    /// It stops between two steps, and the server may still execute the last command. The pages of a key are rewritten
+    /// It stops between two conn, and the server may still execute the last command. The pages of a key are rewritten
     /// as a whole or not at all. While the old index is dropped and the new one is not created yet, appends fail. Call
     /// it again: it resumes.
     ///
@@ -67,7 +66,7 @@ migration! {
 }
 
 impl<K: Key> MigratePageSize<'_, K> {
-    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
         self.options.check_numbers()?;
         let migration = PageSizeMigration {
             shared: self.shared,
@@ -76,6 +75,6 @@ impl<K: Key> MigratePageSize<'_, K> {
             pace: self.options.pace(),
             reporter,
         };
-        migration.run::<K>(steps).await
+        migration.run::<K>(conn).await
     }
 }

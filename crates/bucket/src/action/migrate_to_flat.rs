@@ -1,6 +1,5 @@
 use mongo_patterns_core::key::KeyExpressions;
 use mongo_patterns_core::migration;
-use mongo_patterns_core::migration::Steps;
 use mongo_patterns_core::progress::Reporter;
 
 use crate::action::prelude::*;
@@ -79,8 +78,8 @@ impl MigrateToFlat<'_> {
         allow_non_empty_target() => allow_non_empty_target = true;
     }
 
-    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
-        self.migration()?.execute(steps, reporter).await
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
+        self.migration()?.execute(conn, reporter).await
     }
 
     fn migration(&self) -> Result<Migration<'_>> {

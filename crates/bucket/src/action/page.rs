@@ -105,7 +105,7 @@ impl<K: Key, T: DeserializeOwned> GetPage<'_, K, T> {
             .skip(Some(skip).filter(|skip| *skip > 0))
             .build();
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
-        let found = send::find_one(&mut conn, &self.shared.collection, buckets(&key), options).await?;
+        let found = conn.find_one(&self.shared.collection, buckets(&key), options).await?;
         let Some(found) = found else { return Ok(None) };
         let page = self.shared.reader(&key, Part::Whole).read(&found);
         page.map(Some).map_err(|error| error.with_key(key.text()))

@@ -93,7 +93,7 @@ impl<K: Key, T: DeserializeOwned> Pages<'_, K, T> {
         };
         let options = first_by_id(descending, self.limit, None);
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
-        let found = find_all(&mut conn, collection, filter, options).await?;
+        let found = conn.find_all(collection, filter, options).await?;
         let reader = self.shared.reader(&key, Part::Whole);
         let pages: Result<Vec<Bucket<K, T>>> = found.iter().map(|document| reader.read(document)).collect();
         let mut pages = pages.map_err(|error| error.with_key(key.text()))?;

@@ -42,7 +42,7 @@ impl<K: Key, T> BucketRepository<K, T> {
             async move |mut conn| {
                 let key = key?;
                 let pipeline = counts(&shared.settings, &key);
-                let found = send::aggregate_all(&mut conn, &shared.collection, pipeline, None).await?;
+                let found = conn.aggregate_all(&shared.collection, pipeline, None).await?;
                 let found = found.first();
                 let number = |field: &str| {
                     let value = found.and_then(|found| found.get(field).ok().flatten());
@@ -104,7 +104,9 @@ impl CountPages<'_> {
     async fn execute(self) -> Result<u64> {
         let key = self.key?;
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
-        Ok(send::count_documents(&mut conn, &self.shared.collection, buckets(&key), None).await?)
+        Ok(conn
+            .count_documents(&self.shared.collection, buckets(&key), None)
+            .await?)
     }
 }
 
@@ -148,7 +150,7 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
                     .projection(only_item(settings, &item.field, &item.id))
                     .hint(item.hint())
                     .build();
-                let found = send::find_one(&mut conn, collection, item.filter(settings), options).await;
+                let found = conn.find_one(collection, item.filter(settings), options).await;
                 let found = found.map_err(|error| item.failed(shared, error).with_key(item.key.text()))?;
                 found.map_or(Ok(None), |bucket| {
                     read_item(settings, &bucket).map_err(|error| error.with_key(item.key.text()))
@@ -218,7 +220,7 @@ impl<K: Key, T: DeserializeOwned + Send> BucketRepository<K, T> {
                     };
                     let slice = i32::try_from(missing).ok().filter(|_| missing < settings.page_size);
                     let options = first_by_id(true, buckets, slice.map(|slice| last_items(settings, slice)));
-                    let found = find_all(&mut conn, collection, filter, options).await?;
+                    let found = conn.find_all(collection, filter, options).await?;
                     let part = slice.map_or(Part::Whole, |slice| Part::Newest(slice as usize));
                     let reader = shared.reader(&key, part);
                     for document in &found {

@@ -1,5 +1,4 @@
 use mongo_patterns_core::catalog::Stored;
-use mongo_patterns_core::migration::Steps;
 use mongo_patterns_core::send::{Every, IsRouter};
 use mongo_patterns_core::settings::configuration;
 
@@ -61,17 +60,19 @@ impl RebuildFigures<'_> {
             ));
         };
         let ensure = self.shared.ensure();
-        match ensure.entry.check_except(&mut Steps::run(), &[FIGURES]).await? {
+        match ensure.entry.check_except(&mut Conn::new(), &[FIGURES]).await? {
             Stored::Same => {}
             Stored::Old => {
-                ensure.check_own_fields(&mut Steps::run()).await?;
-                ensure.entry.replace(&mut Steps::run()).await?;
+                ensure.check_own_fields(&mut Conn::new()).await?;
+                ensure.entry.replace(&mut Conn::new()).await?;
             }
             Stored::None => return Err(ensure.entry.missing()),
         }
         let mut every = Every::new(with_items(settings), vec![stage.clone()]);
         every.left = outdated(settings, &stage);
-        let updated = send::update_every(&mut Conn::new(), collection, every, &IsRouter::default()).await?;
+        let updated = Conn::new()
+            .update_every(collection, every, &IsRouter::default())
+            .await?;
         Ok(RebuiltFigures {
             buckets: updated.modified_count,
         })

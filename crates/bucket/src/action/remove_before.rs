@@ -155,7 +155,7 @@ impl<'a> RemoveAllBefore<'a> {
         loop {
             let options = first_by_id(false, self.chunk_buckets, Some(only_id()));
             let filter = all_before(settings, after.as_deref(), self.time);
-            let found = find_all(&mut Conn::new(), collection, filter, options).await?;
+            let found = Conn::new().find_all(collection, filter, options).await?;
             let ids: Vec<String> = found
                 .iter()
                 .flat_map(|found| found.get_str("_id"))
@@ -164,9 +164,7 @@ impl<'a> RemoveAllBefore<'a> {
             let Some(last) = ids.last() else { return Ok(removed) };
             after = Some(last.clone());
             let filter = these_before(settings, &ids, self.time);
-            removed.buckets += send::delete_many(&mut Conn::new(), collection, filter, None)
-                .await?
-                .deleted_count;
+            removed.buckets += Conn::new().delete_many(collection, filter, None).await?.deleted_count;
             if let Some(call) = &mut self.on_progress {
                 call(removed);
             }

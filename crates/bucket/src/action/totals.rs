@@ -107,7 +107,7 @@ impl ReadTotals<'_> {
             .filter(|_| settings.windows.is_some())
             .map(|_| Hint::Keys(by_id(false)));
         let options = AggregateOptions::builder().hint(hint).build();
-        let found = send::aggregate_all(&mut conn, collection, pipeline, options).await?;
+        let found = conn.aggregate_all(collection, pipeline, options).await?;
         let found = found.first().map(|found| Document::try_from(found.as_ref()));
         let found = found.transpose().map_err(CommandError::from)?;
         Ok(Totals::of(figures, &found.unwrap_or_default()))

@@ -3,7 +3,7 @@
 use mongo_patterns_core::InvalidDocuments;
 use mongo_patterns_core::catalog::Last;
 use mongo_patterns_core::error::{self, Remedy};
-use mongo_patterns_core::migration::{FILTER, Step, Steps, both, number, refuse_one, selecting};
+use mongo_patterns_core::migration::{FILTER, Step, both, number, refuse_one, selecting};
 use mongo_patterns_core::settings::is_unacknowledged;
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Uuid};
@@ -70,7 +70,7 @@ impl Migration<'_> {
     }
 
     /// Refuses UUID keys on a server that has no expression for their texts. One round trip, for such keys only.
-    pub(super) async fn check_key_type(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+    pub(super) async fn check_key_type(&self, conn: &mut Conn<'_>) -> Result<()> {
         /// The server's code of a failed conversion.
         const CONVERSION_FAILURE: i32 = 241;
         if !self.has_uuid_keys() {
@@ -81,7 +81,7 @@ impl Migration<'_> {
         let filter = doc! { "$expr": { "$eq": [text, ""] } };
         let options = FindOneOptions::builder().build();
         let find = Step::find_one("look for the text of a UUID", self.source, filter, options);
-        match steps.read(find).await {
+        match conn.read(find).await {
             Ok(_) => Ok(()),
             Err(error) if error::code(&error) == Some(CONVERSION_FAILURE) => Err(Error::from_driver(
                 ErrorKind::Unsupported,
@@ -100,25 +100,25 @@ impl Migration<'_> {
     }
 
     /// Checks all documents to migrate. Returns the number of their items, and the documents that are skipped.
-    pub(super) async fn check_source(&self, steps: &mut Steps<'_, '_>) -> Result<(u64, InvalidDocuments)> {
+    pub(super) async fn check_source(&self, conn: &mut Conn<'_>) -> Result<(u64, InvalidDocuments)> {
         let checked = match &self.direction {
-            Direction::ToBuckets(form) => self.check_flat(steps, form).await,
+            Direction::ToBuckets(form) => self.check_flat(conn, form).await,
             Direction::ToFlat(form) => {
-                let total = self.check_buckets(steps, form).await;
+                let total = self.check_buckets(conn, form).await;
                 total.map(|total| (total, InvalidDocuments::default()))
             }
         };
         checked.map_err(|error| error.of_collection(self.source))
     }
 
-    async fn check_flat(&self, steps: &mut Steps<'_, '_>, form: &ToBuckets<'_>) -> Result<(u64, InvalidDocuments)> {
+    async fn check_flat(&self, conn: &mut Conn<'_>, form: &ToBuckets<'_>) -> Result<(u64, InvalidDocuments)> {
         if self.options.skipped.is_some() {
-            let (found, invalid) = self.inspect_invalid(steps, form).await?;
+            let (found, invalid) = self.inspect_invalid(conn, form).await?;
             check_any_valid(number(&found, "total"), &invalid)?;
-            return Ok((self.check_valid(steps, form, &found).await?, invalid));
+            return Ok((self.check_valid(conn, form, &found).await?, invalid));
         }
-        let found = self.read_given(steps, form.inspection()).await?;
-        self.check_keys(steps, form, &found).await?;
+        let found = self.read_given(conn, form.inspection()).await?;
+        self.check_keys(conn, form, &found).await?;
         let refuse = |names, kind, field: &FieldName, what| refuse_flat(&found, names, kind, field, what);
         let what = "documents of the flat collection have no BSON date in the time field, or one that is not from 1970-01-01T00:00:00Z to 2286-11-20T17:46:39Z";
         refuse(("times", "time"), ErrorKind::InvalidTime, form.time, what)?;
@@ -130,12 +130,12 @@ impl Migration<'_> {
             let what = "documents of the flat collection have no valid value in a field with figures";
             refuse(("figures", "figure"), ErrorKind::InvalidArgument, &figures.field, what)?;
         }
-        let total = self.check_valid(steps, form, &found).await?;
+        let total = self.check_valid(conn, form, &found).await?;
         Ok((total, InvalidDocuments::default()))
     }
 
     /// Refuses documents without a valid key. Reads one of them, because a UUID of another form looks like a valid one.
-    async fn check_keys(&self, steps: &mut Steps<'_, '_>, form: &ToBuckets<'_>, found: &Document) -> Result<()> {
+    async fn check_keys(&self, conn: &mut Conn<'_>, form: &ToBuckets<'_>, found: &Document) -> Result<()> {
         let what = "documents of the flat collection have no key of the repository's key type, or one that is out of range or too long";
         let refuse = |what| refuse_flat(found, ("keys", "key"), ErrorKind::InvalidKey, &form.key, what);
         let (Err(error), Some(id)) = (refuse(what), found.get("key")) else {
@@ -146,7 +146,7 @@ impl Migration<'_> {
             .build();
         let filter = doc! { "_id": { "$eq": id } };
         let find = Step::find_one("look for the type of the key", self.source, filter, options);
-        let document = steps.read(find).await?.first()?;
+        let document = conn.read(find).await?.first()?;
         match document.get(form.key.as_str()) {
             Some(Bson::Binary(key)) if key.subtype == BinarySubtype::UuidOld => refuse(LEGACY_UUID),
             _ => Err(error),
@@ -154,7 +154,7 @@ impl Migration<'_> {
     }
 
     /// Checks what only several documents of a key together show. Returns the number of items.
-    async fn check_valid(&self, steps: &mut Steps<'_, '_>, form: &ToBuckets<'_>, found: &Document) -> Result<u64> {
+    async fn check_valid(&self, conn: &mut Conn<'_>, form: &ToBuckets<'_>, found: &Document) -> Result<u64> {
         let total = number(found, "total");
         let mut checks = Vec::new();
         if let Some(repeated) = form.repeated_ids() {
@@ -172,7 +172,7 @@ impl Migration<'_> {
             let what = "pages would exceed MongoDB's limit of 16 MiB: use a smaller page size";
             checks.push(Check::new(form.oversized_pages(MAX_BYTES), ErrorKind::TooLarge, what));
         }
-        for check in self.in_chunks(steps, form, checks).await? {
+        for check in self.in_chunks(conn, form, checks).await? {
             refuse_one(&doc! { "n": check.found }, ("n", "one"), check.kind, "", check.what)?;
         }
         Ok(total)
@@ -180,25 +180,20 @@ impl Migration<'_> {
 
     /// Runs checks of the documents of one key, chunk by chunk. All keys together have more groups than fit into the
     /// server's memory, and groups on disk take ten times as long.
-    async fn in_chunks(
-        &self,
-        steps: &mut Steps<'_, '_>,
-        form: &ToBuckets<'_>,
-        mut checks: Vec<Check>,
-    ) -> Result<Vec<Check>> {
+    async fn in_chunks(&self, conn: &mut Conn<'_>, form: &ToBuckets<'_>, mut checks: Vec<Check>) -> Result<Vec<Check>> {
         if checks.is_empty() {
             return Ok(checks);
         }
         let documents = (self.selected(), self.chunk);
-        let chunks = Chunks::new(steps, self.source, form.key.as_str(), documents).await?;
+        let chunks = Chunks::new(conn, self.source, form.key.as_str(), documents).await?;
         let mut after = None;
         loop {
-            let range = chunks.next(steps, after).await?;
+            let range = chunks.next(conn, after).await?;
             let filter = both(range.filter(chunks.field), self.selected());
             for check in &mut checks {
                 let stages = selecting(filter.clone()).into_iter().chain(check.stages.clone());
                 let step = Step::aggregate("check", self.source, stages).hint(chunks.hint());
-                let found = number(&steps.read(step).await.map_err(failed)?.first()?, "n");
+                let found = number(&conn.read(step).await.map_err(failed)?.first()?, "n");
                 check.found += i64::try_from(found).unwrap_or(i64::MAX);
             }
             match range.through {
@@ -208,8 +203,8 @@ impl Migration<'_> {
         }
     }
 
-    async fn check_buckets(&self, steps: &mut Steps<'_, '_>, form: &ToFlat<'_>) -> Result<u64> {
-        let found = self.read(steps, form.inspection()).await?;
+    async fn check_buckets(&self, conn: &mut Conn<'_>, form: &ToFlat<'_>) -> Result<u64> {
+        let found = self.read(conn, form.inspection()).await?;
         let what = "buckets violate the invariants of the pattern in their `_id`, key, count or items";
         refuse_one(&found, ("buckets", "bucket"), ErrorKind::Corrupt, "_id", what)?;
         let items = form.settings.items.as_str();
@@ -223,7 +218,7 @@ impl Migration<'_> {
         if number(&found, "with_ids") > 0 {
             let what = "items would have the `_id` of another item as documents of the flat collection";
             let repeated = form.repeated_ids();
-            self.refuse_any(steps, repeated, ErrorKind::InvalidItemId, what).await?;
+            self.refuse_any(conn, repeated, ErrorKind::InvalidItemId, what).await?;
         }
         Ok(number(&found, "total"))
     }
@@ -251,19 +246,19 @@ impl Migration<'_> {
         )
     }
 
-    pub(super) async fn target_is_empty(&self, steps: &mut Steps<'_, '_>) -> Result<bool> {
-        let one = read_from(steps, self.target, any_document()).await?;
+    pub(super) async fn target_is_empty(&self, conn: &mut Conn<'_>) -> Result<bool> {
+        let one = read_from(conn, self.target, any_document()).await?;
         Ok(number(&one, "n") == 0)
     }
 
     /// Checks a target that has documents, into which no unfinished migration writes.
-    pub(super) async fn check_target(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+    pub(super) async fn check_target(&self, conn: &mut Conn<'_>) -> Result<()> {
         let not_empty = |message: String| Err(Error::new(ErrorKind::TargetNotEmpty, message));
         if !self.allow_non_empty_target {
             let what = "the target has documents, nothing was migrated: empty it, or call allow_non_empty_target() if they are of other keys";
             return not_empty(what.into()).map_err(|error| error.with_remedy(Remedy::AllowNonEmptyTarget));
         }
-        let both = self.compare(steps, Keys::Both).await?.keys;
+        let both = self.compare(conn, Keys::Both).await?.keys;
         if both > 0 {
             return not_empty(format!(
                 "{both} keys are in both collections, nothing was migrated: remove them from one"
@@ -273,7 +268,7 @@ impl Migration<'_> {
             Direction::ToBuckets(form) => {
                 // A key of another type can have the ids of a key of this type.
                 let others = other_keys(&form.settings.key, form.expressions);
-                match number(&read_from(steps, self.target, others).await?, "n") {
+                match number(&read_from(conn, self.target, others).await?, "n") {
                     0 => Ok(()),
                     others => not_empty(format!(
                         "{others} documents of the target have a key of another type, nothing was migrated: migrate into another collection"
@@ -281,7 +276,7 @@ impl Migration<'_> {
                 }
             }
             Direction::ToFlat(form) => {
-                let taken = self.read(steps, form.taken_ids(self.target.name())).await?;
+                let taken = self.read(conn, form.taken_ids(self.target.name())).await?;
                 match number(&taken, "n") {
                     0 => Ok(()),
                     _ => not_empty(
@@ -294,12 +289,12 @@ impl Migration<'_> {
 
     async fn refuse_any(
         &self,
-        steps: &mut Steps<'_, '_>,
+        conn: &mut Conn<'_>,
         stages: impl IntoIterator<Item = Document>,
         kind: ErrorKind,
         what: &str,
     ) -> Result<()> {
-        let found = self.read(steps, stages).await?;
+        let found = self.read(conn, stages).await?;
         refuse_one(&found, ("n", "one"), kind, "", what)
     }
 }

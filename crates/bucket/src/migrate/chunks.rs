@@ -1,7 +1,7 @@
 //! A collection in ranges of one field, ascending, each of about as many documents.
 
 use mongo_patterns_core::index::serves;
-use mongo_patterns_core::migration::{Step, Steps, both};
+use mongo_patterns_core::migration::{Step, both};
 use mongodb::options::Collation;
 
 use crate::prelude::*;
@@ -23,12 +23,12 @@ pub(super) struct Chunks<'a> {
 
 impl<'a> Chunks<'a> {
     pub(super) async fn new(
-        steps: &mut Steps<'_, '_>,
+        conn: &mut Conn<'_>,
         collection: &'a Collection<RawDocumentBuf>,
         field: &'a str,
         (filter, documents): (Document, u64),
     ) -> Result<Self> {
-        let indexes = steps.list_indexes("look for an index to chunk by", collection).await?;
+        let indexes = conn.list_indexes("look for an index to chunk by", collection).await?;
         let index = indexes.iter().find(|index| serves(index, field));
         let index = index.and_then(|index| index.get_str("name").ok().map(str::to_owned));
         Ok(Self {
@@ -46,7 +46,7 @@ impl<'a> Chunks<'a> {
     }
 
     /// Returns the range after this value, with all documents of its last value.
-    pub(super) async fn next(&self, steps: &mut Steps<'_, '_>, after: Option<Bson>) -> Result<Range> {
+    pub(super) async fn next(&self, conn: &mut Conn<'_>, after: Option<Bson>) -> Result<Range> {
         let Some(hint) = self.hint() else {
             return Ok(Range::default());
         };
@@ -64,7 +64,7 @@ impl<'a> Chunks<'a> {
             both(range.filter(self.field), self.filter.clone()),
             options,
         );
-        range.through = steps.read(find).await?.first()?.remove(self.field);
+        range.through = conn.read(find).await?.first()?.remove(self.field);
         Ok(range)
     }
 }

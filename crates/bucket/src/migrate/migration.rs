@@ -3,7 +3,7 @@
 use mongo_patterns_core::InvalidDocuments;
 use mongo_patterns_core::error;
 use mongo_patterns_core::index::Ensure;
-use mongo_patterns_core::migration::{MigrateOptions, Step, Steps, number, record_filter, selecting};
+use mongo_patterns_core::migration::{MigrateOptions, Step, number, record_filter, selecting};
 use mongodb::bson::Uuid;
 
 use crate::prelude::*;
@@ -119,33 +119,33 @@ impl Migration<'_> {
     /// Returns the one document that these stages return for the documents to migrate.
     pub(super) async fn read(
         &self,
-        steps: &mut Steps<'_, '_>,
+        conn: &mut Conn<'_>,
         stages: impl IntoIterator<Item = Document>,
     ) -> Result<Document> {
         let selected = selecting(self.selected()).into_iter().chain(stages);
-        read_from(steps, self.source, selected).await
+        read_from(conn, self.source, selected).await
     }
 
     /// Does what [`read`](Self::read) does, with the invalid documents too.
     pub(super) async fn read_given(
         &self,
-        steps: &mut Steps<'_, '_>,
+        conn: &mut Conn<'_>,
         stages: impl IntoIterator<Item = Document>,
     ) -> Result<Document> {
         let given = selecting(self.options.filter.clone()).into_iter().chain(stages);
-        read_from(steps, self.source, given).await
+        read_from(conn, self.source, given).await
     }
 
     /// Compares keys in both collections.
-    pub(super) async fn compare(&self, steps: &mut Steps<'_, '_>, keys: Keys) -> Result<Compared> {
+    pub(super) async fn compare(&self, conn: &mut Conn<'_>, keys: Keys) -> Result<Compared> {
         let step = self.comparison("check", keys);
-        Ok(Compared::of(&steps.read(step).await.map_err(failed)?.first()?))
+        Ok(Compared::of(&conn.read(step).await.map_err(failed)?.first()?))
     }
 
     /// Compares the migrated keys in both collections at the end. `None` in a plan.
-    pub(super) async fn compare_migrated(&self, steps: &mut Steps<'_, '_>) -> Result<Option<Compared>> {
+    pub(super) async fn compare_migrated(&self, conn: &mut Conn<'_>) -> Result<Option<Compared>> {
         let step = self.comparison("count both sides", self.migrated_keys());
-        let reply = steps.read_written(step).await.map_err(failed)?;
+        let reply = conn.read_written(step).await.map_err(failed)?;
         let compared = reply.map(|reply| reply.first()).transpose()?;
         Ok(compared.as_ref().map(Compared::of))
     }
@@ -164,12 +164,12 @@ impl Migration<'_> {
 
 /// Returns the one document that these stages return for a collection.
 pub(super) async fn read_from(
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
     collection: &Collection<RawDocumentBuf>,
     stages: impl IntoIterator<Item = Document>,
 ) -> Result<Document> {
     let step = Step::aggregate("check", collection, stages);
-    Ok(steps.read(step).await.map_err(failed)?.first()?)
+    Ok(conn.read(step).await.map_err(failed)?.first()?)
 }
 
 impl Compared {

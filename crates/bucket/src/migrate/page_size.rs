@@ -3,7 +3,7 @@
 use futures::TryStreamExt;
 use mongo_patterns_core::catalog::Stored;
 use mongo_patterns_core::index::drop_old_index;
-use mongo_patterns_core::migration::{Pace, Steps};
+use mongo_patterns_core::migration::Pace;
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::topology::Topology;
 use mongodb::bson::RawBson;
@@ -28,7 +28,7 @@ pub(crate) struct PageSizeMigration<'a> {
 }
 
 impl PageSizeMigration<'_> {
-    pub(crate) async fn run<K: Key>(mut self, steps: &mut Steps<'_, '_>) -> Result<Migrated> {
+    pub(crate) async fn run<K: Key>(mut self, conn: &mut Conn<'_>) -> Result<Migrated> {
         let (collection, settings) = self.shared.parts();
         if self.old == settings.page_size || self.old == 0 || i32::try_from(self.old).is_err() {
             return Err(Error::new(
@@ -36,36 +36,36 @@ impl PageSizeMigration<'_> {
                 "the old page size is invalid: pass one from 1 to 2,147,483,647 that differs from the repository's, which is the new one",
             ));
         }
-        Topology::read_in(collection, steps).await?.check_transactions()?;
+        Topology::read(collection, conn).await?.check_transactions()?;
         let old_index = settings.open_index_for(self.old);
         let ensure = self.shared.ensure();
         let old = settings.stored_form_of_size(self.old);
-        if ensure.entry.check_change(steps, &old).await? == Stored::None {
+        if ensure.entry.check_change(conn, &old).await? == Stored::None {
             return Err(ensure.entry.missing());
         }
         let mut migrated = Migrated::default();
         if settings.page_size < self.old {
-            drop_old_index(steps, collection, &old_index).await?;
+            drop_old_index(conn, collection, &old_index).await?;
             // Before the index, so that a service with the new size can create it after an interruption.
-            ensure.entry.replace(steps).await?;
-            ensure.create_missing(steps).await?;
-            let left = self.rewrite::<K>(steps.is_plan(), &mut migrated).await?;
+            ensure.entry.replace(conn).await?;
+            ensure.create_missing(conn).await?;
+            let left = self.rewrite::<K>(conn.is_plan(), &mut migrated).await?;
             return left.map_or(Ok(migrated), |left| Err(not_rewritten::<K>(left)));
         }
-        if let Some(left) = self.rewrite::<K>(steps.is_plan(), &mut migrated).await? {
+        if let Some(left) = self.rewrite::<K>(conn.is_plan(), &mut migrated).await? {
             return Err(not_rewritten::<K>(left));
         }
-        drop_old_index(steps, collection, &old_index).await?;
-        ensure.entry.replace(steps).await?;
-        if steps.is_plan() {
-            ensure.create_missing(steps).await?;
+        drop_old_index(conn, collection, &old_index).await?;
+        ensure.entry.replace(conn).await?;
+        if conn.is_plan() {
+            ensure.create_missing(conn).await?;
             return Ok(migrated);
         }
         let mut rounds = 0;
         loop {
             rounds += 1;
-            let left = self.rewrite::<K>(steps.is_plan(), &mut migrated).await?;
-            match (ensure.create_missing(steps).await, left) {
+            let left = self.rewrite::<K>(conn.is_plan(), &mut migrated).await?;
+            match (ensure.create_missing(conn).await, left) {
                 (Ok(_), _) => return Ok(migrated),
                 (Err(error), Some(left)) if error.is_corrupt() => return Err(not_rewritten::<K>(left)),
                 (Err(error), None) if error.is_corrupt() && rounds < ROUNDS => {}

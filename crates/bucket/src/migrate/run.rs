@@ -4,7 +4,7 @@ use mongo_patterns_core::InvalidDocuments;
 use mongo_patterns_core::catalog::{Last, Position, Record, migration_comment};
 use mongo_patterns_core::error;
 use mongo_patterns_core::index::State;
-use mongo_patterns_core::migration::{Step, Steps, both, number};
+use mongo_patterns_core::migration::{Step, both, number};
 use mongo_patterns_core::progress::Reporter;
 
 use crate::migrate::chunks::Chunks;
@@ -30,9 +30,9 @@ enum Start {
 
 impl Migration<'_> {
     /// Migrates, or lists the commands.
-    pub(crate) async fn execute(&self, steps: &mut Steps<'_, '_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+    pub(crate) async fn execute(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let record = Record::of(self.target);
-        let (total, skipped, resumed, entry) = match self.prepare(steps, &record).await? {
+        let (total, skipped, resumed, entry) = match self.prepare(conn, &record).await? {
             Start::From {
                 total,
                 skipped,
@@ -42,42 +42,42 @@ impl Migration<'_> {
             Start::Finished(compared, skipped) => return Ok(compared.migrated(true, skipped)),
         };
         if let Direction::ToBuckets(_) = self.direction {
-            self.ensure.run_after(entry, steps).await?;
+            self.ensure.run_after(entry, conn).await?;
         }
-        self.list_skipped(steps).await?;
+        self.list_skipped(conn).await?;
         let position = match &resumed {
             Some(last) => {
-                record.resume(steps).await?;
+                record.resume(conn).await?;
                 last.position.clone()
             }
             None => {
-                record.begin(steps, self.fingerprint()).await?;
+                record.begin(conn, self.fingerprint()).await?;
                 Position::default()
             }
         };
         reporter.resume(position.migrated, total);
-        let chunks = self.chunks(steps).await?;
+        let chunks = self.chunks(conn).await?;
         let transferred = self
-            .transfer(steps, (&chunks, &record), position, total, &mut reporter)
+            .transfer(conn, (&chunks, &record), position, total, &mut reporter)
             .await;
         if let Err(error) = &transferred
             && error.kind() == ErrorKind::Unsupported
             && resumed.is_none()
-            && !steps.is_plan()
+            && !conn.is_plan()
         {
             // The server refused the first chunk, so there is nothing to resume.
             record.forget().await?;
         }
         transferred?;
 
-        let compared = self.compare_migrated(steps).await?;
+        let compared = self.compare_migrated(conn).await?;
         if let Some(compared) = &compared
             && (compared.unequal > 0 || compared.items != total)
         {
             record.rewind().await?;
             return Err(not_equal(compared, total));
         }
-        record.finish(steps, total).await?;
+        record.finish(conn, total).await?;
         // A plan has compared nothing.
         let compared = compared.unwrap_or(Compared {
             items: total,
@@ -87,30 +87,30 @@ impl Migration<'_> {
     }
 
     /// Runs all checks. Nothing is written before they have passed.
-    async fn prepare(&self, steps: &mut Steps<'_, '_>, record: &Record) -> Result<Start> {
+    async fn prepare(&self, conn: &mut Conn<'_>, record: &Record) -> Result<Start> {
         self.check_settings()?;
-        self.check_key_type(steps).await?;
-        self.options.check_selection(steps, self.source, self.target).await?;
-        let last = record.read(steps).await?;
+        self.check_key_type(conn).await?;
+        self.options.check_selection(conn, self.source, self.target).await?;
+        let last = record.read(conn).await?;
         let same = last.as_ref().is_some_and(|last| last.has(&self.fingerprint()));
         let other = last.as_ref().filter(|last| !last.finished && !same);
         if let Some(other) = other
-            && !self.target_is_empty(steps).await?
+            && !self.target_is_empty(conn).await?
         {
             return Err(self.other_migration(other));
         }
-        let entry = self.ensure.check(steps).await?;
+        let entry = self.ensure.check(conn).await?;
         if same && last.as_ref().is_some_and(|last| last.finished) {
-            let compared = self.compare(steps, self.migrated_keys()).await?;
+            let compared = self.compare(conn, self.migrated_keys()).await?;
             if compared.keys > 0 && compared.unequal == 0 {
-                return Ok(Start::Finished(compared, self.count_skipped(steps).await?));
+                return Ok(Start::Finished(compared, self.count_skipped(conn).await?));
             }
         }
-        let (total, skipped) = self.check_source(steps).await?;
-        let empty = self.target_is_empty(steps).await?;
+        let (total, skipped) = self.check_source(conn).await?;
+        let empty = self.target_is_empty(conn).await?;
         let resumed = last.filter(|last| !last.finished && !empty);
         if resumed.is_none() && !empty {
-            self.check_target(steps).await?;
+            self.check_target(conn).await?;
         }
         Ok(Start::From {
             total,
@@ -120,19 +120,19 @@ impl Migration<'_> {
         })
     }
 
-    async fn chunks(&self, steps: &mut Steps<'_, '_>) -> Result<Chunks<'_>> {
+    async fn chunks(&self, conn: &mut Conn<'_>) -> Result<Chunks<'_>> {
         let items = self.chunk;
         let (field, documents) = match &self.direction {
             Direction::ToBuckets(form) => (form.key.as_str(), items),
             Direction::ToFlat(form) => ("_id", (items / u64::from(form.settings.page_size)).max(1)),
         };
-        Chunks::new(steps, self.source, field, (self.selected(), documents)).await
+        Chunks::new(conn, self.source, field, (self.selected(), documents)).await
     }
 
     /// Migrates all chunks after a position.
     async fn transfer(
         &self,
-        steps: &mut Steps<'_, '_>,
+        conn: &mut Conn<'_>,
         (chunks, record): (&Chunks<'_>, &Record),
         position: Position,
         total: u64,
@@ -141,43 +141,43 @@ impl Migration<'_> {
         let Position { mut last, mut migrated } = position;
         let mut pace = self.options.pace();
         loop {
-            let range = chunks.next(steps, last).await?;
-            self.transfer_range(steps, chunks, &range).await?;
+            let range = chunks.next(conn, last).await?;
+            self.transfer_range(conn, chunks, &range).await?;
             let Some(through) = range.through.clone() else {
                 let items = total.saturating_sub(migrated);
-                steps.count_migrated(items);
+                conn.count_migrated(items);
                 reporter.advance(items);
                 return Ok(());
             };
-            let items = self.count(steps, chunks, &range).await?;
+            let items = self.count(conn, chunks, &range).await?;
             migrated += items;
-            record.advance(steps, &through, migrated).await?;
-            steps.count_migrated(items);
+            record.advance(conn, &through, migrated).await?;
+            conn.count_migrated(items);
             reporter.advance(items);
             last = range.through;
-            pace.pause(steps, items).await;
+            pace.pause(conn, items).await;
         }
     }
 
     /// Migrates a range. Idempotent, also while an earlier run of it is still running on the server: existing documents
     /// are kept.
-    async fn transfer_range(&self, steps: &mut Steps<'_, '_>, chunks: &Chunks<'_>, range: &Range) -> Result<()> {
+    async fn transfer_range(&self, conn: &mut Conn<'_>, chunks: &Chunks<'_>, range: &Range) -> Result<()> {
         let filter = both(range.filter(chunks.field), self.selected());
         // Plain inserts take a third of the time, and suffice for a range that runs for the first time.
         let stages = merge(filter.clone(), self.stages(), self.target.name(), "fail".into());
-        let inserted = self.merge(steps, chunks, stages).await;
+        let inserted = self.merge(conn, chunks, stages).await;
         let Err(error) = inserted else { return Ok(()) };
         if error::duplicate_key(&error).is_none() {
             return Err(failed(error));
         }
         let keep = Bson::Array(Vec::new());
         let stages = merge(filter, self.stages(), self.target.name(), keep);
-        self.merge(steps, chunks, stages).await.map_err(failed)
+        self.merge(conn, chunks, stages).await.map_err(failed)
     }
 
     async fn merge(
         &self,
-        steps: &mut Steps<'_, '_>,
+        conn: &mut Conn<'_>,
         chunks: &Chunks<'_>,
         stages: Vec<Document>,
     ) -> std::result::Result<(), CommandError> {
@@ -185,18 +185,18 @@ impl Migration<'_> {
         let step = step
             .acknowledged_by(self.target)
             .comment(migration_comment(self.target));
-        steps.write(step.hint(chunks.hint())).await?;
+        conn.write(step.hint(chunks.hint())).await?;
         Ok(())
     }
 
-    async fn count(&self, steps: &mut Steps<'_, '_>, chunks: &Chunks<'_>, range: &Range) -> Result<u64> {
+    async fn count(&self, conn: &mut Conn<'_>, chunks: &Chunks<'_>, range: &Range) -> Result<u64> {
         let items = match &self.direction {
             Direction::ToBuckets(_) => Bson::Int32(1),
             Direction::ToFlat(form) => doc! { "$size": format!("${}", form.settings.items) }.into(),
         };
         let stages = count(both(range.filter(chunks.field), self.selected()), items);
         let step = Step::aggregate("count a chunk", self.source, stages).hint(chunks.hint());
-        Ok(number(&steps.read(step).await.map_err(failed)?.first()?, "n"))
+        Ok(number(&conn.read(step).await.map_err(failed)?.first()?, "n"))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The documents of the source that a migration reads: those of its filter, and of these the valid ones.
 
-use mongo_patterns_core::migration::{Steps, both, check_filter, number};
+use mongo_patterns_core::migration::{both, check_filter, number};
 use mongo_patterns_core::{FoundInvalid, InvalidDocuments};
 
 use crate::migrate::migration::{Direction, Migration, failed};
@@ -20,18 +20,18 @@ impl Migration<'_> {
     /// Counts the valid documents of the filter, and the others by their reason.
     pub(super) async fn inspect_invalid(
         &self,
-        steps: &mut Steps<'_, '_>,
+        conn: &mut Conn<'_>,
         form: &ToBuckets<'_>,
     ) -> Result<(Document, InvalidDocuments)> {
         let stages = form.inspection_of_invalid();
-        let found = self.read_given(steps, stages).await?;
+        let found = self.read_given(conn, stages).await?;
         let invalid = invalid_in(&found);
         Ok((found, invalid))
     }
 
     /// Finds the documents that cannot be migrated, in all documents or in a sample.
     pub(crate) async fn find_invalid(&self, sample: Option<u32>) -> Result<FoundInvalid> {
-        let steps = &mut Steps::run();
+        let conn = &mut Conn::new();
         let Direction::ToBuckets(form) = &self.direction else {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -40,11 +40,11 @@ impl Migration<'_> {
         };
         let filter = &self.options.filter;
         if !filter.is_empty() {
-            check_filter(steps, self.source, filter).await?;
+            check_filter(conn, self.source, filter).await?;
         }
         let sample = sample.map(|size| doc! { "$sample": { "size": i64::from(size) } });
         let stages = sample.into_iter().chain(form.inspection_of_invalid());
-        let found = self.read_given(steps, stages).await?;
+        let found = self.read_given(conn, stages).await?;
         let checked = number(&found, "documents");
         Ok(FoundInvalid::new(
             checked,
@@ -54,21 +54,21 @@ impl Migration<'_> {
     }
 
     /// Counts the documents that a finished migration has skipped.
-    pub(super) async fn count_skipped(&self, steps: &mut Steps<'_, '_>) -> Result<InvalidDocuments> {
+    pub(super) async fn count_skipped(&self, conn: &mut Conn<'_>) -> Result<InvalidDocuments> {
         match (&self.direction, &self.options.skipped) {
-            (Direction::ToBuckets(form), Some(_)) => Ok(self.inspect_invalid(steps, form).await?.1),
+            (Direction::ToBuckets(form), Some(_)) => Ok(self.inspect_invalid(conn, form).await?.1),
             _ => Ok(InvalidDocuments::default()),
         }
     }
 
     /// Lists the documents that the migration skips.
-    pub(super) async fn list_skipped(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+    pub(super) async fn list_skipped(&self, conn: &mut Conn<'_>) -> Result<()> {
         let list = self.options.skip_list(self.source, self.target);
         let (Some(list), Direction::ToBuckets(form)) = (list, &self.direction) else {
             return Ok(());
         };
         let invalid = both(self.options.filter.clone(), form.invalid());
-        list.write(steps, invalid, form.reason()).await.map_err(failed)
+        list.write(conn, invalid, form.reason()).await.map_err(failed)
     }
 }
 

@@ -309,7 +309,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
             let filter = buckets_within(settings, &self.key, all.clone(), ("$lt", below.clone()));
             let options = first_by_id(true, limit, Some(first_times(settings)));
             let mut conn = Conn::to_read(self.session.as_deref_mut(), self.max_time).await?;
-            let found = find_all(&mut conn, &self.shared.collection, filter, options).await?;
+            let found = conn.find_all(&self.shared.collection, filter, options).await?;
             for document in &found {
                 let id = document.get_str("_id").unwrap_or_default();
                 let time = document.get(settings.items.as_str()).ok().flatten();
@@ -338,7 +338,7 @@ impl<'a, T: DeserializeOwned> ItemReader<'a, T> {
         let filter = buckets_within(settings, &self.key, self.lower.clone(), self.upper.clone());
         let options = first_by_id(self.wanted.newest_first, limit, projection);
         let mut conn = Conn::to_read(self.session.as_deref_mut(), self.max_time).await?;
-        Ok(find_all(&mut conn, collection, filter, options).await?)
+        Ok(conn.find_all(collection, filter, options).await?)
     }
 
     /// Moves the bounds past pages that were found with a limit.

@@ -78,7 +78,7 @@ impl<'a, K: Key> LooseScan<'a, K> {
             .batch_size(self.entries)
             .build();
         let mut conn = Conn::to_read(self.session.as_deref_mut(), self.max_time).await?;
-        let read = find_all(&mut conn, &self.shared.collection, doc! {}, options).await?;
+        let read = conn.find_all(&self.shared.collection, doc! {}, options).await?;
         drop(conn);
         let mut key_end: Option<String> = None;
         for bucket in &read {

@@ -13,7 +13,6 @@
 //! order only with its items, and a new `_id` must not be that of such a bucket.
 
 use mongo_patterns_core::action::ActionStream;
-use mongo_patterns_core::migration::Steps;
 use mongo_patterns_core::transaction::{self, lock_documents};
 use mongo_patterns_core::verify::{confirmed, each, scan};
 
@@ -84,7 +83,7 @@ impl KeyRepair<'_> {
     async fn read<K: Key>(&self, conn: &mut Conn<'_>) -> Result<Fix> {
         let (collection, settings) = self.shared.parts();
         let filter = buckets_of_any_key_field(settings, self.key, &self.found.ids);
-        let found = find_all(conn, collection, filter, None).await?;
+        let found = conn.find_all(collection, filter, None).await?;
         fix::<K>(settings, self.key, found)
     }
 
@@ -105,14 +104,14 @@ impl KeyRepair<'_> {
         let (collection, settings) = self.shared.parts();
         if self.is_again {
             let filter = open_bucket_of_any_id(settings, self.key, None);
-            lock_documents(&mut Steps::Run(Some(conn)), collection, &filter).await?;
+            lock_documents(conn, collection, &filter).await?;
         }
         self.is_again = true;
         let fix = self.read::<K>(conn).await?;
         if fix.changes.is_empty() {
             return Ok(fix);
         }
-        fix.changes.apply(collection, conn).await?;
+        fix.changes.apply(conn, collection).await?;
         self.check_again::<K>(&fix, conn).await?;
         Ok(fix)
     }

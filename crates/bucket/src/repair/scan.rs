@@ -216,7 +216,9 @@ pub(crate) async fn summaries_of<K: Key>(
 ) -> Result<Vec<Summary>> {
     let (collection, settings) = shared.parts();
     let options = AggregateOptions::builder().allow_disk_use(true).build();
-    let rows = send::aggregate_all(conn, collection, summaries(settings, filter), options).await?;
+    let rows = conn
+        .aggregate_all(collection, summaries(settings, filter), options)
+        .await?;
     let mut summaries: Vec<Summary> = rows.iter().map(|row| Summary::of_row::<K>(row)).collect();
     summaries.retain(|summary| summary.key_text() == key.map(EncodedKey::text));
     summaries.sort_by_cached_key(Summary::position);

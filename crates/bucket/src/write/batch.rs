@@ -215,7 +215,7 @@ impl<'a> StoreBatch<'a> {
                 .iter()
                 .map(|document| document.get_str("_id").unwrap_or_default());
             let opened: Vec<String> = opened.map(str::to_owned).collect();
-            let inserted = send::insert_many(conn, &shared.collection, documents, None).await;
+            let inserted = conn.insert_many(&shared.collection, documents, None).await;
             let Err(error) = inserted else {
                 self.done_pages(opened);
                 continue;
@@ -287,7 +287,7 @@ impl<'a> StoreBatch<'a> {
             .projection(only_id())
             .hint(Hint::Keys(by_id(false)))
             .build();
-        for found in find_all(conn, &shared.collection, filter, options).await? {
+        for found in conn.find_all(&shared.collection, filter, options).await? {
             if let Some(tail) = found.get_str("_id").ok().and_then(|id| key.tail(id)) {
                 ids.taken(tail);
             }

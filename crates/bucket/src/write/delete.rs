@@ -21,7 +21,7 @@ pub(crate) async fn delete(shared: &Shared, key: &EncodedKey, conn: &mut Conn<'_
     let mut passes = 0_u32;
     loop {
         let filter = buckets_to_delete(&shared.settings, key);
-        let deletion = send::delete_many(conn, &shared.collection, filter, None).await?;
+        let deletion = conn.delete_many(&shared.collection, filter, None).await?;
         passes += 1;
         deleted.buckets += deletion.deleted_count;
         deleted.found |= deletion.deleted_count > 0;
@@ -41,6 +41,6 @@ pub(crate) async fn delete(shared: &Shared, key: &EncodedKey, conn: &mut Conn<'_
 async fn has_buckets(shared: &Shared, key: &EncodedKey, conn: &mut Conn<'_>) -> Result<bool> {
     let options = FindOneOptions::builder().projection(only_id()).build();
     let filter = buckets_to_delete(&shared.settings, key);
-    let bucket = send::find_one(conn, &shared.collection, filter, options).await?;
+    let bucket = conn.find_one(&shared.collection, filter, options).await?;
     Ok(bucket.is_some())
 }

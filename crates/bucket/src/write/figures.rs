@@ -53,11 +53,16 @@ impl FigureUpdate {
         let (update, figures) = (self.update.clone(), self.figures.clone());
         options.return_document = Some(ReturnDocument::Before);
         let (filter_again, options_before) = (filter.clone(), options.clone());
-        let before = send::find_one_and_update(conn, collection, filter, update, options_before).await?;
+        let before = conn
+            .find_one_and_update(collection, filter, update, options_before)
+            .await?;
         let Some(before) = before else { return Ok(None) };
         let is_in_session = conn.has_session();
         options.return_document = Some(ReturnDocument::After);
-        match send::find_one_and_update(conn, collection, filter_again, figures, options).await {
+        match conn
+            .find_one_and_update(collection, filter_again, figures, options)
+            .await
+        {
             Ok(after) => Ok(Some(Updated::new(after.is_none_or(|after| after != before)))),
             Err(error) if is_in_session => Err(error),
             // The item is changed, and its figures are marked.

@@ -19,7 +19,6 @@ use std::sync::atomic::Ordering;
 
 use mongo_patterns_core::error::{duplicate_key, is_bad_hint, lost_race};
 use mongo_patterns_core::index::index_missing;
-use mongo_patterns_core::migration::Steps;
 
 use crate::form::document::id_of;
 use crate::form::id::Tail;
@@ -61,7 +60,7 @@ impl KeyWrite<'_> {
         if shared.settings.item_id.is_none() || shared.has_item_index.load(Ordering::Relaxed) {
             return Ok(());
         }
-        shared.ensure().check_indexes(&mut Steps::run()).await?;
+        shared.ensure().check_indexes(&mut Conn::new()).await?;
         shared.has_item_index.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -85,7 +84,7 @@ impl KeyWrite<'_> {
                 .hint(Hint::Name(index.clone()))
                 .build();
             let offered: HashSet<&ItemId> = ids.iter().copied().collect();
-            for bucket in find_all(conn, collection, filter, options).await? {
+            for bucket in conn.find_all(collection, filter, options).await? {
                 let Ok(items) = bucket.get_array(settings.items.as_str()) else {
                     continue;
                 };
@@ -146,7 +145,7 @@ impl KeyWrite<'_> {
             .projection(only_id())
             .hint(hint)
             .build();
-        let found = send::find_one(conn, &self.shared.collection, filter, options).await;
+        let found = conn.find_one(&self.shared.collection, filter, options).await;
         found.map_err(|error| self.failed(error))
     }
 

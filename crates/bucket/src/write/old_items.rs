@@ -22,7 +22,7 @@ impl OldItems<'_> {
     pub(crate) async fn remove_buckets(self, conn: &mut Conn<'_>) -> Result<u64> {
         let (collection, settings) = self.shared.parts();
         let filter = buckets_before(settings, self.key, self.time);
-        Ok(send::delete_many(conn, collection, filter, None).await?.deleted_count)
+        Ok(conn.delete_many(collection, filter, None).await?.deleted_count)
     }
 
     /// Removes all old items, in one transaction.
@@ -63,7 +63,9 @@ impl OldItems<'_> {
     async fn move_up(self, conn: &mut Conn<'_>) -> Result<u64> {
         let (collection, settings) = self.shared.parts();
         let filter = bucket_with_older(settings, self.key, self.time);
-        let found = find_all(conn, collection, filter, first_by_id(false, 1, Some(only_id()))).await?;
+        let found = conn
+            .find_all(collection, filter, first_by_id(false, 1, Some(only_id())))
+            .await?;
         let tail = found.first().and_then(|found| found.get_str("_id").ok());
         let Some(tail) = tail.and_then(|id| self.key.tail(id)) else {
             return Ok(0);
@@ -76,7 +78,7 @@ impl OldItems<'_> {
             let date = item.value.as_document().and_then(|item| item.get_datetime(field).ok());
             date.is_none_or(|date| date >= self.time)
         });
-        chain.plan(&items)?.apply(collection, conn).await?;
+        chain.plan(&items)?.apply(conn, collection).await?;
         Ok((before - items.len()) as u64)
     }
 }

@@ -98,7 +98,7 @@ impl OneItem {
             .projection(without_items(settings))
             .hint(self.hint())
             .build();
-        let found = send::find_one(conn, collection, self.filter(settings), options).await;
+        let found = conn.find_one(collection, self.filter(settings), options).await;
         found.map_err(|error| self.failed(shared, error))
     }
 
@@ -128,7 +128,7 @@ impl OneItem {
             } else {
                 let filter = self.filter_of_change(settings);
                 let options = UpdateOptions::builder().hint(self.hint()).build();
-                let updated = send::update_one(conn, collection, filter, update.clone(), options);
+                let updated = conn.update_one(collection, filter, update.clone(), options);
                 let updated = updated.await.map_err(|error| self.failed(shared, error))?;
                 if updated.matched_count > 0 {
                     return Ok(Updated::new(updated.modified_count > 0));

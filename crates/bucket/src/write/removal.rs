@@ -8,7 +8,6 @@
 //! load it did not commit within 120 seconds. When it runs again, its first command writes to the open bucket. The
 //! appends then wait for the transaction.
 
-use mongo_patterns_core::migration::Steps;
 use mongo_patterns_core::transaction::{self, lock_documents};
 
 use crate::form::chain::Chain;
@@ -88,13 +87,13 @@ impl Removal<'_> {
         let failed = |error| item.failed(self.shared, error);
         if found.count == Some(1) {
             let filter = in_bucket(settings, item.filter(settings), &found.bucket, is_single());
-            let deleted = send::delete_one(conn, collection, filter, None).await;
+            let deleted = conn.delete_one(collection, filter, None).await;
             return Ok(deleted.map_err(failed)?.deleted_count > 0);
         }
         let condition = is_open_with_others(settings);
         let filter = in_bucket(settings, item.filter(settings), &found.bucket, condition);
         let update = pull(settings, &item.field, &item.id);
-        let pulled = send::update_one(conn, collection, filter, update, None).await;
+        let pulled = conn.update_one(collection, filter, update, None).await;
         Ok(pulled.map_err(failed)?.matched_count > 0)
     }
 
@@ -127,7 +126,7 @@ impl Removal<'_> {
             .at(found.bucket, self.item.path.as_str()));
         };
         items.remove(position);
-        chain.plan(&items)?.apply(&self.shared.collection, conn).await?;
+        chain.plan(&items)?.apply(conn, &self.shared.collection).await?;
         Ok(true)
     }
 }
@@ -141,7 +140,7 @@ pub(super) async fn lock_open_bucket(
     conn: &mut Conn<'_>,
 ) -> Result<()> {
     let filter = open_bucket(&shared.settings, key, window);
-    lock_documents(&mut Steps::Run(Some(conn)), &shared.collection, &filter).await
+    lock_documents(conn, &shared.collection, &filter).await
 }
 
 /// Reads the buckets from the one with this tail on, to the end of its window, or from the open bucket on if that is
@@ -165,7 +164,7 @@ pub(super) async fn load<'a>(
         .projection(only_id())
         .build();
     let filter = open_bucket(settings, key, settings.window_of(tail));
-    let open = send::find_one(conn, &shared.collection, filter, first).await?;
+    let open = conn.find_one(&shared.collection, filter, first).await?;
     let open = open.as_ref().and_then(|open| open.get_str("_id").ok());
     match open.and_then(|id| key.tail(id)) {
         Some(open) => load_from(shared, key, open, conn).await,
@@ -177,7 +176,7 @@ async fn load_from<'a>(shared: &'a Shared, key: &'a EncodedKey, tail: &str, conn
     let filter = buckets_from(&shared.settings, key, tail, shared.settings.window_of(tail));
     let ascending = FindOptions::builder().sort(by_id(false)).build();
     let mut chain = Chain::new(&shared.settings, key);
-    for document in find_all(conn, &shared.collection, filter, ascending).await? {
+    for document in conn.find_all(&shared.collection, filter, ascending).await? {
         chain.push(document)?;
     }
     Ok(chain)

@@ -223,7 +223,7 @@ impl Store<'_> {
                 update.insert("$setOnInsert", on_insert(settings, key, id));
             }
             let options = UpdateOptions::builder().hint(hint).upsert(id.map(|_| true)).build();
-            let result = send::update_one(conn, &shared.collection, filter, update, options).await?;
+            let result = conn.update_one(&shared.collection, filter, update, options).await?;
             let opened = result.upserted_id.and(id).map(str::to_owned);
             let items = usize::from(result.matched_count > 0 || opened.is_some());
             return Ok(Stored::New { items, opened });
@@ -243,7 +243,7 @@ impl Store<'_> {
             .upsert(id.map(|_| true))
             .build();
         let offered = self.items.len();
-        let before = send::find_one_and_update(conn, collection, filter, pipeline, options).await?;
+        let before = conn.find_one_and_update(collection, filter, pipeline, options).await?;
         let Some(before) = before else {
             return Ok(Stored::New {
                 items: if id.is_some() { offered } else { 0 },

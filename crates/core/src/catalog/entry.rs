@@ -5,8 +5,9 @@ use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::FindOneOptions;
 
 use super::{COLLECTION, catalog_of};
+use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Remedy, Result};
-use crate::migration::{Step, Steps, number};
+use crate::migration::{Step, number};
 use crate::same::same_value;
 
 /// The version of the stored form.
@@ -59,8 +60,8 @@ impl Entry {
     /// # Errors
     /// [`SettingsMismatch`](ErrorKind::SettingsMismatch), and [`Unsupported`](ErrorKind::Unsupported) when a later
     /// version of the library wrote the entry.
-    pub async fn check(&self, steps: &mut Steps<'_, '_>) -> Result<bool> {
-        match self.read(steps).await? {
+    pub async fn check(&self, conn: &mut Conn<'_>) -> Result<bool> {
+        match self.read(conn).await? {
             None => Ok(false),
             Some(stored) => self.compare(&stored, &[]).map(|()| true),
         }
@@ -82,20 +83,20 @@ impl Entry {
     ///
     /// # Errors
     /// Those of [`check`](Self::check), for all other settings.
-    pub async fn check_except(&self, steps: &mut Steps<'_, '_>, changed: &[&str]) -> Result<Stored> {
-        self.check_or(steps, |stored| self.compare(stored, changed)).await
+    pub async fn check_except(&self, conn: &mut Conn<'_>, changed: &[&str]) -> Result<Stored> {
+        self.check_or(conn, |stored| self.compare(stored, changed)).await
     }
 
     /// Does what [`check`](Self::check) does, for a migration that changes settings: the old ones are accepted too.
     ///
     /// # Errors
     /// Those of [`check`](Self::check), about the old settings.
-    pub async fn check_change(&self, steps: &mut Steps<'_, '_>, old: &Document) -> Result<Stored> {
-        self.check_or(steps, |stored| self.compare_with(old, stored, &[])).await
+    pub async fn check_change(&self, conn: &mut Conn<'_>, old: &Document) -> Result<Stored> {
+        self.check_or(conn, |stored| self.compare_with(old, stored, &[])).await
     }
 
-    async fn check_or(&self, steps: &mut Steps<'_, '_>, other: impl FnOnce(&Document) -> Result<()>) -> Result<Stored> {
-        match self.read(steps).await? {
+    async fn check_or(&self, conn: &mut Conn<'_>, other: impl FnOnce(&Document) -> Result<()>) -> Result<Stored> {
+        match self.read(conn).await? {
             None => Ok(Stored::None),
             Some(stored) if self.compare(&stored, &[]).is_ok() => Ok(Stored::Same),
             Some(stored) => other(&stored).map(|()| Stored::Old),
@@ -106,7 +107,7 @@ impl Entry {
     ///
     /// # Errors
     /// Those of [`check`](Self::check), for settings of another client. None when the user may not write the catalog.
-    pub async fn store(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+    pub async fn store(&self, conn: &mut Conn<'_>) -> Result<()> {
         let now = |field: &str| doc! { "$ifNull": [field, "$$NOW"] };
         let kept = |field: &str, value: Bson| doc! { "$ifNull": [field, { "$literal": value }] };
         let update = doc! { "$set": {
@@ -118,10 +119,10 @@ impl Entry {
         } };
         let purpose = "store the settings in the catalog";
         let step = Step::upsert_one(purpose, &self.catalog, self.filter(), vec![update]);
-        match steps.write(step).await.map_err(Error::from) {
+        match conn.write(step).await.map_err(Error::from) {
             Err(error) if error.kind() == ErrorKind::Unauthorized => Ok(()),
             Err(error) => Err(error),
-            Ok(Some(reply)) if reply.matched > 0 => self.check(steps).await.map(drop),
+            Ok(Some(reply)) if reply.matched > 0 => self.check(conn).await.map(drop),
             Ok(_) => Ok(()),
         }
     }
@@ -130,7 +131,7 @@ impl Entry {
     ///
     /// # Errors
     /// Those of the driver.
-    pub async fn replace(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+    pub async fn replace(&self, conn: &mut Conn<'_>) -> Result<()> {
         let update = doc! { "$set": {
             "settings": { "$literal": self.settings.clone() },
             "format": FORMAT,
@@ -140,7 +141,7 @@ impl Entry {
         } };
         let purpose = "change the settings in the catalog";
         let step = Step::upsert_one(purpose, &self.catalog, self.filter(), vec![update]);
-        steps.write(step).await?;
+        conn.write(step).await?;
         Ok(())
     }
 
@@ -148,7 +149,7 @@ impl Entry {
     ///
     /// # Errors
     /// Those of the driver. None when the user may not read the catalog.
-    pub async fn has_another(&self, steps: &mut Steps<'_, '_>, settings: &Document) -> Result<bool> {
+    pub async fn has_another(&self, conn: &mut Conn<'_>, settings: &Document) -> Result<bool> {
         let mut filter = doc! { "_id": { "$ne": &self.id }, "_id.kind": self.id.get("kind") };
         filter.extend(
             settings
@@ -157,7 +158,7 @@ impl Entry {
         );
         let purpose = "look for another repository in the catalog";
         let find = Step::find_one(purpose, &self.catalog, filter, FindOneOptions::default());
-        match steps.read(find).await.map_err(Error::from) {
+        match conn.read(find).await.map_err(Error::from) {
             Ok(reply) => Ok(!reply.documents.is_empty()),
             Err(error) if error.kind() == ErrorKind::Unauthorized => Ok(false),
             Err(error) => Err(error),
@@ -169,14 +170,14 @@ impl Entry {
     }
 
     /// Reads the entry. `None` also when the user may not read the catalog.
-    async fn read(&self, steps: &mut Steps<'_, '_>) -> Result<Option<Document>> {
+    async fn read(&self, conn: &mut Conn<'_>) -> Result<Option<Document>> {
         let find = Step::find_one(
             "read the settings in the catalog",
             &self.catalog,
             self.filter(),
             FindOneOptions::default(),
         );
-        match steps.read(find).await.map_err(Error::from) {
+        match conn.read(find).await.map_err(Error::from) {
             Ok(reply) => Ok(reply.decoded()?.pop()),
             Err(error) if error.kind() == ErrorKind::Unauthorized => Ok(None),
             Err(error) => Err(error),

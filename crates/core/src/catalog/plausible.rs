@@ -6,8 +6,9 @@ use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::FindOneOptions;
 
+use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Remedy, Result};
-use crate::migration::{Step, Steps, number};
+use crate::migration::{Step, number};
 use crate::stored::id_of;
 
 /// The number of documents in a sample.
@@ -21,7 +22,7 @@ const SAMPLE: i32 = 1000;
 /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
 #[doc(hidden)]
 pub async fn check_fields(
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
     collection: &Collection<RawDocumentBuf>,
     fields: &[(&'static str, &str)],
 ) -> Result<bool> {
@@ -37,7 +38,7 @@ pub async fn check_fields(
     }
     let stages = [doc! { "$sample": { "size": SAMPLE } }, doc! { "$group": group }];
     let sample = Step::aggregate("look for the fields in a sample", collection, stages);
-    let found = steps.read(sample).await?.first()?;
+    let found = conn.read(sample).await?.first()?;
     match missing(&found, collection, fields) {
         Some(error) => Err(error),
         None => Ok(number(&found, "documents") > 0),
@@ -108,7 +109,7 @@ impl OwnFields<'_> {
     ///
     /// # Errors
     /// [`SettingsMismatch`](ErrorKind::SettingsMismatch), with the document and the field.
-    pub async fn check(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+    pub async fn check(&self, conn: &mut Conn<'_>) -> Result<()> {
         let (filter, options) = self.find_other();
         let find = Step::find_one(
             "look for other values in the fields of the pattern",
@@ -116,7 +117,7 @@ impl OwnFields<'_> {
             filter,
             options,
         );
-        let found = steps.read(find).await?.documents;
+        let found = conn.read(find).await?.documents;
         found.first().map_or(Ok(()), |document| Err(self.refused(document)))
     }
 

@@ -8,9 +8,8 @@ use mongodb::options::FindOneOptions;
 use super::catalog_of;
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
-use crate::migration::{Step, Steps, number};
+use crate::migration::{Step, number};
 use crate::same::same_fields;
-use crate::send;
 
 /// The record of the last migration into a collection. It stays after the migration has finished, so that a call that
 /// was killed at the very end is recognized.
@@ -62,10 +61,10 @@ impl Record {
     }
 
     /// Reads the last migration into the collection.
-    pub async fn read(&self, steps: &mut Steps<'_, '_>) -> Result<Option<Last>> {
+    pub async fn read(&self, conn: &mut Conn<'_>) -> Result<Option<Last>> {
         let purpose = "look for an earlier migration";
         let find = Step::find_one(purpose, &self.collection, self.target(), FindOneOptions::default());
-        let found = steps.read(find).await?.decoded()?.pop();
+        let found = conn.read(find).await?.decoded()?.pop();
         Ok(found.map(|mut found| Last {
             settings: found.get_document("settings").cloned().unwrap_or_default(),
             finished: found.contains_key("finished"),
@@ -77,20 +76,20 @@ impl Record {
     }
 
     /// Records that a migration begins.
-    pub async fn begin(&self, steps: &mut Steps<'_, '_>, settings: Document) -> Result<()> {
+    pub async fn begin(&self, conn: &mut Conn<'_>, settings: Document) -> Result<()> {
         let record = doc! { "_id": &self.id, "settings": settings, "run": self.run, "moved": 0_i64 };
         let record = RawDocumentBuf::try_from(&record).map_err(mongodb::error::Error::from)?;
         let purpose = "record that the migration begins";
         let begin = Step::upsert(purpose, &self.collection, self.target(), record);
-        steps.write(begin).await?;
+        conn.write(begin).await?;
         Ok(())
     }
 
     /// Records that this call resumes an unfinished migration.
-    pub async fn resume(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+    pub async fn resume(&self, conn: &mut Conn<'_>) -> Result<()> {
         let run = doc! { "$set": { "run": self.run }, "$currentDate": { "active": true } };
         let resume = Step::update_one("resume the migration", &self.collection, self.target(), run);
-        steps.write(resume).await?;
+        conn.write(resume).await?;
         Ok(())
     }
 
@@ -98,20 +97,20 @@ impl Record {
     ///
     /// # Errors
     /// [`Contention`](ErrorKind::Contention) when another call has taken over, and those of the driver.
-    pub async fn advance(&self, steps: &mut Steps<'_, '_>, last: &Bson, migrated: u64) -> Result<()> {
+    pub async fn advance(&self, conn: &mut Conn<'_>, last: &Bson, migrated: u64) -> Result<()> {
         let migrated = i64::try_from(migrated).unwrap_or(i64::MAX);
         let position = doc! { "$set": { "last": last, "moved": migrated }, "$currentDate": { "active": true } };
-        self.update(steps, "record the position", position).await
+        self.update(conn, "record the position", position).await
     }
 
     /// Records that the migration has finished, with the number of items or children.
     ///
     /// # Errors
     /// [`Contention`](ErrorKind::Contention) when another call has taken over, and those of the driver.
-    pub async fn finish(&self, steps: &mut Steps<'_, '_>, migrated: u64) -> Result<()> {
+    pub async fn finish(&self, conn: &mut Conn<'_>, migrated: u64) -> Result<()> {
         let migrated = i64::try_from(migrated).unwrap_or(i64::MAX);
         let finished = doc! { "$set": { "moved": migrated }, "$currentDate": { "finished": true }, "$unset": { "last": 1, "active": 1 } };
-        self.update(steps, "record that the migration has finished", finished)
+        self.update(conn, "record that the migration has finished", finished)
             .await
     }
 
@@ -119,7 +118,7 @@ impl Record {
     pub async fn forget(&self) -> Result<()> {
         let mut unused = self.ours();
         unused.insert("moved", 0_i64);
-        send::delete_one(&mut Conn::new(), &self.collection, unused, None).await?;
+        Conn::new().delete_one(&self.collection, unused, None).await?;
         Ok(())
     }
 
@@ -129,7 +128,7 @@ impl Record {
     /// [`Contention`](ErrorKind::Contention) when another call has taken over, and those of the driver.
     pub async fn rewind(&self) -> Result<()> {
         let start = doc! { "$set": { "moved": 0_i64 }, "$unset": { "last": 1, "active": 1 } };
-        self.update(&mut Steps::run(), "start again", start).await
+        self.update(&mut Conn::new(), "start again", start).await
     }
 
     /// Returns the filter of the record as long as no other call has taken over.
@@ -141,9 +140,9 @@ impl Record {
         doc! { "_id": &self.id }
     }
 
-    async fn update(&self, steps: &mut Steps<'_, '_>, purpose: &'static str, update: Document) -> Result<()> {
+    async fn update(&self, conn: &mut Conn<'_>, purpose: &'static str, update: Document) -> Result<()> {
         let update = Step::update_one(purpose, &self.collection, self.ours(), update);
-        if steps.write(update).await?.is_some_and(|reply| reply.matched == 0) {
+        if conn.write(update).await?.is_some_and(|reply| reply.matched == 0) {
             return Err(Error::new(
                 ErrorKind::Contention,
                 "another call has taken over this migration: let it finish, and run one call at a time",

@@ -7,8 +7,9 @@ use mongodb::bson::{DateTime, Document, RawDocumentBuf, doc};
 use mongodb::{Collection, Database};
 
 use super::{COLLECTION, catalog_of};
+use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
-use crate::migration::{Step, Steps, number};
+use crate::migration::{Step, number};
 
 /// How long after its last chunk an unfinished migration counts as running, in milliseconds. It may be in a pause.
 const RECENT_MILLIS: i64 = 10_000;
@@ -129,7 +130,7 @@ impl Records {
             doc! { "$addFields": { "recent": { "$gt": ["$active", recent] } } },
         ];
         let find = Step::aggregate("list the migrations", &self.catalog, stages);
-        let found = Steps::run().read(find).await?.decoded()?;
+        let found = Conn::new().read(find).await?.decoded()?;
         if found.is_empty() {
             return Ok(Vec::new());
         }
@@ -170,7 +171,7 @@ impl Records {
                 doc! { "$project": { "_id": 0, "comment": "$command.comment" } },
             ];
             let running = Step::aggregate_on_admin("look for running migrations", &self.catalog, stages);
-            match Steps::run().read(running).await.map_err(Error::from) {
+            match Conn::new().read(running).await.map_err(Error::from) {
                 Ok(reply) => {
                     let comments = reply.decoded()?.into_iter();
                     return Ok(comments

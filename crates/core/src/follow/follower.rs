@@ -12,6 +12,7 @@ use super::options::{FollowOptions, Followed};
 use super::record::Record;
 use super::{Effect, Target, position, setup, stream};
 use crate::action::ActionFuture;
+use crate::conn::Conn;
 use crate::error::{CommandError, Error, ErrorKind, Result};
 use crate::measure;
 use crate::topology::Topology;
@@ -170,7 +171,9 @@ impl Follower<'_> {
     }
 
     async fn prepare(&mut self) -> Result<()> {
-        Topology::read(self.target.watched()).await?.check_transactions()?;
+        Topology::read(self.target.watched(), &mut Conn::new())
+            .await?
+            .check_transactions()?;
         self.target.check().await?;
         setup::check_pre_images(&*self.target, self.options.enable_pre_images).await?;
         self.position = self.record.read().await?;

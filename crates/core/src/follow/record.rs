@@ -9,7 +9,6 @@ use super::{Target, commands};
 use crate::catalog::catalog_of;
 use crate::conn::Conn;
 use crate::error::{self, CommandError, Error, ErrorKind, Result};
-use crate::send;
 
 pub(super) struct Record {
     collection: Collection<RawDocumentBuf>,
@@ -38,7 +37,7 @@ impl Record {
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the record has other settings.
     pub(super) async fn read(&self) -> Result<Option<ResumeToken>> {
         let record = commands::record(&self.name);
-        let Some(found) = send::find_one(&mut Conn::new(), &self.collection, record, None).await? else {
+        let Some(found) = Conn::new().find_one(&self.collection, record, None).await? else {
             return Ok(None);
         };
         let mut found = Document::try_from(&found).map_err(CommandError::from)?;
@@ -61,7 +60,7 @@ impl Record {
         loop {
             let options = UpdateOptions::builder().upsert(true).build();
             let conn = &mut Conn::new();
-            let updated = send::update_one(conn, &self.collection, self.own(), update.clone(), options);
+            let updated = conn.update_one(&self.collection, self.own(), update.clone(), options);
             let Err(error) = updated.await else {
                 return Ok(());
             };
@@ -75,7 +74,7 @@ impl Record {
 
     /// Deletes the record, so that the next follower of the name starts from the beginning.
     pub(super) async fn delete(&self) -> Result<()> {
-        send::delete_one(&mut Conn::new(), &self.collection, self.own(), None).await?;
+        Conn::new().delete_one(&self.collection, self.own(), None).await?;
         Ok(())
     }
 

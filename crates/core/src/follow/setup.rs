@@ -25,6 +25,8 @@ pub(super) async fn check_pre_images(target: &dyn Target, enable: bool) -> Resul
     if !enable {
         return Err(Error::new(ErrorKind::PreImagesDisabled, disabled));
     }
-    send::run_command(&mut Conn::new(), &database, commands::enable_pre_images(watched.name())).await?;
+    Conn::new()
+        .run_command(&database, commands::enable_pre_images(watched.name()))
+        .await?;
     Ok(())
 }

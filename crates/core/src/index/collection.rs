@@ -3,13 +3,14 @@
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::{Collection, Namespace};
 
+use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
-use crate::migration::{Step, Steps};
+use crate::migration::Step;
 
 type Raw = Collection<RawDocumentBuf>;
 
 /// Refuses collections that the patterns cannot work on. One that does not exist is fine. One round trip for each database.
-pub(super) async fn check(steps: &mut Steps<'_, '_>, collections: &[&Raw]) -> Result<()> {
+pub(super) async fn check(conn: &mut Conn<'_>, collections: &[&Raw]) -> Result<()> {
     let mut rest = collections.to_vec();
     while let Some(first) = rest.first().copied() {
         let database = first.namespace().db;
@@ -17,7 +18,7 @@ pub(super) async fn check(steps: &mut Steps<'_, '_>, collections: &[&Raw]) -> Re
         let (here, elsewhere): (Vec<&Raw>, Vec<&Raw>) = rest.into_iter().partition(is_here);
         let names: Vec<&str> = here.into_iter().map(Collection::name).collect();
         let list = Step::list("check the collation", first, command(&names));
-        let infos = steps.read(list).await?.decoded()?;
+        let infos = conn.read(list).await?.decoded()?;
         infos.iter().try_for_each(|info| check_info(&database, info))?;
         rest = elsewhere;
     }
@@ -25,9 +26,9 @@ pub(super) async fn check(steps: &mut Steps<'_, '_>, collections: &[&Raw]) -> Re
 }
 
 /// Returns whether a collection exists. One round trip.
-pub(super) async fn exists(steps: &mut Steps<'_, '_>, collection: &Raw) -> Result<bool> {
+pub(super) async fn exists(conn: &mut Conn<'_>, collection: &Raw) -> Result<bool> {
     let list = Step::list("look for the collection", collection, command(&[collection.name()]));
-    Ok(!steps.read(list).await?.documents.is_empty())
+    Ok(!conn.read(list).await?.documents.is_empty())
 }
 
 /// The command that lists the options of collections of one database.

@@ -12,7 +12,7 @@ use crate::action::Call;
 use crate::catalog::{Entry, OwnFields, check_fields};
 use crate::conn::Conn;
 use crate::error::{ErrorKind, Result};
-use crate::migration::{PlannedCommand, Steps};
+use crate::plan::PlannedCommand;
 use crate::topology::Topology;
 
 crate::action! {
@@ -47,7 +47,7 @@ pub trait Fits: Send + Sync {
     ///
     /// # Errors
     /// [`SettingsMismatch`](ErrorKind::SettingsMismatch).
-    fn check_documents<'a>(&'a self, has_documents: bool, steps: &'a mut Steps<'_, '_>) -> BoxFuture<'a, Result<()>>;
+    fn check_documents<'a>(&'a self, has_documents: bool, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Result<()>>;
 }
 
 crate::redacted_debug!(Ensure<'_>, |ensure| "collection" = ensure.call.collection.namespace());
@@ -107,7 +107,7 @@ impl<'a> Ensure<'a> {
     /// # Errors
     /// Those of [`Entry::check`].
     pub fn check_settings(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move { self.entry.check(&mut Steps::run()).await.map(drop) })
+        Box::pin(async move { self.entry.check(&mut Conn::new()).await.map(drop) })
     }
 
     /// Checks that all indexes exist, as a step of a run. A plan only lists it. One round trip for each collection with
@@ -115,10 +115,10 @@ impl<'a> Ensure<'a> {
     ///
     /// # Errors
     /// Those of [`IndexPlan::check`].
-    pub fn check_indexes<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<()>> {
+    pub fn check_indexes<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<()>> {
         Box::pin(async move {
             for plan in self.plans() {
-                plan.check_in(steps).await?;
+                plan.check_in(conn).await?;
             }
             Ok(())
         })
@@ -142,12 +142,10 @@ impl<'a> Ensure<'a> {
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported).
-    pub fn check_deployment<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<()>> {
+    pub fn check_deployment<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<()>> {
         Box::pin(async move {
             match self.needs_transactions() {
-                true => Topology::read_in(self.call.collection, steps)
-                    .await?
-                    .check_transactions(),
+                true => Topology::read(self.call.collection, conn).await?.check_transactions(),
                 false => Ok(()),
             }
         })
@@ -167,10 +165,10 @@ impl<'a> Ensure<'a> {
     /// # Errors
     /// Those of [`check`](Self::check) and [`create_missing`](Self::create_missing), with nothing written, and those of
     /// [`Entry::store`].
-    pub fn run<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
+    pub fn run<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
         Box::pin(async move {
-            let state = self.check(steps).await?;
-            self.run_after(state, steps).await
+            let state = self.check(conn).await?;
+            self.run_after(state, conn).await
         })
     }
 
@@ -178,14 +176,10 @@ impl<'a> Ensure<'a> {
     ///
     /// # Errors
     /// Those of [`run`](Self::run).
-    pub fn run_after<'s>(
-        &'s self,
-        state: State,
-        steps: &'s mut Steps<'_, '_>,
-    ) -> BoxFuture<'s, Result<EnsuredIndexes>> {
+    pub fn run_after<'s>(&'s self, state: State, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
         Box::pin(async move {
-            self.check_documents(state, steps).await?;
-            self.write(state, &[], steps).await
+            self.check_documents(state, conn).await?;
+            self.write(state, &[], conn).await
         })
     }
 
@@ -194,12 +188,12 @@ impl<'a> Ensure<'a> {
     ///
     /// # Errors
     /// Those of [`Entry::check`], and [`Entry::missing`].
-    pub fn require<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<()>> {
+    pub fn require<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<()>> {
         Box::pin(async move {
-            if self.entry.check(steps).await? {
+            if self.entry.check(conn).await? {
                 return Ok(());
             }
-            self.check_deployment(steps).await?;
+            self.check_deployment(conn).await?;
             Err(self.entry.missing())
         })
     }
@@ -212,7 +206,7 @@ impl<'a> Ensure<'a> {
         Box::pin(async move {
             match dry_run {
                 true => self.check_settings().await,
-                false => self.require(&mut Steps::run()).await,
+                false => self.require(&mut Conn::new()).await,
             }
         })
     }
@@ -222,41 +216,41 @@ impl<'a> Ensure<'a> {
     ///
     /// # Errors
     /// [`SettingsMismatch`](ErrorKind::SettingsMismatch), with nothing written, and those of [`Entry::store`].
-    pub fn store_settings<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<()>> {
+    pub fn store_settings<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<()>> {
         Box::pin(async move {
-            self.check_documents(State::None, steps).await?;
-            self.entry.store(steps).await
+            self.check_documents(State::None, conn).await?;
+            self.entry.store(conn).await
         })
     }
 
     /// Checks that the stored documents fit settings that are not stored yet. At most two round trips, and those of a
     /// further check.
-    pub(crate) async fn check_documents(&self, state: State, steps: &mut Steps<'_, '_>) -> Result<()> {
+    pub(crate) async fn check_documents(&self, state: State, conn: &mut Conn<'_>) -> Result<()> {
         if state != State::None {
             return Ok(());
         }
         let has_documents = match self.fields.is_empty() {
             true => false,
-            false => check_fields(steps, self.first(), &self.fields).await?,
+            false => check_fields(conn, self.first(), &self.fields).await?,
         };
         if let Some(fits) = self.fits {
-            fits.check_documents(has_documents, steps).await?;
+            fits.check_documents(has_documents, conn).await?;
         }
         let own = self.own.as_ref().map(|own| own.collection.namespace());
         if !has_documents && own == Some(self.first().namespace()) {
             return Ok(());
         }
-        self.check_own_fields(steps).await
+        self.check_own_fields(conn).await
     }
 
     /// Checks that the fields of the repository have no values of the application. One round trip, if there are such fields.
     ///
     /// # Errors
     /// Those of [`OwnFields::check`].
-    pub fn check_own_fields<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<()>> {
+    pub fn check_own_fields<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<()>> {
         Box::pin(async move {
             match &self.own {
-                Some(own) => own.check(steps).await,
+                Some(own) => own.check(conn).await,
                 None => Ok(()),
             }
         })
@@ -267,11 +261,11 @@ impl<'a> Ensure<'a> {
     ///
     /// # Errors
     /// Those of [`check`](Self::check), and of [`check_own_fields`](Self::check_own_fields).
-    pub fn check_for_migration<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<State>> {
+    pub fn check_for_migration<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<State>> {
         Box::pin(async move {
-            let state = self.check(steps).await?;
+            let state = self.check(conn).await?;
             if state != State::None {
-                self.check_own_fields(steps).await?;
+                self.check_own_fields(conn).await?;
             }
             Ok(state)
         })
@@ -282,41 +276,36 @@ impl<'a> Ensure<'a> {
     }
 
     /// Creates the missing indexes, but for those that are created already, and stores the settings.
-    pub(crate) async fn write(
-        &self,
-        state: State,
-        created: &[Created],
-        steps: &mut Steps<'_, '_>,
-    ) -> Result<EnsuredIndexes> {
-        let ensured = self.create_in(state, created, steps).await?;
+    pub(crate) async fn write(&self, state: State, created: &[Created], conn: &mut Conn<'_>) -> Result<EnsuredIndexes> {
+        let ensured = self.create_in(state, created, conn).await?;
         match state {
             State::Stored => {}
-            State::None => self.entry.store(steps).await?,
-            State::Dropped => self.entry.replace(steps).await?,
+            State::None => self.entry.store(conn).await?,
+            State::Dropped => self.entry.replace(conn).await?,
         }
         Ok(ensured)
     }
 
     /// Refuses collections that the pattern cannot work on. One round trip for each database.
-    pub(crate) async fn check_collections(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+    pub(crate) async fn check_collections(&self, conn: &mut Conn<'_>) -> Result<()> {
         let collections: Vec<_> = self
             .collections
             .iter()
             .map(|managed| &managed.plan.collection)
             .collect();
-        collection::check(steps, &collections).await
+        collection::check(conn, &collections).await
     }
 
     /// Compares the settings with the catalog. One round trip.
     ///
     /// # Errors
     /// Those of [`Entry::check`], unless the collections were dropped.
-    pub fn check<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<State>> {
+    pub fn check<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<State>> {
         Box::pin(async move {
-            match self.entry.check(steps).await {
+            match self.entry.check(conn).await {
                 Ok(true) => Ok(State::Stored),
                 Ok(false) => Ok(State::None),
-                Err(error) if error.kind() == ErrorKind::SettingsMismatch && self.is_dropped(steps).await? => {
+                Err(error) if error.kind() == ErrorKind::SettingsMismatch && self.is_dropped(conn).await? => {
                     Ok(State::Dropped)
                 }
                 Err(error) => Err(error),
@@ -326,9 +315,9 @@ impl<'a> Ensure<'a> {
 
     /// Returns whether the collections of an entry do not exist. A pattern without an index may not have created its
     /// collection yet.
-    async fn is_dropped(&self, steps: &mut Steps<'_, '_>) -> Result<bool> {
+    async fn is_dropped(&self, conn: &mut Conn<'_>) -> Result<bool> {
         for Managed { plan, .. } in &self.collections {
-            if collection::exists(steps, &plan.collection).await? {
+            if collection::exists(conn, &plan.collection).await? {
                 return Ok(false);
             }
         }
@@ -339,42 +328,42 @@ impl<'a> Ensure<'a> {
     ///
     /// # Errors
     /// Those of `ensure_indexes()` about collections and indexes.
-    pub fn create_missing<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
-        Box::pin(async move { self.create_in(State::Stored, &[], steps).await })
+    pub fn create_missing<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
+        Box::pin(async move { self.create_in(State::Stored, &[], conn).await })
     }
 
     /// Creates the missing indexes, and replaces the settings in the catalog. Up to four round trips.
     ///
     /// # Errors
     /// Those of [`create_missing`](Self::create_missing), with nothing written, and those of the driver.
-    pub fn replace<'s>(&'s self, steps: &'s mut Steps<'_, '_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
+    pub fn replace<'s>(&'s self, conn: &'s mut Conn<'_>) -> BoxFuture<'s, Result<EnsuredIndexes>> {
         Box::pin(async move {
-            let ensured = self.create_missing(steps).await?;
-            self.entry.replace(steps).await?;
+            let ensured = self.create_missing(conn).await?;
+            self.entry.replace(conn).await?;
             Ok(ensured)
         })
     }
 
     /// Creates the missing indexes, but for those that are created already. Creates none if one of them conflicts.
-    async fn create_in(&self, state: State, created: &[Created], steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
-        self.check_collections(steps).await?;
+    async fn create_in(&self, state: State, created: &[Created], conn: &mut Conn<'_>) -> Result<EnsuredIndexes> {
+        self.check_collections(conn).await?;
         let mut listed = Vec::new();
         for (number, managed) in self.collections.iter().enumerate() {
             if number > 0 && managed.plan.indexes.is_empty() {
                 continue;
             }
             let plan = managed.plan_in(state, created);
-            let present = plan.list("look for the indexes", steps).await?;
+            let present = plan.list("look for the indexes", conn).await?;
             plan.check_conflicts(&present)?;
             listed.push((plan, present));
         }
         let mut ensured = EnsuredIndexes::default();
         for (plan, present) in listed {
-            let created = plan.create_missing(steps, &present).await?;
+            let created = plan.create_missing(conn, &present).await?;
             ensured.created.extend(created.created);
             ensured.existing.extend(created.existing);
         }
-        if let Some(has_indexes) = self.has_indexes.filter(|_| !steps.is_plan()) {
+        if let Some(has_indexes) = self.has_indexes.filter(|_| !conn.is_plan()) {
             has_indexes.store(true, Ordering::Relaxed);
         }
         Ok(ensured)
@@ -410,25 +399,24 @@ impl<'a> EnsureIndexes<'a> {
     /// Those of the call with nothing written, but no [`SettingsMismatch`](ErrorKind::SettingsMismatch) with the catalog.
     #[doc(hidden)]
     pub async fn plan_after_migration(self) -> Result<Vec<PlannedCommand>> {
-        let (mut steps, shared) = (Steps::plan(), &self.shared);
-        shared.check_deployment(&mut steps).await?;
-        match shared.entry.check(&mut steps).await {
-            Ok(false) => drop(shared.run_after(State::None, &mut steps).await?),
+        let (mut conn, shared) = (Conn::plan(), &self.shared);
+        shared.check_deployment(&mut conn).await?;
+        match shared.entry.check(&mut conn).await {
+            Ok(false) => drop(shared.run_after(State::None, &mut conn).await?),
             Err(error) if error.kind() != ErrorKind::SettingsMismatch => return Err(error),
-            Ok(true) | Err(_) => drop(shared.create_missing(&mut steps).await?),
+            Ok(true) | Err(_) => drop(shared.create_missing(&mut conn).await?),
         }
-        Ok(steps.into_commands())
+        Ok(conn.into_commands())
     }
 
     async fn execute(self) -> Result<EnsuredIndexes> {
         let mut conn = Conn::of_caller(self.session).await?;
-        let steps = &mut Steps::Run(Some(&mut conn));
-        self.shared.check_deployment(steps).await?;
+        self.shared.check_deployment(&mut conn).await?;
         if !self.replaces_settings {
-            return self.shared.run(steps).await;
+            return self.shared.run(&mut conn).await;
         }
         // Before the indexes, which duplicates may refuse until a repair, and a repair needs the settings.
-        self.shared.entry.replace(steps).await?;
-        self.shared.create_missing(steps).await
+        self.shared.entry.replace(&mut conn).await?;
+        self.shared.create_missing(&mut conn).await
     }
 }

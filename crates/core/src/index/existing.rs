@@ -3,8 +3,9 @@
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
+use crate::conn::Conn;
 use crate::error::{self, Result};
-use crate::migration::{Reply, Step, Steps};
+use crate::migration::{Reply, Step};
 use crate::same::without_version;
 
 const NAMESPACE_NOT_FOUND: i32 = 26;
@@ -15,10 +16,10 @@ const NOT_ON_VIEW: i32 = 166;
 #[doc(hidden)]
 pub async fn list_indexes<T: Send + Sync>(collection: &Collection<T>) -> Result<Vec<Document>> {
     let collection = collection.clone_with_type();
-    Steps::run().list_indexes("list the indexes", &collection).await
+    Conn::new().list_indexes("list the indexes", &collection).await
 }
 
-impl Steps<'_, '_> {
+impl Conn<'_> {
     /// Lists the indexes of a collection, as [`list_indexes`] does, in a run or a plan.
     pub async fn list_indexes(
         &mut self,

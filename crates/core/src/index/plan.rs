@@ -8,8 +8,9 @@ use mongodb::{Collection, Namespace};
 use super::{PlannedIndex, collection};
 use crate::action::ActionFuture;
 use crate::busy::{Busy, is_busy};
+use crate::conn::Conn;
 use crate::error::{self, CommandError, Error, ErrorKind, Remedy, Result, is_bad_hint};
-use crate::migration::{Step, Steps};
+use crate::migration::Step;
 use crate::same::{same_document, same_fields, without_version};
 
 const DUPLICATE_KEY: i32 = 11000;
@@ -79,14 +80,14 @@ impl IndexPlan {
     /// # Errors
     /// Those of `ensure_indexes()`. A plan does not find documents that violate an index.
     #[doc(hidden)]
-    pub async fn ensure(&self, steps: &mut Steps<'_, '_>) -> Result<EnsuredIndexes> {
-        collection::check(steps, &[&self.collection]).await?;
-        let present = self.list("look for the indexes", steps).await?;
-        self.create_missing(steps, &present).await
+    pub async fn ensure(&self, conn: &mut Conn<'_>) -> Result<EnsuredIndexes> {
+        collection::check(conn, &[&self.collection]).await?;
+        let present = self.list("look for the indexes", conn).await?;
+        self.create_missing(conn, &present).await
     }
 
-    pub(crate) async fn list(&self, purpose: &'static str, steps: &mut Steps<'_, '_>) -> Result<Vec<Document>> {
-        steps.list_indexes(purpose, &self.collection).await
+    pub(crate) async fn list(&self, purpose: &'static str, conn: &mut Conn<'_>) -> Result<Vec<Document>> {
+        conn.list_indexes(purpose, &self.collection).await
     }
 
     /// Checks that no index conflicts with the plan.
@@ -96,11 +97,7 @@ impl IndexPlan {
 
     /// Creates the indexes that are not among those that the server has listed. While another client shards the
     /// collection or builds its indexes, waits, and lists them again.
-    pub(crate) async fn create_missing(
-        &self,
-        steps: &mut Steps<'_, '_>,
-        present: &[Document],
-    ) -> Result<EnsuredIndexes> {
+    pub(crate) async fn create_missing(&self, conn: &mut Conn<'_>, present: &[Document]) -> Result<EnsuredIndexes> {
         let (mut busy, mut listed) = (Busy::start(), None);
         loop {
             let present = listed.as_deref().unwrap_or(present);
@@ -109,15 +106,15 @@ impl IndexPlan {
                 return Ok(ensured);
             }
             let models = missing.iter().map(|planned| planned.to_model()).collect();
-            let Err(error) = steps.write(Step::create_indexes(&self.collection, models)).await else {
+            let Err(error) = conn.write(Step::create_indexes(&self.collection, models)).await else {
                 ensured.created = missing.iter().map(|planned| planned.name.clone()).collect();
                 return Ok(ensured);
             };
-            if !is_busy(&error) || steps.is_in_transaction() {
+            if !is_busy(&error) || conn.is_in_transaction() {
                 return Err(self.not_created(error, present, &missing));
             }
             busy.wait(error).await?;
-            listed = Some(self.list("look for the indexes", steps).await?);
+            listed = Some(self.list("look for the indexes", conn).await?);
         }
     }
 
@@ -137,7 +134,7 @@ impl IndexPlan {
     /// [`IndexMismatch`](ErrorKind::IndexMismatch) when one of that name has another definition, and
     /// [`Configuration`](ErrorKind::Configuration) when the collection is clustered.
     pub fn check(&self) -> ActionFuture<'_, ()> {
-        Box::pin(async move { self.check_in(&mut Steps::run()).await })
+        Box::pin(async move { self.check_in(&mut Conn::new()).await })
     }
 
     /// Does what [`check`](Self::check) does, as a step of a run. A plan only lists it, because the indexes may not exist
@@ -146,10 +143,8 @@ impl IndexPlan {
     /// # Errors
     /// Those of [`check`](Self::check).
     #[doc(hidden)]
-    pub async fn check_in(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        let present = steps
-            .list_written_indexes("check the indexes", &self.collection)
-            .await?;
+    pub async fn check_in(&self, conn: &mut Conn<'_>) -> Result<()> {
+        let present = conn.list_written_indexes("check the indexes", &self.collection).await?;
         let Some(present) = present else { return Ok(()) };
         collection::check_indexes(&self.namespace(), &present)?;
         match self.compare(&present)?.1.first() {
@@ -177,7 +172,7 @@ impl IndexPlan {
     /// [`IndexMismatch`](ErrorKind::IndexMismatch) when an index of a planned name has another definition.
     pub fn missing(&self) -> ActionFuture<'_, Vec<PlannedIndex>> {
         Box::pin(async move {
-            let present = self.list("list the indexes", &mut Steps::run()).await?;
+            let present = self.list("list the indexes", &mut Conn::new()).await?;
             Ok(self.compare(&present)?.1.into_iter().cloned().collect())
         })
     }
@@ -325,15 +320,15 @@ impl fmt::Display for IndexPlan {
 /// [`IndexMismatch`](ErrorKind::IndexMismatch) when the index of that name has another definition: it is not dropped.
 #[doc(hidden)]
 pub async fn drop_old_index(
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
     collection: &Collection<RawDocumentBuf>,
     index: &PlannedIndex,
 ) -> Result<bool> {
-    let present = steps.list_indexes("look for the old index", collection).await?;
+    let present = conn.list_indexes("look for the old index", collection).await?;
     if !exists(&present, index)? {
         return Ok(false);
     }
-    match steps.write(Step::drop_index(collection, index.name.clone())).await {
+    match conn.write(Step::drop_index(collection, index.name.clone())).await {
         Ok(_) => Ok(true),
         Err(error) if error::code(&error) == Some(INDEX_NOT_FOUND) => Ok(false),
         Err(error) => Err(error.into()),

@@ -3,7 +3,8 @@
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 
-use super::{Step, Steps};
+use super::Step;
+use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The setting of a migration's record that has the filter, as text: its operators are not valid names of fields
@@ -16,15 +17,13 @@ pub const FILTER: &str = "filter";
 /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the server refuses it, or when it must be the first stage of a
 /// pipeline, such as `$text`.
 pub async fn check_filter(
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
     collection: &Collection<RawDocumentBuf>,
     filter: &Document,
 ) -> Result<()> {
     let nothing = doc! { "$match": { "_id": { "$in": [] } } };
     let stages = [nothing, doc! { "$limit": 1 }, doc! { "$match": filter }];
-    let checked = steps
-        .read(Step::aggregate("check the filter", collection, stages))
-        .await;
+    let checked = conn.read(Step::aggregate("check the filter", collection, stages)).await;
     let Err(error) = checked.map_err(Error::from) else {
         return Ok(());
     };

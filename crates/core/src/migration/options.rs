@@ -5,9 +5,11 @@ use mongodb::bson::{Document, RawDocumentBuf};
 
 use serde::Serialize;
 
-use super::{Pace, Planned, SkipList, Steps, check_filter};
+use super::{Pace, SkipList, check_filter};
 use crate::action::ActionFuture;
+use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result};
+use crate::plan::Planned;
 use crate::progress::OnProgress;
 
 /// The options of a migration.
@@ -49,16 +51,16 @@ impl MigrateOptions {
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) and [`TargetNotEmpty`](ErrorKind::TargetNotEmpty).
     pub async fn check_selection(
         &self,
-        steps: &mut Steps<'_, '_>,
+        conn: &mut Conn<'_>,
         source: &Collection<RawDocumentBuf>,
         target: &Collection<RawDocumentBuf>,
     ) -> Result<()> {
         if let Some(list) = self.skip_list(source, target) {
             list.check_settings()?;
-            list.check(steps).await?;
+            list.check(conn).await?;
         }
         if !self.filter.is_empty() {
-            check_filter(steps, source, &self.filter).await?;
+            check_filter(conn, source, &self.filter).await?;
         }
         Ok(())
     }
@@ -116,7 +118,7 @@ pub trait Migration<'a>:
 /// migrates documents `one by one` has `concurrency` in place of `chunk`. With `of selected documents` it has `filter` and
 /// `skip_invalid`.
 ///
-/// The action has a method `async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated>`,
+/// The action has a method `async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated>`,
 /// which a run and a plan share.
 ///
 /// ```text
@@ -174,18 +176,18 @@ macro_rules! migration {
             ///
             /// # Errors
             /// Those of the migration with nothing written.
-            pub fn plan(self) -> $crate::action::ActionFuture<$life, $crate::migration::Planned<$migrated>> {
+            pub fn plan(self) -> $crate::action::ActionFuture<$life, $crate::Planned<$migrated>> {
                 let call = self.shared.operation($operation);
                 $crate::action::run(call, move |_| async move {
-                    let mut steps = $crate::migration::Steps::plan();
-                    let migrated = self.migrate(&mut steps, $crate::progress::Reporter::default()).await?;
-                    Ok($crate::migration::Planned::new(migrated, steps.into_commands()))
+                    let mut conn = $crate::conn::Conn::plan();
+                    let migrated = self.migrate(&mut conn, $crate::progress::Reporter::default()).await?;
+                    Ok($crate::Planned::new(migrated, conn.into_commands()))
                 })
             }
 
             async fn execute(mut self) -> $crate::Result<$migrated> {
                 let reporter = $crate::progress::Reporter::new(self.on_progress.take());
-                self.migrate(&mut $crate::migration::Steps::run(), reporter).await
+                self.migrate(&mut $crate::conn::Conn::new(), reporter).await
             }
         }
 
@@ -202,7 +204,7 @@ macro_rules! migration {
                 self.on_progress = ::std::option::Option::Some(call);
             }
 
-            fn planned(self) -> $crate::action::ActionFuture<$life, $crate::migration::Planned<$migrated>> {
+            fn planned(self) -> $crate::action::ActionFuture<$life, $crate::Planned<$migrated>> {
                 self.plan()
             }
         }

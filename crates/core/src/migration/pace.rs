@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::Steps;
+use crate::conn::Conn;
 
 /// A limit of items per second. Each migrated item takes a token, and tokens come at the rate. Unused tokens expire, so
 /// that slow chunks are not followed by a burst.
@@ -23,8 +23,8 @@ impl Pace {
     }
 
     /// Waits until the items of the last chunk are paid for. In a plan it does not wait.
-    pub async fn pause(&mut self, steps: &Steps<'_, '_>, items: u64) {
-        if !steps.is_plan() {
+    pub async fn pause(&mut self, conn: &Conn<'_>, items: u64) {
+        if !conn.is_plan() {
             self.wait(items).await;
         }
     }

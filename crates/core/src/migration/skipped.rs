@@ -4,7 +4,8 @@ use mongodb::Collection;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
-use super::{Step, Steps, number};
+use super::{Step, number};
+use crate::conn::Conn;
 use crate::error::{CommandError, Error, ErrorKind, Result};
 use crate::settings::{COLLECTION, is_unacknowledged};
 
@@ -50,14 +51,14 @@ impl SkipList<'_> {
     ///
     /// # Errors
     /// [`TargetNotEmpty`](ErrorKind::TargetNotEmpty).
-    pub async fn check(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+    pub async fn check(&self, conn: &mut Conn<'_>) -> Result<()> {
         let others = [
             doc! { "$match": { "$nor": [self.ours()] } },
             doc! { "$limit": 1 },
             doc! { "$count": "n" },
         ];
         let purpose = "look for other documents in the list of skipped documents";
-        let others = steps.read(Step::aggregate(purpose, self.list, others)).await?.first()?;
+        let others = conn.read(Step::aggregate(purpose, self.list, others)).await?.first()?;
         if number(&others, "n") == 0 {
             return Ok(());
         }
@@ -74,18 +75,18 @@ impl SkipList<'_> {
     /// valid now. Idempotent.
     pub async fn write(
         &self,
-        steps: &mut Steps<'_, '_>,
+        conn: &mut Conn<'_>,
         invalid: Document,
         reason: Bson,
     ) -> std::result::Result<(), CommandError> {
-        self.write_selected(steps, vec![doc! { "$match": invalid }], reason)
+        self.write_selected(conn, vec![doc! { "$match": invalid }], reason)
             .await
     }
 
     /// Does what [`write`](Self::write) does, for the documents that stages select.
     pub async fn write_selected(
         &self,
-        steps: &mut Steps<'_, '_>,
+        conn: &mut Conn<'_>,
         mut stages: Vec<Document>,
         reason: Bson,
     ) -> std::result::Result<(), CommandError> {
@@ -101,8 +102,8 @@ impl SkipList<'_> {
             doc! { "$merge": { "into": self.list.name(), "whenMatched": "replace", "whenNotMatched": "insert" } },
         ]);
         let list = Step::aggregate("list the skipped documents", self.source, stages).acknowledged_by(self.list);
-        steps.write(list).await?;
-        self.remove_others(steps, run).await
+        conn.write(list).await?;
+        self.remove_others(conn, run).await
     }
 
     /// Lists one document.
@@ -116,20 +117,16 @@ impl SkipList<'_> {
         let listed = RawDocumentBuf::try_from(&listed)?;
         let filter = doc! { "_id": { "$eq": id } };
         let add = Step::upsert("list a skipped document", self.list, filter, listed);
-        Steps::run().write(add).await?;
+        Conn::new().write(add).await?;
         Ok(())
     }
 
     /// Removes the documents that only earlier runs have listed.
-    pub async fn remove_others(
-        &self,
-        steps: &mut Steps<'_, '_>,
-        run: ObjectId,
-    ) -> std::result::Result<(), CommandError> {
+    pub async fn remove_others(&self, conn: &mut Conn<'_>, run: ObjectId) -> std::result::Result<(), CommandError> {
         let mut old = self.ours();
         old.insert("run", doc! { "$ne": run });
         let purpose = "remove documents from the list that an earlier run skipped";
-        steps.write(Step::delete_many(purpose, self.list, old)).await?;
+        conn.write(Step::delete_many(purpose, self.list, old)).await?;
         Ok(())
     }
 

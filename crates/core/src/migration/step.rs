@@ -7,9 +7,9 @@ use mongodb::options::{
 };
 use mongodb::{Collection, IndexModel};
 
-use super::PlannedCommand;
 use crate::conn::Conn;
 use crate::error::CommandError;
+use crate::plan::PlannedCommand;
 use crate::send::{self, Every, IsRouter, Rows};
 
 type Result<T> = send::Result<T>;
@@ -17,7 +17,7 @@ type Raw = Collection<RawDocumentBuf>;
 
 /// One command of a migration.
 ///
-/// [`Steps`](super::Steps) executes it, or lists it.
+/// [`Conn`] executes it, or lists it.
 pub struct Step {
     purpose: &'static str,
     collection: Raw,
@@ -295,56 +295,56 @@ impl Step {
         let mut reply = Reply::default();
         match self.action {
             Action::FindOne(filter, options) => {
-                reply.documents = Vec::from_iter(send::find_one(conn, on, filter, options).await?);
+                reply.documents = Vec::from_iter(conn.find_one(on, filter, options).await?);
             }
-            Action::Find(filter, options) => reply.documents = send::find_all(conn, on, filter, options).await?,
+            Action::Find(filter, options) => reply.documents = conn.find_all(on, filter, options).await?,
             Action::Aggregate(pipeline, options) => {
-                reply.documents = send::aggregate_all(conn, on, pipeline, options).await?;
+                reply.documents = conn.aggregate_all(on, pipeline, options).await?;
             }
             Action::EstimatedCount => {
                 reply.count = send::estimated_count(on).await?;
             }
             Action::UpdateOne(filter, update) => {
-                let updated = send::update_one(conn, on, filter, update, None).await?;
+                let updated = conn.update_one(on, filter, update, None).await?;
                 (reply.matched, reply.modified) = (updated.matched_count, updated.modified_count);
             }
             Action::UpsertOne(filter, update) => {
                 let options = UpdateOptions::builder().upsert(true).build();
-                let updated = send::update_one(conn, on, filter, update, options).await?;
+                let updated = conn.update_one(on, filter, update, options).await?;
                 (reply.matched, reply.modified) = (updated.matched_count, updated.modified_count);
             }
             Action::UpdateMany(filter, update) => {
                 let every = Every::new(filter, update);
-                let updated = send::update_every(conn, on, every, &IsRouter::default()).await?;
+                let updated = conn.update_every(on, every, &IsRouter::default()).await?;
                 (reply.matched, reply.modified) = (updated.matched_count, updated.modified_count);
             }
             Action::ReplaceOne(filter, document) => {
                 let options = mongodb::options::ReplaceOptions::builder().upsert(true).build();
-                let replaced = send::replace_one(conn, on, filter, document, options).await?;
+                let replaced = conn.replace_one(on, filter, document, options).await?;
                 (reply.matched, reply.modified) = (replaced.matched_count, replaced.modified_count);
             }
             Action::InsertMany(documents) => {
-                send::insert_many(conn, on, documents, None).await?;
+                conn.insert_many(on, documents, None).await?;
             }
             Action::DeleteOne(filter) => {
-                reply.deleted = send::delete_one(conn, on, filter, None).await?.deleted_count;
+                reply.deleted = conn.delete_one(on, filter, None).await?.deleted_count;
             }
             Action::DeleteMany(filter) => {
-                reply.deleted = send::delete_many(conn, on, filter, None).await?.deleted_count;
+                reply.deleted = conn.delete_many(on, filter, None).await?.deleted_count;
             }
-            Action::CreateIndexes(models) => send::create_indexes(conn, on, models).await?,
-            Action::DropIndex(index) => send::drop_index(conn, on, index).await?,
+            Action::CreateIndexes(models) => conn.create_indexes(on, models).await?,
+            Action::DropIndex(index) => conn.drop_index(on, index).await?,
             Action::List(command) => {
                 let database = on.client().database(&on.namespace().db);
-                reply.documents = first_batch(&send::run_command(conn, &database, command).await?)?;
+                reply.documents = first_batch(&conn.run_command(&database, command).await?)?;
             }
             Action::ListOnAdmin(command) => {
                 let admin = on.client().database("admin");
-                reply.documents = first_batch(&send::run_command(conn, &admin, command).await?)?;
+                reply.documents = first_batch(&conn.run_command(&admin, command).await?)?;
             }
             Action::Admin(command) => {
                 let admin = on.client().database("admin");
-                let document = send::run_command(conn, &admin, command).await?;
+                let document = conn.run_command(&admin, command).await?;
                 reply.documents = vec![RawDocumentBuf::try_from(&document)?];
             }
         }

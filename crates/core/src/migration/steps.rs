@@ -1,61 +1,18 @@
-//! The steps of a migration: executed by a run, listed by a plan.
+//! How the steps of a migration run: executed, or listed by a plan.
 
 use futures::future::BoxFuture;
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 
-use super::{Chunks, PlannedCommand, Reply, Step, Walk};
+use super::{Chunks, Reply, Step, Walk};
 use crate::conn::Conn;
+use crate::plan::PlannedCommand;
 use crate::send::Rows;
 use crate::{error, measure, send};
 
 type Result<T> = send::Result<T>;
 
-/// A run or a plan of a migration.
-#[derive(Debug)]
-pub enum Steps<'s, 'c> {
-    /// Executes every step.
-    Run(Option<&'s mut Conn<'c>>),
-    /// Executes what only reads, and lists every step.
-    Plan(Vec<PlannedCommand>),
-}
-
-impl Steps<'_, '_> {
-    /// A run without a session.
-    pub fn run() -> Self {
-        Self::Run(None)
-    }
-
-    /// A plan.
-    pub fn plan() -> Self {
-        Self::Plan(Vec::new())
-    }
-
-    /// Returns whether nothing is written.
-    pub fn is_plan(&self) -> bool {
-        matches!(self, Self::Plan(_))
-    }
-
-    /// Returns whether a failed step ends a transaction.
-    pub(crate) fn is_in_transaction(&self) -> bool {
-        matches!(self, Self::Run(Some(conn)) if conn.is_in_transaction())
-    }
-
-    /// Lists commands in a plan, which a run sends in another way.
-    pub fn list(&mut self, listed: impl IntoIterator<Item = PlannedCommand>) {
-        if let Self::Plan(commands) = self {
-            commands.extend(listed);
-        }
-    }
-
-    /// Returns the commands that a plan listed.
-    pub fn into_commands(self) -> Vec<PlannedCommand> {
-        match self {
-            Self::Run(_) => Vec::new(),
-            Self::Plan(commands) => commands,
-        }
-    }
-
+impl Conn<'_> {
     /// Counts migrated documents. A plan counts none.
     pub fn count_migrated(&self, documents: u64) {
         if !self.is_plan() {
@@ -66,14 +23,8 @@ impl Steps<'_, '_> {
     /// Executes a step that only reads, in a plan too.
     pub fn read(&mut self, step: Step) -> BoxFuture<'_, Result<Reply>> {
         Box::pin(async move {
-            match self {
-                Self::Run(Some(conn)) => step.execute(conn).await,
-                Self::Run(None) => step.execute(&mut Conn::new()).await,
-                Self::Plan(commands) => {
-                    commands.push(step.planned(false)?);
-                    step.execute(&mut Conn::new()).await
-                }
-            }
+            self.list_step(&step, false)?;
+            step.execute(self).await
         })
     }
 
@@ -88,22 +39,17 @@ impl Steps<'_, '_> {
     }
 
     async fn run_or_list(&mut self, step: Step, writes: bool) -> Result<Option<Reply>> {
-        match self {
-            Self::Run(Some(conn)) => step.execute(conn).await.map(Some),
-            Self::Run(None) => step.execute(&mut Conn::new()).await.map(Some),
-            Self::Plan(commands) => {
-                commands.push(step.planned(writes)?);
-                Ok(None)
-            }
+        self.list_step(&step, writes)?;
+        match self.is_plan() {
+            true => Ok(None),
+            false => step.execute(self).await.map(Some),
         }
     }
 
     /// Executes an aggregation that only reads, in a plan too, without a session, and returns its cursor.
     pub fn stream(&mut self, step: Step) -> BoxFuture<'_, Result<Rows>> {
         Box::pin(async move {
-            if let Self::Plan(commands) = self {
-                commands.push(step.planned(false)?);
-            }
+            self.list_step(&step, false)?;
             step.stream().await
         })
     }
@@ -112,14 +58,19 @@ impl Steps<'_, '_> {
     /// plan, which only lists it.
     pub fn stream_written(&mut self, step: Step) -> BoxFuture<'_, Result<Option<Rows>>> {
         Box::pin(async move {
-            match self {
-                Self::Run(_) => step.stream().await.map(Some),
-                Self::Plan(commands) => {
-                    commands.push(step.planned(false)?);
-                    Ok(None)
-                }
+            self.list_step(&step, false)?;
+            match self.is_plan() {
+                true => Ok(None),
+                false => step.stream().await.map(Some),
             }
         })
+    }
+
+    fn list_step(&mut self, step: &Step, writes: bool) -> Result<()> {
+        if self.is_plan() {
+            self.list([step.planned(writes)?]);
+        }
+        Ok(())
     }
 
     /// Begins to walk through a collection, in a plan too.
@@ -130,8 +81,8 @@ impl Steps<'_, '_> {
         collection: &'a Collection<RawDocumentBuf>,
     ) -> BoxFuture<'a, error::Result<Chunks>> {
         Box::pin(async move {
-            if let Self::Plan(commands) = self {
-                commands.push(PlannedCommand::read(purpose, walk.find_command(collection.name())?));
+            if self.is_plan() {
+                self.list([PlannedCommand::read(purpose, walk.find_command(collection.name())?)]);
             }
             walk.begin(collection).await
         })

@@ -27,7 +27,7 @@ use mongodb::results::UpdateResult;
 use mongodb::{ServerInfo, ServerType};
 use tokio::sync::OnceCell;
 
-use super::{Raw, Result, find_one, update_many};
+use super::{Raw, Result};
 use crate::conn::Conn;
 use crate::error::{CommandError, Error, ErrorKind};
 
@@ -101,38 +101,40 @@ fn seen(on: &Raw) -> BoxFuture<'static, Result<bool>> {
     }))
 }
 
-/// Updates every document that matches. Outside of a transaction on a router, one read more, and another update and read
-/// while one is left.
-///
-/// # Errors
-/// Those of the driver, and [`Contention`](ErrorKind::Contention) when a document is left after the most updates.
-pub fn update_every<'a>(
-    conn: &'a mut Conn<'_>,
-    collection: &'a Raw,
-    every: Every,
-    is_router: &'a IsRouter,
-) -> BoxFuture<'a, Result<UpdateResult>> {
-    Box::pin(async move {
-        let checks_again = !conn.is_in_transaction() && is_router.of(collection).await?;
-        let mut all = update(conn, collection, &every).await?;
-        if !checks_again {
-            return Ok(all);
-        }
-        for _ in 1..MOST {
-            if !is_any_left(conn, collection, &every).await? {
+impl Conn<'_> {
+    /// Updates every document that matches. Outside of a transaction on a router, one read more, and another update and read
+    /// while one is left.
+    ///
+    /// # Errors
+    /// Those of the driver, and [`Contention`](ErrorKind::Contention) when a document is left after the most updates.
+    pub fn update_every<'a>(
+        &'a mut self,
+        collection: &'a Raw,
+        every: Every,
+        is_router: &'a IsRouter,
+    ) -> BoxFuture<'a, Result<UpdateResult>> {
+        Box::pin(async move {
+            let checks_again = !self.is_in_transaction() && is_router.of(collection).await?;
+            let mut all = update(self, collection, &every).await?;
+            if !checks_again {
                 return Ok(all);
             }
-            let further = update(conn, collection, &every).await?;
-            all.matched_count += further.matched_count;
-            all.modified_count += further.modified_count;
-        }
-        // The driver's error can have one of ours.
-        Err(DriverError::from(Error::new(
-            ErrorKind::Contention,
-            "other clients store documents that match the update again and again, and some are not updated: stop them, then call it again",
-        ))
-        .into())
-    })
+            for _ in 1..MOST {
+                if !is_any_left(self, collection, &every).await? {
+                    return Ok(all);
+                }
+                let further = update(self, collection, &every).await?;
+                all.matched_count += further.matched_count;
+                all.modified_count += further.modified_count;
+            }
+            // The driver's error can have one of ours.
+            Err(DriverError::from(Error::new(
+                ErrorKind::Contention,
+                "other clients store documents that match the update again and again, and some are not updated: stop them, then call it again",
+            ))
+            .into())
+        })
+    }
 }
 
 fn update<'a>(conn: &'a mut Conn<'_>, collection: &'a Raw, every: &Every) -> BoxFuture<'a, Result<UpdateResult>> {
@@ -142,7 +144,7 @@ fn update<'a>(conn: &'a mut Conn<'_>, collection: &'a Raw, every: &Every) -> Box
         options,
         ..
     } = every.clone();
-    update_many(conn, collection, filter, update, options)
+    conn.update_many(collection, filter, update, options)
 }
 
 async fn is_any_left(conn: &mut Conn<'_>, collection: &Raw, every: &Every) -> Result<bool> {
@@ -152,6 +154,6 @@ async fn is_any_left(conn: &mut Conn<'_>, collection: &Raw, every: &Every) -> Re
         .hint(given.and_then(|options| options.hint.clone()))
         .collation(given.and_then(|options| options.collation.clone()))
         .build();
-    let left = find_one(conn, collection, every.left.clone(), options).await?;
+    let left = conn.find_one(collection, every.left.clone(), options).await?;
     Ok(left.is_some())
 }

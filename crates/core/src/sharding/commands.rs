@@ -1,4 +1,4 @@
-//! The commands of a sharded cluster, as steps.
+//! The commands of a sharded cluster, as conn.
 
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};

@@ -8,9 +8,10 @@ use super::commands::{self, explained};
 use super::verify::read_collections;
 use crate::action::ActionFuture;
 use crate::busy::Busy;
+use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Remedy, Result};
 use crate::index::{Ensure, EnsuredIndexes, IndexPlan, Managed, State};
-use crate::migration::{PlannedCommand, Steps};
+use crate::plan::PlannedCommand;
 use crate::topology::Topology;
 
 crate::action! {
@@ -80,44 +81,44 @@ impl<'a> EnsureSharded<'a> {
     pub fn plan(self) -> ActionFuture<'a, Vec<PlannedCommand>> {
         let call = self.shared.operation("ensure_sharded");
         crate::action::run(call, move |_| async move {
-            let mut steps = Steps::plan();
-            run(&self.shared, self.hashed, &mut steps).await?;
-            Ok(steps.into_commands())
+            let mut conn = Conn::plan();
+            run(&self.shared, self.hashed, &mut conn).await?;
+            Ok(conn.into_commands())
         })
     }
 
     async fn execute(self) -> Result<EnsuredSharding> {
-        run(&self.shared, self.hashed, &mut Steps::run()).await
+        run(&self.shared, self.hashed, &mut Conn::new()).await
     }
 }
 
-async fn run(ensure: &Ensure<'_>, hashed: bool, steps: &mut Steps<'_, '_>) -> Result<EnsuredSharding> {
-    let topology = Topology::read_in(ensure.call.collection, steps).await?;
+async fn run(ensure: &Ensure<'_>, hashed: bool, conn: &mut Conn<'_>) -> Result<EnsuredSharding> {
+    let topology = Topology::read(ensure.call.collection, conn).await?;
     let has_router = topology == Topology::Router;
-    if !has_router && !steps.is_plan() {
+    if !has_router && !conn.is_plan() {
         ensure.check_topology(topology)?;
         return Err(unsupported());
     }
-    let mut work = decide(ensure, hashed, has_router, steps).await?;
-    let state = ensure.check(steps).await?;
+    let mut work = decide(ensure, hashed, has_router, conn).await?;
+    let state = ensure.check(conn).await?;
     if work.iter().any(|work| work.existing.is_none()) {
-        ensure.check_collections(steps).await?;
+        ensure.check_collections(conn).await?;
         for work in &mut work {
-            work.prepare(state, steps).await?;
+            work.prepare(state, conn).await?;
         }
     }
-    ensure.check_documents(state, steps).await?;
+    ensure.check_documents(state, conn).await?;
     let mut created = Vec::new();
     for work in &work {
         if let Some(support) = &work.support {
-            let ensured = support.create_missing(steps, &work.present).await?;
+            let ensured = support.create_missing(conn, &work.present).await?;
             created.extend(ensured.created.into_iter().map(|name| (support.namespace(), name)));
         }
     }
     for work in &mut work {
-        work.shard(steps).await?;
+        work.shard(conn).await?;
     }
-    let mut indexes = ensure.write(state, &created, steps).await?;
+    let mut indexes = ensure.write(state, &created, conn).await?;
     indexes.created.splice(0..0, created.into_iter().map(|(_, name)| name));
     let collections = work.into_iter().map(Work::result).collect();
     Ok(EnsuredSharding { collections, indexes })
@@ -128,13 +129,13 @@ async fn decide<'a>(
     ensure: &'a Ensure<'_>,
     hashed: bool,
     has_router: bool,
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
 ) -> Result<Vec<Work<'a>>> {
     let collections = ensure.in_order();
     let documents = match has_router {
         true => {
             let choices = collections.iter().map(|managed| &managed.shard_key);
-            read_collections(ensure.call.collection, choices, steps).await?
+            read_collections(ensure.call.collection, choices, conn).await?
         }
         false => Vec::new(),
     };
@@ -158,9 +159,9 @@ async fn decide<'a>(
 
 impl Work<'_> {
     /// Checks the indexes, and finds the one that supports the shard key.
-    async fn prepare(&mut self, state: State, steps: &mut Steps<'_, '_>) -> Result<()> {
+    async fn prepare(&mut self, state: State, conn: &mut Conn<'_>) -> Result<()> {
         let plan = &self.managed.plan;
-        self.present = plan.list("look for the indexes", steps).await?;
+        self.present = plan.list("look for the indexes", conn).await?;
         self.managed.plan_in(state, &[]).check_conflicts(&self.present)?;
         if self.existing.is_some() {
             return Ok(());
@@ -175,21 +176,21 @@ impl Work<'_> {
     }
 
     /// Shards the collection, unless it is sharded. If another client shards it concurrently, by any key, checks that one.
-    async fn shard(&mut self, steps: &mut Steps<'_, '_>) -> Result<()> {
+    async fn shard(&mut self, conn: &mut Conn<'_>) -> Result<()> {
         if self.existing.is_some() {
             return Ok(());
         }
         let (collection, choice) = (&self.managed.plan.collection, &self.managed.shard_key);
         let mut busy = Busy::start();
         loop {
-            let Err(error) = steps.write(commands::shard_collection(collection, &self.key)).await else {
+            let Err(error) = conn.write(commands::shard_collection(collection, &self.key)).await else {
                 return Ok(());
             };
             let refusal = Refusal::of(&error);
             if refusal == Refusal::Final {
                 return Err(explained(error));
             }
-            let documents = read_collections(collection, [choice], steps).await?;
+            let documents = read_collections(collection, [choice], conn).await?;
             if let Some(existing) = Existing::find(&choice.namespace, &documents) {
                 cluster::check_existing(choice, &existing)?;
                 self.key.clone_from(&existing.key);

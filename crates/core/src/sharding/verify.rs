@@ -5,9 +5,9 @@ use mongodb::bson::{Document, RawDocumentBuf};
 
 use super::cluster::{of_collections, unsuitable};
 use super::commands;
+use crate::conn::Conn;
 use crate::error::Result;
 use crate::index::Ensure;
-use crate::migration::Steps;
 use crate::shard_key::{ShardKeyChoice, UnsuitableShardKey};
 use crate::topology::Topology;
 
@@ -28,14 +28,14 @@ impl<'a> VerifyShardKeys<'a> {
     }
 
     async fn execute(self) -> Result<Vec<UnsuitableShardKey>> {
-        let steps = &mut Steps::run();
+        let conn = &mut Conn::new();
         let on = self.shared.call.collection;
-        if Topology::read_in(on, steps).await? != Topology::Router {
+        if Topology::read(on, conn).await? != Topology::Router {
             return Ok(Vec::new());
         }
         let collections = self.shared.in_order();
         let choices = || collections.iter().map(|managed| &managed.shard_key);
-        let documents = read_collections(on, choices(), steps).await?;
+        let documents = read_collections(on, choices(), conn).await?;
         Ok(unsuitable(choices(), &documents))
     }
 }
@@ -44,10 +44,10 @@ impl<'a> VerifyShardKeys<'a> {
 pub(super) async fn read_collections<'c>(
     on: &Collection<RawDocumentBuf>,
     choices: impl IntoIterator<Item = &'c ShardKeyChoice>,
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
 ) -> Result<Vec<Document>> {
     let filter = of_collections(choices.into_iter().map(|choice| &choice.namespace));
     let find = commands::find_collections("look for existing shard keys", on, filter);
-    let reply = steps.read(find).await.map_err(commands::explained)?;
+    let reply = conn.read(find).await.map_err(commands::explained)?;
     Ok(reply.decoded()?)
 }

@@ -90,7 +90,7 @@ impl MigrateFromReferences<'_> {
         sort_by(field: impl Into<String>) => sort = Some(field.into());
     }
 
-    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
         let Shared {
             collection, settings, ..
         } = self.shared;
@@ -113,6 +113,6 @@ impl MigrateFromReferences<'_> {
             options: &self.options,
             chunk,
         };
-        migration.execute(steps, reporter).await
+        migration.execute(conn, reporter).await
     }
 }

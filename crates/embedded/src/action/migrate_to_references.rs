@@ -79,7 +79,7 @@ migration! {
 }
 
 impl MigrateToReferences<'_> {
-    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
         let Shared {
             collection, settings, ..
         } = self.shared;
@@ -98,6 +98,6 @@ impl MigrateToReferences<'_> {
             options: &self.options,
             chunk,
         };
-        migration.execute(steps, reporter).await
+        migration.execute(conn, reporter).await
     }
 }

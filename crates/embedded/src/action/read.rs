@@ -44,7 +44,7 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
                 let only = FindOneOptions::builder()
                     .projection(query::only(settings, &child))
                     .build();
-                let found = send::find_one(&mut conn, collection, filter, only).await?;
+                let found = conn.find_one(collection, filter, only).await?;
                 found.map_or(Ok(None), |found| decode_child(settings, &found))
             },
         )
@@ -85,7 +85,7 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
                     collection, settings, ..
                 } = shared;
                 let filter = query::parent(&parent?);
-                let found = send::find_one(&mut conn, collection, filter, None).await?;
+                let found = conn.find_one(collection, filter, None).await?;
                 found.map(|found| decode_parent(settings, &found)).transpose()
             },
         )

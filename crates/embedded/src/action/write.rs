@@ -103,7 +103,7 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
             })?;
             size::check(&parent)?;
             let mut conn = Conn::of_caller(session).await?;
-            match send::insert_one(&mut conn, &shared.collection, parent, None).await {
+            match conn.insert_one(&shared.collection, parent, None).await {
                 Ok(inserted) => Ok(Inserted {
                     id: inserted.inserted_id,
                 }),

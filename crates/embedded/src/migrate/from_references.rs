@@ -23,45 +23,45 @@ pub(crate) struct Migration<'a> {
 }
 
 impl Migration<'_> {
-    pub(crate) async fn execute(&self, steps: &mut Steps<'_, '_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+    pub(crate) async fn execute(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let Self {
             query, parents, source, ..
         } = self;
         self.options.check_numbers()?;
-        self.options.check_selection(steps, source, parents).await?;
-        let is_stored = self.entry.check(steps).await?;
-        self.check_index(steps).await?;
-        let before = read(steps, "check the references", source, query.inspection()).await?;
-        let skipped = self.count_skipped(steps, &before).await?;
-        self.check_source(steps, &before).await?;
-        self.check_parents(steps).await?;
+        self.options.check_selection(conn, source, parents).await?;
+        let is_stored = self.entry.check(conn).await?;
+        self.check_index(conn).await?;
+        let before = read(conn, "check the references", source, query.inspection()).await?;
+        let skipped = self.count_skipped(conn, &before).await?;
+        self.check_source(conn, &before).await?;
+        self.check_parents(conn).await?;
         if !is_stored {
-            self.entry.store(steps).await?;
+            self.entry.store(conn).await?;
         }
         if let Some(list) = self.options.skip_list(source, parents) {
             let reason = doc! { "$literal": "child_id" };
-            list.write(steps, query.invalid(), reason.into()).await?;
+            list.write(conn, query.invalid(), reason.into()).await?;
         }
         if reporter.is_asked() {
             let open = query.walk(self.chunk).filter;
-            reporter.begin(send::count_documents(&mut Conn::new(), parents, open, None).await?);
+            reporter.begin(Conn::new().count_documents(parents, open, None).await?);
         }
         let walk = query.walk(self.chunk);
         let (mut chunks, mut pace) = (
-            steps.chunks("walk through the parents", walk, parents).await?,
+            conn.chunks("walk through the parents", walk, parents).await?,
             self.options.pace(),
         );
         while let Some(chunk) = chunks.next_chunk().await? {
             let transfer = query.transfer(&chunk.ids);
-            write(steps, "embed the children of a chunk", parents, parents, transfer).await?;
-            steps.count_migrated(chunk.weight);
+            write(conn, "embed the children of a chunk", parents, parents, transfer).await?;
+            conn.count_migrated(chunk.weight);
             reporter.advance(chunk.weight);
-            pace.pause(steps, chunk.weight).await;
+            pace.pause(conn, chunk.weight).await;
         }
 
-        let after = read_written(steps, "count the references", source, query.inspection()).await?;
-        let embedded = read_written(steps, "count the children", parents, query.totals()).await?;
-        if steps.is_plan() {
+        let after = read_written(conn, "count the references", source, query.inspection()).await?;
+        let embedded = read_written(conn, "count the children", parents, query.totals()).await?;
+        if conn.is_plan() {
             return Ok(Migrated {
                 children: number(&before, "children") - number(&before, "orphans"),
                 orphans: number(&before, "orphans"),
@@ -93,13 +93,13 @@ impl Migration<'_> {
     }
 
     /// Counts the documents to skip. Refuses to skip everything, which a wrong setting causes.
-    async fn count_skipped(&self, steps: &mut Steps<'_, '_>, found: &Document) -> Result<InvalidDocuments> {
+    async fn count_skipped(&self, conn: &mut Conn<'_>, found: &Document) -> Result<InvalidDocuments> {
         if self.options.skipped.is_none() {
             return Ok(InvalidDocuments::default());
         }
         let count = [doc! { "$match": self.query.invalid() }, doc! { "$count": "n" }];
         let skipped = number(
-            &read(steps, "count the invalid children", self.source, count).await?,
+            &read(conn, "count the invalid children", self.source, count).await?,
             "n",
         );
         if skipped > 0 && number(found, "children") == 0 {
@@ -114,9 +114,9 @@ impl Migration<'_> {
     }
 
     /// Without an index, the server would scan all children for each parent.
-    async fn check_index(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+    async fn check_index(&self, conn: &mut Conn<'_>) -> Result<()> {
         let reference = self.query.reference.as_str();
-        let indexes = steps
+        let indexes = conn
             .list_indexes("look for an index on the reference", self.source)
             .await?;
         if indexes.is_empty() || indexes.iter().any(|index| serves(index, reference)) {
@@ -130,7 +130,7 @@ impl Migration<'_> {
         ))
     }
 
-    async fn check_source(&self, steps: &mut Steps<'_, '_>, found: &Document) -> Result<()> {
+    async fn check_source(&self, conn: &mut Conn<'_>, found: &Document) -> Result<()> {
         let settings = self.query.settings;
         let (children, child_id) = (settings.children.as_str(), settings.child_id.as_str());
         let what = "children have no id, or one of an invalid type";
@@ -146,15 +146,15 @@ impl Migration<'_> {
         refuse(found, "large", ErrorKind::TooLarge, children, what)?;
         if child_id != "_id" {
             let purpose = "check the ids of the children";
-            let found = read(steps, purpose, self.source, self.query.repeated_ids()).await?;
+            let found = read(conn, purpose, self.source, self.query.repeated_ids()).await?;
             let what = "ids belong to several children of one parent";
             refuse(&found, "bad", ErrorKind::InvalidItemId, child_id, what).map_err(of_child)?;
         }
         Ok(())
     }
 
-    async fn check_parents(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
-        let found = read(steps, "check the parents", self.parents, self.query.occupied()).await?;
+    async fn check_parents(&self, conn: &mut Conn<'_>) -> Result<()> {
+        let found = read(conn, "check the parents", self.parents, self.query.occupied()).await?;
         let children = self.query.settings.children.as_str();
         let what = "parents have a value other than an array in the field of the children";
         refuse(&found, "bad", ErrorKind::Corrupt, children, what)?;

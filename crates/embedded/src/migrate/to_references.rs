@@ -21,42 +21,42 @@ pub(crate) struct Migration<'a> {
 }
 
 impl Migration<'_> {
-    pub(crate) async fn execute(&self, steps: &mut Steps<'_, '_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+    pub(crate) async fn execute(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let Self {
             query, parents, target, ..
         } = self;
         self.options.check_numbers()?;
-        self.entry.check(steps).await?;
-        let before = read(steps, "check the children", parents, query.inspection()).await?;
+        self.entry.check(conn).await?;
+        let before = read(conn, "check the children", parents, query.inspection()).await?;
         let children = number(&before, "children");
-        self.check_parents(steps, &before).await?;
-        self.check_target(steps).await?;
-        self.index().ensure(steps).await?;
+        self.check_parents(conn, &before).await?;
+        self.check_target(conn).await?;
+        self.index().ensure(conn).await?;
         reporter.begin(children);
         let mut pace = self.options.pace();
         let walk = query.walk(self.chunk);
-        let mut chunks = steps.chunks("walk through the parents", walk, parents).await?;
+        let mut chunks = conn.chunks("walk through the parents", walk, parents).await?;
         while let Some(chunk) = chunks.next_chunk().await? {
             let transfer = query.transfer(&chunk.ids);
             write(
-                steps,
+                conn,
                 "write the children of a chunk as documents",
                 parents,
                 target,
                 transfer,
             )
             .await?;
-            steps.count_migrated(chunk.weight);
+            conn.count_migrated(chunk.weight);
             reporter.advance(chunk.weight);
-            pace.pause(steps, chunk.weight).await;
+            pace.pause(conn, chunk.weight).await;
         }
 
-        let after = read_written(steps, "count the children", parents, query.inspection()).await?;
+        let after = read_written(conn, "count the children", parents, query.inspection()).await?;
         let purpose = "compare the documents with the children";
-        let same = number(&read_written(steps, purpose, parents, query.same()).await?, "n");
-        let documents = number(&read_written(steps, "count the documents", target, count()).await?, "n");
+        let same = number(&read_written(conn, purpose, parents, query.same()).await?, "n");
+        let documents = number(&read_written(conn, "count the documents", target, count()).await?, "n");
         let is_complete = documents == children && same == children && children == number(&after, "children");
-        if is_complete || steps.is_plan() {
+        if is_complete || conn.is_plan() {
             return Ok(Migrated {
                 parents: number(&after, "parents"),
                 children,
@@ -79,26 +79,26 @@ impl Migration<'_> {
         IndexPlan::new(self.target, vec![index])
     }
 
-    async fn check_parents(&self, steps: &mut Steps<'_, '_>, found: &Document) -> Result<()> {
+    async fn check_parents(&self, conn: &mut Conn<'_>, found: &Document) -> Result<()> {
         let children = self.query.settings.children.as_str();
         let what = "parents have children that are not an array, or not documents with a valid id: verify() lists them";
         refuse(found, "bad", ErrorKind::Corrupt, children, what)?;
         let what = "parents have children with another value in a field of the reference's name: use another name";
         refuse(found, "other", ErrorKind::InvalidArgument, children, what)?;
-        let repeated = read(steps, "check their ids", self.parents, self.query.repeated_ids()).await?;
+        let repeated = read(conn, "check their ids", self.parents, self.query.repeated_ids()).await?;
         let what = "`_id`s belong to several children, which cannot be documents of one collection";
         refuse(&repeated, "bad", ErrorKind::InvalidItemId, children, what)
     }
 
     /// The target must be empty, or hold nothing but these children, as after an interrupted migration.
-    async fn check_target(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+    async fn check_target(&self, conn: &mut Conn<'_>) -> Result<()> {
         let purpose = "look for documents in the target";
-        let one = read(steps, purpose, self.target, count_up_to_one()).await?;
+        let one = read(conn, purpose, self.target, count_up_to_one()).await?;
         if number(&one, "n") == 0 {
             return Ok(());
         }
-        let same = read(steps, "compare them with the children", self.parents, self.query.same()).await?;
-        let documents = number(&read(steps, "count them", self.target, count()).await?, "n");
+        let same = read(conn, "compare them with the children", self.parents, self.query.same()).await?;
+        let documents = number(&read(conn, "count them", self.target, count()).await?, "n");
         let others = documents.saturating_sub(number(&same, "n"));
         if others == 0 {
             return Ok(());

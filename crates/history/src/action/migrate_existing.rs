@@ -37,7 +37,7 @@ impl<D> HistoryRepository<D> {
     /// chunks that are left.
     ///
     /// # Cancel safety
-    /// It stops between two steps, and the server may still execute the last command. Call it again: each step is idempotent.
+    /// It stops between two conn, and the server may still execute the last command. Call it again: each step is idempotent.
     ///
     /// # Errors
     /// With nothing changed: [`Unsupported`] on a standalone, [`SettingsMismatch`] when the
@@ -68,7 +68,7 @@ mongo_patterns_core::setters! {
 }
 
 impl MigrateExisting<'_> {
-    async fn migrate(self, steps: &mut Steps<'_, '_>, _: Reporter<'_>) -> Result<Migrated> {
-        existing(self.shared, self.embedded.transpose()?.as_ref(), steps).await
+    async fn migrate(self, conn: &mut Conn<'_>, _: Reporter<'_>) -> Result<Migrated> {
+        existing(self.shared, self.embedded.transpose()?.as_ref(), conn).await
     }
 }

@@ -180,7 +180,7 @@ impl Recording<'_> {
     async fn number(&self, update: Vec<Document>, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
         let (shared, settings) = (self.shared, &self.shared.settings);
         let (filter, options) = (query::of_id(settings, self.id), options::change(settings, false));
-        let numbered = send::find_one_and_update(conn, &shared.current, filter, update, options).await;
+        let numbered = conn.find_one_and_update(&shared.current, filter, update, options).await;
         numbered.map_err(|error| hinted(error, &settings.current_index))
     }
 }

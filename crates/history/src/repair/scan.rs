@@ -221,5 +221,5 @@ fn duplicate(shared: &Shared, found: Duplicates) -> Finding {
 }
 
 async fn find(collection: &Collection<RawDocumentBuf>, filter: Document) -> Result<Vec<RawDocumentBuf>> {
-    Ok(send::find_all(&mut Conn::new(), collection, filter, None).await?)
+    Ok(Conn::new().find_all(collection, filter, None).await?)
 }

@@ -106,8 +106,7 @@ impl<'a> Attempt<'a> {
         let settings = &shared.settings;
         let filter = changeable(settings, id, *expected, change, clock);
         let update = change.update(settings, clock, with);
-        let changed =
-            send::find_one_and_update(conn, &shared.current, filter, update, options::change(settings, false));
+        let changed = conn.find_one_and_update(&shared.current, filter, update, options::change(settings, false));
         let changed = changed.await.map_err(|error| match duplicate_key(&error) {
             Some(_) => refused().caused_by(error),
             None => hinted(error, &settings.current_index),

@@ -71,7 +71,9 @@ impl Insert<'_> {
             query::change::absent(settings, &encoded.id),
             options::change(settings, true),
         );
-        let inserted = send::find_one_and_update(conn, &self.shared.current, filter, update, options).await;
+        let inserted = conn
+            .find_one_and_update(&self.shared.current, filter, update, options)
+            .await;
         match inserted {
             Ok(Some(document)) => with_head(settings, document),
             Ok(None) => Err(Error::new(

@@ -54,7 +54,7 @@ pub(crate) async fn run(shared: &Shared, id: &Bson, keep: Keep, session: Option<
         query::beyond(settings, id, Some(first), true),
         options::delete_revisions(settings),
     );
-    let deleted = send::delete_many(&mut conn, &shared.revisions, filter, options).await;
+    let deleted = conn.delete_many(&shared.revisions, filter, options).await;
     let deleted = deleted.map_err(|error| hinted(error, &settings.revision_index))?;
     Ok(Pruned {
         revisions: deleted.deleted_count,

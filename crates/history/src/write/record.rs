@@ -35,7 +35,7 @@ pub(super) async fn insert_copies(shared: &Shared, changed: &[Changed], conn: &m
     }
     let copies = changed.iter().map(|changed| copy(&changed.document, ObjectId::new()));
     let copies = copies.collect::<std::result::Result<Vec<_>, CommandError>>()?;
-    let inserted = send::insert_many(conn, &shared.revisions, copies, None).await;
+    let inserted = conn.insert_many(&shared.revisions, copies, None).await;
     inserted.map(drop).map_err(|error| not_inserted(shared, error))
 }
 
@@ -52,14 +52,14 @@ pub(super) async fn delete_current(shared: &Shared, deletion: &Changed, conn: &m
     let settings = &shared.settings;
     let filter = query::at(settings, &id_in(settings, &deletion.document), deletion.head);
     let options = options::delete_current(settings);
-    let deleted = send::delete_one(conn, &shared.current, filter, options).await;
+    let deleted = conn.delete_one(&shared.current, filter, options).await;
     let deleted = deleted.map_err(|error| hinted(error, &settings.current_index));
     deleted.map(drop)
 }
 
 /// Stores a revision that another client can have stored in between: then the transaction is run again.
 pub(crate) async fn insert_new(shared: &Shared, copy: RawDocumentBuf, conn: &mut Conn<'_>) -> Result<()> {
-    let inserted = send::insert_one(conn, &shared.revisions, copy, None).await;
+    let inserted = conn.insert_one(&shared.revisions, copy, None).await;
     inserted
         .map(drop)
         .map_err(|error| match Duplicate::of(&shared.settings, &error) {
@@ -75,7 +75,7 @@ pub(crate) async fn insert_copy(
     conn: &mut Conn<'_>,
 ) -> std::result::Result<(), CommandError> {
     let copy = copy(document, ObjectId::new())?;
-    send::insert_one(conn, &shared.revisions, copy, None).await.map(drop)
+    conn.insert_one(&shared.revisions, copy, None).await.map(drop)
 }
 
 /// The unique index that refused a copy.

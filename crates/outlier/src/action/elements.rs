@@ -1,5 +1,4 @@
 use futures::stream::{iter, once};
-use mongo_patterns_core::send::find_all;
 
 use super::prelude::*;
 use crate::form::document::decode_elements;
@@ -118,7 +117,7 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
         let Start { mut elements, overflow } = started;
         if let Some(mut overflow) = overflow {
             let (filter, options) = overflow.query(&shared.settings);
-            for document in find_all(&mut conn, &shared.overflow, filter, options).await? {
+            for document in conn.find_all(&shared.overflow, filter, options).await? {
                 let skip = std::mem::take(&mut overflow.skip);
                 let more = decode_elements::<E>(&document, shared.settings.extras.as_str(), skip);
                 elements.extend(more.map_err(|error| error.of_collection(&shared.overflow))?);

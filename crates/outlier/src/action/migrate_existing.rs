@@ -74,8 +74,8 @@ migration! {
 }
 
 impl MigrateExisting<'_> {
-    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
         let (shared, options) = (self.shared, self.options);
-        Existing { shared, options }.execute(steps, reporter).await
+        Existing { shared, options }.execute(conn, reporter).await
     }
 }

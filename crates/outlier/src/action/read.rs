@@ -77,7 +77,7 @@ impl<D, E> OutlierRepository<D, E> {
                 let (main, overflow, settings) = shared.parts();
                 let id = id?.into_bson();
                 let size = query::project(query::main_size(settings));
-                let found = send::find_one(&mut conn, main, query::by_id(&id), size).await?;
+                let found = conn.find_one(main, query::by_id(&id), size).await?;
                 let found = found.ok_or_else(not_found)?;
                 let mut counts = Counts {
                     inline: number(&found, "size") as u64,
@@ -85,7 +85,7 @@ impl<D, E> OutlierRepository<D, E> {
                 };
                 if is_true(&found, "flagged") {
                     let pipeline = query::overflow_total(settings, &id);
-                    let total = send::aggregate_all(&mut conn, overflow, pipeline, None).await?;
+                    let total = conn.aggregate_all(overflow, pipeline, None).await?;
                     counts.overflow = total.first().map_or(0, |total| number(total, "size")) as u64;
                 }
                 Ok(counts)
@@ -124,7 +124,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
             async move |mut conn| {
                 let settings = &shared.settings;
                 let filter = query::by_id(&id?.into_bson());
-                let main = send::find_one(&mut conn, &shared.main, filter, None).await?;
+                let main = conn.find_one(&shared.main, filter, None).await?;
                 let stored = main.map(|main| {
                     Ok(StoredDocument {
                         has_extras: is_flagged(settings, &main),
@@ -174,7 +174,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
             async move |mut conn| {
                 let (main, in_overflow, settings) = shared.parts();
                 let id = id?.into_bson();
-                let Some(main) = send::find_one(&mut conn, main, query::by_id(&id), None).await? else {
+                let Some(main) = conn.find_one(main, query::by_id(&id), None).await? else {
                     return Ok(None);
                 };
                 drop(elements_of(&main, settings.array.as_str())?);
@@ -183,7 +183,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
                 }
                 let in_order = FindOptions::builder().sort(query::by_position(settings)).build();
                 let filter = query::overflow_of(settings, &id);
-                let overflow = send::find_all(&mut conn, in_overflow, filter, in_order).await?;
+                let overflow = conn.find_all(in_overflow, filter, in_order).await?;
                 let whole = whole(settings, &main, &overflow).map_err(|error| error.of_collection(in_overflow))?;
                 decode_main(settings, &whole).map(Some)
             },

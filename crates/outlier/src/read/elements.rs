@@ -37,7 +37,7 @@ pub(crate) async fn start<E: DeserializeOwned>(
 ) -> Result<Start<E>> {
     let settings = &shared.settings;
     let parts = query::project(query::array_and_flag(settings));
-    let main = send::find_one(conn, &shared.main, query::by_id(id), parts).await?;
+    let main = conn.find_one(&shared.main, query::by_id(id), parts).await?;
     let main = main.ok_or_else(not_found)?;
     let array = settings.array.as_str();
     let inline = elements_of(&main, array)?.count();
@@ -104,6 +104,6 @@ async fn sizes(shared: &Shared, filter: Document, conn: &mut Conn<'_>) -> Result
         .sort(query::by_position(&shared.settings))
         .projection(query::overflow_size(&shared.settings))
         .build();
-    let rows = send::find_all(conn, &shared.overflow, filter, options).await?;
+    let rows = conn.find_all(&shared.overflow, filter, options).await?;
     Ok(rows.iter().map(|row| number(row, "size")).collect())
 }

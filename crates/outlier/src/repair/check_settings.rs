@@ -8,39 +8,39 @@ use crate::repair::scan::check_databases;
 use crate::repository::prelude::*;
 
 /// Compares the settings with the catalog, where other limits are accepted, which a migration changes.
-pub(crate) async fn check_migration(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()> {
+pub(crate) async fn check_migration(shared: &Shared, conn: &mut Conn<'_>) -> Result<()> {
     check_databases(shared)?;
     let ensure = shared.ensure();
-    ensure.check_deployment(steps).await?;
+    ensure.check_deployment(conn).await?;
     let stored = ensure
         .entry
-        .check_except(steps, &["threshold", "max_extras_elements"])
+        .check_except(conn, &["threshold", "max_extras_elements"])
         .await?;
     if stored == Stored::None {
-        return ensure.store_settings(steps).await;
+        return ensure.store_settings(conn).await;
     }
-    ensure.check_own_fields(steps).await?;
+    ensure.check_own_fields(conn).await?;
     match stored {
-        Stored::Old => ensure.entry.replace(steps).await,
+        Stored::Old => ensure.entry.replace(conn).await,
         _ => Ok(()),
     }
 }
 
 impl Fits for Shared {
     /// Checks that there is a flag where there are overflow documents, and none where there are none.
-    fn check_documents<'a>(&'a self, has_overflow: bool, steps: &'a mut Steps<'_, '_>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(check_flag(self, has_overflow, steps))
+    fn check_documents<'a>(&'a self, has_overflow: bool, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(check_flag(self, has_overflow, conn))
     }
 }
 
-async fn check_flag(shared: &Shared, has_overflow: bool, steps: &mut Steps<'_, '_>) -> Result<()> {
+async fn check_flag(shared: &Shared, has_overflow: bool, conn: &mut Conn<'_>) -> Result<()> {
     let (main, overflow, settings) = shared.parts();
     let filter = match has_overflow {
         true => query::with_flag(settings),
         false => query::flagged(settings),
     };
     let options = FindOneOptions::builder().projection(doc! { "_id": 1 }).build();
-    let found = steps
+    let found = conn
         .read(Step::find_one("look for the flag", main, filter, options))
         .await?;
     if found.documents.is_empty() != has_overflow {

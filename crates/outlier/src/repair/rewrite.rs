@@ -64,25 +64,25 @@ pub(crate) async fn rewrite(shared: &Shared, id: &Bson, delete_orphans: bool, co
     )
     .await?;
     if has_own_transaction && fix.clears_flag {
-        flag_if_overflow(&mut Steps::run(), shared, id).await?;
+        flag_if_overflow(&mut Conn::new(), shared, id).await?;
     }
     Ok(fix)
 }
 
 /// Returns the fix that a rewrite would make, without a transaction.
 pub(crate) async fn dry_run(shared: &Shared, id: &Bson, delete_orphans: bool) -> Result<Fix> {
-    Rewrite::new(shared, id, delete_orphans).read(&mut Steps::plan()).await
+    Rewrite::new(shared, id, delete_orphans).read(&mut Conn::plan()).await
 }
 
 /// Returns what a rewrite would change, and its commands.
 pub(crate) async fn plan(shared: &Shared, id: &Bson) -> Result<(Fix, Vec<PlannedCommand>)> {
-    let mut steps = Steps::plan();
-    let fix = Rewrite::new(shared, id, false).write(&mut steps).await?;
-    let mut commands = in_transaction(steps.into_commands(), !fix.is_empty());
+    let mut conn = Conn::plan();
+    let fix = Rewrite::new(shared, id, false).write(&mut conn).await?;
+    let mut commands = in_transaction(conn.into_commands(), !fix.is_empty());
     if fix.clears_flag {
-        let mut steps = Steps::plan();
-        flag_if_overflow(&mut steps, shared, id).await?;
-        commands.append(&mut steps.into_commands());
+        let mut conn = Conn::plan();
+        flag_if_overflow(&mut conn, shared, id).await?;
+        commands.append(&mut conn.into_commands());
     }
     Ok((fix, commands))
 }
@@ -108,19 +108,18 @@ fn in_transaction(mut commands: Vec<PlannedCommand>, writes: bool) -> Vec<Planne
 }
 
 /// Sets the flag if there are overflow documents.
-pub(crate) async fn flag_if_overflow(steps: &mut Steps<'_, '_>, shared: &Shared, id: &Bson) -> Result<()> {
+pub(crate) async fn flag_if_overflow(conn: &mut Conn<'_>, shared: &Shared, id: &Bson) -> Result<()> {
     let (main, overflow, settings) = shared.parts();
     let options = FindOneOptions::builder().projection(query::id_only()).build();
     let filter = query::overflow_of(settings, id);
     let read = Step::find_one("look for overflow documents again", overflow, filter, options);
-    if steps
+    if conn
         .read_written(read)
         .await?
         .is_some_and(|reply| !reply.documents.is_empty())
     {
         let flag = query::set_flag(settings);
-        steps
-            .write(Step::update_one("set the flag", main, query::by_id(id), flag))
+        conn.write(Step::update_one("set the flag", main, query::by_id(id), flag))
             .await?;
     }
     Ok(())
@@ -140,47 +139,45 @@ impl<'a> Rewrite<'a> {
     async fn attempt(&mut self, conn: &mut Conn<'_>) -> Result<Fix> {
         if self.is_retry {
             self.lock_newest(conn).await?;
-            let steps = &mut Steps::Run(Some(conn));
-            lock_documents(steps, &self.shared.main, &query::by_id(self.id)).await?;
+            lock_documents(conn, &self.shared.main, &query::by_id(self.id)).await?;
         }
         self.is_retry = true;
-        self.write(&mut Steps::Run(Some(conn))).await
+        self.write(conn).await
     }
 
     /// Reads the list, and returns what must be changed.
-    async fn read(&self, steps: &mut Steps<'_, '_>) -> Result<Fix> {
+    async fn read(&self, conn: &mut Conn<'_>) -> Result<Fix> {
         let (main, overflow, settings) = self.shared.parts();
         let parts = Some(query::main_parts(settings));
         let read = find("read the main document", main, query::by_id(self.id), parts);
-        let main = steps.read(read).await?.documents.pop();
+        let main = conn.read(read).await?.documents.pop();
         let filter = query::overflow_of(settings, self.id);
         let read = find("read its overflow documents", overflow, filter, None);
-        let overflow = steps.read(read).await?.documents;
+        let overflow = conn.read(read).await?.documents;
         fix(settings, self.id, Stored { main, overflow }, self.delete_orphans)
     }
 
     /// Reads the list and changes it, as steps of a transaction or of its plan.
-    async fn write(&self, steps: &mut Steps<'_, '_>) -> Result<Fix> {
+    async fn write(&self, conn: &mut Conn<'_>) -> Result<Fix> {
         let Shared { main, overflow, .. } = self.shared;
-        let fix = self.read(steps).await?;
+        let fix = self.read(conn).await?;
         if fix.is_empty() {
             return Ok(fix);
         }
         let by_id = query::by_id(self.id);
         if !fix.main.is_empty() {
             let update = query::set_main(fix.main.clone()).to_vec();
-            steps
-                .write(Step::update_one("write the main document", main, by_id, update))
+            conn.write(Step::update_one("write the main document", main, by_id, update))
                 .await?;
         } else if fix.found {
             // Otherwise the main document could be deleted at the same moment.
-            lock_documents(steps, main, &by_id).await?;
+            lock_documents(conn, main, &by_id).await?;
         }
         if let Some(position) = fix.claim {
-            self.claim(steps, position).await?;
+            self.claim(conn, position).await?;
         }
-        fix.changes.apply_in(steps, overflow).await?;
-        self.check(steps, &fix).await?;
+        fix.changes.apply(conn, overflow).await?;
+        self.check(conn, &fix).await?;
         Ok(fix)
     }
 
@@ -193,30 +190,29 @@ impl<'a> Rewrite<'a> {
             .projection(query::id_only())
             .build();
         let filter = query::overflow_of(settings, self.id);
-        let newest = send::find_one_and_update(conn, overflow, filter, lock, options).await?;
+        let newest = conn.find_one_and_update(overflow, filter, lock, options).await?;
         if let Some(newest) = newest {
             let filter = query::overflow_one(settings, self.id, &id_of(&newest));
-            send::update_one(conn, overflow, filter, unlock, None).await?;
+            conn.update_one(overflow, filter, unlock, None).await?;
         }
         Ok(())
     }
 
     /// Inserts an overflow document and deletes it. A push that opens this position at the same moment conflicts.
-    async fn claim(&self, steps: &mut Steps<'_, '_>, position: i64) -> Result<()> {
+    async fn claim(&self, conn: &mut Conn<'_>, position: i64) -> Result<()> {
         let Shared { overflow, settings, .. } = self.shared;
         let claim = new_empty(settings, self.id, RawBson::Int64(position))?;
         let filter = query::claimed(settings, self.id, id_of(&claim));
         let insert = Step::insert_many("claim the position after its overflow documents", overflow, vec![claim]);
-        steps.write(insert).await.map_err(lost_race)?;
-        steps
-            .write(Step::delete_one("give the position back", overflow, filter))
+        conn.write(insert).await.map_err(lost_race)?;
+        conn.write(Step::delete_one("give the position back", overflow, filter))
             .await?;
         Ok(())
     }
 
     /// Checks the result before the transaction commits. `None` in a plan.
-    async fn check(&self, steps: &mut Steps<'_, '_>, fix: &Fix) -> Result<()> {
-        let Some(summary) = summary_in(steps, self.shared, self.id).await? else {
+    async fn check(&self, conn: &mut Conn<'_>, fix: &Fix) -> Result<()> {
+        let Some(summary) = summary_in(conn, self.shared, self.id).await? else {
             return Ok(());
         };
         let is_right = match fix.found {

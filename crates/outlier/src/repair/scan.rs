@@ -44,7 +44,7 @@ pub(crate) fn summaries_with_progress<'a>(shared: &'a Shared, mut reporter: Repo
     }
     let start = async move {
         let filter = query::may_need_repair(&shared.settings);
-        reporter.begin(send::count_documents(&mut Conn::new(), &shared.main, filter, None).await?);
+        reporter.begin(Conn::new().count_documents(&shared.main, filter, None).await?);
         Ok::<_, Error>(summaries(shared).inspect_ok(move |_| reporter.advance(1)))
     };
     Box::pin(once(start).try_flatten())
@@ -61,12 +61,12 @@ pub(crate) fn names(shared: &Shared) -> Names<'_> {
 /// takes an aggregation, which two databases do not allow.
 pub(crate) async fn summary_with_duplicates(shared: &Shared, id: &Bson) -> Result<Summary> {
     if !shared.settings.unique || check_databases(shared).is_err() {
-        let summary = summary_in(&mut Steps::run(), shared, id).await?;
+        let summary = summary_in(&mut Conn::new(), shared, id).await?;
         return Ok(summary.unwrap_or_else(|| empty(id)));
     }
     let pipeline = query::summaries(&shared.settings, names(shared), Some(id));
     let options = AggregateOptions::builder().allow_disk_use(true).build();
-    let rows = send::aggregate_all(&mut Conn::new(), &shared.main, pipeline, options).await?;
+    let rows = Conn::new().aggregate_all(&shared.main, pipeline, options).await?;
     Ok(Summary {
         id: id.clone(),
         ..rows.first().map_or_else(|| empty(id), |row| Summary::of_row(row))
@@ -74,15 +74,15 @@ pub(crate) async fn summary_with_duplicates(shared: &Shared, id: &Bson) -> Resul
 }
 
 /// Reads the summary of one list. `None` in a plan, which only lists the reads.
-pub(crate) async fn summary_in(steps: &mut Steps<'_, '_>, shared: &Shared, id: &Bson) -> Result<Option<Summary>> {
+pub(crate) async fn summary_in(conn: &mut Conn<'_>, shared: &Shared, id: &Bson) -> Result<Option<Summary>> {
     let (main, overflow, settings) = shared.parts();
     let projection = Some(query::main_summary(settings));
     let read = find("check the main document", main, query::by_id(id), projection);
-    let main = steps.read_written(read).await?;
+    let main = conn.read_written(read).await?;
     let projection = Some(query::overflow_summary(settings));
     let filter = query::true_overflow_of(settings, id);
     let read = find("check its overflow documents", overflow, filter, projection);
-    let overflow = steps.read_written(read).await?;
+    let overflow = conn.read_written(read).await?;
     Ok(main
         .zip(overflow)
         .map(|(main, overflow)| Summary::of_rows(id.clone(), main.documents.first(), &overflow.documents)))

@@ -45,15 +45,15 @@ async fn delete_typical(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Resu
     let Shared { main, settings, .. } = shared;
     let options = FindOneAndDeleteOptions::builder().projection(query::id_only()).build();
     let typical = query::without_flag(settings, id);
-    let deleted = send::find_one_and_delete(conn, main, typical, options).await?;
+    let deleted = conn.find_one_and_delete(main, typical, options).await?;
     Ok(deleted.is_some())
 }
 
 async fn delete_in_transaction(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Deleted> {
     let (main, overflow, settings) = shared.parts();
     let overflow_of = query::overflow_of(settings, id);
-    let of_overflow = send::delete_many(conn, overflow, overflow_of, None).await?;
-    let of_main = send::delete_one(conn, main, query::by_id(id), None).await?;
+    let of_overflow = conn.delete_many(overflow, overflow_of, None).await?;
+    let of_main = conn.delete_one(main, query::by_id(id), None).await?;
     Ok(Deleted {
         found: of_main.deleted_count > 0,
         overflow_documents: of_overflow.deleted_count,
@@ -66,13 +66,15 @@ async fn delete_in_callers_transaction(shared: &Shared, id: &Bson, conn: &mut Co
     let options = FindOneAndDeleteOptions::builder()
         .projection(query::flag(settings))
         .build();
-    let main = send::find_one_and_delete(conn, main, query::by_id(id), options).await?;
+    let main = conn.find_one_and_delete(main, query::by_id(id), options).await?;
     let mut deleted = Deleted {
         found: main.is_some(),
         overflow_documents: 0,
     };
     if main.is_none_or(|main| is_flagged(settings, &main)) {
-        let result = send::delete_many(conn, overflow, query::overflow_of(settings, id), None).await?;
+        let result = conn
+            .delete_many(overflow, query::overflow_of(settings, id), None)
+            .await?;
         deleted.overflow_documents = result.deleted_count;
     }
     Ok(deleted)

@@ -32,7 +32,7 @@ pub(crate) async fn insert(shared: &Shared, split: &Split, conn: &mut Conn<'_>) 
 }
 
 async fn insert_main(shared: &Shared, split: &Split, conn: &mut Conn<'_>) -> Result<()> {
-    let inserted = send::insert_one(conn, &shared.main, split.main.clone(), None).await;
+    let inserted = conn.insert_one(&shared.main, split.main.clone(), None).await;
     let Err(error) = inserted else { return Ok(()) };
     Err(match duplicate_key(&error) {
         Some(duplicate) if duplicate.index.as_deref() == Some("_id_") => Error::from_driver(
@@ -57,7 +57,7 @@ async fn insert_overflow(shared: &Shared, split: &Split, conn: &mut Conn<'_>) ->
         let (documents, counts) = new_documents(&shared.settings, &split.id, seq, rest)?;
         let number = documents.len();
         last = documents.last().map_or(Bson::Null, |document| id_of(document));
-        let inserted = send::insert_many(conn, &shared.overflow, documents, None).await;
+        let inserted = conn.insert_many(&shared.overflow, documents, None).await;
         if let Err(error) = inserted {
             return Err(match duplicate_key(&error) {
                 Some(_) => orphans(),

@@ -14,7 +14,7 @@ use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::error::{code, duplicate_key};
 use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::key::stored_integer;
-use mongo_patterns_core::{Error, ErrorKind, Result, measure, send, transaction};
+use mongo_patterns_core::{Error, ErrorKind, Result, measure, transaction};
 use mongodb::bson::{Bson, RawBsonRef, RawDocument, RawDocumentBuf};
 use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions, Hint};
 
@@ -84,7 +84,7 @@ impl Rest<'_> {
             .projection(projection.clone())
             .hint(self.seq_index())
             .build();
-        let reply = send::find_one_and_update(conn, overflow, filter, update, options).await;
+        let reply = conn.find_one_and_update(overflow, filter, update, options).await;
         let reply = match reply {
             Ok(Some(reply)) => reply,
             Ok(None) => return Ok(Filled::None),
@@ -125,7 +125,7 @@ impl Rest<'_> {
             .projection(query::position(settings))
             .build();
         let newest = query::overflow_of(settings, self.id);
-        let Some(newest) = send::find_one(conn, overflow, newest, options).await? else {
+        let Some(newest) = conn.find_one(overflow, newest, options).await? else {
             return Ok(Filled::None);
         };
         let (id, seq) = (id_of(&newest), self.position(&newest)?);
@@ -180,7 +180,7 @@ impl Rest<'_> {
         if !set_flag_and_conflict(self.shared, self.id, conn).await? {
             return Err(not_found());
         }
-        let inserted = send::insert_many(conn, &self.shared.overflow, documents, None).await;
+        let inserted = conn.insert_many(&self.shared.overflow, documents, None).await;
         let Err(error) = inserted else { return Ok(()) };
         // Without the driver's error, by which the caller distinguishes them.
         Err(if self.is_element(&error) {
@@ -223,7 +223,7 @@ impl Rest<'_> {
 /// document exists.
 async fn set_flag_and_conflict(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<bool> {
     let [set, unset] = query::set_flag_and_conflict(&shared.settings);
-    let updated = send::update_one(conn, &shared.main, query::by_id(id), set, None).await?;
-    send::update_one(conn, &shared.main, query::by_id(id), unset, None).await?;
+    let updated = conn.update_one(&shared.main, query::by_id(id), set, None).await?;
+    conn.update_one(&shared.main, query::by_id(id), unset, None).await?;
     Ok(updated.matched_count > 0)
 }

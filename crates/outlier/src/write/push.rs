@@ -5,7 +5,7 @@ use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::CommandError;
 use mongo_patterns_core::settings::configuration;
 use mongo_patterns_core::transaction::with_stored;
-use mongo_patterns_core::{Error, ErrorKind, Result, measure, send};
+use mongo_patterns_core::{Error, ErrorKind, Result, measure};
 use mongodb::bson::Bson;
 use mongodb::options::FindOneAndUpdateOptions;
 
@@ -109,7 +109,7 @@ impl<'a> PushWrite<'a> {
         let options = FindOneAndUpdateOptions::builder()
             .projection(projection.clone())
             .build();
-        let reply = send::find_one_and_update(conn, main, filter, update, options).await?;
+        let reply = conn.find_one_and_update(main, filter, update, options).await?;
         let Some(reply) = reply else {
             return Err(self.not_pushable(conn).await?);
         };
@@ -209,7 +209,7 @@ impl<'a> PushWrite<'a> {
         }
         let filter = query::overflow_with(settings, self.id, &element);
         let update = query::remove_from_overflow(settings, &element).to_vec();
-        send::update_many(conn, &self.shared.overflow, filter, update, None).await?;
+        conn.update_many(&self.shared.overflow, filter, update, None).await?;
         self.is_present = true;
         self.overflow = 0;
         Ok(())

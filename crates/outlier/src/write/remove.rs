@@ -17,7 +17,7 @@ pub(crate) async fn remove(shared: &Shared, id: &Bson, element: &Bson, conn: &mu
         }
         let filter = query::overflow_with(settings, id, element);
         let update = query::remove_from_overflow(settings, element).to_vec();
-        let updated = send::update_many(conn, overflow, filter, update, None).await?;
+        let updated = conn.update_many(overflow, filter, update, None).await?;
         let modified = updated.modified_count > 0;
         if main.removed || modified {
             return Ok(true);
@@ -56,7 +56,7 @@ async fn remove_from_main(shared: &Shared, id: &Bson, element: &Bson, conn: &mut
     let options = FindOneAndUpdateOptions::builder()
         .projection(projection.clone())
         .build();
-    let reply = send::find_one_and_update(conn, main, filter, update, options).await?;
+    let reply = conn.find_one_and_update(main, filter, update, options).await?;
     let reply = reply.ok_or_else(not_found)?;
     let before = projected(main, query::by_id(id), projection, "_id", reply).await;
     let before = before.map_err(unknown_outcome)?.ok_or_else(not_found)?;

@@ -30,7 +30,7 @@ pub(crate) async fn projected(
     }
     let before = Document::try_from(reply)?;
     let evaluate = query::evaluate(filter, before, projection);
-    let evaluated = send::aggregate_all(&mut Conn::new(), collection, evaluate, None).await?;
+    let evaluated = Conn::new().aggregate_all(collection, evaluate, None).await?;
     Ok(evaluated.into_iter().next())
 }
 

@@ -78,7 +78,7 @@ impl Update<'_> {
         let Shared { main, settings, .. } = self.shared;
         let filter = query::main_with(settings, self.id, self.fields);
         let update = query::update_in(&settings.array, self.operators.clone());
-        let updated = send::update_one(conn, main, filter, update, None).await?;
+        let updated = conn.update_one(main, filter, update, None).await?;
         Ok((updated.matched_count > 0).then_some(updated.modified_count > 0))
     }
 
@@ -90,7 +90,7 @@ impl Update<'_> {
         // The index of the positions returns the documents in their order.
         let by_position = Hint::Name(settings.seq_index.clone());
         let options = UpdateOptions::builder().hint(by_position).build();
-        let updated = send::update_one(conn, overflow, filter, update, options).await;
+        let updated = conn.update_one(overflow, filter, update, options).await;
         let updated = updated.map_err(|error| hinted(error, &settings.seq_index))?;
         Ok((updated.matched_count > 0).then_some(updated.modified_count > 0))
     }
@@ -100,7 +100,7 @@ impl Update<'_> {
         let options = FindOneOptions::builder()
             .projection(query::flag_and_element(settings, self.fields))
             .build();
-        let found = send::find_one(conn, main, query::by_id(self.id), options).await?;
+        let found = conn.find_one(main, query::by_id(self.id), options).await?;
         let found = found.ok_or_else(not_found)?;
         Ok(if elements_of(&found, settings.array.as_str())?.next().is_some() {
             Main::Element

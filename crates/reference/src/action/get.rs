@@ -55,7 +55,7 @@ impl<D: DeserializeOwned> Get<'_, D> {
     async fn execute(self) -> Result<Option<D>> {
         let (shared, id) = (self.shared, self.id?.into_bson());
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
-        let found = send::find_one(&mut conn, shared.documents(), query::by_id(&id), None).await?;
+        let found = conn.find_one(shared.documents(), query::by_id(&id), None).await?;
         let Some(found) = found else { return Ok(None) };
         let found = match self.max_staleness {
             None => found,

@@ -130,13 +130,13 @@ impl MigrateFromReferences<'_> {
         self
     }
 
-    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
         let migration = FromReferences {
             shared: self.shared,
             fields: self.fields.checked(&self.shared.settings)?,
             chunk: self.chunk_size(),
             options: self.options,
         };
-        migration.execute(steps, reporter).await
+        migration.execute(conn, reporter).await
     }
 }

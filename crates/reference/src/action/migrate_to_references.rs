@@ -104,7 +104,7 @@ impl MigrateToReferences<'_> {
         self
     }
 
-    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
         let migration = ToReferences {
             shared: self.shared,
             fields: self.fields.checked(&self.shared.settings)?,
@@ -112,6 +112,6 @@ impl MigrateToReferences<'_> {
             options: self.options,
             dropped: self.dropped,
         };
-        migration.execute(steps, reporter).await
+        migration.execute(conn, reporter).await
     }
 }

@@ -51,8 +51,9 @@ async fn without_unreferenced(shared: &Shared, changed: Vec<(Bson, Check)>) -> R
             let mut options = options::scan_index(&field.index);
             options.batch_size = one_batch(ids.len());
             let collection = shared.collection_of(field);
-            let rows =
-                send::aggregate_all(&mut Conn::new(), collection, commands::referenced(field, &ids), options).await;
+            let rows = Conn::new()
+                .aggregate_all(collection, commands::referenced(field, &ids), options)
+                .await;
             let rows = rows.map_err(|error| hinted(error, &field.index))?;
             found.extend(rows.iter().map(|row| canonical(&id_of(row))));
         }
@@ -135,7 +136,9 @@ async fn conflicting(shared: &Shared, source: &Source, check: Check) -> Result<O
 async fn newest_of(shared: &Shared, field: &ReferenceField, source: &Source) -> Result<Option<u64>> {
     let options = options::scan_index(&field.index);
     let pipeline = commands::newest(&shared.settings, field, source);
-    let rows = send::aggregate_all(&mut Conn::new(), shared.collection_of(field), pipeline, options).await;
+    let rows = Conn::new()
+        .aggregate_all(shared.collection_of(field), pipeline, options)
+        .await;
     let rows = rows.map_err(|error| hinted(error, &field.index))?;
     let version = |row: &RawDocumentBuf| match value(row, "v")? {
         Bson::Int32(version) => u64::try_from(version).ok(),

@@ -24,22 +24,22 @@ pub(crate) struct FromReferences<'a> {
 }
 
 impl FromReferences<'_> {
-    pub(crate) async fn execute(&self, steps: &mut Steps<'_, '_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+    pub(crate) async fn execute(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let (shared, options) = (self.shared, &self.options);
         options.check_numbers()?;
         let ensure = shared.ensure();
-        ensure.check_deployment(steps).await?;
-        let state = ensure.check(steps).await?;
+        ensure.check_deployment(conn).await?;
+        let state = ensure.check(conn).await?;
         options
-            .check_selection(steps, shared.documents(), shared.documents())
+            .check_selection(conn, shared.documents(), shared.documents())
             .await?;
         let record = Record::of(shared.documents());
         let settings = self.commands().record_settings();
-        let (last, has_begun) = earlier(steps, &record, &settings).await?;
+        let (last, has_begun) = earlier(conn, &record, &settings).await?;
         if !has_begun {
-            self.check_names(steps).await?;
+            self.check_names(conn).await?;
         }
-        let found = inspect(shared, self, steps).await?;
+        let found = inspect(shared, self, conn).await?;
         self.refuse(&found, End::Refused)?;
         let documents = number(&found, "documents");
         let skipped = self.skipped(&found);
@@ -47,42 +47,42 @@ impl FromReferences<'_> {
         let mut migrated = Migrated {
             documents,
             skipped,
-            created_indexes: ensure.run_after(state, steps).await?.created,
+            created_indexes: ensure.run_after(state, conn).await?.created,
             resumed: last.is_some(),
         };
         if let Some(list) = options.skip_list(shared.documents(), shared.documents()) {
             let invalid = self.commands().invalid();
-            list.write_selected(steps, invalid, "$r.reason".into()).await?;
+            list.write_selected(conn, invalid, "$r.reason".into()).await?;
         }
         // Another call changes nothing.
         if documents == 0 && last.is_none() {
             return Ok(migrated);
         }
         match last {
-            Some(_) => record.resume(steps).await?,
-            None => record.begin(steps, settings).await?,
+            Some(_) => record.resume(conn).await?,
+            None => record.begin(conn, settings).await?,
         }
         reporter.begin(documents);
         let before = last.map_or(0, |last| last.position.migrated);
         let pace = (self.chunk, options.pace());
-        let written = migrate(shared, self, steps, pace, (&record, before), reporter).await?;
-        if !steps.is_plan() {
+        let written = migrate(shared, self, conn, pace, (&record, before), reporter).await?;
+        if !conn.is_plan() {
             migrated.documents = written;
             if migrated.resumed {
                 all(shared, Reporter::default()).await?;
             }
         }
-        record.finish(steps, before + migrated.documents).await?;
+        record.finish(conn, before + migrated.documents).await?;
         Ok(migrated)
     }
 
     /// Refuses a field with ids that no document has. A wrong name would leave all ids where they are.
-    async fn check_names(&self, steps: &mut Steps<'_, '_>) -> Result<()> {
+    async fn check_names(&self, conn: &mut Conn<'_>) -> Result<()> {
         for one in self.fields.iter().filter(|one| !one.is_in_place()) {
-            if self.has_any(steps, commands::with_either(one)).await? {
+            if self.has_any(conn, commands::with_either(one)).await? {
                 continue;
             }
-            if self.has_any(steps, Document::new()).await? {
+            if self.has_any(conn, Document::new()).await? {
                 return Err(Error::new(
                     ErrorKind::InvalidArgument,
                     format!(
@@ -95,10 +95,10 @@ impl FromReferences<'_> {
         Ok(())
     }
 
-    async fn has_any(&self, steps: &mut Steps<'_, '_>, filter: Document) -> Result<bool> {
+    async fn has_any(&self, conn: &mut Conn<'_>, filter: Document) -> Result<bool> {
         let any = commands::any_document(filter);
         let find = Step::aggregate("look for documents with the fields", self.shared.documents(), any);
-        Ok(number(&steps.read(find).await?.first()?, "n") > 0)
+        Ok(number(&conn.read(find).await?.first()?, "n") > 0)
     }
 
     fn skipped(&self, found: &Document) -> InvalidDocuments {
@@ -136,14 +136,14 @@ impl Rewrite for FromReferences<'_> {
         refuse(found, &PROBLEMS, end).map_err(|error| error.with_remedy(Remedy::SkipInvalid))
     }
 
-    async fn migrate(&self, steps: &mut Steps<'_, '_>, chunk: &[Bson]) -> Result<u64> {
+    async fn migrate(&self, conn: &mut Conn<'_>, chunk: &[Bson]) -> Result<u64> {
         let (shared, commands) = (self.shared, self.commands());
         let documents = shared.documents();
         let copy = Step::aggregate("copy the sources of a chunk", documents, commands.transfer(chunk));
-        steps.write(copy.acknowledged_by(documents)).await.map_err(failed)?;
+        conn.write(copy.acknowledged_by(documents)).await.map_err(failed)?;
         let purpose = "read the sources of the chunk again";
         let read = Step::aggregate(purpose, documents, commands.second_read(chunk));
-        let Some(rows) = steps.read_written(read).await.map_err(failed)? else {
+        let Some(rows) = conn.read_written(read).await.map_err(failed)? else {
             return Ok(0);
         };
         let changed = rows.documents.iter().map(|row| id_of(row));

@@ -22,14 +22,14 @@ pub(crate) struct ToReferences<'a> {
 }
 
 impl ToReferences<'_> {
-    pub(crate) async fn execute(&self, steps: &mut Steps<'_, '_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+    pub(crate) async fn execute(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let shared = self.shared;
         self.options.check_numbers()?;
-        shared.ensure().entry.check(steps).await?;
+        shared.ensure().entry.check(conn).await?;
         let record = Record::of(shared.documents());
         let settings = self.commands().record_settings();
-        let (last, _) = earlier(steps, &record, &settings).await?;
-        let found = inspect(shared, self, steps).await?;
+        let (last, _) = earlier(conn, &record, &settings).await?;
+        let found = inspect(shared, self, conn).await?;
         self.refuse(&found, End::Refused)?;
         let documents = number(&found, "documents");
         let resumed = last.is_some();
@@ -38,15 +38,15 @@ impl ToReferences<'_> {
             return Ok(migrated(documents, resumed));
         }
         match resumed {
-            true => record.resume(steps).await?,
-            false => record.begin(steps, settings).await?,
+            true => record.resume(conn).await?,
+            false => record.begin(conn, settings).await?,
         }
         reporter.begin(documents);
         let before = last.map_or(0, |last| last.position.migrated);
         let pace = (self.chunk, self.options.pace());
-        let written = migrate(shared, self, steps, pace, (&record, before), reporter).await?;
-        let documents = if steps.is_plan() { documents } else { written };
-        record.finish(steps, before + documents).await?;
+        let written = migrate(shared, self, conn, pace, (&record, before), reporter).await?;
+        let documents = if conn.is_plan() { documents } else { written };
+        record.finish(conn, before + documents).await?;
         Ok(migrated(documents, resumed))
     }
 
@@ -84,12 +84,12 @@ impl Rewrite for ToReferences<'_> {
         refuse(found, &DELETED, end).map_err(|error| error.with_remedy(Remedy::DropDeleted))
     }
 
-    async fn migrate(&self, steps: &mut Steps<'_, '_>, chunk: &[Bson]) -> Result<u64> {
+    async fn migrate(&self, conn: &mut Conn<'_>, chunk: &[Bson]) -> Result<u64> {
         let commands = self.commands();
         let (filter, update) = (commands.of_chunk(chunk), commands.update());
         let documents = self.shared.documents();
         let drop_copies = Step::update_many("drop the copies of a chunk", documents, filter, update);
-        let reply = steps.write(drop_copies).await.map_err(failed)?;
+        let reply = conn.write(drop_copies).await.map_err(failed)?;
         Ok(reply.map_or(0, |reply| reply.modified))
     }
 }

@@ -9,19 +9,19 @@ use mongodb::options::FindOneOptions;
 use crate::repository::prelude::*;
 
 impl Fits for Shared {
-    fn check_documents<'a>(&'a self, _: bool, steps: &'a mut Steps<'_, '_>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(check_version(self, steps))
+    fn check_documents<'a>(&'a self, _: bool, conn: &'a mut Conn<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(check_version(self, conn))
     }
 }
 
 /// Refuses sources with a version that no repository has written: an update of a source would increment a number of the
 /// application.
-async fn check_version(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()> {
+async fn check_version(shared: &Shared, conn: &mut Conn<'_>) -> Result<()> {
     let version = shared.settings.version.as_str();
-    let Some(source) = find(steps, &shared.sources, with_version(version)).await? else {
+    let Some(source) = find(conn, &shared.sources, with_version(version)).await? else {
         return Ok(());
     };
-    if is_of_repository(shared, version, steps).await? {
+    if is_of_repository(shared, version, conn).await? {
         return Ok(());
     }
     let reason = format!(
@@ -35,18 +35,18 @@ async fn check_version(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()>
 
 /// Returns whether a repository can have written versions: copies have them, or the indexes exist, without which no
 /// repository updates a source, or another repository copies the sources.
-async fn is_of_repository(shared: &Shared, version: &str, steps: &mut Steps<'_, '_>) -> Result<bool> {
+async fn is_of_repository(shared: &Shared, version: &str, conn: &mut Conn<'_>) -> Result<bool> {
     for field in shared.settings.followed() {
         let with_copy = doc! { field.path(version): { "$exists": true } };
-        if find(steps, shared.collection_of(field), with_copy).await?.is_some() {
+        if find(conn, shared.collection_of(field), with_copy).await?.is_some() {
             return Ok(true);
         }
     }
     let settings = doc! { "source_collection": shared.sources.name(), "version": version };
-    if shared.ensure().entry.has_another(steps, &settings).await? {
+    if shared.ensure().entry.has_another(conn, &settings).await? {
         return Ok(true);
     }
-    match shared.ensure().check_indexes(&mut Steps::run()).await {
+    match shared.ensure().check_indexes(&mut Conn::new()).await {
         Err(error) if error.kind() == ErrorKind::IndexMissing => Ok(false),
         checked => checked.map(|()| true),
     }
@@ -63,11 +63,11 @@ fn with_version(version: &str) -> Document {
 }
 
 async fn find(
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
     collection: &Collection<RawDocumentBuf>,
     filter: Document,
 ) -> Result<Option<RawDocumentBuf>> {
     let options = FindOneOptions::builder().projection(doc! { "_id": 1 }).build();
     let find = Step::find_one("look for a version", collection, filter, options);
-    Ok(steps.read(find).await?.documents.pop())
+    Ok(conn.read(find).await?.documents.pop())
 }

@@ -169,7 +169,9 @@ async fn examine_projected<'a>(
     invalid: Invalid,
 ) -> Result<Vec<Found<'a>>> {
     let (filter, options) = (query::by_ids(ids), options::scan(projection));
-    let documents = send::find_all(&mut Conn::new(), &shared.referring[collection], filter, options).await?;
+    let documents = Conn::new()
+        .find_all(&shared.referring[collection], filter, options)
+        .await?;
     examine(shared, collection, &documents, invalid).await
 }
 

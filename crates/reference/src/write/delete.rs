@@ -32,13 +32,15 @@ async fn restrict(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Sou
     loop {
         let mark = ObjectId::new();
         let filter = query::by_id(id);
-        let marked = send::update_one(conn, &shared.sources, filter, query::mark(mark), None).await?;
+        let marked = conn
+            .update_one(&shared.sources, filter, query::mark(mark), None)
+            .await?;
         if marked.matched_count == 0 {
             return Ok(SourceDeleted::default());
         }
         let own = query::marked(id, mark);
         if is_referenced(shared, id, conn).await? {
-            send::update_one(conn, &shared.sources, own, query::unmark(), None).await?;
+            conn.update_one(&shared.sources, own, query::unmark(), None).await?;
             return Err(referenced());
         }
         if delete_source(shared, own, conn).await? {
@@ -92,7 +94,7 @@ pub(crate) fn update_of(field: &ReferenceField, source: &Bson, rule: OnReference
 }
 
 async fn delete_source(shared: &Shared, filter: Document, conn: &mut Conn<'_>) -> Result<bool> {
-    let deleted = send::delete_one(conn, &shared.sources, filter, None).await?;
+    let deleted = conn.delete_one(&shared.sources, filter, None).await?;
     Ok(deleted.deleted_count > 0)
 }
 
@@ -102,7 +104,7 @@ async fn is_referenced(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Resul
         let options = options::find_reference(field);
         let filter = query::referring(field, id);
         let collection = shared.collection_of(field);
-        let found = send::find_one(conn, collection, filter, options).await;
+        let found = conn.find_one(collection, filter, options).await;
         if found.map_err(|error| hinted(error, &field.index))?.is_some() {
             return Ok(true);
         }

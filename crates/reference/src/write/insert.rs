@@ -17,7 +17,7 @@ pub(crate) async fn run(shared: &Shared, encoded: &Encoded, session: Option<&mut
     let ids = distinct(fields().flat_map(|(_, ids)| ids));
     let sources = read_sources(shared, &ids, &mut conn).await?;
     let document = encoded.with_copies(settings, |id| sources.get(id))?;
-    let inserted = send::insert_one(&mut conn, shared.documents(), document, None).await;
+    let inserted = conn.insert_one(shared.documents(), document, None).await;
     inserted.map_err(refused)?;
     let id = encoded.id.clone();
     if is_in_transaction(&conn) {
@@ -36,7 +36,7 @@ pub(crate) async fn run(shared: &Shared, encoded: &Encoded, session: Option<&mut
     let without_source = settle(shared, &id, placed, &mut conn).await.map_err(stored)?;
     for copy in without_source {
         let filter = query::one_referring_to_existing(copy.field, &id, &copy.source);
-        let deleted = send::delete_one(&mut conn, shared.documents(), filter, None).await;
+        let deleted = conn.delete_one(shared.documents(), filter, None).await;
         let deleted = deleted.map_err(|error| stored(error.into()))?;
         // Otherwise the deletion of the source has found the document, or another client has changed it.
         if deleted.deleted_count > 0 {

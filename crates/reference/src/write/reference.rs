@@ -152,7 +152,7 @@ impl Change<'_> {
         for copy in settled.map_err(stored)? {
             let filter = query::one_referring_to_existing(field, &self.document, &copy.source);
             let removal = query::removal(field, &copy.source);
-            let removed = send::update_one(conn, shared.documents(), filter, removal, None).await;
+            let removed = conn.update_one(shared.documents(), filter, removal, None).await;
             let removed = removed.map_err(|error| stored(error.into()))?;
             if removed.matched_count > 0 {
                 return Err(removed_again());
@@ -197,7 +197,7 @@ async fn update_document(
     update: impl Into<UpdateModifications>,
     conn: &mut Conn<'_>,
 ) -> Result<Option<Updated>> {
-    let updated = send::update_one(conn, shared.documents(), filter, update, None).await;
+    let updated = conn.update_one(shared.documents(), filter, update, None).await;
     let updated = updated.map_err(|error| failed(refused(error)))?;
     Ok((updated.matched_count > 0).then(|| Updated::new(updated.modified_count > 0)))
 }

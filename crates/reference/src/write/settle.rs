@@ -31,7 +31,7 @@ pub(crate) async fn read_sources(shared: &Shared, ids: &[Bson], conn: &mut Conn<
     let is_in_transaction = super::is_in_transaction(conn);
     if is_in_transaction {
         let filter = query::by_ids(ids);
-        lock_documents(&mut Steps::Run(Some(conn)), &shared.sources, &filter).await?;
+        lock_documents(conn, &shared.sources, &filter).await?;
     }
     let sources = find_sources(shared, ids, conn).await?;
     if ids.iter().any(|id| sources.get(id).is_none()) {
@@ -51,7 +51,7 @@ pub(crate) async fn read_sources(shared: &Shared, ids: &[Bson], conn: &mut Conn<
 pub(crate) async fn unmark(shared: &Shared, source: &Source, conn: &mut Conn<'_>) -> Result<bool> {
     let Some(mark) = source.mark else { return Ok(true) };
     let filter = query::marked(&source.id, mark);
-    let updated = send::update_one(conn, &shared.sources, filter, query::unmark(), None).await?;
+    let updated = conn.update_one(&shared.sources, filter, query::unmark(), None).await?;
     Ok(updated.matched_count > 0)
 }
 
@@ -106,7 +106,8 @@ async fn update(
 ) -> Result<()> {
     let update = CopyUpdate::sweep(&shared.settings, field, source).of_document(document);
     let options = options::update_copy(&update);
-    send::update_one(conn, shared.collection_of(field), update.filter, update.update, options).await?;
+    conn.update_one(shared.collection_of(field), update.filter, update.update, options)
+        .await?;
     Ok(())
 }
 

@@ -59,7 +59,9 @@ pub(crate) async fn change(
     conn: &mut Conn<'_>,
 ) -> Result<Option<Source>> {
     let options = options::update_source(projection(shared));
-    let changed = send::find_one_and_update(conn, &shared.sources, query::by_id(id), changes, options).await;
+    let changed = conn
+        .find_one_and_update(&shared.sources, query::by_id(id), changes, options)
+        .await;
     let changed = changed.map_err(|error| failed(refused(error)))?;
     changed.map(|document| source_of(shared, &document)).transpose()
 }

@@ -59,7 +59,9 @@ pub(crate) async fn update_copies(
     loop {
         let mut every = Every::new(filter.clone(), update.update.clone());
         every.options = Some(options::update_copies(field, update));
-        let updated = send::update_every(conn, shared.collection_of(field), every, &shared.is_router).await;
+        let updated = conn
+            .update_every(shared.collection_of(field), every, &shared.is_router)
+            .await;
         let error = match updated {
             Ok(updated) => return Ok(updated.modified_count),
             Err(error) => hinted(error, &field.index),
@@ -82,7 +84,7 @@ pub(crate) async fn update_copies(
 /// Checks the settings and the indexes before a sweep. With other copied fields, copies would get the new version and keep
 /// old values.
 async fn check(shared: &Shared) -> Result<()> {
-    shared.ensure().require(&mut Steps::run()).await?;
+    shared.ensure().require(&mut Conn::new()).await?;
     shared.check_indexes().await
 }
 

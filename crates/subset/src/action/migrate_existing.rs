@@ -59,9 +59,9 @@ impl MigrateExisting<'_> {
         discard_embedded() => discard_embedded = true;
     }
 
-    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
         self.options.check_numbers()?;
         let chunks = (self.chunk_size(), self.options.pace());
-        migrate::existing(self.shared, self.discard_embedded, steps, chunks, reporter).await
+        migrate::existing(self.shared, self.discard_embedded, conn, chunks, reporter).await
     }
 }

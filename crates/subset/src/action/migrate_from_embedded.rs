@@ -140,7 +140,7 @@ impl<'a> MigrateFromEmbedded<'a> {
         }
     }
 
-    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
-        self.migration().migrate(steps, reporter).await
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
+        self.migration().migrate(conn, reporter).await
     }
 }

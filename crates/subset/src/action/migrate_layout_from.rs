@@ -68,9 +68,9 @@ migration! {
 }
 
 impl MigrateLayoutFrom<'_> {
-    async fn migrate(self, steps: &mut Steps<'_, '_>, reporter: Reporter<'_>) -> Result<Migrated> {
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
         self.options.check_numbers()?;
         let chunks = (self.chunk_size(), self.options.pace());
-        migrate::layout(self.shared, self.old, steps, chunks, reporter).await
+        migrate::layout(self.shared, self.old, conn, chunks, reporter).await
     }
 }

@@ -51,7 +51,7 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
             shared.settings.max_time,
             async move |mut conn| {
                 let filter = query::by_id(&parent?.into_bson());
-                let found = send::find_one(&mut conn, &shared.parents, filter, None).await?;
+                let found = conn.find_one(&shared.parents, filter, None).await?;
                 found.map(|parent| decode(&parent)).transpose()
             },
         )
@@ -90,7 +90,7 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
                 let Shared { children, settings, .. } = &**shared;
                 let filter = query::child(settings, &parent?.into_bson(), &child?.into_bson());
                 let options = FindOneOptions::builder().hint(options::child_hint(settings)).build();
-                let found = send::find_one(&mut conn, children, filter, options).await;
+                let found = conn.find_one(children, filter, options).await;
                 let found = found.map_err(|error| hinted(error, &settings.child_index))?;
                 let child = found.map(|child| decode(&child)).transpose();
                 child.map_err(|error| error.of_collection(children))

@@ -1,6 +1,6 @@
 //! Verification, repair and rebuilds.
 
-use mongo_patterns_core::migration::Steps;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::verify::{Repair, Verify, scan};
 #[allow(unused_imports)] // the links of the documentation use the kinds
 use mongo_patterns_core::{DocumentId, ErrorKind::*, IntoId, Repository, Result, action, setters};
@@ -212,10 +212,10 @@ setters! {
 
 impl RebuildAll<'_> {
     async fn execute(self) -> Result<RebuiltAll> {
-        self.shared.ensure().require(&mut Steps::run()).await?;
+        self.shared.ensure().require(&mut Conn::new()).await?;
         if self.discard_embedded {
             self.shared.check_indexes().await?;
-            rebuild::discard_embedded(self.shared, &mut Steps::run()).await?;
+            rebuild::discard_embedded(self.shared, &mut Conn::new()).await?;
         }
         rebuild::rebuild_all(self.shared).await
     }

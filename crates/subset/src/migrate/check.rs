@@ -21,7 +21,7 @@ pub(super) const REASONS: [&str; 7] = [
 /// Checks all embedded children. Returns their numbers, and the parents to skip.
 pub(super) async fn check_embedded(
     shared: &Shared,
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
     commands: &EmbeddedChildren<'_>,
 ) -> Result<(Document, InvalidDocuments)> {
     let inspection = match commands.skipped {
@@ -29,9 +29,9 @@ pub(super) async fn check_embedded(
         None => commands.inspection().to_vec(),
     };
     let inspect = Step::aggregate("check the parents", &shared.parents, inspection);
-    let found = steps.read(inspect).await?.first()?;
+    let found = conn.read(inspect).await?.first()?;
     if commands.skipped.is_some() {
-        check_ids(shared, steps, commands, &found).await?;
+        check_ids(shared, conn, commands, &found).await?;
         let skipped = InvalidDocuments::of(&found, &REASONS);
         return Ok((found, skipped));
     }
@@ -61,13 +61,13 @@ pub(super) async fn check_embedded(
     check("other_parent", ErrorKind::InvalidArgument, what)?;
     let what = "parents embed children with an array in a field of the order or of a computed field, by which they cannot be ordered or counted";
     check("array_in_order", ErrorKind::InvalidArgument, what)?;
-    check_ids(shared, steps, commands, &found).await?;
+    check_ids(shared, conn, commands, &found).await?;
     Ok((found, InvalidDocuments::default()))
 }
 
 async fn check_ids(
     shared: &Shared,
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
     commands: &EmbeddedChildren<'_>,
     found: &Document,
 ) -> Result<()> {
@@ -76,7 +76,7 @@ async fn check_ids(
     }
     let purpose = "check the ids of the embedded children";
     let ids = Step::aggregate(purpose, &shared.parents, commands.unusable_ids());
-    let ids = steps.read(ids).await?.first()?;
+    let ids = conn.read(ids).await?.first()?;
     let what = "`_id`s of embedded children are shared by several of them, or have a type that no `_id` can have";
     refuse(
         &ids,
@@ -108,12 +108,12 @@ pub(super) fn check_any_valid(parents: u64, skipped: &InvalidDocuments) -> Resul
 /// Checks the children that are stored already.
 pub(super) async fn check_stored(
     shared: &Shared,
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
     commands: &EmbeddedChildren<'_>,
     allow_non_empty_target: bool,
 ) -> Result<()> {
     let any = Step::aggregate("look for stored children", &shared.children, any_child());
-    let any = steps.read(any).await?.first()?;
+    let any = conn.read(any).await?.first()?;
     if number(&any, "n") == 0 {
         return Ok(());
     }
@@ -124,8 +124,8 @@ pub(super) async fn check_stored(
     }
     let purpose = "compare embedded and stored children";
     let compare = |stages| Step::aggregate(purpose, &shared.parents, stages);
-    let conflicts = match steps.read(compare(commands.conflicts())).await {
-        Err(error) if exceeds_memory(&error) => steps.read(compare(commands.conflicts_one_by_one())).await,
+    let conflicts = match conn.read(compare(commands.conflicts())).await {
+        Err(error) if exceeds_memory(&error) => conn.read(compare(commands.conflicts_one_by_one())).await,
         compared => compared,
     };
     let conflicts = conflicts?.first()?;

@@ -21,19 +21,19 @@ pub(crate) struct FromEmbedded<'a> {
 }
 
 impl FromEmbedded<'_> {
-    pub(crate) async fn migrate(&self, steps: &mut Steps<'_, '_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+    pub(crate) async fn migrate(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let shared = self.shared;
         self.options.check_numbers()?;
         let record = Record::of(&shared.children);
         let ensure = shared.ensure();
-        let state = ensure.check_for_migration(steps).await?;
-        let (last, total, skipped) = self.check(steps, &record).await?;
-        ensure.run_after(state, steps).await?;
+        let state = ensure.check_for_migration(conn).await?;
+        let (last, total, skipped) = self.check(conn, &record).await?;
+        ensure.run_after(state, conn).await?;
         if let Some(list) = self.options.skip_list(&shared.parents, &shared.children) {
             let (invalid, reason) = (self.commands().invalid(), self.commands().reason());
-            list.write(steps, invalid, reason).await?;
+            list.write(conn, invalid, reason).await?;
         }
-        self.take_over(steps, &record, last.as_ref()).await?;
+        self.take_over(conn, &record, last.as_ref()).await?;
         let mut migrated = Migrated {
             resumed: last.is_some(),
             skipped,
@@ -43,35 +43,35 @@ impl FromEmbedded<'_> {
         reporter.begin(total);
         let mut pace = self.options.pace();
         let walk = self.commands().walk(self.chunk);
-        let mut chunks = steps
+        let mut chunks = conn
             .chunks("read the ids of the parents", walk, &shared.parents)
             .await?;
         while let Some(chunk) = chunks.next_chunk().await? {
-            self.migrate_chunk(steps, &record, &chunk).await?;
+            self.migrate_chunk(conn, &record, &chunk).await?;
             migrated.parents += chunk.ids.len() as u64;
             migrated.children += chunk.weight;
             let children = before + migrated.children;
-            record.advance(steps, &Bson::Null, children).await?;
-            steps.count_migrated(chunk.weight);
+            record.advance(conn, &Bson::Null, children).await?;
+            conn.count_migrated(chunk.weight);
             reporter.advance(chunk.weight);
-            pace.pause(steps, chunk.weight).await;
+            pace.pause(conn, chunk.weight).await;
         }
         let among = self.commands().rebuilt();
         let scope = among.as_ref().map_or(RebuildScope::Stale, RebuildScope::StaleAmong);
-        rebuild(shared, steps, "rebuild the stale subsets", scope).await?;
-        let rebuilt = rebuild_stale(shared, steps, among).await;
+        rebuild(shared, conn, "rebuild the stale subsets", scope).await?;
+        let rebuilt = rebuild_stale(shared, conn, among).await;
         rebuilt.map_err(embedded_concurrently)?;
-        record.finish(steps, before + migrated.children).await?;
+        record.finish(conn, before + migrated.children).await?;
         Ok(migrated)
     }
 
     /// Runs all checks. Returns the unfinished migration to resume, the number of children to migrate, and the parents to
     /// skip.
-    async fn check(&self, steps: &mut Steps<'_, '_>, record: &Record) -> Result<(Option<Last>, u64, InvalidDocuments)> {
+    async fn check(&self, conn: &mut Conn<'_>, record: &Record) -> Result<(Option<Last>, u64, InvalidDocuments)> {
         let commands = self.commands();
         let (parents, children) = (&self.shared.parents, &self.shared.children);
-        self.options.check_selection(steps, parents, children).await?;
-        let last = record.read(steps).await?;
+        self.options.check_selection(conn, parents, children).await?;
+        let last = record.read(conn).await?;
         let has_begun = last.as_ref().is_some_and(|last| last.has(&commands.record_settings()));
         let last = last.filter(|last| !last.finished);
         let is_resumed = has_begun && last.is_some();
@@ -81,26 +81,26 @@ impl FromEmbedded<'_> {
                 "an unfinished migration into the collection of the children has other names, another filter or another list of skipped parents, nothing was migrated: resume it with the same ones first",
             ));
         }
-        let (found, skipped) = check_embedded(self.shared, steps, &commands).await?;
+        let (found, skipped) = check_embedded(self.shared, conn, &commands).await?;
         if !has_begun {
             check_any_valid(number(&found, "parents"), &skipped)?;
         }
         if number(&found, "parents") > 0 {
             let allow_non_empty_target = self.allow_non_empty_target || is_resumed;
-            check_stored(self.shared, steps, &commands, allow_non_empty_target).await?;
+            check_stored(self.shared, conn, &commands, allow_non_empty_target).await?;
         }
         Ok((last, number(&found, "children"), skipped))
     }
 
     /// Finds the parents that cannot be migrated, among all or a sample.
     pub(crate) async fn find_invalid(&self, sample: Option<u32>) -> Result<FoundInvalid> {
-        let (steps, parents) = (&mut Steps::run(), &self.shared.parents);
+        let (conn, parents) = (&mut Conn::new(), &self.shared.parents);
         let filter = &self.options.filter;
         if !filter.is_empty() {
-            check_filter(steps, parents, filter).await?;
+            check_filter(conn, parents, filter).await?;
         }
         let inspection = self.commands().inspection_of_invalid(sample);
-        let found = steps.read(Step::aggregate("check the parents", parents, inspection));
+        let found = conn.read(Step::aggregate("check the parents", parents, inspection));
         let found = found.await?.first()?;
         let invalid = InvalidDocuments::of(&found, &REASONS);
         Ok(FoundInvalid::new(
@@ -122,17 +122,17 @@ impl FromEmbedded<'_> {
 
     /// Takes the migration over from any other call: a copy that begins later finds that the record is not its own.
     /// Waits for a copy that began earlier, which the server may still execute for a client that was killed.
-    async fn take_over(&self, steps: &mut Steps<'_, '_>, record: &Record, last: Option<&Last>) -> Result<()> {
+    async fn take_over(&self, conn: &mut Conn<'_>, record: &Record, last: Option<&Last>) -> Result<()> {
         match last {
-            Some(_) => record.resume(steps).await?,
-            None => record.begin(steps, self.commands().record_settings()).await?,
+            Some(_) => record.resume(conn).await?,
+            None => record.begin(conn, self.commands().record_settings()).await?,
         }
         let policy = RetryPolicy::default().with_max_attempts(u32::MAX);
         let mut attempts = policy.start();
         loop {
             let purpose = "wait for the end of an earlier copy";
             let running = Step::aggregate_on_admin(purpose, &self.shared.parents, running_copy(&self.comment()));
-            let running = steps.read_written(running).await?;
+            let running = conn.read_written(running).await?;
             if running.is_none_or(|running| running.documents.is_empty()) {
                 return Ok(());
             }
@@ -151,15 +151,15 @@ impl FromEmbedded<'_> {
     }
 
     /// Copies the children of some parents, and rebuilds the subsets of these. Both are idempotent.
-    async fn migrate_chunk(&self, steps: &mut Steps<'_, '_>, record: &Record, chunk: &Chunk) -> Result<()> {
+    async fn migrate_chunk(&self, conn: &mut Conn<'_>, record: &Record, chunk: &Chunk) -> Result<()> {
         let Shared { parents, children, .. } = self.shared;
         let stages = self.commands().copy(&Bson::Array(chunk.ids.clone()), record.ours());
         let copy = Step::aggregate("copy the children of a chunk", parents, stages)
             .comment(self.comment())
             .acknowledged_by(children);
-        steps.write(copy).await.map_err(not_copied)?;
+        conn.write(copy).await.map_err(not_copied)?;
         let purpose = "rebuild the subsets of a chunk";
-        rebuild(self.shared, steps, purpose, RebuildScope::StaleOf(&chunk.ids)).await
+        rebuild(self.shared, conn, purpose, RebuildScope::StaleOf(&chunk.ids)).await
     }
 }
 

@@ -2,7 +2,6 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::hinted;
-use mongo_patterns_core::send::find_all;
 use mongo_patterns_core::{DocumentId, Result};
 use mongodb::bson::RawDocumentBuf;
 use serde::de::DeserializeOwned;
@@ -31,7 +30,7 @@ pub(crate) async fn page<C: DeserializeOwned>(
     // The server refuses bounds with nothing in between.
     let found = match start.is_beyond_children(settings) {
         true => Ok(Vec::new()),
-        false => find_all(conn, &shared.children, filter, options).await,
+        false => conn.find_all(&shared.children, filter, options).await,
     };
     let mut found = found.map_err(|error| hinted(error, &settings.order_index))?;
     if matches!(start, PageStart::Before(_)) {

@@ -1,8 +1,9 @@
 //! The rebuild of many subsets on the server.
 
 use futures::TryStreamExt;
+use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::code;
-use mongo_patterns_core::migration::{Pace, Step, Steps, Walk};
+use mongo_patterns_core::migration::{Pace, Step, Walk};
 use mongo_patterns_core::progress::Reporter;
 use mongo_patterns_core::{ErrorKind, Result};
 use mongodb::bson::{Document, doc};
@@ -17,22 +18,22 @@ use crate::write::refresh_parent;
 
 pub(crate) async fn rebuild_all(shared: &Shared) -> Result<RebuiltAll> {
     shared.check_indexes().await?;
-    let steps = &mut Steps::run();
-    if rebuild_undisturbed(shared, steps).await? {
+    let conn = &mut Conn::new();
+    if rebuild_undisturbed(shared, conn).await? {
         return Ok(RebuiltAll::default());
     }
-    rebuild(shared, steps, "rebuild the stale subsets", RebuildScope::Stale).await?;
-    let rebuilt_individually = rebuild_stale(shared, steps, None).await?;
+    rebuild(shared, conn, "rebuild the stale subsets", RebuildScope::Stale).await?;
+    let rebuilt_individually = rebuild_stale(shared, conn, None).await?;
     Ok(RebuiltAll { rebuilt_individually })
 }
 
 /// Rebuilds the stale subsets of all parents by one command. Returns whether it has succeeded: not if a parent is
 /// unmanaged, or if other clients have written a stale one concurrently.
-async fn rebuild_undisturbed(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<bool> {
+async fn rebuild_undisturbed(shared: &Shared, conn: &mut Conn<'_>) -> Result<bool> {
     let (parents, children) = (&shared.parents, shared.children.name());
     let stages = whole::rebuild_undisturbed(&shared.settings, parents.name(), children);
     let rebuild = Step::aggregate("rebuild the stale subsets", parents, stages).own_collation();
-    match steps.write(rebuild).await {
+    match conn.write(rebuild).await {
         Ok(_) => Ok(true),
         Err(error) if code(&error) == Some(whole::CONVERSION_FAILURE) => Ok(false),
         Err(error) => Err(error.into()),
@@ -42,14 +43,13 @@ async fn rebuild_undisturbed(shared: &Shared, steps: &mut Steps<'_, '_>) -> Resu
 /// Rebuilds subsets by one command.
 pub(crate) async fn rebuild(
     shared: &Shared,
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
     purpose: &'static str,
     scope: RebuildScope<'_>,
 ) -> Result<()> {
     let (parents, children) = (&shared.parents, shared.children.name());
     let stages = whole::rebuild(&shared.settings, parents.name(), children, scope);
-    steps
-        .write(Step::aggregate(purpose, parents, stages).own_collation())
+    conn.write(Step::aggregate(purpose, parents, stages).own_collation())
         .await?;
     Ok(())
 }
@@ -58,39 +58,39 @@ pub(crate) async fn rebuild(
 /// subsets too. Returns the number of parents, and of those that it rebuilt one by one.
 pub(crate) async fn rebuild_chunks(
     shared: &Shared,
-    steps: &mut Steps<'_, '_>,
+    conn: &mut Conn<'_>,
     every: bool,
     (chunk, mut pace): (u64, Pace),
     mut reporter: Reporter<'_>,
 ) -> Result<(u64, u64)> {
     let parents = &shared.parents;
     let count = Step::estimated_count("count the parents", parents);
-    reporter.begin(steps.read(count).await?.count);
+    reporter.begin(conn.read(count).await?.count);
     let walk = Walk::by_number(Document::new(), chunk);
-    let mut chunks = steps.chunks("read the ids of the parents", walk, parents).await?;
+    let mut chunks = conn.chunks("read the ids of the parents", walk, parents).await?;
     while let Some(chunk) = chunks.next_chunk().await? {
         let scope = match every {
             true => RebuildScope::AllOf(&chunk.ids),
             false => RebuildScope::StaleOf(&chunk.ids),
         };
-        rebuild(shared, steps, "rebuild the subsets of a chunk", scope).await?;
-        steps.count_migrated(chunk.weight);
+        rebuild(shared, conn, "rebuild the subsets of a chunk", scope).await?;
+        conn.count_migrated(chunk.weight);
         reporter.advance(chunk.weight);
-        pace.pause(steps, chunk.weight).await;
+        pace.pause(conn, chunk.weight).await;
     }
-    Ok((reporter.done(), rebuild_stale(shared, steps, None).await?))
+    Ok((reporter.done(), rebuild_stale(shared, conn, None).await?))
 }
 
 /// Rebuilds all subsets that are still stale, one by one, or those of the parents of a filter. Returns how many it wrote.
 ///
 /// # Errors
 /// [`NotMigrated`](ErrorKind::NotMigrated) at its end, if a parent embeds children that are not stored.
-pub(crate) async fn rebuild_stale(shared: &Shared, steps: &mut Steps<'_, '_>, among: Option<Document>) -> Result<u64> {
-    shared.check_indexes_in(steps).await?;
+pub(crate) async fn rebuild_stale(shared: &Shared, conn: &mut Conn<'_>, among: Option<Document>) -> Result<u64> {
+    shared.check_indexes_in(conn).await?;
     let among = among.map(|filter| doc! { "$match": filter }).into_iter();
     let stages = among.chain(whole::stale(&shared.settings, shared.children.name(), None));
     let scan = Step::aggregate("look for stale subsets", &shared.parents, stages).own_collation();
-    let Some(mut rows) = steps.stream_written(scan).await? else {
+    let Some(mut rows) = conn.stream_written(scan).await? else {
         return Ok(0);
     };
     let (mut rebuilt, mut not_migrated) = (0, None);
@@ -111,10 +111,10 @@ pub(crate) async fn rebuild_stale(shared: &Shared, steps: &mut Steps<'_, '_>, am
 }
 
 /// Counts the children whose parent does not exist.
-pub(crate) async fn count_orphans(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<u64> {
+pub(crate) async fn count_orphans(shared: &Shared, conn: &mut Conn<'_>) -> Result<u64> {
     let stages = whole::orphans(&shared.settings, shared.parents.name(), None);
     let scan = Step::aggregate("look for children without a parent", &shared.children, stages).own_collation();
-    let Some(mut rows) = steps.stream_written(scan).await? else {
+    let Some(mut rows) = conn.stream_written(scan).await? else {
         return Ok(0);
     };
     let mut count = 0;
@@ -127,12 +127,11 @@ pub(crate) async fn count_orphans(shared: &Shared, steps: &mut Steps<'_, '_>) ->
 }
 
 /// Gives all unmanaged parents a version, which discards the children that only they have.
-pub(crate) async fn discard_embedded(shared: &Shared, steps: &mut Steps<'_, '_>) -> Result<()> {
+pub(crate) async fn discard_embedded(shared: &Shared, conn: &mut Conn<'_>) -> Result<()> {
     let unmanaged = query::unmanaged(&shared.settings, None);
     let increment = query::increment_version(&shared.settings);
     let purpose = "discard children that are only embedded";
-    steps
-        .write(Step::update_many(purpose, &shared.parents, unmanaged, increment))
+    conn.write(Step::update_many(purpose, &shared.parents, unmanaged, increment))
         .await?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::{CommandError, code, duplicate_key};
 use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::stored::value;
-use mongo_patterns_core::{Error, ErrorKind, Result, document_id, send};
+use mongo_patterns_core::{Error, ErrorKind, Result, document_id};
 use mongodb::bson::{Bson, RawDocument, RawDocumentBuf};
 use mongodb::options::{
     FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, ReplaceOptions, ReturnDocument,
@@ -117,7 +117,7 @@ impl<'a> ParentWrite<'a> {
     pub(super) async fn apply(&self, conn: &mut Conn<'_>) -> Result<(Written, Option<RawDocumentBuf>)> {
         let Shared { children, settings, .. } = self.shared;
         if let Change::Insert(documents) = &self.change {
-            let inserted = send::insert_many(conn, children, documents.as_slice(), None).await;
+            let inserted = conn.insert_many(children, documents.as_slice(), None).await;
             inserted.map_err(|error| self.not_inserted(error))?;
             return Ok((Written::child(1, 1), None));
         }
@@ -132,33 +132,39 @@ impl<'a> ParentWrite<'a> {
         let done = match (&self.change, needs_old) {
             (Change::Update(update), false) => {
                 let options = UpdateOptions::builder().hint(hint).build();
-                let updated = send::update_one(conn, children, filter, update.clone(), options).await;
+                let updated = conn.update_one(children, filter, update.clone(), options).await;
                 updated.map(|updated| (updated.matched_count, updated.modified_count, None))
             }
             (Change::Update(update), true) => {
                 let options = FindOneAndUpdateOptions::builder().hint(hint);
                 let options = options.return_document(ReturnDocument::Before).build();
-                let old = send::find_one_and_update(conn, children, filter, update.clone(), options).await;
+                let old = conn
+                    .find_one_and_update(children, filter, update.clone(), options)
+                    .await;
                 old.map(with_old)
             }
             (Change::Replace(document), false) => {
                 let options = ReplaceOptions::builder().hint(hint).build();
-                let replaced = send::replace_one(conn, children, filter, document.clone(), options).await;
+                let replaced = conn.replace_one(children, filter, document.clone(), options).await;
                 replaced.map(|replaced| (replaced.matched_count, replaced.modified_count, None))
             }
             (Change::Replace(document), true) => {
                 let options = FindOneAndReplaceOptions::builder().hint(hint);
                 let options = options.return_document(ReturnDocument::Before).build();
-                let old = send::find_one_and_replace(conn, children, filter, document.clone(), options).await;
+                let old = conn
+                    .find_one_and_replace(children, filter, document.clone(), options)
+                    .await;
                 old.map(with_old)
             }
             (_, false) => {
-                let deleted = send::delete_one(conn, children, filter, options::delete_children(settings)).await;
+                let deleted = conn
+                    .delete_one(children, filter, options::delete_children(settings))
+                    .await;
                 deleted.map(|deleted| (deleted.deleted_count, deleted.deleted_count, None))
             }
             (_, true) => {
                 let options = FindOneAndDeleteOptions::builder().hint(hint).build();
-                let old = send::find_one_and_delete(conn, children, filter, options).await;
+                let old = conn.find_one_and_delete(children, filter, options).await;
                 old.map(with_old)
             }
         };

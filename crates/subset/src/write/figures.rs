@@ -7,10 +7,10 @@
 //! A sum without the old value of a child is its new sum. `findAndModify` writes the child and returns it in one round trip.
 //! The child after the change comes with the first children, because an update can have operators.
 
+use mongo_patterns_core::Result;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::stored::value;
-use mongo_patterns_core::{Result, send};
 use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use mongodb::options::UpdateModifications;
 
@@ -56,7 +56,7 @@ impl Children {
         let most = settings.most_embedded().saturating_add(settings.most_computed());
         // With the changed child.
         let options = options::aggregate(&settings.order_index, most.saturating_add(1));
-        let rows = send::aggregate_all(conn, children, stages, options).await;
+        let rows = conn.aggregate_all(children, stages, options).await;
         let rows = rows.map_err(|error| hinted(error, &settings.order_index))?;
         for row in rows {
             if add_child(&mut read.embedded, &row) {

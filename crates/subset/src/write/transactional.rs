@@ -24,7 +24,7 @@
 //! lets fewer of them win in a row.
 
 use mongo_patterns_core::conn::Conn;
-use mongo_patterns_core::{Error, ErrorKind, Result, measure, send, transaction};
+use mongo_patterns_core::{Error, ErrorKind, Result, measure, transaction};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::UpdateModifications;
 
@@ -115,7 +115,7 @@ async fn child_first(write: &ParentWrite<'_>, parent: &Bson, conn: &mut Conn<'_>
     let embedded = first_children(write.shared, parent, conn).await?;
     let update = query::set_and_increment(settings, embedded.fields(settings)?);
     let filter = query::with_version(settings, parent);
-    let updated = send::update_one(conn, parents, filter, update, None).await;
+    let updated = conn.update_one(parents, filter, update, None).await;
     if updated.map_err(|error| of_parent(error.into()))?.matched_count == 0 {
         return Err(no_parent());
     }
@@ -130,7 +130,7 @@ async fn write(write: &ParentWrite<'_>, conn: &mut Conn<'_>) -> Result<Written> 
     for parent in &write.parents {
         let managed = query::managed(settings, parent);
         let increment = query::increment_version(settings);
-        let updated = send::update_one(conn, parents, managed, increment, None).await?;
+        let updated = conn.update_one(parents, managed, increment, None).await?;
         if updated.matched_count == 0 {
             increment_first_version(write.shared, parent, conn).await?;
         }
@@ -159,7 +159,7 @@ async fn increment_first_version(shared: &Shared, parent: &Bson, conn: &mut Conn
     let settings = &shared.settings;
     let increment = query::increment_version(settings);
     let unchanged = query::unchanged(settings, parent, &state);
-    let updated = send::update_one(conn, &shared.parents, unchanged, increment, None).await?;
+    let updated = conn.update_one(&shared.parents, unchanged, increment, None).await?;
     match updated.matched_count {
         0 => Err(Error::new(
             ErrorKind::Contention,
@@ -179,13 +179,14 @@ async fn write_parent(
 ) -> Result<()> {
     let parents = &shared.parents;
     if let Some((filter, change)) = change {
-        let updated = send::update_one(conn, parents, filter, change, None).await?;
+        let updated = conn.update_one(parents, filter, change, None).await?;
         if updated.matched_count > 0 {
             return Ok(());
         }
     }
     let mut fields = subsets;
     fields.extend(figures(shared, parent, conn).await?);
-    send::update_one(conn, parents, query::by_id(parent), doc! { "$set": fields }, None).await?;
+    conn.update_one(parents, query::by_id(parent), doc! { "$set": fields }, None)
+        .await?;
     Ok(())
 }

@@ -65,7 +65,7 @@ impl PushWrite<'_> {
         let options = FindOneOptions::builder()
             .projection(query::has_element(settings, element))
             .build();
-        let main = send::find_one(conn, main, query::by_id(self.id), options).await?;
+        let main = conn.find_one(main, query::by_id(self.id), options).await?;
         let main = main.filter(|main| is_true(main, "flagged"));
         Ok(main.map(|main| is_true(&main, "has")))
     }
