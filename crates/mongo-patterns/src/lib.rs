@@ -13,6 +13,9 @@
 //! | [`history`] | `history` | current documents, all of their revisions in a second collection |
 //! | [`reference`](mod@reference) | `reference` | references with copies of fields of their sources, which follow them |
 //!
+//! [`schema`] with the feature of that name is no pattern of documents: its migrations change a database once, while other
+//! instances of the service wait.
+//!
 //! The [`guide`] leads from questions about your data to one of them, or to none. These features are on by default.
 //! The feature `derive` adds derive macros: `Fields` gives a struct the stored names of its fields, so that a builder takes
 //! `Trade::DATE` instead of `"date"`, and `AsKey` and `IntoId` make newtypes keys and ids.
@@ -275,7 +278,8 @@ pub use mongo_patterns_bucket as bucket;
 pub use mongo_patterns_core::metrics;
 pub use mongo_patterns_core::{
     AsKey, Error, ErrorKind, IntoId, Key, MigrationRecord, PlannedCommand, Progress, Remedy, Removed, Repository,
-    Result, RetryPolicy, Updated, Validator, action, drain, forget_migration, index, key, migrations, sharding, verify,
+    Result, RetryPolicy, Updated, Validator, action, drain, forget_migration, index, key, lease, migrations, sharding,
+    verify,
 };
 /// Makes a newtype a key that is stored as the key in it: implements `AsKey`.
 ///
@@ -333,6 +337,8 @@ pub use mongo_patterns_history as history;
 pub use mongo_patterns_outlier as outlier;
 #[cfg(feature = "reference")]
 pub use mongo_patterns_reference as reference;
+#[cfg(feature = "schema")]
+pub use mongo_patterns_schema as schema;
 #[cfg(feature = "subset")]
 pub use mongo_patterns_subset as subset;
 pub use mongodb;
@@ -357,6 +363,8 @@ mod readmes {
     struct History;
     #[doc = include_str!("../../reference/README.md")]
     struct Reference;
+    #[doc = include_str!("../../schema/README.md")]
+    struct Schema;
     #[doc = include_str!("../../testkit/README.md")]
     struct Testkit;
     #[cfg(feature = "derive")]
