@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns::schema::Migrations;
-use mongo_patterns_testkit as testkit;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Client;
+use mongodb::bson::{Document, doc};
 
 use crate::schema::support::*;
 
@@ -26,7 +27,7 @@ async fn a_late_record_is_refused_by_its_fence() {
             runtime.block_on(async move {
                 let database = Client::with_uri_str(uri).await.unwrap().database(&name);
                 let is_over = std::sync::Mutex::new(is_over);
-                let late = Migrations::new(&database).time_to_live(Duration::from_millis(500));
+                let late = Migrations::new(&database).time_to_live(Duration::from_secs(3));
                 let late = late.step("a", async move |_| {
                     begun.send(()).unwrap();
                     is_over.into_inner().unwrap().recv().unwrap();
@@ -51,6 +52,15 @@ async fn a_late_record_is_refused_by_its_fence() {
     .await;
 }
 
+/// Ends the lease of the dropped run, which would end later. The dropped run may still acquire it.
+async fn end_lease(db: &TestDatabase) {
+    mongo_patterns::drain().await;
+    let catalog = db.plain_collection::<Document>("mongo_patterns");
+    let ended = vec![doc! { "$set": { "until": "$$NOW" } }];
+    let lease = doc! { "_id.kind": "lease" };
+    catalog.update_one(lease, ended).await.unwrap();
+}
+
 /// The future is dropped at each of its commands. The next call finishes the list, and no step in a transaction is applied
 /// twice.
 #[tokio::test]
@@ -63,8 +73,8 @@ async fn a_run_is_dropped_at_each_command() {
         }
         testkit::run(async |db| {
             let of = || {
-                let list = Migrations::new(db.database()).time_to_live(Duration::from_millis(300));
-                in_transaction(plain(list, "a"), "b")
+                let list = plain(Migrations::new(db.database()), "a");
+                in_transaction(list, "b")
             };
             db.recorder().clear();
             tokio::select! {
@@ -74,7 +84,8 @@ async fn a_run_is_dropped_at_each_command() {
                 }
                 () = db.recorder().sent(command) => {}
             }
-            of().run().await.unwrap();
+            let (next, ()) = tokio::join!(of().run(), end_lease(db));
+            next.unwrap();
             mongo_patterns::drain().await;
             assert_eq!(recorded(db).await, ["a", "b"], "dropped at {command}");
             let traces = traces(db).await;

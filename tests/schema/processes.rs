@@ -3,7 +3,9 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 
+use futures::TryStreamExt;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Document, doc};
 
 use crate::schema::support::*;
 
@@ -11,12 +13,40 @@ const NOWHERE: &str = "-";
 
 /// Starts an instance that waits in a step.
 fn instance(db: &TestDatabase, waits_in: &str) -> Child {
+    let uri = db.server().uri();
+    let uri = format!(
+        "{uri}{}appName={}",
+        if uri.contains('?') { '&' } else { '?' },
+        app_name(db)
+    );
     Command::new(env!("CARGO_BIN_EXE_run-migrations"))
-        .args([db.server().uri(), db.database().name(), "2000", waits_in])
+        .args([&uri, db.database().name(), "2000", waits_in])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap()
+}
+
+fn app_name(db: &TestDatabase) -> String {
+    format!("{} instance", db.database().name()).replace(' ', "_")
+}
+
+/// Ends the transactions of killed processes, as the server does after 60 seconds.
+async fn end_transactions(db: &TestDatabase) {
+    let admin = db.plain_client().database("admin");
+    let stages = [
+        doc! { "$currentOp": { "allUsers": true, "idleSessions": true } },
+        doc! { "$match": { "type": "idleSession", "appName": app_name(db) } },
+    ];
+    let idle: Vec<Document> = admin.aggregate(stages).await.unwrap().try_collect().await.unwrap();
+    let sessions: Vec<Document> = idle
+        .iter()
+        .map(|found| found.get_document("lsid").unwrap().clone())
+        .collect();
+    // An empty list kills all sessions of all tests.
+    if !sessions.is_empty() {
+        admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
+    }
 }
 
 fn line(child: &mut Child) -> String {
@@ -24,7 +54,7 @@ fn line(child: &mut Child) -> String {
     BufReader::new(child.stdout.as_mut().unwrap())
         .read_line(&mut line)
         .unwrap();
-    line.trim_end().to_owned()
+    line.trim_end_matches('\n').to_owned()
 }
 
 fn signal(child: &Child, name: &str) {
@@ -70,6 +100,7 @@ async fn a_process_is_killed_in_a_step() {
             next.wait().unwrap();
             assert_eq!(traces(db).await, expected, "killed in {killed_in}");
             assert_eq!(recorded(db).await, ["one", "two", "three"]);
+            end_transactions(db).await;
         })
         .await;
     }
