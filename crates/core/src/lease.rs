@@ -177,7 +177,9 @@ impl Lease {
         Call::new("lease", operation, &self.catalog)
     }
 
-    async fn attempt(&self) -> Result<Option<HeldLease>> {
+    /// Does what [`try_acquire`](Self::try_acquire) does, as a part of another call.
+    #[doc(hidden)]
+    pub async fn attempt(&self) -> Result<Option<HeldLease>> {
         if !(MIN_TIME_TO_LIVE..=MAX_TIME_TO_LIVE).contains(&self.time_to_live) {
             return Err(configuration(
                 "the time to live of a lease must be from 100 milliseconds to a day, nothing was written",

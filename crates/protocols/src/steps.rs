@@ -104,8 +104,8 @@ const START: Client = Client::Instance { fence: 0, at: At::Read };
 impl Steps {
     fn instance(&self, documents: &mut Documents, me: usize, fence: &mut u8, at: At) -> Option<At> {
         let next = |documents: &Documents| match documents.recorded.len() {
-            STEPS => At::Release,
-            step => At::Work(step),
+            step if step < STEPS => At::Work(step),
+            _ => At::Release,
         };
         Some(match at {
             At::Read if documents.recorded.len() >= STEPS => At::Ended(true),

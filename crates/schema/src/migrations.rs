@@ -8,7 +8,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use mongo_patterns_core::lease::Lease;
-use mongo_patterns_core::{Result, setters};
+use mongo_patterns_core::{Result, RetryPolicy, setters};
 use mongodb::Database;
 
 use crate::record::Record;
@@ -26,6 +26,7 @@ pub struct Migrations {
     steps: Vec<Step>,
     time_to_live: Option<Duration>,
     max_wait: Option<Duration>,
+    retry: RetryPolicy,
 }
 
 impl Migrations {
@@ -37,6 +38,7 @@ impl Migrations {
             steps: Vec::new(),
             time_to_live: None,
             max_wait: None,
+            retry: RetryPolicy::default(),
         }
     }
 
@@ -112,6 +114,9 @@ impl Migrations {
         /// Bounds how long [`run`](Self::run) waits for another instance. By default it waits as long as the other one
         /// runs. With `Duration::ZERO` it does not wait.
         max_wait(time: Duration) => max_wait = Some(time);
+
+        /// Sets how a step in a transaction retries after conflicts with other writers and network errors.
+        retry(policy: RetryPolicy) => retry = policy;
     }
 
     fn record(&self) -> Record {

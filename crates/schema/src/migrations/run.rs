@@ -92,7 +92,7 @@ impl Migrations {
                 Topology::read(&record.catalog).await?.check_transactions()?;
                 is_checked = true;
             }
-            if let Some(held) = lease.try_acquire().await? {
+            if let Some(held) = lease.attempt().await? {
                 return Ok(Some(held));
             }
             let left = self.max_wait.map(|wait| wait.saturating_sub(started.elapsed()));
@@ -126,6 +126,7 @@ impl Migrations {
                         record,
                         fence: held.fence(),
                         name: &name,
+                        retry: &self.retry,
                     };
                     keep(held, step.run()).await
                 }
@@ -149,11 +150,12 @@ struct TransactionOfStep<'a> {
     record: &'a Record,
     fence: i64,
     name: &'a str,
+    retry: &'a RetryPolicy,
 }
 
 impl TransactionOfStep<'_> {
     async fn run(self) -> Result<()> {
-        let catalog = &self.record.catalog;
+        let (catalog, retry) = (&self.record.catalog, self.retry);
         let body: Body<Self, ()> = |conn, step| {
             let (work, database) = (step.work.clone(), step.database.clone());
             Box::pin(async move {
@@ -162,7 +164,7 @@ impl TransactionOfStep<'_> {
                 step.record.add(conn, step.fence, step.name).await
             })
         };
-        transaction::run(catalog, &RetryPolicy::default(), &mut Conn::new(), self, body).await
+        transaction::run(catalog, retry, &mut Conn::new(), self, body).await
     }
 }
 
