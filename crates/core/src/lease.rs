@@ -256,7 +256,8 @@ impl HeldLease {
         })
     }
 
-    /// Does some work, and renews the lease in the background until the work ends, whatever its result is.
+    /// Does some work, and renews the lease in the background until the work ends, whatever its result is. Work that blocks
+    /// the only thread of its runtime prevents that.
     ///
     /// # Cost
     /// One round trip for each third of the time to live.

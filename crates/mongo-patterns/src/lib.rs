@@ -13,8 +13,7 @@
 //! | [`history`] | `history` | current documents, all of their revisions in a second collection |
 //! | [`reference`](mod@reference) | `reference` | references with copies of fields of their sources, which follow them |
 //!
-//! [`schema`] with the feature of that name is no pattern of documents: its migrations change a database once, while other
-//! instances of the service wait.
+//! The feature `schema` adds [`schema`]: migrations that change a database once, while the other instances of a service wait.
 //!
 //! The [`guide`] leads from questions about your data to one of them, or to none. These features are on by default.
 //! The feature `derive` adds derive macros: `Fields` gives a struct the stored names of its fields, so that a builder takes

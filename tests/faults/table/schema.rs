@@ -24,7 +24,9 @@ impl Instance {
             .step("a", async |database| {
                 let trace = database.collection::<Document>("trace");
                 let set = doc! { "$set": { "step": "a" } };
-                trace.update_one(doc! { "_id": 1 }, set).upsert(true).await?;
+                // In a task, so that the driver receives the reply when the step is dropped.
+                let update = async move { trace.update_one(doc! { "_id": 1 }, set).upsert(true).await };
+                tokio::spawn(update).await.unwrap()?;
                 Ok(())
             })
             .step_in_transaction("b", async |database, session| {

@@ -31,8 +31,9 @@ impl Migrations {
     /// steps run, one for each third of the [time to live](Self::time_to_live).
     ///
     /// # Cancel safety
-    /// The applied steps stay applied. A plain step is dropped where it is, and a step in a transaction has no effect,
-    /// unless its commit had begun. The other instances wait for the [time to live](Self::time_to_live).
+    /// The applied steps stay applied. A plain step is dropped where it is, and the server may still execute its last
+    /// command. A step in a transaction is run to its end in a task, and has no effect, unless its commit had begun. The
+    /// other instances wait for the [time to live](Self::time_to_live).
     ///
     /// # Errors
     /// [`step`](Error::step) names the step that an error is about. With nothing run:
