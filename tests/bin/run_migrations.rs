@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let gate = async move |step: &str| {
         if step == waits {
             println!("in {step}");
-            // The lease is renewed meanwhile.
+            // Not in this thread, which renews the lease.
             let line = || std::io::stdin().read_line(&mut String::new());
             let _ = tokio::task::spawn_blocking(line).await;
         }

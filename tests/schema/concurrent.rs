@@ -26,11 +26,11 @@ async fn each_step_runs_in_one_of_many_instances() {
             let first = Migrations::new(db.database()).step("a", async |database| {
                 trace(&database, "a").await?;
                 database
-                    .collection::<Document>("gate")
+                    .collection::<Document>("door")
                     .insert_one(doc! { "_id": "is reached" })
                     .await?;
                 while database
-                    .collection::<Document>("gate")
+                    .collection::<Document>("door")
                     .find_one(doc! { "_id": "is open" })
                     .await?
                     .is_none()
@@ -43,11 +43,11 @@ async fn each_step_runs_in_one_of_many_instances() {
         };
         db.recorder().clear();
         let open = async {
-            let gate = db.plain_collection::<Document>("gate");
-            while gate.find_one(doc! { "_id": "is reached" }).await.unwrap().is_none() || reads(db) < INSTANCES {
+            let door = db.plain_collection::<Document>("door");
+            while door.find_one(doc! { "_id": "is reached" }).await.unwrap().is_none() || reads(db) < INSTANCES {
                 tokio::task::yield_now().await;
             }
-            gate.insert_one(doc! { "_id": "is open" }).await.unwrap();
+            door.insert_one(doc! { "_id": "is open" }).await.unwrap();
         };
         let (applied, ()) = tokio::join!(join_all((0..INSTANCES).map(|_| instance())), open);
         assert_eq!(traces(db).await, ["a", "b", "c"]);

@@ -2,6 +2,7 @@
 
 pub(crate) mod concurrent;
 pub(crate) mod dropped;
+pub(crate) mod failover;
 pub(crate) mod lease;
 pub(crate) mod order;
 pub(crate) mod processes;

@@ -74,7 +74,7 @@ pub enum Client {
         /// Its next command.
         at: At,
     },
-    /// Ends the lease, so many times.
+    /// Ends the lease, with the number of ends that are left.
     Clock(u8),
 }
 
