@@ -79,6 +79,7 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::{FindOneAndUpdateOptions, ReturnDocument, WriteConcern};
 use mongodb::{Collection, Database};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -292,16 +293,14 @@ impl HeldLease {
         })
     }
 
-    /// Extends the lease in a task, which ends with the returned future. The future ends when the lease is lost.
+    /// Renews the lease in a task, which ends with the returned future. The future ends when the lease is lost.
     fn until_lost(&self) -> BoxFuture<'static, ()> {
         let held = Arc::clone(&self.0);
-        let task = async move { while held.renew_in_time().await {} };
-        let task = Aborted(tokio::spawn(measure::inherit(task).in_current_span()));
-        Box::pin(async move {
-            let mut task = task;
-            // An error means that the runtime ends.
-            let _ = (&mut task.0).await;
-        })
+        let renewals = async move { while held.renew_in_time().await {} };
+        // Aborted when it is dropped. A command that it has sent runs to its reply.
+        let mut task = JoinSet::new();
+        task.spawn(measure::inherit(renewals).in_current_span());
+        Box::pin(async move { drop(task.join_next().await) })
     }
 }
 
@@ -335,15 +334,6 @@ impl Held {
         let ours = doc! { "_id": self.lease.id(), "holder": self.holder };
         let updated = send::update_one(&mut Conn::new(), &self.lease.catalog, ours, stages, None).await?;
         Ok(updated.matched_count > 0)
-    }
-}
-
-/// A task that ends when this is dropped. A command that it has sent runs to its reply.
-struct Aborted(tokio::task::JoinHandle<()>);
-
-impl Drop for Aborted {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 
