@@ -36,6 +36,10 @@ mod tenants {}
 #[cfg(doctest)]
 mod observability {}
 
+#[doc = include_str!("src/cookbook/migrations-once.md")]
+#[cfg(doctest)]
+mod migrations_once {}
+
 #[doc = include_str!("src/cookbook/schema-evolution.md")]
 #[cfg(doctest)]
 mod schema_evolution {}

@@ -11,5 +11,6 @@ mod history;
 mod lanes;
 mod outlier;
 mod reference;
+mod schema;
 mod service;
 mod subset;

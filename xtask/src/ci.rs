@@ -12,18 +12,19 @@ use crate::process::{cargo, output, readme_command, run as run_process};
 use crate::{book, deny, examples, llvm, long, modules, msrv, package, size, tutorial, words};
 
 /// The features of the facade.
-const FEATURES: [&str; 8] = [
+const FEATURES: [&str; 9] = [
     "bucket",
     "outlier",
     "subset",
     "embedded",
     "history",
     "reference",
+    "schema",
     "derive",
     "metrics",
 ];
 /// The crates that build alone. The facade has a run for each of its features.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 10] = [
     "core",
     "bucket",
     "outlier",
@@ -31,6 +32,7 @@ const CRATES: [&str; 9] = [
     "embedded",
     "history",
     "reference",
+    "schema",
     "derive",
     "testkit",
 ];

@@ -30,7 +30,15 @@ use crate::msrv::of_array;
 use crate::process::{cargo, output};
 
 /// The crates of the patterns.
-const PATTERNS: [&str; 6] = ["bucket", "outlier", "subset", "embedded", "history", "reference"];
+const PATTERNS: [&str; 7] = [
+    "bucket",
+    "outlier",
+    "subset",
+    "embedded",
+    "history",
+    "reference",
+    "schema",
+];
 /// The methods of the driver that send a command. `find` and `drop` are methods of other types too.
 const SENDING: [&str; 26] = [
     "aggregate",

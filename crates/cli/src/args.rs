@@ -70,6 +70,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         verb: MigrationsVerb,
     },
+    /// Shows the migrations that a service runs at its start
+    Schema {
+        #[command(subcommand)]
+        verb: SchemaVerb,
+    },
     /// Writes shell completions to standard output
     Completions {
         /// The shell.
@@ -154,6 +159,16 @@ pub(crate) enum MigrationsVerb {
         /// Confirms the deletion.
         #[arg(long)]
         yes: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SchemaVerb {
+    /// Shows the applied steps, and since when an instance has been running some
+    Status {
+        /// The name of the list.
+        #[arg(long, value_name = "NAME", default_value = "default")]
+        list: String,
     },
 }
 

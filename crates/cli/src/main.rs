@@ -28,6 +28,7 @@ mod plan;
 mod profile;
 mod progress;
 mod reference;
+mod schema;
 mod selection;
 mod settings;
 mod shard;
@@ -119,6 +120,7 @@ async fn execute(context: &Context, command: &Command) -> Outcome {
         Command::Reference(pattern) => reference::run(context, pattern).await,
         Command::Init(options) => init::run(context, options).await,
         Command::Migrations { verb } => migrations::run(context, verb).await,
+        Command::Schema { verb } => schema::run(context, verb).await,
         Command::Completions { .. } | Command::Man { .. } => Ok(Exit::Success),
     }
 }

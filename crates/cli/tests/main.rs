@@ -21,6 +21,7 @@ mod reference;
 mod reference_migrations;
 mod reference_settings;
 mod router;
+mod schema;
 mod secure;
 mod shard;
 mod stopped;

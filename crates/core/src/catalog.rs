@@ -29,7 +29,9 @@
 //!
 //! The same collection has the progress of migrations, with the `_id` `{ kind: "migration", collection }`, where the
 //! collection is the target ([`migrations`] lists them, and
-//! [`forget_migration`] deletes one), and the positions of followers, with the `_id` `{ kind: "follower", name }`.
+//! [`forget_migration`] deletes one), the positions of followers, with the `_id` `{ kind: "follower", name }`,
+//! [leases](crate::lease), with the `_id` `{ kind: "lease", name }`, and the steps that the schema pattern has applied,
+//! with the `_id` `{ kind: "steps", name }`.
 //!
 //! # Permissions
 //!

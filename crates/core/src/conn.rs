@@ -43,7 +43,7 @@ use tokio::runtime::Handle;
 
 pub(crate) use self::flight::in_flight;
 use self::flight::{InFlight, abort};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::lanes::{Lane, Lanes};
 use crate::plan::PlannedCommand;
 use crate::tasks::take_over;
@@ -52,6 +52,9 @@ use usage::Use;
 /// The server takes 0 for no limit, and refuses more than `i32::MAX`.
 const MIN_TIME: Duration = Duration::from_millis(1);
 const MAX_TIME: Duration = Duration::from_millis(i32::MAX as u64);
+
+/// What a caller does in a session.
+pub type Callback = Box<dyn for<'s> FnOnce(&'s mut ClientSession) -> BoxFuture<'s, Result<()>> + Send>;
 
 /// How a call sends its commands: the session, if it has one, and the lanes that it keeps until their replies.
 #[derive(Debug)]
@@ -263,6 +266,26 @@ impl<'a> Conn<'a> {
         ended
     }
 
+    /// Runs what the caller does in the transaction of the call, to its end as a command.
+    ///
+    /// # Errors
+    /// Those of the callback, and [`InvalidArgument`](ErrorKind::InvalidArgument) when the session has no transaction
+    /// afterwards.
+    pub fn callback(&mut self, callback: Callback) -> BoxFuture<'_, Result<()>> {
+        let done = self.send(move |session| match session {
+            None => Box::pin(async { Err(has_none()) }),
+            Some(session) => Box::pin(async move {
+                let done = callback(session).await;
+                Ok(match (done, usage::use_of(session).await) {
+                    (Ok(()), Ok(Use::Commands | Use::Snapshot)) => Err(ended()),
+                    (Ok(()), Err(error)) => Err(error),
+                    (done, _) => done,
+                })
+            }),
+        });
+        Box::pin(async move { done.await? })
+    }
+
     /// Runs commands of the driver to their end.
     ///
     /// # Errors
@@ -300,6 +323,13 @@ impl<'a> Conn<'a> {
         }
         done
     }
+}
+
+fn ended() -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        "the transaction of the session was ended, or a call in it was dropped before its reply: use the session for commands only, and drop none of them",
+    )
 }
 
 fn has_none() -> mongodb::error::Error {

@@ -65,6 +65,7 @@ struct Inner {
     document_id: Option<Bson>,
     document_in: Option<Namespace>,
     field: Option<String>,
+    step: Option<String>,
     tried: Option<(u32, Duration)>,
     stored: Option<u64>,
 }
@@ -100,6 +101,7 @@ impl Error {
             document_id: None,
             document_in: None,
             field: None,
+            step: None,
             tried: None,
             stored: None,
         }))
@@ -150,6 +152,14 @@ impl Error {
     #[must_use]
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
         self.0.key.get_or_insert_with(|| key.into());
+        self
+    }
+
+    /// Sets the name of the step of a program that failed.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_step(mut self, name: impl Into<String>) -> Self {
+        self.0.step = Some(name.into());
         self
     }
 
@@ -235,6 +245,11 @@ impl Error {
         self.0.field.as_deref()
     }
 
+    /// Returns the name of the step that failed, in a list of migrations.
+    pub fn step(&self) -> Option<&str> {
+        self.0.step.as_deref()
+    }
+
     /// Returns the number of attempts, when the retry policy was exhausted.
     pub fn attempts(&self) -> Option<u32> {
         self.0.tried.map(|(attempts, _)| attempts)
@@ -317,6 +332,9 @@ impl fmt::Display for Error {
         f.write_str(&self.0.message)?;
         if let Some(field) = &self.0.field {
             write!(f, " (field `{field}`)")?;
+        }
+        if let Some(step) = &self.0.step {
+            write!(f, " (step `{step}`)")?;
         }
         if let Some(namespace) = self
             .0

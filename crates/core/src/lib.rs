@@ -9,6 +9,7 @@
 //! | [`error`] | one typed error, which never prints user values |
 //! | [`index`] | index plans, which are created and never dropped |
 //! | [`key`] | keys as prefixes of `_id`, none of which is the prefix of another |
+//! | [`lease`] | leases: work that one process at a time does |
 //! | `metrics` | the metrics of the calls, with the feature `metrics` |
 //! | [`retry`] | retries bounded by count and by time, with jitter |
 //! | [`sharding`] | the shard keys of a pattern, and the set-up of a sharded cluster |
@@ -40,6 +41,7 @@ mod into_id;
 pub mod key;
 #[doc(hidden)] // a queue for each document, with one write in flight
 pub mod lanes;
+pub mod lease;
 #[doc(hidden)] // what the calls count and measure
 pub mod measure;
 #[cfg(feature = "metrics")]

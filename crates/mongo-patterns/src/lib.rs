@@ -13,6 +13,8 @@
 //! | [`history`] | `history` | current documents, all of their revisions in a second collection |
 //! | [`reference`](mod@reference) | `reference` | references with copies of fields of their sources, which follow them |
 //!
+//! The feature `schema` adds [`schema`]: migrations that change a database once, while the other instances of a service wait.
+//!
 //! The [`guide`] leads from questions about your data to one of them, or to none. These features are on by default.
 //! The feature `derive` adds derive macros: `Fields` gives a struct the stored names of its fields, so that a builder takes
 //! `Trade::DATE` instead of `"date"`, and `AsKey` and `IntoId` make newtypes keys and ids.
@@ -274,7 +276,7 @@ pub use mongo_patterns_core::metrics;
 pub use mongo_patterns_core::{
     AsKey, Error, ErrorKind, FoundInvalid, IntoId, InvalidDocuments, Key, MigrationRecord, Planned, PlannedCommand,
     Progress, Remedy, Removed, Repository, Result, RetryPolicy, Updated, Validator, action, drain, forget_migration,
-    index, key, migrations, sharding, verify,
+    index, key, lease, migrations, sharding, verify,
 };
 /// Makes a newtype a key that is stored as the key in it: implements `AsKey`.
 ///
@@ -332,6 +334,8 @@ pub use mongo_patterns_history as history;
 pub use mongo_patterns_outlier as outlier;
 #[cfg(feature = "reference")]
 pub use mongo_patterns_reference as reference;
+#[cfg(feature = "schema")]
+pub use mongo_patterns_schema as schema;
 #[cfg(feature = "subset")]
 pub use mongo_patterns_subset as subset;
 pub use mongodb;
@@ -356,6 +360,8 @@ mod readmes {
     struct History;
     #[doc = include_str!("../../reference/README.md")]
     struct Reference;
+    #[doc = include_str!("../../schema/README.md")]
+    struct Schema;
     #[doc = include_str!("../../testkit/README.md")]
     struct Testkit;
     #[cfg(feature = "derive")]

@@ -13,6 +13,8 @@ pub use crate::history::{HistoryRepository, RevisionToken};
 pub use crate::outlier::{OutlierRepository, Pushed};
 #[cfg(feature = "reference")]
 pub use crate::reference::{OnReferences, Reference, ReferenceRepository};
+#[cfg(feature = "schema")]
+pub use crate::schema::Migrations;
 #[cfg(feature = "subset")]
 pub use crate::subset::{ChildToken, Direction, Subset, SubsetRepository};
 pub use crate::{Error, ErrorKind, Repository};

@@ -19,6 +19,7 @@
 //! | [`history`] | `insert`, `update`, `delete`, `restore`, `prune`, `repair` of the history pattern |
 //! | [`mod@reference`] | `insert`, `set_reference`, `update_source`, `delete_source`, `sweep` of the reference pattern |
 //! | [`reference_follow`] | `follow` of the reference pattern, beside programs that write without a repository |
+//! | [`steps`] | `run` of migrations that run once, with its lease |
 //! | [`migration`] | `migrate_from_embedded`, with the writes of [`subset`] |
 //!
 //! A model is only as good as its likeness to the code. Each names the modules that it mirrors: a change of the order
@@ -39,6 +40,7 @@ pub mod migration;
 pub mod outlier;
 pub mod reference;
 pub mod reference_follow;
+pub mod steps;
 pub mod subset;
 pub mod transactions;
 pub mod world;

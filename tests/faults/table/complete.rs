@@ -7,7 +7,7 @@ use std::path::Path;
 use super::operation::Model;
 use super::{
     bucket, bucket_figures, bucket_migrations, bucket_windows, embedded, history, history_follow, history_migrations,
-    outlier, reference, reference_follow, reference_migrations, subset, subset_migrations,
+    outlier, reference, reference_follow, reference_migrations, schema, subset, subset_migrations,
 };
 
 /// Public functions that send no command, and the reason.
@@ -33,7 +33,8 @@ const SILENT: [(&str, &str); 18] = [
 ];
 
 /// Those of single types.
-const SILENT_OF_TYPES: [(&str, &str); 5] = [
+const SILENT_OF_TYPES: [(&str, &str); 6] = [
+    ("schema Migrations::new", "sends nothing"),
     ("subset Subset::new", "is checked by the builder"),
     ("reference Reference::new", "is checked by the builder"),
     ("bucket Bucket::token", "belongs to a page that was read"),
@@ -63,6 +64,7 @@ fn the_table_has_every_public_operation() {
     names::<reference::Sales>(&mut covered);
     names::<reference_follow::Followed>(&mut covered);
     names::<reference_migrations::Migrations>(&mut covered);
+    names::<schema::Instance>(&mut covered);
 
     let public = public();
     let missing: Vec<&String> = public
@@ -125,6 +127,7 @@ fn public() -> BTreeMap<String, String> {
             }
         }
     }
+    functions(&crates.join("schema/src"), "schema", &mut public);
     let of_macro = std::fs::read_to_string(crates.join("core/src/migration/options.rs")).unwrap();
     let (above, _) = of_macro.split_once("pub fn plan(").unwrap();
     let documentation = documentation(&above.trim_end().lines().collect::<Vec<_>>());

@@ -29,6 +29,7 @@ mod reference_migrations;
 mod report;
 mod routing;
 mod routing_rules;
+mod schema;
 mod sessions;
 mod shard_keys;
 mod subset;
@@ -68,6 +69,7 @@ fn table() -> Table {
     table.add::<reference::Sales>();
     table.add::<reference_follow::Followed>();
     table.add::<reference_migrations::Migrations>();
+    table.add::<schema::Instance>();
     table
 }
 

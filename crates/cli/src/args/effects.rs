@@ -71,7 +71,7 @@ impl Command {
                 ReferenceVerb::Analyze(_) | ReferenceVerb::Plan(_) | ReferenceVerb::Verify => false,
             },
             Self::Migrations { verb } => matches!(verb, MigrationsVerb::Forget { .. }),
-            Self::Init(_) | Self::Completions { .. } | Self::Man { .. } => false,
+            Self::Init(_) | Self::Schema { .. } | Self::Completions { .. } | Self::Man { .. } => false,
         }
     }
 }

@@ -38,7 +38,7 @@ impl Error {
 }
 
 /// Serializes what is no user value, for logs and other programs: the code of the kind and the remedy, the pattern, the
-/// operation, the collection of the faulty document or of the operation, the field, the numbers, and the text.
+/// operation, the collection of the faulty document or of the operation, the field, the step, the numbers, and the text.
 impl Serialize for Error {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -49,6 +49,8 @@ impl Serialize for Error {
             operation: Option<&'static str>,
             namespace: Option<String>,
             field: Option<&'e str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            step: Option<&'e str>,
             attempts: Option<u32>,
             stored_count: Option<u64>,
             text: String,
@@ -61,6 +63,7 @@ impl Serialize for Error {
             operation: self.operation(),
             namespace: namespace.map(ToString::to_string),
             field: self.field(),
+            step: self.step(),
             attempts: self.attempts(),
             stored_count: self.stored_count(),
             text: self.to_string(),

@@ -1,0 +1,89 @@
+//! Migrations of a database that run once, by one instance of a service, while the other instances wait.
+//!
+//! A service starts with several instances at once. A migration tool that reads which steps are missing, runs them and
+//! then writes the record runs them in each of these instances. [`Migrations`] runs each step in one of them:
+//!
+//! ```no_run
+//! use mongo_patterns_schema::Migrations;
+//! use mongodb::{IndexModel, bson::{Document, doc}};
+//!
+//! # async fn f(database: mongodb::Database) -> mongo_patterns_core::Result<()> {
+//! let applied = Migrations::new(&database)
+//!     .step("2026-11-25 email index", async |database| {
+//!         let index = IndexModel::builder().keys(doc! { "email": 1 }).build();
+//!         database.collection::<Document>("users").create_index(index).await?;
+//!         Ok(())
+//!     })
+//!     .step_in_transaction("2026-12-01 fee", async |database, session| {
+//!         let accounts = database.collection::<Document>("accounts");
+//!         accounts.update_many(doc! {}, doc! { "$inc": { "balance": -1 } }).session(session).await?;
+//!         Ok(())
+//!     })
+//!     .run() // at the start of the service, before it serves
+//!     .await?;
+//! println!("{:?}", applied.steps);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How it works
+//!
+//! The catalog of the database, the collection `mongo_patterns`, has a record of the applied steps. If the record has all
+//! steps of the list, a run is one read. Otherwise the instance acquires a [lease](mongo_patterns_core::lease), reads the
+//! record again, and runs the missing steps. The other instances wait until the record has all of their steps, or the
+//! lease has ended.
+//!
+//! The holder of a lease writes the fence of its lease into the record before it runs a step. Each write of the record
+//! has the fence in its filter. So an instance that was paused past the end of its lease cannot record a step after another
+//! one has taken over.
+//!
+//! # Guarantees
+//!
+//! With any number of instances, of any number of releases:
+//!
+//! - Steps run in the order of the list, one at a time. A step begins after the step before it is recorded.
+//! - A step of [`step_in_transaction`](Migrations::step_in_transaction) is applied exactly once.
+//! - A step of [`step`](Migrations::step) is applied at least once, and not again after it is recorded. It runs twice if
+//!   its process dies, its future is dropped, or its write is not acknowledged before the record.
+//! - When [`run`](Migrations::run) returns without an error, all steps of its list are applied.
+//! - After a process died, the next one continues when the lease has ended, by default 30 seconds later.
+//!
+//! Not guaranteed: a process that is paused in the middle of a plain step, for longer than its lease, can continue the step
+//! when it wakes up, while another instance runs the same or a later one. It then loses the lease at its next renewal, and
+//! the step is dropped. See the [limits of a lease](mongo_patterns_core::lease#limits).
+//!
+//! # The order of steps
+//!
+//! New steps are added at the end of the list. A run with pending steps refuses the list, and runs nothing, if
+//!
+//! - a pending step stands before one that is applied, or
+//! - the list does not have the last applied step.
+//!
+//! In a rolling deployment, an instance of the **older release** finds steps that it does not know. It has nothing to run,
+//! starts as always, and returns them in [`unknown`](Applied::unknown). So a step must leave the database in a form that the
+//! older release can use.
+//!
+//! Old steps can be deleted from the list, all but the last one that is applied everywhere.
+//!
+//! # Stored form
+//!
+//! ```json
+//! {
+//!   "_id": { "kind": "steps", "name": "default" },
+//!   "fence": { "$numberLong": "1764110000000" },
+//!   "steps": [{ "name": "2026-11-25 email index", "applied": { "$date": "2026-11-25T12:00:00Z" } }]
+//! }
+//! ```
+//!
+//! The lease of the list has the name `steps/default`. To run a step again, or to record one that was applied by hand,
+//! change the array while no instance runs steps.
+
+mod migrations;
+mod order;
+mod record;
+mod results;
+mod step;
+
+pub use migrations::Migrations;
+pub use results::{Applied, AppliedStep, Status};
+pub use step::TransactionStep;

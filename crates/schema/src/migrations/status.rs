@@ -1,0 +1,42 @@
+//! `status`.
+
+use mongo_patterns_core::Result;
+use mongo_patterns_core::action::{self, ActionFuture, Call};
+
+use super::{Migrations, NAME};
+use crate::order::{check_names, first_pending, unknown};
+use crate::record::Record;
+use crate::results::Status;
+
+impl Migrations {
+    /// Returns which steps are applied and which are pending. Writes nothing.
+    ///
+    /// # Cost
+    /// One round trip.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run) about the list and the record.
+    pub fn status(&self) -> ActionFuture<'_, Status> {
+        let record = self.record();
+        Box::pin(async move {
+            let call = Call::new(NAME, "status", &record.catalog);
+            action::run(call, |_| self.status_in(&record)).await
+        })
+    }
+
+    async fn status_in(&self, record: &Record) -> Result<Status> {
+        let names = self.names();
+        check_names(&names)?;
+        let stored = record.read(&self.lease()).await?;
+        let first = first_pending(&names, &stored.steps)?;
+        Ok(Status {
+            pending: names[first..].iter().map(ToString::to_string).collect(),
+            unknown: unknown(&names, &stored.steps),
+            applied: stored.steps,
+            running_since: stored.running_since,
+        })
+    }
+}

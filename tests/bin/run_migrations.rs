@@ -1,0 +1,56 @@
+//! A process that applies three steps to the database in its arguments, for the tests that kill or stop one. In the step
+//! that the last argument names it prints a line, and then waits for a line.
+
+use std::time::Duration;
+
+use mongo_patterns::schema::Migrations;
+use mongodb::Client;
+use mongodb::bson::{Document, doc};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let mut argument = || {
+        arguments
+            .next()
+            .ok_or("arguments: connection string, database, time to live in milliseconds, step that waits")
+    };
+    let (uri, database, time_to_live, waits) = (argument()?, argument()?, argument()?.parse()?, argument()?);
+    let database = Client::with_uri_str(uri).await?.database(&database);
+    let gate = async move |step: &str| {
+        if step == waits {
+            println!("in {step}");
+            // Not in this thread, which renews the lease.
+            let line = || std::io::stdin().read_line(&mut String::new());
+            let _ = tokio::task::spawn_blocking(line).await;
+        }
+    };
+    let gates = (gate.clone(), gate.clone(), gate);
+    let applied = Migrations::new(&database)
+        .time_to_live(Duration::from_millis(time_to_live))
+        .step("one", async move |database| {
+            let trace = database.collection::<Document>("trace");
+            trace.insert_one(doc! { "step": "one" }).await?;
+            gates.0("one").await;
+            Ok(())
+        })
+        .step_in_transaction("two", async move |database, session| {
+            let trace = database.collection::<Document>("trace");
+            trace.insert_one(doc! { "step": "two" }).session(session).await?;
+            gates.1("two").await;
+            Ok(())
+        })
+        .step("three", async move |database| {
+            let trace = database.collection::<Document>("trace");
+            trace.insert_one(doc! { "step": "three" }).await?;
+            gates.2("three").await;
+            Ok(())
+        })
+        .run()
+        .await;
+    match applied {
+        Ok(applied) => println!("applied {}", applied.steps.join(" ")),
+        Err(error) => println!("{} in {}", error.kind().code(), error.step().unwrap_or("no step")),
+    }
+    Ok(())
+}

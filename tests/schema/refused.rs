@@ -1,0 +1,108 @@
+//! Settings, servers and records that a run refuses, with nothing run.
+
+use std::time::Duration;
+
+use mongo_patterns::schema::Migrations;
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions};
+use mongodb::Client;
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::schema::support::*;
+
+#[tokio::test]
+async fn wrong_settings_send_nothing() {
+    testkit::run(async |db| {
+        db.recorder().clear();
+        let of = |names: &[&'static str]| list(db.database(), names);
+        for (migrations, step) in [(of(&["a", ""]), None), (of(&["a", "b", "a"]), Some("a"))] {
+            let status = migrations.status().await.unwrap_err();
+            assert_eq!((status.kind(), status.step()), (ErrorKind::Configuration, step));
+            assert_error(&migrations.run().await.unwrap_err(), ErrorKind::Configuration, step);
+        }
+        assert_eq!(db.recorder().round_trips(), 0);
+        for time in [
+            Duration::ZERO,
+            Duration::from_millis(99),
+            Duration::from_secs(86_401),
+            Duration::MAX,
+        ] {
+            let error = of(&["a"]).time_to_live(time).run().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Configuration, "{error:?}");
+        }
+        assert!(traces(db).await.is_empty() && record(db).await.is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_standalone_runs_plain_steps_alone() {
+    let mongod = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
+    let database = Client::with_uri_str(mongod.uri()).await.unwrap().database("shop");
+    let error = in_transaction(list(&database, &["a"]), "b").run().await.unwrap_err();
+    assert_error(&error, ErrorKind::Unsupported, None);
+    assert!(error.to_string().contains("`rs.initiate()`"), "{error}");
+    assert!(database.list_collection_names().await.unwrap().is_empty());
+    assert_eq!(list(&database, &["a"]).run().await.unwrap().steps, ["a"]);
+    assert_eq!(list(&database, &["a"]).run().await.unwrap().steps, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_damaged_record_is_named() {
+    testkit::run(async |db| {
+        let catalog = db.plain_collection::<Document>("mongo_patterns");
+        let id = doc! { "kind": "steps", "name": "default" };
+        let damaged: [Bson; 4] = [
+            Bson::Null,
+            "a".into(),
+            vec![Bson::from("a")].into(),
+            vec![doc! { "name": 1, "applied": 2 }].into(),
+        ];
+        for steps in damaged {
+            let record = doc! { "_id": &id, "fence": 1_i64, "steps": steps };
+            catalog
+                .replace_one(doc! { "_id": &id }, record)
+                .upsert(true)
+                .await
+                .unwrap();
+            let error = list(db.database(), &["a"]).run().await.unwrap_err();
+            assert_error(&error, ErrorKind::Corrupt, None);
+            assert_eq!(
+                (error.document_id(), error.field()),
+                (Some(&id.clone().into()), Some("steps"))
+            );
+        }
+        assert!(traces(db).await.is_empty());
+    })
+    .await;
+}
+
+#[test]
+fn errors_and_debug_text() {
+    let error = Error::new(ErrorKind::NotFound, "no file").with_step("a");
+    assert_eq!(
+        (error.to_string(), error.step()),
+        ("no file (step `a`)".to_owned(), Some("a"))
+    );
+    let json = serde_json::to_value(&error).unwrap();
+    assert_eq!(
+        (json["code"].as_str(), json["step"].as_str()),
+        (Some("not-found"), Some("a"))
+    );
+}
+
+#[tokio::test]
+async fn the_debug_text_has_the_names_alone() {
+    testkit::run(async |db| {
+        let secret = "secret".to_owned();
+        let list: Migrations = Migrations::new(db.database()).step("a", async move |_| {
+            assert!(!secret.is_empty());
+            Ok(())
+        });
+        assert_eq!(
+            format!("{list:?}"),
+            r#"Migrations { list: "default", steps: ["a"], .. }"#
+        );
+    })
+    .await;
+}
