@@ -87,8 +87,8 @@ use crate::action::{self, ActionFuture, Call};
 use crate::catalog::{COLLECTION, catalog_of};
 use crate::conn::Conn;
 use crate::error::{Error, ErrorKind, Result, duplicate_key};
+use crate::measure;
 use crate::settings::configuration;
-use crate::{measure, send};
 
 const MIN_TIME_TO_LIVE: Duration = Duration::from_millis(100);
 const MAX_TIME_TO_LIVE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -193,8 +193,9 @@ impl Lease {
             .build();
         let update = vec![acquire(holder, self.time_to_live)];
         let mut conn = Conn::new();
-        let reply =
-            send::find_one_and_update(&mut conn, &self.catalog, doc! { "_id": self.id() }, update, options).await;
+        let reply = conn
+            .find_one_and_update(&self.catalog, doc! { "_id": self.id() }, update, options)
+            .await;
         let found = match reply {
             // Another process has acquired it for the first time.
             Err(error) if duplicate_key(&error).is_some() => return Ok(None),
@@ -332,7 +333,7 @@ impl Held {
 
     async fn update(&self, stages: Vec<Document>) -> Result<bool> {
         let ours = doc! { "_id": self.lease.id(), "holder": self.holder };
-        let updated = send::update_one(&mut Conn::new(), &self.lease.catalog, ours, stages, None).await?;
+        let updated = Conn::new().update_one(&self.lease.catalog, ours, stages, None).await?;
         Ok(updated.matched_count > 0)
     }
 }

@@ -172,7 +172,7 @@ pub trait Repository: Send + Sync {
     /// MongoDB does not allow it in a transaction.
     ///
     /// # Cancel safety
-    /// It stops between two conn, and the server may complete the last one. Call it again: each step is idempotent.
+    /// It stops between two steps, and the server may complete the last one. Call it again: each step is idempotent.
     ///
     /// # Errors
     /// With nothing written: [`Unsupported`] when the server is not the router of a sharded cluster,

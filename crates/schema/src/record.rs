@@ -4,7 +4,7 @@ use mongo_patterns_core::catalog::{COLLECTION, catalog_of};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::error::lost_race;
 use mongo_patterns_core::lease::Lease;
-use mongo_patterns_core::{Error, ErrorKind, Result, send};
+use mongo_patterns_core::{Error, ErrorKind, Result};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use mongodb::options::{FindOneAndUpdateOptions, FindOptions, ReadConcern, ReturnDocument, WriteConcern};
 use mongodb::{Collection, Database};
@@ -43,7 +43,7 @@ impl Record {
             .projection(doc! { "steps": 1, "since": 1, "isHeld": { "$gt": ["$until", "$$NOW"] } })
             .build();
         let mut stored = Stored::default();
-        for found in send::find_all(&mut Conn::new(), &self.catalog, ids, options).await? {
+        for found in Conn::new().find_all(&self.catalog, ids, options).await? {
             let found = document(&found)?;
             if found.get_document("_id").ok() == Some(&self.id) {
                 stored.steps = self.steps(&found)?;
@@ -61,7 +61,7 @@ impl Record {
             .return_document(ReturnDocument::After)
             .build();
         let (mut conn, filter) = (Conn::new(), doc! { "_id": &self.id });
-        let claim = send::find_one_and_update(&mut conn, &self.catalog, filter, vec![claim(fence)], options);
+        let claim = conn.find_one_and_update(&self.catalog, filter, vec![claim(fence)], options);
         let claimed = document(&claim.await.map_err(lost_race)?.unwrap_or_default())?;
         match claimed.get_i64("fence") {
             Ok(stored) if stored == fence => self.steps(&claimed),
@@ -72,7 +72,7 @@ impl Record {
     /// Adds an applied step, as the holder with this fence.
     pub(crate) async fn add(&self, conn: &mut Conn<'_>, fence: i64, step: &str) -> Result<()> {
         let filter = doc! { "_id": &self.id, "fence": fence };
-        let added = send::update_one(conn, &self.catalog, filter, vec![add(step)], None).await?;
+        let added = conn.update_one(&self.catalog, filter, vec![add(step)], None).await?;
         match added.matched_count {
             0 => Err(lost()),
             _ => Ok(()),

@@ -40,7 +40,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// To larger pages, a second [`verify`](Self::verify). The server reads all buckets to create the index.
     ///
     /// # Cancel safety
-    /// It stops between two conn, and the server may still execute the last command. The pages of a key are rewritten
+    /// It stops between two steps, and the server may still execute the last command. The pages of a key are rewritten
     /// as a whole or not at all. While the old index is dropped and the new one is not created yet, appends fail. Call
     /// it again: it resumes.
     ///

@@ -37,7 +37,7 @@ impl<D> HistoryRepository<D> {
     /// chunks that are left.
     ///
     /// # Cancel safety
-    /// It stops between two conn, and the server may still execute the last command. Call it again: each step is idempotent.
+    /// It stops between two steps, and the server may still execute the last command. Call it again: each step is idempotent.
     ///
     /// # Errors
     /// With nothing changed: [`Unsupported`] on a standalone, [`SettingsMismatch`] when the

@@ -90,7 +90,9 @@ impl Migrations {
             }
             let has_transaction = pending.iter().any(|step| matches!(step.work, Work::InTransaction(_)));
             if has_transaction && !is_checked {
-                Topology::read(&record.catalog).await?.check_transactions()?;
+                Topology::read(&record.catalog, &mut Conn::new())
+                    .await?
+                    .check_transactions()?;
                 is_checked = true;
             }
             if let Some(held) = lease.attempt().await? {
