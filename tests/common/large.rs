@@ -67,6 +67,8 @@ async fn insert_of_every_pattern(db: &TestDatabase, bytes: usize) -> Vec<(&'stat
                     }
                 };
                 errors.push(($name, error));
+                // Or it would keep gigabytes.
+                db.recorder().clear();
             };
         }
         let book = with_text(bytes, doc! { "_id": 1, "customers_purchased": [1] });
@@ -117,7 +119,7 @@ async fn a_document_that_would_exceed_16_mib_is_refused_by_every_insert() {
             .insert_one(doc! {})
             .await
             .unwrap();
-        for bytes in [16 * MIB - 10, 16 * MIB, 17 * MIB, 50 * MIB] {
+        for bytes in [16 * MIB - 10, 17 * MIB, 50 * MIB] {
             for (call, error) in insert_of_every_pattern(db, bytes).await {
                 assert_eq!(error.kind(), ErrorKind::TooLarge, "{call}, {bytes} bytes: {error:?}");
                 assert!(

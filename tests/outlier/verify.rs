@@ -10,7 +10,7 @@ use mongo_patterns::outlier::Problem;
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::confirm_settings;
+use crate::common::support::{confirm_settings, pause};
 use crate::outlier::damage::*;
 use crate::outlier::support::*;
 
@@ -292,7 +292,7 @@ async fn a_null_array_is_named_by_the_error_of_who_reads_it() {
 
 async fn until(mut condition: impl AsyncFnMut() -> bool) {
     while !condition().await {
-        tokio::task::yield_now().await;
+        pause().await;
     }
 }
 

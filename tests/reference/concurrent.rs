@@ -11,6 +11,7 @@ use mongo_patterns::reference::OnReferences;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::doc;
 
+use crate::common::pace::Pace;
 use crate::reference::support::*;
 
 const CUSTOMERS: i32 = 4;
@@ -160,15 +161,13 @@ async fn readers_see_no_copy_go_back() {
         for id in 0..8 {
             processes[0].insert(&order(id, 1)).await.unwrap();
         }
-        let stop = Arc::new(AtomicBool::new(false));
+        let pace = Pace::of(0);
         let writers = processes.iter().enumerate().map(|(writer, orders)| {
-            let (orders, stop) = (orders.clone(), Arc::clone(&stop));
+            let (orders, pace) = (orders.clone(), pace.clone());
             tokio::spawn(async move {
-                let mut versions = BTreeMap::new();
-                for n in 0.. {
-                    if stop.load(Ordering::Relaxed) {
-                        break;
-                    }
+                let (mut versions, mut n) = (BTreeMap::new(), 0);
+                while pace.next().await {
+                    n += 1;
                     let name = format!("{writer}-{n}");
                     let updated = orders.update_source(1, rename(&name)).await.unwrap();
                     versions.insert(updated.version, name);
@@ -179,7 +178,8 @@ async fn readers_see_no_copy_go_back() {
         let writers: Vec<_> = writers.collect();
         let mut seen = Vec::new();
         let mut last = [0; 8];
-        for round in 0..200 {
+        for round in 0..80 {
+            pace.keep(4).await;
             let id = round % 8;
             let read = processes[1].get(id).await.unwrap().unwrap();
             let copy = read.get_document("customer").unwrap();
@@ -192,7 +192,7 @@ async fn readers_see_no_copy_go_back() {
             let fresh = processes[2].get(id).max_staleness(0).await.unwrap().unwrap();
             assert!(number(fresh.get_document("customer").unwrap(), "v") >= version);
         }
-        stop.store(true, Ordering::Relaxed);
+        pace.end();
         let mut versions = BTreeMap::from([(0, "Ann".to_owned())]);
         for writer in writers {
             versions.extend(writer.await.unwrap());

@@ -3,7 +3,7 @@
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::doc;
 
-use crate::common::support::quiet;
+use crate::common::support::{pause, quiet};
 use crate::reference::support::*;
 
 const COPIES: i32 = 100_000;
@@ -28,7 +28,7 @@ async fn a_sweep_of_100_000_copies_does_not_block_another_writer() {
         // The sweep has begun.
         let changed = doc! { "customer._id": 1, "customer.v": 1_i64 };
         while stored(db).find_one(changed.clone()).await.unwrap().is_none() {
-            tokio::task::yield_now().await;
+            pause().await;
         }
         let mut during = 0;
         for n in 0.. {
