@@ -71,7 +71,7 @@ async fn a_batch_opens_the_buckets_of_several_windows_at_once() {
             .await
             .unwrap();
         check(db).await;
-        assert_eq!(numbers(&trades, 3).await, (0..320).collect::<Vec<_>>());
+        assert_eq!(numbers(&trades, 3).await, (0..1000).collect::<Vec<_>>());
         let hours: Vec<Trade> = (0..60).map(|n| in_hour(n, n % 3, n)).collect();
         try_join_all(hours.iter().map(|trade| trades.append(&4, trade).into_future()))
             .await

@@ -85,6 +85,7 @@ async fn watch<T>(db: &TestDatabase, future: impl Future<Output = T>) -> T {
             assert!(operations <= 1, "the server has {operations} operations");
             let connections = connections(db).await;
             assert!(connections <= CONNECTIONS, "{connections} connections");
+            pause().await;
         };
         tokio::select! {
             done = &mut future => return done,

@@ -105,7 +105,7 @@ async fn a_sound_collection_gives_no_findings_while_many_write() {
             .map(|writer| {
                 let books = books.clone();
                 tokio::spawn(async move {
-                    for n in 0..40 {
+                    for n in 0..16 {
                         let (id, user) = (n % 4, format!("w{writer}-{n}"));
                         books.push(id, &user).await.unwrap();
                         if n % 3 > 0 {

@@ -54,7 +54,7 @@ async fn write(db: &TestDatabase, writers: usize, calls: usize, renames: u32) ->
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixteen_writers_leave_no_stale_copy() {
     testkit::run(async |db| {
-        assert!(write(db, 16, 40, 4).await > 100);
+        assert!(write(db, 16, 20, 4).await > 50);
     })
     .await;
 }
@@ -73,7 +73,7 @@ async fn a_rename_and_three_inserts_at_one_moment_leave_no_stale_copy() {
     testkit::run(async |db| {
         let processes = processes(db, 4).await;
         add_customers(db, 1..=1).await;
-        for round in 0..60 {
+        for round in 0..30 {
             let inserts = (1..4).map(|writer: usize| {
                 let orders = processes[writer].clone();
                 tokio::spawn(async move { orders.insert(&order(format!("{round}-{writer}"), 1)).await })
@@ -89,7 +89,7 @@ async fn a_rename_and_three_inserts_at_one_moment_leave_no_stale_copy() {
             }
             assert_eq!(judge(db).await.stale, 0, "round {round}");
         }
-        assert_eq!(assert_current(db, &processes[0]).await, 180);
+        assert_eq!(assert_current(db, &processes[0]).await, 90);
     })
     .await;
 }
@@ -100,7 +100,7 @@ async fn deletions_leave_no_dangling_reference() {
     testkit::run(async |db| {
         for rule in [OnReferences::Restrict, OnReferences::KeepCopy, OnReferences::Clear] {
             let processes = processes(db, 2).await;
-            let last = 60;
+            let last = 30;
             add_customers(db, 1..=last).await;
             let writers = (0..16).map(|writer: usize| {
                 let orders = processes[writer % 2].clone();

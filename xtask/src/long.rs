@@ -46,7 +46,7 @@ pub(crate) struct Faults {
     /// Writes the table as Markdown to this file.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Runs the cases of `cargo xtask ci`, with the faults chosen by this number.
+    /// Runs the cases of `cargo xtask ci --full`, with the faults chosen by this number.
     #[arg(long, value_name = "NUMBER", conflicts_with = "report")]
     seed: Option<u32>,
 }

@@ -209,7 +209,9 @@ async fn an_operation_that_cannot_be_ended_is_reported() {
         db.plain_collection::<Document>("flat").drop_indexes().await.unwrap();
         let separator = if db.server().uri().contains('?') { '&' } else { '?' };
         let uri = format!("{}{separator}appName={}", db.server().uri(), db.app_name());
-        let refuse = testkit::FailPoint::on(&["killOp"]).times(100).error_code(UNAUTHORIZED);
+        let refuse = testkit::FailPoint::on(&["killOp"])
+            .times(10_000)
+            .error_code(UNAUTHORIZED);
         let refuse = refuse.enable(db).await;
         let mut program = on(db);
         program.env("MONGODB_URI", uri);

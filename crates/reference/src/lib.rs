@@ -98,7 +98,7 @@
 // proof: reference::interrupted::a_rename_that_died_before_its_sweep_is_completed, reference::interrupted::an_insert_that_died_before_its_second_read_is_corrected, reference::follow_commands::what_dead_processes_left_is_completed
 //! - An update of many copies is not one transaction: another writer of one of the documents waits for this document, and
 //!   not for the update.
-// proof: reference::large::a_sweep_of_100_000_copies_does_not_block_another_writer
+// proof: reference::large::a_sweep_of_40_000_copies_does_not_block_another_writer
 //!
 //! Not guaranteed: a read can see a copy that a running update has not reached yet.
 //! [`max_staleness`](action::Get::max_staleness) bounds it. A program that changes a source without this crate must

@@ -35,7 +35,7 @@ pub(super) enum Work {
 pub(super) enum Extent {
     /// One of each operation, for `cargo test`.
     Sample,
-    /// Some at each command, for `cargo xtask ci`.
+    /// Some at each command, for `cargo xtask ci --full`.
     Commands,
     /// All, for `cargo xtask long`.
     All,
