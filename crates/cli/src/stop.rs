@@ -75,13 +75,20 @@ impl Ended {
 /// driver has aborted the transactions and closed the cursors. A second signal ends the wait.
 pub(crate) async fn shut_down(client: Client, id: &str) -> Ended {
     let ended = async {
-        let ended = end_operations(&client, id).await;
-        client.shutdown().await;
-        match ended.map_err(|error| Error::from(error).kind()) {
+        let ended = match end_operations(&client, id)
+            .await
+            .map_err(|error| Error::from(error).kind())
+        {
             Ok(()) => Ended::All,
             Err(ErrorKind::Unauthorized) => Ended::Refused,
             Err(_) => Ended::Unknown,
+        };
+        match ended {
+            // The driver would wait for the operation that continues.
+            Ended::Refused => drop(timeout(REFUSED_FOR, client.shutdown()).await),
+            Ended::All | Ended::Unknown => client.shutdown().await,
         }
+        ended
     };
     tokio::select! {
         ended = timeout(SHUTDOWN_TIMEOUT, ended) => ended.unwrap_or(Ended::Unknown),
