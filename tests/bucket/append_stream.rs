@@ -45,7 +45,7 @@ async fn a_stream_is_stored_by_key_in_its_order() {
         ] {
             plain(db).drop().await.unwrap();
             let trades = ready(db, builder(db).id_policy(policy)).await;
-            let items = items(if buffer == 1 { 200 } else { 5000 });
+            let items = items(if buffer == 1 { 100 } else { 1500 });
             let mut last = AppendProgress::default();
             let appended = trades
                 .append_stream(stream::iter(items.clone()))

@@ -82,7 +82,7 @@ impl Load {
 const LOAD: Load = Load {
     writers: 64,
     keys: 1,
-    items: 2000,
+    items: 600,
     page_size: 10,
     policy: IdPolicy::ItemTime,
     item: spread,
@@ -91,7 +91,7 @@ const LOAD: Load = Load {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_key_spread_over_seconds() {
     testkit::run(async |db| {
-        for writers in [1, 4, 16, 64] {
+        for writers in [1, 64] {
             plain(db).drop().await.unwrap();
             let round_trips = Load { writers, ..LOAD }.run(db).await;
             println!("round trips an append, {writers} writers, spread: {round_trips:.2}");
@@ -104,7 +104,7 @@ async fn one_key_spread_over_seconds() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_key_in_one_second() {
     testkit::run(async |db| {
-        for writers in [1, 4, 16, 64] {
+        for writers in [1, 64] {
             plain(db).drop().await.unwrap();
             let load = Load {
                 writers,
@@ -120,17 +120,11 @@ async fn one_key_in_one_second() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_keys() {
+async fn twenty_keys() {
     testkit::run(async |db| {
         for item in [spread, same_second] {
             plain(db).drop().await.unwrap();
-            Load {
-                keys: 100,
-                item,
-                ..LOAD
-            }
-            .run(db)
-            .await;
+            Load { keys: 20, item, ..LOAD }.run(db).await;
         }
     })
     .await;
@@ -142,7 +136,7 @@ async fn monotonic_ids() {
         for item in [spread, same_second] {
             plain(db).drop().await.unwrap();
             let load = Load {
-                items: 1000,
+                items: 300,
                 policy: IdPolicy::Monotonic,
                 item,
                 ..LOAD
@@ -160,7 +154,7 @@ async fn pages_of_one() {
         for item in [spread, same_second] {
             plain(db).drop().await.unwrap();
             let round_trips = Load {
-                items: 640,
+                items: 320,
                 page_size: 1,
                 item,
                 ..LOAD
@@ -207,7 +201,7 @@ async fn appends_that_are_cancelled() {
     testkit::run(async |db| {
         let trades = trades(db).await;
         let mut acknowledged = Vec::new();
-        for round in 0..40_i64 {
+        for round in 0..20_i64 {
             let writers: Vec<_> = (0..8)
                 .map(|writer| {
                     let (trades, n) = (trades.clone(), round * 8 + writer);
@@ -226,7 +220,7 @@ async fn appends_that_are_cancelled() {
             }
         }
         assert!(
-            !acknowledged.is_empty() && acknowledged.len() < 320,
+            !acknowledged.is_empty() && acknowledged.len() < 160,
             "some were cancelled, some were not"
         );
         trades.append(&0, &same_second(1000)).await.unwrap();

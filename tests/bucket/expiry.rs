@@ -264,7 +264,7 @@ async fn until_keys(db: &mongodb::Database, keys: &[i32]) {
             if found == keys {
                 return;
             }
-            tokio::task::yield_now().await;
+            pause().await;
         }
     };
     tokio::time::timeout(Duration::from_secs(60), waits)

@@ -8,7 +8,7 @@ use mongodb::bson::{Bson, doc};
 
 use crate::bucket::migration::*;
 use crate::bucket::migration_again::{Way, begin, trades};
-use crate::common::support::plain;
+use crate::common::support::{pause, plain};
 
 /// A process that migrates, with pipes to it.
 fn mover(db: &TestDatabase, chunk_items: &str) -> Child {
@@ -50,7 +50,7 @@ async fn a_process_that_is_killed_in_a_chunk() {
         fill(db, &documents).await;
         let mut child = mover(db, "1000000");
         while plain(db).find_one(doc! {}).await.unwrap().is_none() {
-            tokio::task::yield_now().await;
+            pause().await;
         }
         child.kill().unwrap();
         child.wait().unwrap();

@@ -13,7 +13,7 @@ use mongodb::bson::{DateTime, Document, doc};
 use crate::common::support::*;
 
 const WRITERS: i64 = 64;
-const CALLS: u64 = 25;
+const CALLS: u64 = 10;
 const KEYS: [u32; 3] = [1, 12, 123];
 
 /// The expected items of a writer: their dates, by key and id.

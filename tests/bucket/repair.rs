@@ -297,14 +297,14 @@ fn damaged(dice: &mut Dice, key: &str, first: i64) -> (Vec<Document>, Vec<i64>) 
 }
 
 #[tokio::test]
-async fn a_thousand_keys_with_random_damage_lose_no_item() {
+async fn three_hundred_keys_with_random_damage_lose_no_item() {
     testkit::run(async |db| {
         let seed = 0x5eed_1698_3352_2300;
         println!("seed {seed:x}");
         let mut dice = Dice(seed);
         let mut keys = BTreeMap::new();
         let mut documents = Vec::new();
-        for n in 0..1000 {
+        for n in 0..300 {
             let key = format!("{}{n}", if n % 2 == 0 { "k" } else { "k_" });
             let (buckets, trades) = damaged(&mut dice, &key, n * 20);
             documents.extend(buckets);
@@ -322,7 +322,7 @@ async fn a_thousand_keys_with_random_damage_lose_no_item() {
             db.recorder().round_trips(),
             started.elapsed()
         );
-        assert!(repaired.len() > 700, "most were damaged");
+        assert!(repaired.len() > 200, "most were damaged");
         let left: Vec<_> = repaired
             .iter()
             .filter(|repaired| repaired.unrepaired.is_some())
@@ -408,7 +408,7 @@ async fn a_dry_run_and_the_repair_name_each_key_once_and_agree() {
             .build()
             .unwrap();
         let named = named(db).build().unwrap();
-        for round in 0..150 {
+        for round in 0..50 {
             let key_is_text = round % 2 == 0;
             let documents = tangled(&mut dice, key_is_text);
             plant(db, documents.iter().cloned()).await;

@@ -173,9 +173,9 @@ async fn a_healthy_collection_gives_no_findings_while_many_write() {
                 .map(|writer| {
                     let trades = trades.clone();
                     tokio::spawn(async move {
-                        for n in 0..60 {
+                        for n in 0..30 {
                             trades
-                                .append(&(n % 4), &spread(writer * 60 + i64::from(n)))
+                                .append(&(n % 4), &spread(writer * 30 + i64::from(n)))
                                 .await
                                 .unwrap();
                         }

@@ -15,7 +15,7 @@ pub struct Examined {
 
 /// Explains the last command that was sent.
 pub async fn explain_last(db: &TestDatabase) -> Examined {
-    explain(db, &db.recorder().commands().pop().unwrap()).await
+    explain(db, &db.recorder().last().unwrap()).await
 }
 
 /// Explains a command that was sent.

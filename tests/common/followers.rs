@@ -5,8 +5,10 @@ use std::process::{Command, Stdio};
 
 use mongo_patterns_testkit::TestDatabase;
 
+use crate::lanes::support::end_idle_transactions;
+
 /// Starts a process that follows under a name and prints a line after each batch, and kills it after some lines. Calls a
-/// function before each line.
+/// function before each line. A transaction that it has left open is ended, as the server does after 60 seconds.
 pub async fn kill_after(
     lines: usize,
     program: &str,
@@ -14,8 +16,11 @@ pub async fn kill_after(
     db: &TestDatabase,
     before_each: impl Fn() + Send + 'static,
 ) {
+    let uri = db.server().uri();
+    let separator = if uri.contains('?') { '&' } else { '?' };
+    let uri = format!("{uri}{separator}appName={}", db.app_name());
     let mut child = Command::new(program)
-        .args([db.server().uri(), db.database().name(), name])
+        .args([uri.as_str(), db.database().name(), name])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -29,4 +34,5 @@ pub async fn kill_after(
         child.wait().unwrap();
     });
     read.await.unwrap();
+    end_idle_transactions(db).await;
 }

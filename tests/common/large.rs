@@ -49,12 +49,16 @@ fn with_text(bytes: usize, fields: Document) -> Document {
 }
 
 /// Runs the inserts of every pattern, also in a transaction of the caller.
-async fn insert_of_every_pattern(db: &TestDatabase, bytes: usize) -> Vec<(&'static str, Error)> {
+async fn insert_of_every_pattern(
+    db: &TestDatabase,
+    bytes: usize,
+    in_transactions: &[bool],
+) -> Vec<(&'static str, Error)> {
     let books: OutlierRepository<Document, Bson> = outlier_support::builder(db).threshold(2).build().unwrap();
     let patrons = patrons(db);
     let mut session = db.client().start_session().await.unwrap();
     let mut errors = Vec::new();
-    for in_transaction in [false, true] {
+    for in_transaction in in_transactions.iter().copied() {
         macro_rules! refused {
             ($name:literal, $action:expr) => {
                 let error = match in_transaction {
@@ -67,6 +71,8 @@ async fn insert_of_every_pattern(db: &TestDatabase, bytes: usize) -> Vec<(&'stat
                     }
                 };
                 errors.push(($name, error));
+                // Or it would keep gigabytes.
+                db.recorder().clear();
             };
         }
         let book = with_text(bytes, doc! { "_id": 1, "customers_purchased": [1] });
@@ -117,8 +123,9 @@ async fn a_document_that_would_exceed_16_mib_is_refused_by_every_insert() {
             .insert_one(doc! {})
             .await
             .unwrap();
-        for bytes in [16 * MIB - 10, 16 * MIB, 17 * MIB, 50 * MIB] {
-            for (call, error) in insert_of_every_pattern(db, bytes).await {
+        let both = &[false, true][..];
+        for (bytes, in_transactions) in [(16 * MIB - 10, both), (17 * MIB, &[true]), (50 * MIB, &[false])] {
+            for (call, error) in insert_of_every_pattern(db, bytes, in_transactions).await {
                 assert_eq!(error.kind(), ErrorKind::TooLarge, "{call}, {bytes} bytes: {error:?}");
                 assert!(
                     error.is_invalid_input() && !error.is_outcome_unknown(),

@@ -7,7 +7,7 @@ use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, Document};
 
 use crate::bucket::migration::*;
-use crate::common::support::all;
+use crate::common::support::{all, pause};
 
 #[tokio::test]
 async fn a_chunk_that_the_server_executes_shows_a_running_migration() {
@@ -38,7 +38,7 @@ async fn a_chunk_that_the_server_executes_shows_a_running_migration() {
                 match migrations(&database).await.unwrap().pop() {
                     Some(record) if record.is_running => break,
                     Some(record) => assert!(record.finished.is_none(), "{record:?}"),
-                    None => tokio::task::yield_now().await,
+                    None => pause().await,
                 }
             }
             let refused = forget_migration(&database, "trades").await.unwrap_err();

@@ -18,6 +18,7 @@ pub(crate) mod model;
 pub(crate) mod moving_chunks;
 pub(crate) mod numeric_names;
 pub(crate) mod own_fields;
+pub(crate) mod pace;
 pub(crate) mod plans;
 pub(crate) mod repositories;
 #[path = "../../crates/cli/tests/router.rs"]

@@ -1,6 +1,6 @@
 //! Random sequences of calls against models in memory: a few lines of code compute the expected result of each call.
 //!
-//! `cargo test` runs 2,500 operations, `cargo xtask ci` 10,000 more, and `cargo xtask long models` a million. A failing
+//! `cargo test` runs 2,500 operations, `cargo xtask ci --full` 10,000 more, and `cargo xtask long models` a million. A failing
 //! sequence is shrunk, and printed with its seed: `cargo xtask long models --seed` runs the same sequences again.
 
 use std::cell::Cell;

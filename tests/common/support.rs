@@ -8,7 +8,7 @@ use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder};
 use mongo_patterns::{Error, ErrorKind, Validator};
 use mongo_patterns_core::index::EnsureIndexes;
 use mongo_patterns_core::sharding::EnsureSharded;
-use mongo_patterns_testkit::{RecordedCommand, TestDatabase, Topology};
+use mongo_patterns_testkit::{TestDatabase, Topology};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
 use mongodb::{ClientSession, Collection, Database};
@@ -209,15 +209,14 @@ pub async fn end_transactions(db: &TestDatabase) {
     admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
 }
 
+/// Waits a moment before a condition is read again. Without it the wait takes the processor from what it waits for.
+pub async fn pause() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
 /// Waits for the replies of all commands, also of those whose caller was dropped.
 pub async fn dropped_commands(db: &TestDatabase) {
-    let waits = |command: &RecordedCommand| command.reply.is_none() && !command.failed;
-    let replies = async {
-        while db.recorder().commands().iter().any(waits) {
-            tokio::task::yield_now().await;
-        }
-    };
-    let replies = tokio::time::timeout(Duration::from_secs(20), replies).await;
+    let replies = tokio::time::timeout(Duration::from_secs(20), db.recorder().settled()).await;
     replies.expect("the command of a dropped call has no reply");
 }
 
@@ -239,6 +238,7 @@ pub async fn quiet(db: &TestDatabase) {
         if !is_writing {
             return;
         }
+        pause().await;
     }
 }
 
@@ -254,7 +254,7 @@ pub async fn until_blocked(db: &TestDatabase, filter: Document) {
             if !found.get_array("inprog").unwrap().is_empty() {
                 return;
             }
-            tokio::task::yield_now().await;
+            pause().await;
         }
     };
     let waits = tokio::time::timeout(Duration::from_secs(20), waits).await;

@@ -31,7 +31,7 @@ async fn drop_at_next_command<T>(db: &TestDatabase, call: impl Future<Output = R
 
 async fn wait_for_no_open_transactions(db: &TestDatabase) {
     while open_transactions(db).await > 0 {
-        tokio::task::yield_now().await;
+        pause().await;
     }
 }
 

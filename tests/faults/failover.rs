@@ -1,8 +1,6 @@
 //! Kills the primary of three nodes under load.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mongo_patterns_testkit::ReplicaSet;
@@ -11,6 +9,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::{ClientOptions, WriteConcern};
 use tokio::sync::watch;
 
+use crate::common::pace::Pace;
 use crate::common::support::*;
 
 const TASKS: i64 = 16;
@@ -40,13 +39,13 @@ async fn nothing_acknowledged_is_lost_or_duplicated_when_the_primary_is_killed()
         .unwrap();
     trades.ensure_indexes().await.unwrap();
 
-    let (next, done) = (watch::Sender::new(0_i64), Arc::new(AtomicBool::new(false)));
+    let (next, pace) = (watch::Sender::new(0_i64), Pace::of(2000));
     let writers: Vec<_> = (0..TASKS)
         .map(|_| {
-            let (trades, next, done) = (trades.clone(), next.clone(), Arc::clone(&done));
+            let (trades, next, pace) = (trades.clone(), next.clone(), pace.clone());
             tokio::spawn(async move {
                 let mut outcomes = Outcomes::default();
-                while !done.load(Ordering::Relaxed) {
+                while pace.next().await {
                     let mut n = 0;
                     next.send_modify(|next| {
                         n = *next;
@@ -65,9 +64,10 @@ async fn nothing_acknowledged_is_lost_or_duplicated_when_the_primary_is_killed()
 
     wait_for(&next, 300).await;
     set.kill_primary().await.unwrap();
+    pace.add(1000);
     let before = *next.borrow();
     wait_for(&next, before + 300).await;
-    done.store(true, Ordering::Relaxed);
+    pace.end();
     let mut outcomes = Outcomes::default();
     for writer in writers {
         let of_writer = writer.await.unwrap();

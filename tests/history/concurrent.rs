@@ -1,15 +1,14 @@
 //! Concurrent writers, prunes and readers of the same documents.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use futures::TryStreamExt;
 use futures::future::join_all;
 use mongo_patterns::{ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::doc;
-use tokio::sync::Semaphore;
 
+use crate::common::pace::Pace;
 use crate::history::support::*;
 
 /// Returns repositories that each have their own lanes, as processes have. They retry for as long as it takes.
@@ -200,23 +199,18 @@ async fn of_concurrent_inserts_of_one_id_one_succeeds() {
     .await;
 }
 
-/// The updates that the writers may make in each round of the reader. Without a bound, they outrun a slow reader, and
-/// each of its rounds would read more.
-const WRITES_OF_A_ROUND: usize = 10;
-
 /// While others write, a reader of all revisions sees each number once, up to at least what was acknowledged before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_see_no_gap_while_others_write() {
     testkit::run(async |db| {
         let processes = processes(db, 2).await;
         processes[0].insert(&policy(1)).await.unwrap();
-        let allowed = Arc::new(Semaphore::new(0));
+        let pace = Pace::of(0);
         let writers = processes.iter().map(|policies| {
-            let (policies, allowed) = (policies.clone(), Arc::clone(&allowed));
+            let (policies, pace) = (policies.clone(), pace.clone());
             tokio::spawn(async move {
                 let mut written = 0;
-                while let Ok(permit) = allowed.acquire().await {
-                    permit.forget();
+                while pace.next().await {
                     policies.update(1, push("watch")).await.unwrap();
                     written += 1;
                 }
@@ -225,8 +219,8 @@ async fn readers_see_no_gap_while_others_write() {
         });
         let writers: Vec<_> = writers.collect();
         let reader = &processes[0];
-        for round in 0..40_u32 {
-            allowed.add_permits(WRITES_OF_A_ROUND);
+        for round in 0..14_u32 {
+            pace.keep(10).await;
             let known = u64::try_from(number(&reader.get(1).await.unwrap().unwrap(), "revision")).unwrap();
             let newest_first = round % 2 == 0;
             let call = reader.revisions(1).limit(1 + round % 7);
@@ -250,7 +244,7 @@ async fn readers_see_no_gap_while_others_write() {
             );
             assert_eq!(reader.as_of(1, at.time).await.unwrap().unwrap().revision, known);
         }
-        allowed.close();
+        pace.end();
         let mut written = 0;
         for writer in writers {
             written += writer.await.unwrap();

@@ -12,7 +12,7 @@ use mongodb::Client;
 use mongodb::bson::{DateTime, Document, doc};
 use tokio::sync::watch;
 
-use crate::common::support::all;
+use crate::common::support::{all, pause};
 use crate::history::follow_support::*;
 use crate::history::support::*;
 
@@ -394,7 +394,7 @@ async fn what_cannot_be_followed_is_refused() {
             .on_progress(move |_| seen.store(true, Ordering::Relaxed));
         let (ended, ()) = tokio::join!(follow.into_future(), async {
             while !is_dropped.load(Ordering::Relaxed) {
-                tokio::task::yield_now().await;
+                pause().await;
             }
             current(db).drop().await.unwrap();
         });

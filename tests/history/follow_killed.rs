@@ -1,13 +1,13 @@
 //! A follower that is interrupted or fails: the next one resumes, misses nothing, and stores nothing twice.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
-use tokio::sync::Semaphore;
 
 use crate::common::followers::kill_after;
+use crate::common::pace::Pace;
+use crate::common::support::end_transactions;
 use crate::history::follow_support::*;
 use crate::history::support::*;
 
@@ -112,6 +112,8 @@ async fn a_follower_that_fails_at_any_command_can_be_called_again() {
             let outcome = restarted(db).follow(NAME).run_until_current().await;
             fault.disable().await;
             failed += u32::from(outcome.is_err());
+            // A commit that failed has left its transaction open.
+            end_transactions(db).await;
             follow(&restarted(db)).await;
             assert_recorded(db, &policies, &format!("failed after {commands}: {outcome:?}")).await;
             if outcome.is_ok() {
@@ -159,6 +161,29 @@ async fn a_transient_error_does_not_end_it() {
 /// A process that is killed in a transaction leaves it open: its documents are locked until the server ends it.
 #[tokio::test]
 async fn the_transaction_of_a_killed_process_is_waited_for() {
+    wait_for_a_killed_process(async |db, killed| {
+        // As after 60 seconds, when the follower has met it.
+        while !has_met(db) {
+            db.recorder().sent(db.recorder().round_trips() + 1).await;
+        }
+        let admin = db.plain_client().database("admin");
+        admin.run_command(doc! { "killSessions": [killed] }).await.unwrap();
+    })
+    .await;
+}
+
+/// The same, until the server ends it by itself.
+#[tokio::test]
+#[ignore = "long: cargo xtask ci --full"]
+async fn the_transaction_of_a_killed_process_is_waited_for_until_the_server_ends_it() {
+    wait_for_a_killed_process(async |_, _| {}).await;
+}
+
+fn has_met(db: &TestDatabase) -> bool {
+    db.recorder().names().contains(&"abortTransaction".to_owned())
+}
+
+async fn wait_for_a_killed_process(end: impl AsyncFnOnce(&TestDatabase, Document)) {
     testkit::run(async |db| {
         let policies = followed(db).await;
         three(&policies).await;
@@ -169,10 +194,10 @@ async fn the_transaction_of_a_killed_process_is_waited_for() {
         killed.start_transaction().await.unwrap();
         let locked = current.update_one(doc! { "policyId": 1 }, push("b"));
         locked.session(&mut killed).await.unwrap();
-        let followed = follow(&restarted(db)).await;
+        let next = restarted(db);
+        let (followed, ()) = tokio::join!(follow(&next), end(db, killed.id().clone()));
         assert_eq!((followed.written, followed.repaired), (1, 0));
-        let aborted = db.recorder().names().contains(&"abortTransaction".to_owned());
-        assert!(aborted, "it has met the other transaction");
+        assert!(has_met(db), "it has met the other transaction");
         assert!(killed.commit_transaction().await.is_err(), "the server has ended it");
         assert_recorded(db, &policies, "after it").await;
     })
@@ -186,13 +211,12 @@ async fn killed_processes_are_resumed() {
         let policies = followed(db).await;
         three(&policies).await;
         // Some writes of both for each printed line, so that a slow process does not meet thousands.
-        let allowed = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
+        let paces = [(); 2].map(|()| Pace::of(0));
         let plain = tokio::spawn({
-            let (current, allowed) = (current(db), Arc::clone(&allowed[0]));
+            let (current, pace) = (current(db), paces[0].clone());
             async move {
                 let mut written = 0;
-                while let Ok(permit) = allowed.acquire().await {
-                    permit.forget();
+                while pace.next().await {
                     let filter = doc! { "policyId": written % 3 + 1 };
                     current.update_one(filter, push(&format!("p{written}"))).await.unwrap();
                     written += 1;
@@ -203,11 +227,10 @@ async fn killed_processes_are_resumed() {
         let own = tokio::spawn({
             let database = db.plain_client().database(db.database().name());
             let policies = builder(&database).build().unwrap();
-            let allowed = Arc::clone(&allowed[1]);
+            let pace = paces[1].clone();
             async move {
                 let mut written = 0;
-                while let Ok(permit) = allowed.acquire().await {
-                    permit.forget();
+                while pace.next().await {
                     policies
                         .update(written % 3 + 1, push(&format!("r{written}")))
                         .await
@@ -218,11 +241,11 @@ async fn killed_processes_are_resumed() {
             }
         });
         for lines in 1..=5 {
-            let allowed = allowed.clone();
-            let allow = move || allowed.iter().for_each(|writer| writer.add_permits(20));
+            let paces = paces.clone();
+            let allow = move || paces.iter().for_each(|pace| pace.add(20));
             kill_after(lines, env!("CARGO_BIN_EXE_follow-policies"), NAME, db, allow).await;
         }
-        allowed.iter().for_each(|writer| writer.close());
+        paces.iter().for_each(Pace::end);
         let written = plain.await.unwrap() + own.await.unwrap();
         let followed = follow(&policies).await;
         assert_eq!(followed.repaired, 0);

@@ -7,7 +7,7 @@ use mongodb::bson::{DateTime, Document, doc};
 use crate::common::explain::explain;
 use crate::history::support::*;
 
-const REVISIONS: i32 = 100_000;
+const REVISIONS: i32 = 10_000;
 
 fn revision(number: i32) -> Document {
     let mut revision = policy(1);
@@ -35,18 +35,16 @@ async fn examined(db: &TestDatabase) -> (i64, usize) {
 }
 
 #[tokio::test]
-async fn a_read_examines_only_what_it_returns_at_100_000_revisions() {
+async fn a_read_examines_only_what_it_returns_at_10_000_revisions() {
     testkit::run(async |db| {
         let policies = policies(db).await;
-        for first in (1..=REVISIONS).step_by(10_000) {
-            let many: Vec<Document> = (first..first + 10_000).map(revision).collect();
-            revisions(db).insert_many(many).await.unwrap();
-        }
+        let many: Vec<Document> = (1..=REVISIONS).map(revision).collect();
+        revisions(db).insert_many(many).await.unwrap();
         current(db).insert_one(revision(REVISIONS)).await.unwrap();
         policies.update(1, push("watch")).await.unwrap();
         db.recorder().clear();
 
-        for number in [1, 2, 50_000, 99_999] {
+        for number in [1, 2, 5000, 9999] {
             let middle = DateTime::from_millis(i64::from(number) * 1000 + 500);
             let found = policies.as_of(1, middle).await.unwrap().unwrap();
             assert_eq!(found.revision, number as u64);
@@ -71,13 +69,7 @@ async fn a_read_examines_only_what_it_returns_at_100_000_revisions() {
             let (documents, commands) = examined(db).await;
             assert!((20..=21).contains(&documents) && commands == 1, "{documents}");
         }
-        let all: Vec<_> = policies
-            .revisions(1)
-            .limit(10_000)
-            .stream()
-            .try_collect()
-            .await
-            .unwrap();
+        let all: Vec<_> = policies.revisions(1).limit(1000).stream().try_collect().await.unwrap();
         assert_eq!(all.len(), REVISIONS as usize + 1);
         assert!((1..).zip(&all).all(|(number, revision)| revision.revision == number));
     })

@@ -175,7 +175,7 @@ async fn pruned_revisions_are_no_gap() {
 async fn findings_of_many_documents_are_streamed() {
     testkit::run(async |db| {
         let policies = policies(db).await;
-        let many: Vec<Document> = (0..500)
+        let many: Vec<Document> = (0..150)
             .map(|id| {
                 let mut policy = policy(id);
                 policy.extend(doc! { "revision": 1, "dateSet": DateTime::now() });
@@ -184,7 +184,7 @@ async fn findings_of_many_documents_are_streamed() {
             .collect();
         current(db).insert_many(&many).await.unwrap();
         let found = findings(&policies).await;
-        assert_eq!(found.len(), 500);
+        assert_eq!(found.len(), 150);
         assert!(
             found
                 .iter()
@@ -195,9 +195,9 @@ async fn findings_of_many_documents_are_streamed() {
             "{:?}",
             db.recorder().names()
         );
-        assert_eq!(repaired(&policies).await.len(), 500);
+        assert_eq!(repaired(&policies).await.len(), 150);
         assert_eq!(findings(&policies).await, []);
-        assert_eq!(all(&revisions(db)).await.len(), 500);
+        assert_eq!(all(&revisions(db)).await.len(), 150);
     })
     .await;
 }

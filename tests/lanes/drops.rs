@@ -11,6 +11,7 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 use tokio::runtime::Runtime;
 
+use crate::common::support::pause;
 use crate::lanes::support::*;
 
 #[tokio::test]
@@ -40,7 +41,7 @@ async fn select_drops_a_call() {
 /// Waits until a command for the held document is on the server.
 async fn until_active(db: &TestDatabase) {
     while active_for(db, HELD).await.is_empty() {
-        tokio::task::yield_now().await;
+        pause().await;
     }
 }
 
@@ -93,7 +94,7 @@ async fn a_stream_of_findings_is_dropped() {
         assert!(used.len() <= 10, "connections of dropped streams were closed: {used:?}");
         let closed = async {
             while open_cursors(db).await > 0 {
-                tokio::task::yield_now().await;
+                pause().await;
             }
         };
         ends("the close of the cursors", closed).await;

@@ -7,6 +7,7 @@ use mongo_patterns::Error;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
+use crate::common::support::pause;
 use crate::lanes::support::*;
 
 const NAME: &str = "follower";
@@ -82,7 +83,7 @@ async fn change(db: &TestDatabase, operation: &Operation, number: i32) {
         }
     };
     while plain(collection).find_one(applied.clone()).await.unwrap().is_none() {
-        tokio::task::yield_now().await;
+        pause().await;
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 
+use crate::common::pace::Pace;
+use crate::common::support::pause;
 use crate::lanes::support::*;
 
 /// How many calls are dropped while others wait, and how many after them, one after another.
@@ -18,21 +20,21 @@ const PATIENT: i32 = 5;
 /// The connections of the driver's default pool, and those that monitor the server.
 const CONNECTIONS: usize = 10 + 2;
 
-/// Tasks that write the free documents all the time.
+/// Tasks that write the free documents whenever they are asked to.
 struct FreeCalls {
-    stop: Arc<AtomicBool>,
+    pace: Pace,
     done: Arc<AtomicUsize>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
 impl FreeCalls {
     fn start(operation: &'static Operation, repositories: &Repositories) -> Self {
-        let (stop, done) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+        let (pace, done) = (Pace::of(0), Arc::<AtomicUsize>::default());
         let task = |document: i32| {
-            let (repositories, stop, done) = (repositories.clone(), Arc::clone(&stop), Arc::clone(&done));
+            let (repositories, pace, done) = (repositories.clone(), pace.clone(), Arc::clone(&done));
             tokio::spawn(async move {
                 for number in FIRST + 1.. {
-                    if stop.load(Ordering::Relaxed) {
+                    if !pace.next().await {
                         return;
                     }
                     let call = operation.run(&repositories, document, number);
@@ -42,22 +44,23 @@ impl FreeCalls {
             })
         };
         let tasks = FREE.map(task).into();
-        Self { stop, done, tasks }
+        Self { pace, done, tasks }
     }
 
     /// Waits until further calls are done.
     async fn further(&self, calls: usize) {
         let enough = self.done.load(Ordering::Relaxed) + calls;
+        self.pace.add(calls);
         let done = async {
             while self.done.load(Ordering::Relaxed) < enough {
-                tokio::task::yield_now().await;
+                pause().await;
             }
         };
         ends("the calls for free documents", done).await;
     }
 
     async fn end(self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.pace.end();
         for task in self.tasks {
             task.await.unwrap();
         }
@@ -82,6 +85,7 @@ async fn watch<T>(db: &TestDatabase, future: impl Future<Output = T>) -> T {
             assert!(operations <= 1, "the server has {operations} operations");
             let connections = connections(db).await;
             assert!(connections <= CONNECTIONS, "{connections} connections");
+            pause().await;
         };
         tokio::select! {
             done = &mut future => return done,
@@ -103,6 +107,7 @@ async fn check(operation: &'static Operation) {
             join_all(drops.map(|(time, number)| drop_after(time * 2, operation, &repositories, *number))).await;
             for number in in_sequence {
                 drop_after(10, operation, &repositories, *number).await;
+                free.further(1).await;
             }
             free.further(20).await;
         };

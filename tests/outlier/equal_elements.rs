@@ -231,6 +231,18 @@ async fn inserts(lists: &Lists, a: &Bson, b: &Bson) -> bool {
 
 #[tokio::test]
 async fn an_insert_takes_for_equal_what_the_server_does() {
+    compare_pairs(4).await;
+}
+
+/// The same, for all pairs.
+#[tokio::test]
+#[ignore = "long: cargo xtask ci --full"]
+async fn an_insert_takes_for_equal_what_the_server_does_of_all_pairs() {
+    compare_pairs(1).await;
+}
+
+/// Inserts all pairs that are equal for the server, and every `step`th of the others.
+async fn compare_pairs(step: usize) {
     testkit::run(async |db| {
         let lists: Lists = ready(db, builder(db).threshold(5).unique_elements()).await;
         let mut pairs = Vec::new();
@@ -243,7 +255,10 @@ async fn an_insert_takes_for_equal_what_the_server_does() {
         let mut wrong = Vec::new();
         for pairs in pairs.chunks(500) {
             let equal = server_says(db, pairs).await;
-            for ((a, b), equal) in pairs.iter().zip(equal) {
+            for (n, ((a, b), equal)) in pairs.iter().zip(equal).enumerate() {
+                if !equal && n % step > 0 {
+                    continue;
+                }
                 let inserted = inserts(&lists, a, b).await;
                 if inserted {
                     sales(db).delete_many(doc! {}).await.unwrap();

@@ -131,7 +131,7 @@ async fn what_fails_at_a_command_of_some_operations_stores_a_prefix() {
 }
 
 #[tokio::test]
-#[ignore = "long: cargo xtask ci"]
+#[ignore = "long: cargo xtask ci --full"]
 async fn what_fails_at_any_command_stores_a_prefix() {
     let failed = fail_at_each_command(CASES.into_iter().flat_map(|case| [(case, true), (case, false)])).await;
     assert!(failed >= 30, "{failed}");

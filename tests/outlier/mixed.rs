@@ -34,7 +34,7 @@ async fn mixed(db: &TestDatabase, unique: bool) {
                 (random >> 33) % below
             };
             let mut mine: [BTreeSet<String>; 3] = Default::default();
-            for n in 0..30 {
+            for n in 0..12 {
                 let id = next(3) as usize;
                 let book = id as i32;
                 match next(10) {

@@ -22,11 +22,11 @@ async fn pushes_and_removals_of_another_process_lose_and_double_nothing() {
                 let (books, writing) = (books.clone(), Arc::clone(&writing));
                 tokio::spawn(async move {
                     let mut kept = Vec::new();
-                    for n in 0..40 {
+                    for n in 0..16 {
                         let (id, user) = (n % 2, format!("w{writer}-{n}"));
                         books.push(id, &user).await.unwrap();
                         // Most go again, so that the list is short and the flag comes and goes.
-                        if n % 20 == 0 {
+                        if n % 8 == 0 {
                             kept.push((id, user));
                         } else {
                             assert!(books.remove(id, &user).await.unwrap().found, "{user} of {id}");
@@ -94,7 +94,7 @@ async fn unique_elements_stay_so_while_another_process_moves_them() {
             .map(|writer| {
                 let (books, writing) = (books.clone(), Arc::clone(&writing));
                 tokio::spawn(async move {
-                    for n in 0..60_usize {
+                    for n in 0..24_usize {
                         let user = format!("u{}", (n * 7 + writer * 13) % 12);
                         if (n + writer) % 3 == 0 {
                             books.remove(1, &user).await.unwrap();

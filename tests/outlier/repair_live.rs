@@ -93,7 +93,7 @@ async fn a_book_that_is_deleted_during_a_migration_stays_deleted() {
             .map(|writer| {
                 let (books, writing) = (books.clone(), Arc::clone(&writing));
                 tokio::spawn(async move {
-                    for n in 0..12 {
+                    for n in 0..5 {
                         let id = writer * 100 + n;
                         books.insert(&book(id, 6)).await.unwrap();
                         for user in users(6..16) {

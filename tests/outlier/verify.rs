@@ -10,7 +10,7 @@ use mongo_patterns::outlier::Problem;
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::confirm_settings;
+use crate::common::support::{confirm_settings, pause};
 use crate::outlier::damage::*;
 use crate::outlier::support::*;
 
@@ -105,7 +105,7 @@ async fn a_sound_collection_gives_no_findings_while_many_write() {
             .map(|writer| {
                 let books = books.clone();
                 tokio::spawn(async move {
-                    for n in 0..40 {
+                    for n in 0..16 {
                         let (id, user) = (n % 4, format!("w{writer}-{n}"));
                         books.push(id, &user).await.unwrap();
                         if n % 3 > 0 {
@@ -292,7 +292,7 @@ async fn a_null_array_is_named_by_the_error_of_who_reads_it() {
 
 async fn until(mut condition: impl AsyncFnMut() -> bool) {
     while !condition().await {
-        tokio::task::yield_now().await;
+        pause().await;
     }
 }
 

@@ -11,6 +11,7 @@ use mongo_patterns::reference::OnReferences;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::doc;
 
+use crate::common::pace::Pace;
 use crate::reference::support::*;
 
 const CUSTOMERS: i32 = 4;
@@ -53,7 +54,7 @@ async fn write(db: &TestDatabase, writers: usize, calls: usize, renames: u32) ->
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixteen_writers_leave_no_stale_copy() {
     testkit::run(async |db| {
-        assert!(write(db, 16, 40, 4).await > 100);
+        assert!(write(db, 16, 20, 4).await > 50);
     })
     .await;
 }
@@ -72,7 +73,7 @@ async fn a_rename_and_three_inserts_at_one_moment_leave_no_stale_copy() {
     testkit::run(async |db| {
         let processes = processes(db, 4).await;
         add_customers(db, 1..=1).await;
-        for round in 0..60 {
+        for round in 0..30 {
             let inserts = (1..4).map(|writer: usize| {
                 let orders = processes[writer].clone();
                 tokio::spawn(async move { orders.insert(&order(format!("{round}-{writer}"), 1)).await })
@@ -88,7 +89,7 @@ async fn a_rename_and_three_inserts_at_one_moment_leave_no_stale_copy() {
             }
             assert_eq!(judge(db).await.stale, 0, "round {round}");
         }
-        assert_eq!(assert_current(db, &processes[0]).await, 180);
+        assert_eq!(assert_current(db, &processes[0]).await, 90);
     })
     .await;
 }
@@ -99,7 +100,7 @@ async fn deletions_leave_no_dangling_reference() {
     testkit::run(async |db| {
         for rule in [OnReferences::Restrict, OnReferences::KeepCopy, OnReferences::Clear] {
             let processes = processes(db, 2).await;
-            let last = 60;
+            let last = 30;
             add_customers(db, 1..=last).await;
             let writers = (0..16).map(|writer: usize| {
                 let orders = processes[writer % 2].clone();
@@ -160,15 +161,13 @@ async fn readers_see_no_copy_go_back() {
         for id in 0..8 {
             processes[0].insert(&order(id, 1)).await.unwrap();
         }
-        let stop = Arc::new(AtomicBool::new(false));
+        let pace = Pace::of(0);
         let writers = processes.iter().enumerate().map(|(writer, orders)| {
-            let (orders, stop) = (orders.clone(), Arc::clone(&stop));
+            let (orders, pace) = (orders.clone(), pace.clone());
             tokio::spawn(async move {
-                let mut versions = BTreeMap::new();
-                for n in 0.. {
-                    if stop.load(Ordering::Relaxed) {
-                        break;
-                    }
+                let (mut versions, mut n) = (BTreeMap::new(), 0);
+                while pace.next().await {
+                    n += 1;
                     let name = format!("{writer}-{n}");
                     let updated = orders.update_source(1, rename(&name)).await.unwrap();
                     versions.insert(updated.version, name);
@@ -179,7 +178,8 @@ async fn readers_see_no_copy_go_back() {
         let writers: Vec<_> = writers.collect();
         let mut seen = Vec::new();
         let mut last = [0; 8];
-        for round in 0..200 {
+        for round in 0..80 {
+            pace.keep(4).await;
             let id = round % 8;
             let read = processes[1].get(id).await.unwrap().unwrap();
             let copy = read.get_document("customer").unwrap();
@@ -192,7 +192,7 @@ async fn readers_see_no_copy_go_back() {
             let fresh = processes[2].get(id).max_staleness(0).await.unwrap().unwrap();
             assert!(number(fresh.get_document("customer").unwrap(), "v") >= version);
         }
-        stop.store(true, Ordering::Relaxed);
+        pace.end();
         let mut versions = BTreeMap::from([(0, "Ann".to_owned())]);
         for writer in writers {
             versions.extend(writer.await.unwrap());

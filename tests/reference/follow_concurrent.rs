@@ -140,7 +140,7 @@ pub async fn remove_others(db: &TestDatabase) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn followers_repositories_and_other_programs_run_concurrently() {
     testkit::run(async |db| {
-        for round in 0..4 {
+        for round in 0..2 {
             let orders = followed(db, patient(of_all_kinds(db))).await;
             let (stop, stopped) = watch::channel(false);
             let of = |database: &Database| patient(all_kinds_in(database)).build().unwrap();
@@ -156,12 +156,12 @@ async fn followers_repositories_and_other_programs_run_concurrently() {
             let database = db.plain_client().database(db.database().name());
             let writers = (0..3).map(|writer| {
                 let orders = of(&database);
-                tokio::spawn(async move { write(&orders, round * 10 + writer, 60).await })
+                tokio::spawn(async move { write(&orders, round * 10 + writer, 30).await })
             });
             let writers: Vec<_> = writers.collect();
             let plain = (0..2).map(|writer| async move {
                 let mut program = Program::new(db, round * 10 + writer);
-                for _ in 0..150 {
+                for _ in 0..75 {
                     program.write().await;
                 }
             });
@@ -199,13 +199,13 @@ async fn a_copy_never_goes_back() {
         });
         let ended = AtomicI32::new(0);
         let own = async {
-            for n in 0..100 {
+            for n in 0..50 {
                 orders.update_source(1, rename(&format!("r{n}"))).await.unwrap();
             }
             ended.fetch_add(1, Ordering::Relaxed);
         };
         let plain = async {
-            for n in 0..100 {
+            for n in 0..50 {
                 update_plainly(db, 1, rename(&format!("p{n}"))).await;
             }
             ended.fetch_add(1, Ordering::Relaxed);

@@ -9,6 +9,7 @@ use mongodb::bson::{Document, doc};
 use tokio::sync::Semaphore;
 
 use crate::common::followers::kill_after;
+use crate::common::support::end_transactions;
 use crate::reference::follow_concurrent::{Program, remove_others};
 use crate::reference::follow_support::*;
 use crate::reference::support::*;
@@ -118,6 +119,8 @@ async fn a_follower_that_fails_at_any_command_can_be_called_again() {
             let outcome = follow.run_until_current().await;
             fault.disable().await;
             failed += u32::from(outcome.is_err());
+            // A commit that failed has left its transaction open.
+            end_transactions(db).await;
             assert_followed(db, &format!("failed after {commands}: {outcome:?}")).await;
             if outcome.is_ok() {
                 break;

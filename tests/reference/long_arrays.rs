@@ -1,5 +1,7 @@
 //! Arrays with very many references: no step compares each reference with each source.
 
+use std::time::Duration;
+
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::reference::{OnReferences, Problem, Reference, Repaired};
@@ -9,8 +11,9 @@ use mongodb::bson::{Bson, Document, doc};
 use crate::reference::migrate_support::*;
 use crate::reference::support::*;
 
-/// With a step that compares each reference with each source, the test does not end within a quarter of an hour.
-const REFERENCES: i32 = 100_000;
+const REFERENCES: i32 = 30_000;
+/// With a step that compares each reference with each source, the server takes longer.
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn of_members(builder: Builder) -> Builder {
     let members = Reference::new("members").copied_fields(["name"]).array();
@@ -40,8 +43,8 @@ async fn members_of(db: &TestDatabase, group: i32) -> Vec<Bson> {
 }
 
 #[tokio::test]
-async fn a_document_with_100_000_references_is_migrated_verified_and_migrated_back() {
-    testkit::run(async |db| {
+async fn a_document_with_30_000_references_is_migrated_verified_and_migrated_back() {
+    let there_and_back = testkit::run(async |db| {
         let ids: Vec<i32> = (0..REFERENCES).rev().collect();
         unmigrated(
             db,
@@ -58,8 +61,10 @@ async fn a_document_with_100_000_references_is_migrated_verified_and_migrated_ba
         assert_eq!(groups.migrate_to_references().await.unwrap().documents, 2);
         let expected: Vec<Bson> = ids.into_iter().map(Bson::Int32).collect();
         assert!(members_of(db, 1).await == expected);
-    })
-    .await;
+    });
+    tokio::time::timeout(LIMIT, there_and_back)
+        .await
+        .expect("a step compares each reference with each source");
 }
 
 /// Up to 32 sources are found one by one, and more by a binary search. Both find each source, and no other one.
@@ -116,7 +121,7 @@ async fn each_reference_gets_its_own_source() {
 #[tokio::test]
 async fn a_repair_reads_one_source_for_each_finding() {
     testkit::run(async |db| {
-        const MEMBERS: i32 = 1100;
+        const MEMBERS: i32 = 500;
         let groups = ready(db, of_members(builder(db.database()))).await;
         add_members(db, 10).await;
         let members: Vec<Document> = (0..MEMBERS).map(|id| member(id, id)).collect();

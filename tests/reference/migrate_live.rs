@@ -1,8 +1,6 @@
 //! Migrations with concurrent writers: no stale copy, no lost change.
 
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::join_all;
 use mongo_patterns::reference::OnReferences;
@@ -11,7 +9,8 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 use tokio::sync::Mutex;
 
-use crate::common::support::all;
+use crate::common::pace::Pace;
+use crate::common::support::{all, pause};
 use crate::reference::migrate_support::*;
 use crate::reference::support::*;
 
@@ -42,7 +41,7 @@ async fn while_held<T>(
             .unwrap()
             .is_empty()
         {
-            tokio::task::yield_now().await;
+            pause().await;
         }
     };
     hold("alwaysOn").await;
@@ -225,14 +224,14 @@ async fn writers_continue_during_a_migration() {
         add_customers(db, 1..=5).await;
         // A service creates the indexes at its start.
         repository().ensure_indexes().await.unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
+        let pace = Pace::of(200);
         let writers = (0..6).map(|writer| {
-            let (orders, stop) = (repository(), Arc::clone(&stop));
+            let (orders, pace) = (repository(), pace.clone());
             let plain = stored(db);
             tokio::spawn(async move {
                 let (mut inserted, mut set, mut increments) = (0, Vec::new(), 0);
                 let mut n = 0;
-                while n < 10 || !stop.load(Ordering::Relaxed) {
+                while n < 10 || pace.next().await {
                     n += 1;
                     let (customer, of) = (fastrand::i32(1..=5), fastrand::i32(0..ORDERS / 6) * 6 + writer);
                     match fastrand::u8(..4) {
@@ -261,8 +260,13 @@ async fn writers_continue_during_a_migration() {
             })
         });
         let writers: Vec<_> = writers.collect();
-        let migrated = repository().migrate_from_references().chunk(50).await.unwrap();
-        stop.store(true, Ordering::Relaxed);
+        let migrated = repository()
+            .migrate_from_references()
+            .chunk(50)
+            .on_progress(|_| pace.add(10))
+            .await
+            .unwrap();
+        pace.end();
         let written: Vec<_> = join_all(writers).await.into_iter().map(Result::unwrap).collect();
         assert!(migrated.documents > 0);
         let inserted: usize = written.iter().map(|(inserted, ..)| inserted).sum();

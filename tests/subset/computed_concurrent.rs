@@ -24,7 +24,7 @@ async fn computed_fields_are_correct_when_64_writers_stop() {
                 let products: Rated = repositories[writer as usize % repositories.len()].clone();
                 tokio::spawn(async move {
                     let mut random = Random(writer as u64);
-                    for n in 0..4 {
+                    for n in 0..2 {
                         let parent = random.below(8) as i32 + 1;
                         let id = writer * 100 + n;
                         let mut rating = || random.below(5) as i32 + 1;

@@ -1,7 +1,5 @@
 //! 64 concurrent writers that insert, delete and update, mostly embedded reviews.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -13,12 +11,13 @@ use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
 
+use crate::common::pace::Pace;
 use crate::common::support::all;
 use crate::subset::support::*;
 
-const PARENTS: i32 = 40;
+const PARENTS: i32 = 20;
 const WRITERS: i32 = 64;
-const OPERATIONS: i32 = 2400;
+const OPERATIONS: i32 = 800;
 const SIZE: u32 = 5;
 
 async fn add_parents(products: &Collection<Document>) {
@@ -83,7 +82,7 @@ async fn subsets_are_correct(db: &TestDatabase, processes: usize) {
     assert_eq!(wrong(&product(db), &reviews(db), SIZE as usize).await, []);
     let findings: Vec<Finding> = repositories[0].verify().stream().try_collect().await.unwrap();
     assert_eq!(findings, []);
-    assert!(reviews(db).count_documents(doc! {}).await.unwrap() > 300);
+    assert!(reviews(db).count_documents(doc! {}).await.unwrap() > 100);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -142,13 +141,13 @@ async fn an_observer_of_transactional_writes_never_sees_a_stale_subset() {
     testkit::run(async |db| {
         let repository = builder_of::<Product, Review>(db.database(), newest().size(SIZE));
         let products = ready(db, repository).await;
-        let stop = Arc::new(AtomicBool::new(false));
+        let pace = Pace::of(0);
         let writers = (0..8).map(|writer| {
-            let (products, stop) = (products.clone(), Arc::clone(&stop));
+            let (products, pace) = (products.clone(), pace.clone());
             tokio::spawn(async move {
                 let mut random = Random(writer as u64);
                 let mut n = 0;
-                while !stop.load(Ordering::Relaxed) {
+                while pace.next().await {
                     n += 1;
                     let id = writer * 100_000 + n;
                     products
@@ -166,7 +165,8 @@ async fn an_observer_of_transactional_writes_never_sees_a_stale_subset() {
         let mut session = db.plain_client().start_session().await.unwrap();
         let (parents, children) = (product(db), reviews(db));
         let mut seen = std::collections::HashSet::new();
-        for _ in 0..150 {
+        for _ in 0..60 {
+            pace.keep(8).await;
             let snapshot = TransactionOptions::builder()
                 .read_concern(ReadConcern::snapshot())
                 .build();
@@ -184,7 +184,7 @@ async fn an_observer_of_transactional_writes_never_sees_a_stale_subset() {
             assert_eq!(parent.get_array("reviews").unwrap(), &expected);
             seen.insert(parent.get_i64("reviews_version").unwrap());
         }
-        stop.store(true, Ordering::Relaxed);
+        pace.end();
         for writer in writers {
             assert!(writer.await.unwrap() > 1);
         }

@@ -113,10 +113,10 @@ async fn followers_run_concurrently_with_each_other_and_all_writers() {
             let reviews = reviews(db);
             tokio::spawn(async move {
                 if writer <= 4 {
-                    return write_plainly(&reviews, 20, writer, 150).await;
+                    return write_plainly(&reviews, 20, writer, 60).await;
                 }
                 let mut random = Random(writer as u64);
-                for n in 0..60 {
+                for n in 0..25 {
                     let (parent, id) = (random.below(20) as i32 + 1, -(writer * 1000 + n));
                     products
                         .insert(&review_of(parent, id, random.below(60) as i64))

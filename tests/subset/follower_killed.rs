@@ -1,7 +1,5 @@
 //! A follower that is interrupted, fails, or loses the server: the next one resumes, and misses nothing.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mongo_patterns::ErrorKind;
@@ -13,6 +11,7 @@ use mongodb::options::{ClientOptions, WriteConcern};
 use tokio::sync::watch;
 
 use crate::common::followers::kill_after;
+use crate::common::pace::Pace;
 use crate::subset::follower_support::*;
 use crate::subset::support::*;
 
@@ -182,12 +181,12 @@ async fn a_follower_without_a_server_can_be_stopped() {
 async fn killed_processes_are_resumed() {
     testkit::run(async |db| {
         let products = behind(db, 20, 0).await;
-        let stop = Arc::new(AtomicBool::new(false));
+        let pace = Pace::of(4);
         let writers = (0..4).map(|writer| {
-            let (reviews, stop) = (reviews(db), Arc::clone(&stop));
+            let (reviews, pace) = (reviews(db), pace.clone());
             tokio::spawn(async move {
                 for round in 1.. {
-                    if stop.load(Ordering::Relaxed) {
+                    if !pace.next().await {
                         return round;
                     }
                     write_plainly(&reviews, 20, round * 4 + writer, 50).await;
@@ -197,9 +196,11 @@ async fn killed_processes_are_resumed() {
         });
         let writers: Vec<_> = writers.collect();
         for lines in 1..=6 {
-            kill_after(lines, env!("CARGO_BIN_EXE_follow-reviews"), NAME, db, || {}).await;
+            let pace = pace.clone();
+            let allow = move || pace.add(4);
+            kill_after(lines, env!("CARGO_BIN_EXE_follow-reviews"), NAME, db, allow).await;
         }
-        stop.store(true, Ordering::Relaxed);
+        pace.end();
         for writer in writers {
             assert!(writer.await.unwrap() > 1);
         }

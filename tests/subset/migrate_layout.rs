@@ -1,7 +1,7 @@
 //! The migrations of existing collections, and to another order, size or other embedded fields.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns::subset::{Direction, Subset, SubsetRepository, SubsetRepositoryBuilder};
@@ -9,7 +9,8 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::all;
+use crate::common::pace::Pace;
+use crate::common::support::{all, pause};
 use crate::subset::migration::findings;
 use crate::subset::support::*;
 
@@ -39,15 +40,15 @@ async fn two_collections_are_migrated_with_concurrent_writers() {
         let database = db.plain_client().database(db.database().name());
         let other: Products = builder(&database).build().unwrap();
         other.ensure_indexes().await.unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
+        let pace = Pace::of(100);
         let written = Arc::new(AtomicU32::new(0));
         let writers: Vec<_> = (0..8)
             .map(|writer| {
-                let (other, stop, written) = (other.clone(), Arc::clone(&stop), Arc::clone(&written));
+                let (other, pace, written) = (other.clone(), pace.clone(), Arc::clone(&written));
                 tokio::spawn(async move {
                     let mut random = Random(writer as u64);
                     let mut n = 0;
-                    while !stop.load(Ordering::Relaxed) {
+                    while pace.next().await {
                         n += 1;
                         let parent = 1 + random.below(PARENTS as u64) as i32;
                         let new = review_of(parent, (writer + 1) * 10_000 + n, random.below(60) as i64);
@@ -59,15 +60,18 @@ async fn two_collections_are_migrated_with_concurrent_writers() {
             })
             .collect();
         while written.load(Ordering::Relaxed) < 10 {
-            tokio::task::yield_now().await;
+            pause().await;
         }
         let mut progress = Vec::new();
         let migrated = products
             .migrate_existing()
-            .on_progress(|at| progress.push((at.done, at.total)))
+            .on_progress(|at| {
+                pace.add(10);
+                progress.push((at.done, at.total));
+            })
             .await
             .unwrap();
-        stop.store(true, Ordering::Relaxed);
+        pace.end();
         for writer in writers {
             writer.await.unwrap();
         }
@@ -184,19 +188,19 @@ async fn another_order_under_load(db: &TestDatabase) {
     let new: Products = by_author(db.database(), 4).build().unwrap();
     let database = db.plain_client().database(db.database().name());
     let (written, refused) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let done = Arc::new(AtomicBool::new(false));
+    let pace = Pace::of(400);
     let writers: Vec<_> = (0..8)
         .map(|writer| {
             let mut products: Products = builder(&database).build().unwrap();
             let next: Products = by_author(&database, 4).build().unwrap();
-            let (written, refused, done) = (Arc::clone(&written), Arc::clone(&refused), Arc::clone(&done));
+            let (written, refused, pace) = (Arc::clone(&written), Arc::clone(&refused), pace.clone());
             tokio::spawn(async move {
                 let mut random = Random(writer as u64);
                 let mut after = 10;
                 let mut is_old = true;
                 let mut n = 0;
                 while after > 0 {
-                    if done.load(Ordering::Relaxed) && !is_old {
+                    if !pace.next().await && !is_old {
                         after -= 1;
                     }
                     n += 1;
@@ -221,7 +225,7 @@ async fn another_order_under_load(db: &TestDatabase) {
         })
         .collect();
     while written.load(Ordering::Relaxed) < 20 {
-        tokio::task::yield_now().await;
+        pause().await;
     }
     let plan = new.migrate_layout_from(&old).plan().await.unwrap();
     let drops = |planned: &mongo_patterns_core::PlannedCommand| {
@@ -230,7 +234,7 @@ async fn another_order_under_load(db: &TestDatabase) {
     };
     assert_eq!(plan.commands.iter().filter(|planned| drops(planned)).count(), 1);
     let changed = new.migrate_layout_from(&old).await.unwrap();
-    done.store(true, Ordering::Relaxed);
+    pace.end();
     for writer in writers {
         writer.await.unwrap();
     }

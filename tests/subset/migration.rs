@@ -7,7 +7,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, Timestamp, doc, oid::ObjectId};
 
-use crate::common::support::all;
+use crate::common::support::{all, pause};
 use crate::subset::support::*;
 
 /// Returns a repository that has sent nothing, without indexes.
@@ -383,7 +383,7 @@ async fn children_that_are_embedded_concurrently_stay_and_are_reported() {
         let (moved, ()): (Result<Migrated, Error>, ()) =
             futures::join!(products.migrate_from_embedded().into_future(), async {
                 while reviews(db).count_documents(doc! {}).await.unwrap() < expected.len() as u64 {
-                    tokio::task::yield_now().await;
+                    pause().await;
                 }
                 let push = doc! { "$push": { "reviews": late.clone() } };
                 product(db)

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
+use crate::common::pace::Pace;
+use crate::common::support::pause;
 use crate::subset::migration::{embedded_review, fill, findings, stored, unmigrated};
 use crate::subset::support::*;
 
@@ -104,7 +106,7 @@ type Written = BTreeMap<(i32, i32), Option<String>>;
 type Change = ((i32, i32), Option<String>);
 
 /// Inserts, updates, deletes and reads until it is stopped, and then a few more times. Retries refused writes later.
-async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: Arc<AtomicU32>) -> Written {
+async fn write(products: Products, writer: i32, pace: Pace, refused: Arc<AtomicU32>) -> Written {
     let mut written: Written = (1..=PARENTS)
         .flat_map(|parent| (0..EMBEDDED).map(move |id| (parent, id)))
         .filter(|(_, id)| id % WRITERS == writer)
@@ -114,7 +116,7 @@ async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: 
     let mut more = 15;
     let mut n = 0;
     while more > 0 {
-        more -= u32::from(stop.load(Ordering::Relaxed));
+        more -= u32::from(!pace.next().await);
         n += 1;
         let parent = 1 + random.below(PARENTS as u64) as i32;
         let of_parent: Vec<i32> = written.keys().filter(|key| key.0 == parent).map(|key| key.1).collect();
@@ -160,7 +162,7 @@ async fn write(products: Products, writer: i32, stop: Arc<AtomicBool>, refused: 
                     "{error:?}"
                 );
                 refused.fetch_add(1, Ordering::Relaxed);
-                tokio::task::yield_now().await;
+                pause().await;
             }
         }
     }
@@ -182,22 +184,23 @@ async fn with_writers(db: &TestDatabase) {
 
     // Another client, with its own connections, and several processes.
     let database = db.plain_client().database(db.database().name());
-    let stop = Arc::new(AtomicBool::new(false));
+    let pace = Pace::of(200);
     let refused = Arc::new(AtomicU32::new(0));
     let processes: Vec<Products> = (0..4).map(|_| sized(&database).build().unwrap()).collect();
     let writers: Vec<_> = (0..WRITERS)
         .map(|writer| {
             let products = processes[writer as usize % processes.len()].clone();
-            tokio::spawn(write(products, writer, Arc::clone(&stop), Arc::clone(&refused)))
+            tokio::spawn(write(products, writer, pace.clone(), Arc::clone(&refused)))
         })
         .collect();
     while refused.load(Ordering::Relaxed) < WRITERS as u32 {
-        tokio::task::yield_now().await;
+        pause().await;
     }
     // Killed repeatedly, each time a few commands later.
     let mut calls = 0;
     for commands in 1.. {
         calls += 1;
+        pace.add(100);
         db.recorder().clear();
         let sent = db.recorder().sent(8 + commands);
         let migrated = tokio::select! {
@@ -209,7 +212,7 @@ async fn with_writers(db: &TestDatabase) {
             break;
         }
     }
-    stop.store(true, Ordering::Relaxed);
+    pace.end();
     let mut expected = Written::new();
     for writer in writers {
         expected.extend(writer.await.unwrap());
@@ -263,7 +266,7 @@ async fn a_migration_waits_for_a_copy_that_the_server_still_executes() {
                 .unwrap()
                 .is_empty()
             {
-                tokio::task::yield_now().await;
+                pause().await;
             }
         };
         hold("alwaysOn").await;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::process::{cargo, output, readme_command, run as run_process};
-use crate::{book, deny, examples, llvm, long, modules, msrv, package, size, tutorial, words};
+use crate::{book, deny, examples, llvm, long, modules, msrv, package, promises, size, timed, tutorial, words};
 
 /// The features of the facade.
 const FEATURES: [&str; 9] = [
@@ -53,9 +53,12 @@ const BENCHMARKS: [&str; 10] = [
 /// Which steps are run.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Runs only these steps; all by default.
+    /// Runs only these steps.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Step>,
+    /// Runs all steps: also the long ones, which the hosted workflow runs every night, and a maintainer before a release.
+    #[arg(long, conflicts_with = "only")]
+    full: bool,
 }
 
 /// A step of CI.
@@ -65,6 +68,8 @@ enum Step {
     Format,
     /// The words of prose.
     Words,
+    /// The tests that prove the promises of the documentation.
+    Promises,
     /// Cycles of modules, and the length of files.
     Modules,
     /// The sizes of the crates in ARCHITECTURE.md.
@@ -97,11 +102,18 @@ enum Step {
     Deny,
 }
 
+/// The steps that only `--full` runs.
+const LONG: [Step; 4] = [Step::LongTests, Step::Benchmarks, Step::Package, Step::Deny];
+
 /// Runs the steps.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut times = Vec::new();
     for step in Step::value_variants() {
-        if !options.only.is_empty() && !options.only.contains(step) {
+        let is_asked = match options.only.is_empty() {
+            true => options.full || !LONG.contains(step),
+            false => options.only.contains(step),
+        };
+        if !is_asked {
             continue;
         }
         let name = step.to_possible_value().map(|value| value.get_name().to_owned());
@@ -122,6 +134,7 @@ fn run_step(step: Step) -> Result<()> {
     match step {
         Step::Format => run_process(&mut cargo(["fmt", "--all", "--check"])),
         Step::Words => words::check(),
+        Step::Promises => promises::check(),
         Step::Modules => modules::check(),
         Step::Size => size::run(&size::Options::default()),
         Step::Clippy => {
@@ -134,7 +147,7 @@ fn run_step(step: Step) -> Result<()> {
         }
         Step::Book => book::check(&book::Options::default()),
         Step::Features => check_features(),
-        Step::Tests => run_process(&mut readme_command("cargo test --workspace")?),
+        Step::Tests => timed::run_tests(&mut readme_command("cargo test --workspace")?),
         Step::LongTests => run_long_tests(),
         Step::Examples => examples::run(),
         Step::Tutorial => tutorial::run(),
@@ -190,18 +203,16 @@ fn run_long_tests() -> Result<()> {
         test
     };
     let listed = output(&mut ignored(&["--list"]))?;
-    let tests = listed.lines().filter(|line| line.ends_with(": test")).count();
-    if tests == 0 {
-        bail!("there are no long tests; the attribute that marks them is `#[ignore = \"long: cargo xtask ci\"]`");
-    }
-    println!("{tests} long tests");
-    run_process(&mut ignored(&[]))?;
+    let none =
+        "there are no long tests; the attribute that marks them is `#[ignore = \"long: cargo xtask ci --full\"]`";
+    println!("{} long tests", timed::ensure_tests(&listed, none)?);
+    timed::run_tests(&mut ignored(&[]))?;
     long::check_models(10_000)
 }
 
 fn run_benchmarks() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let bench = ["run", "--quiet", "--locked", "--package", "mongo-patterns-bench", "--"];
+    let bench = ["run", "--quiet", "--locked", "--bin", "mongo-patterns-bench", "--"];
     output(cargo(bench).arg("--quick").arg("--out").arg(folder.path()))?;
     // It fails if a row of ours has a hazard.
     run_process(cargo(bench).args(["hazards", "--quick"]))?;

@@ -31,7 +31,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         test.env_remove("MONGODB_URI").env_remove("MONGOS");
         test
     };
-    let mut test = with_docker(&["--package", "integration-tests", "--test", "integration", "--"]);
+    let mut test = with_docker(&["--workspace", "--test", "integration", "--"]);
     test.args(&options.only).args(["--skip", OTHERS]);
     run_process(&mut test)?;
     match options.only {

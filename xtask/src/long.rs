@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use crate::process::{cargo, output, run as run_process};
+use crate::timed;
 
 const FAULTS: &str = "faults::table::every_command_and_every_fault";
 const DROPS: &str = "faults::table::every_command_and_the_caller_drops_it";
@@ -45,7 +46,7 @@ pub(crate) struct Faults {
     /// Writes the table as Markdown to this file.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Runs the cases of `cargo xtask ci`, with the faults chosen by this number.
+    /// Runs the cases of `cargo xtask ci --full`, with the faults chosen by this number.
     #[arg(long, value_name = "NUMBER", conflicts_with = "report")]
     seed: Option<u32>,
 }
@@ -178,9 +179,8 @@ impl Only {
 fn integration(filter: &str, configure: impl FnOnce(&mut Command)) -> Result<()> {
     let arguments = [
         "test",
+        "--workspace",
         "--locked",
-        "--package",
-        "integration-tests",
         "--test",
         "integration",
         "--",
@@ -189,9 +189,8 @@ fn integration(filter: &str, configure: impl FnOnce(&mut Command)) -> Result<()>
     ];
     let listed = output(cargo(arguments).arg("--list"))?;
     // Without this a test with another name would be a proof that passes.
-    if !listed.lines().any(|line| line.ends_with(": test")) {
-        bail!("no integration test is named `{filter}`; correct the name in xtask/src/long.rs");
-    }
+    let none = format!("no integration test is named `{filter}`; correct the name in xtask/src/long.rs");
+    timed::ensure_tests(&listed, &none)?;
     let mut test = cargo(arguments);
     test.arg("--nocapture");
     configure(&mut test);

@@ -13,7 +13,10 @@ mod modules;
 mod msrv;
 mod package;
 mod process;
+mod promises;
 mod size;
+mod soak;
+mod timed;
 mod tutorial;
 mod words;
 
@@ -34,6 +37,11 @@ struct Arguments {
 enum Command {
     /// Runs every check that a change must pass, or some of them.
     Ci(ci::Options),
+    /// Repeats the integration tests on a busy machine.
+    Soak(soak::Options),
+    /// Runs one test program for Cargo, with the times of its tests.
+    #[command(hide = true)]
+    RunTest(timed::Program),
     /// Runs one of the long proofs. book/src/guarantees.md lists their last results.
     #[command(subcommand)]
     Long(long::Proof),
@@ -55,14 +63,21 @@ enum Command {
     Size(size::Options),
     /// Checks how much code the compiler generates for each crate of the library.
     Llvm,
+    /// Prints the promises of the documentation with the tests that prove them, and fails on one without.
+    Promises,
     /// Checks that prose uses the words of MongoDB's manual and the driver.
     Words,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match run(arguments.command) {
-        Ok(()) => ExitCode::SUCCESS,
+    let ran = match arguments.command {
+        // Where Cargo starts a test program, which is the folder of its package.
+        Command::RunTest(program) => timed::run_program(&program),
+        command => run(command).map(|()| ExitCode::SUCCESS),
+    };
+    match ran {
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -74,6 +89,8 @@ fn run(command: Command) -> Result<()> {
     process::enter_workspace()?;
     match command {
         Command::Ci(options) => ci::run(&options),
+        Command::Soak(options) => soak::run(&options),
+        Command::RunTest(_) => Ok(()),
         Command::Long(proof) => long::run(&proof),
         Command::Cluster(options) => cluster::run(&options),
         Command::Docker(options) => docker::run(&options),
@@ -84,6 +101,7 @@ fn run(command: Command) -> Result<()> {
         Command::Modules => modules::check(),
         Command::Size(options) => size::run(&options),
         Command::Llvm => llvm::check(),
+        Command::Promises => promises::check(),
         Command::Words => words::check(),
     }
 }

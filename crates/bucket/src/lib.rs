@@ -63,21 +63,29 @@
 //!
 //! - When an append returns, its item is stored once, to the collection's write concern. After an error it is not
 //!   stored, unless the [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown).
+// proof: bucket::concurrency::one_key_in_one_second, bucket::faults::a_connection_that_stays_broken_leaves_the_outcome_unknown
 //! - A bucket never exceeds the page size, and its count is the number of its items.
+// proof: bucket::concurrency::one_key_spread_over_seconds
 //! - A key never has more than one bucket that is not full. A unique index guarantees it. Every append names the index
 //!   in a hint, so that nothing is written where it is missing.
+// proof: bucket::mixed::writers_of_all_kinds_by_item_time, common::setup::without_the_index_an_append_is_refused_and_has_no_effect
 //! - With [windows](BucketRepositoryBuilder::window) this holds for each window of a key: at most one open bucket, whose
 //!   items are all of the window.
+// proof: bucket::windows_upkeep::concurrent_writers_open_one_bucket_a_window
 //! - A call for a key reads and writes no bucket of another key, [whatever the key contains](mongo_patterns_core::key).
+// proof: bucket::key_isolation::random_hostile_strings, bucket::key_isolation::chosen_hostile_strings
 //! - A second has room for 1,000,000 buckets of a key. Where a second has several, a suffix distinguishes them, in
 //!   order: `123_1698335223`, `123_1698335223_000001`, and so on. After the suffix 999999, an append that would open
 //!   another bucket returns [`InvalidTime`](mongo_patterns_core::ErrorKind::InvalidTime), and stores nothing. With
 //!   [`IdPolicy::Monotonic`] this applies to the second of the newest bucket: after an item with a time in the far
 //!   future, all later buckets are in its second until then.
+// proof: bucket::append::one_second_has_room_for_any_number_of_buckets, bucket::append_many::a_second_without_free_suffixes_is_an_error
 //! - With an [item id field](BucketRepositoryBuilder::item_id_field) every item is stored once, however often it is
 //!   appended: alone, in a batch, or by concurrent writers.
+// proof: faults::exactly_once::sixty_four_writers_of_the_same_items_store_each_once
 //! - A document that violates these invariants (for example, one written by another program) is reported as
 //!   [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) with its `_id`. It is never silently misread.
+// proof: bucket::items_range::a_corrupt_document_is_an_error, bucket::verify::each_kind_of_damage_is_found
 //!
 //! # Cost
 //!

@@ -1,6 +1,6 @@
 //! Stopping: signals, and the end of the command's operations on the server.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::TryStreamExt;
 use mongo_patterns_core::{Error, ErrorKind};
@@ -12,6 +12,9 @@ use crate::failure::Exit;
 
 /// The longest time that a stopped command waits for its operations, transactions and cursors to end on the server.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the server must refuse to end an operation until that counts as a lack of the privilege. It also refuses one that
+/// has ended, and lists it until its thread has cleared it away, which takes a while on a busy machine.
+const REFUSED_FOR: Duration = Duration::from_secs(2);
 /// The comment of the operations of this module, which they do not end.
 const COMMENT: &str = "mongo-patterns stop";
 
@@ -72,13 +75,20 @@ impl Ended {
 /// driver has aborted the transactions and closed the cursors. A second signal ends the wait.
 pub(crate) async fn shut_down(client: Client, id: &str) -> Ended {
     let ended = async {
-        let ended = end_operations(&client, id).await;
-        client.shutdown().await;
-        match ended.map_err(|error| Error::from(error).kind()) {
+        let ended = match end_operations(&client, id)
+            .await
+            .map_err(|error| Error::from(error).kind())
+        {
             Ok(()) => Ended::All,
             Err(ErrorKind::Unauthorized) => Ended::Refused,
             Err(_) => Ended::Unknown,
+        };
+        match ended {
+            // The driver would wait for the operation that continues.
+            Ended::Refused => drop(timeout(REFUSED_FOR, client.shutdown()).await),
+            Ended::All | Ended::Unknown => client.shutdown().await,
         }
+        ended
     };
     tokio::select! {
         ended = timeout(SHUTDOWN_TIMEOUT, ended) => ended.unwrap_or(Ended::Unknown),
@@ -102,8 +112,7 @@ async fn end_operations(client: &Client, id: &str) -> mongodb::error::Result<()>
         } },
         doc! { "$project": { "opid": 1 } },
     ];
-    // The server also refuses to kill an operation that has just ended.
-    let mut refused = Vec::new();
+    let mut refused: Vec<(Bson, Instant)> = Vec::new();
     loop {
         let running = admin.aggregate(stages.clone()).comment(Bson::from(COMMENT)).await?;
         let running: Vec<Document> = running.try_collect().await?;
@@ -114,9 +123,12 @@ async fn end_operations(client: &Client, id: &str) -> mongodb::error::Result<()>
             let operation = operation.get("opid").cloned().unwrap_or(Bson::Null);
             let kill = doc! { "killOp": 1, "op": &operation, "comment": COMMENT };
             match admin.run_command(kill).await {
-                Err(error) if refused.contains(&operation) => return Err(error),
-                Err(_) => refused.push(operation),
                 Ok(_) => {}
+                Err(error) => match refused.iter().find(|(refused, _)| *refused == operation) {
+                    Some((_, since)) if since.elapsed() > REFUSED_FOR => return Err(error),
+                    Some(_) => {}
+                    None => refused.push((operation, Instant::now())),
+                },
             }
         }
         // A killed operation ends at its next yield.

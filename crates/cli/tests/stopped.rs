@@ -82,7 +82,7 @@ async fn a_signal_ends_the_operation_on_the_server() {
             program.arg("bucket").args(BUCKETS).args(["migrate", "--no-index"]);
             let child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
             while running(db).await == 0 {
-                tokio::task::yield_now().await;
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             }
             let kill = Command::new("kill").args([signal, &child.id().to_string()]).status();
             assert!(kill.unwrap().success());
@@ -131,7 +131,7 @@ async fn running(db: &TestDatabase) -> usize {
 async fn stop_in_one_command(program: &mut Command, client: &mongodb::Client) -> (Option<i32>, String) {
     let child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     while merges(client, ".flat").await == 0 {
-        tokio::task::yield_now().await;
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
     interrupt(&child);
     let output = child.wait_with_output().unwrap();
@@ -149,6 +149,21 @@ async fn merges(client: &mongodb::Client, of: &str) -> usize {
             && operation.to_string().contains("$merge")
     };
     operations.iter().filter(is_merge).count()
+}
+
+/// Stores items, and lets the server hang in a migration of them until it is ended, however slow the machine is.
+#[cfg(unix)]
+async fn fill_and_hang(client: &mongodb::Client) {
+    let flat = client.database("shop").collection::<Document>("flat");
+    let time = mongodb::bson::DateTime::from_millis(SECOND * 1000);
+    let item = |n: i64| doc! { "_id": n, "customerId": n % 2000, "date": time };
+    flat.insert_many((0..2000).map(item)).await.unwrap();
+    let hang = doc! {
+        "configureFailPoint": "hangWhileBuildingDocumentSourceMergeBatch",
+        "mode": "alwaysOn",
+        "data": { "shouldCheckForInterrupt": true },
+    };
+    client.database("admin").run_command(hang).await.unwrap();
 }
 
 /// A user with nothing but `readWrite` on one database may end their own operations.
@@ -170,18 +185,7 @@ async fn a_user_with_low_privileges_ends_their_operation() {
     let role = doc! { "role": "readWrite", "db": "shop" };
     let writer = doc! { "createUser": "writer", "pwd": "wr1ter", "roles": [role] };
     root.database("admin").run_command(writer).await.unwrap();
-    let flat = root.database("shop").collection::<Document>("flat");
-    let time = mongodb::bson::DateTime::from_millis(SECOND * 1000);
-    let item = |n: i64| doc! { "_id": n, "customerId": n % 2000, "date": time };
-    flat.insert_many((0..60_000).map(item)).await.unwrap();
-    let info = root
-        .database("admin")
-        .run_command(doc! { "buildInfo": 1 })
-        .await
-        .unwrap();
-    if info.get_str("version").unwrap().starts_with("4.") {
-        return;
-    }
+    fill_and_hang(&root).await;
 
     let mut program = program();
     program
@@ -204,52 +208,47 @@ async fn a_user_with_low_privileges_ends_their_operation() {
 #[cfg(unix)]
 #[tokio::test]
 async fn an_operation_that_cannot_be_ended_is_reported() {
-    testkit::run(async |db| {
-        const UNAUTHORIZED: i32 = 13;
-        fill(db, 2000, 60_000).await;
-        db.plain_collection::<Document>("flat").drop_indexes().await.unwrap();
-        let separator = if db.server().uri().contains('?') { '&' } else { '?' };
-        let uri = format!("{}{separator}appName={}", db.server().uri(), db.app_name());
-        let refuse = testkit::FailPoint::on(&["killOp"]).times(100).error_code(UNAUTHORIZED);
-        let refuse = refuse.enable(db).await;
-        let mut program = on(db);
-        program.env("MONGODB_URI", uri);
-        program.arg("bucket").args(BUCKETS).args(["migrate", "--no-index"]);
-        let child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        while running(db).await == 0 {
-            tokio::task::yield_now().await;
-        }
-        interrupt(&child);
-        let output = child.wait_with_output().unwrap();
-        refuse.disable().await;
-        let errors = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(130), "{errors}");
-        for text in [
-            "may still run",
-            "`inprog` and `killop`",
-            "$currentOp",
-            "db.killOp(OPID)",
-            "again to resume",
-        ] {
-            assert!(errors.contains(text), "{text}: {errors}");
-        }
-        // The printed query finds the operation, which is ended here as the message tells.
-        let id = errors.split("\"clientMetadata.driver.version\": /").nth(1).unwrap();
-        let id = id.split('$').next().unwrap();
-        let stages = [
-            doc! { "$currentOp": { "allUsers": true } },
-            doc! { "$match": { "active": true, "clientMetadata.driver.version": { "$regex": format!("{id}$") } } },
-        ];
-        let admin = db.plain_client().database("admin");
-        let operations = admin.aggregate(stages).await.unwrap();
-        let operations: Vec<Document> = operations.try_collect().await.unwrap();
-        for operation in operations {
-            let kill = doc! { "killOp": 1, "op": operation.get("opid") };
-            admin.run_command(kill).await.unwrap();
-        }
-        while running(db).await > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    use mongo_patterns_testkit::{Mongod, MongodOptions};
+
+    const UNAUTHORIZED: i32 = 13;
+    let mongod = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
+    let client = mongodb::Client::with_uri_str(mongod.uri()).await.unwrap();
+    let admin = client.database("admin");
+    fill_and_hang(&client).await;
+    let refuse = doc! { "failCommands": ["killOp"], "errorCode": UNAUTHORIZED, "appName": "refused" };
+    let refuse = doc! { "configureFailPoint": "failCommand", "mode": "alwaysOn", "data": refuse };
+    admin.run_command(refuse).await.unwrap();
+    let mut program = program();
+    program
+        .env("MONGODB_URI", format!("{}&appName=refused", mongod.uri()))
+        .args(["--db", "shop", "bucket"])
+        .args(BUCKETS)
+        .args(["migrate", "--no-index"]);
+    let (code, errors) = stop_in_one_command(&mut program, &client).await;
+    assert_eq!(code, Some(130), "{errors}");
+    for text in [
+        "may still run",
+        "`inprog` and `killop`",
+        "$currentOp",
+        "db.killOp(OPID)",
+        "again to resume",
+    ] {
+        assert!(errors.contains(text), "{text}: {errors}");
+    }
+    // The printed query finds the operation, which is ended here as the message tells.
+    let id = errors.split("\"clientMetadata.driver.version\": /").nth(1).unwrap();
+    let id = id.split('$').next().unwrap();
+    let stages = [
+        doc! { "$currentOp": { "allUsers": true } },
+        doc! { "$match": { "active": true, "clientMetadata.driver.version": { "$regex": format!("{id}$") } } },
+    ];
+    let operations = admin.aggregate(stages).await.unwrap();
+    let operations: Vec<Document> = operations.try_collect().await.unwrap();
+    for operation in operations {
+        let kill = doc! { "killOp": 1, "op": operation.get("opid") };
+        admin.run_command(kill).await.unwrap();
+    }
+    while merges(&client, "shop.flat").await > 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
 }

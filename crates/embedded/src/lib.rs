@@ -76,13 +76,18 @@
 //!
 //! - A write that returns has taken effect once, to the collection's write concern. One that fails has no effect, unless
 //!   its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown).
+// proof: embedded::concurrent::concurrent_writers_of_the_same_parents_lose_nothing, embedded::calls::refused_writes_have_distinct_errors_and_no_effect
 //! - A parent never has more children than its bound, and never two children with the same id. The command that writes
 //!   checks both.
+// proof: embedded::concurrent::sixty_four_writers_fill_parents_to_their_bound_without_duplicates
 //! - A write to a child changes that child and no other, at whatever index it is by then. It never loses or restores a
 //!   child that another writer adds, removes or changes at the same time.
+// proof: embedded::operators::every_operator_changes_one_child_and_nothing_else, embedded::operators::increments_of_sixty_four_tasks_add_up
 //! - Four different errors tell why a write was refused: [`NotFound`] for the parent, [`ChildNotFound`],
 //!   [`AlreadyExists`] and [`LimitReached`].
+// proof: embedded::calls::refused_writes_have_distinct_errors_and_no_effect
 //! - Ids and values are never interpreted: `{ $gt: "" }` is an id like any other.
+// proof: embedded::values::an_id_that_looks_like_an_operator_matches_nothing_else, embedded::values::children_with_dollars_and_dots_are_stored_literally
 //!
 //! Other programs can violate these invariants. With [`validators`](EmbeddedRepository::validators) the server refuses
 //! their writes, and [`verify`](EmbeddedRepository::verify) finds what they damaged.

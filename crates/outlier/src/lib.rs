@@ -70,17 +70,23 @@
 //! - A push that returns has stored its element once, to the collections' write concern, and every later read has it. A
 //!   push that fails has not stored it, unless its
 //!   [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown).
+// proof: outlier::push::sixty_four_writers_on_one_book_and_an_observer, outlier::mixed::sixty_four_writers_push_and_remove_their_own
 //! - The array never exceeds the threshold, and an overflow document never exceeds its bound. Elements keep the order in
 //!   which they were pushed, those of a batch their order in the batch.
+// proof: outlier::push::a_batch_fills_the_array_and_whole_overflow_documents, outlier::push::sixty_four_writers_on_one_book_and_an_observer
 //! - A document with overflow documents has the flag: the command that finds the array full sets it, before there are
 //!   overflow documents. A process that dies then leaves a flag without overflow documents, and never an element that no
 //!   reader sees. A [`delete`](OutlierRepository::delete) of an outlier is atomic.
+// proof: outlier::push::the_flag_is_set_before_there_are_overflow_documents, outlier::killed::a_client_killed_between_any_two_commands_loses_nothing
 //! - Pushes never fill the gaps that removals leave in an outlier, so that no reader finds an element twice or not at all.
 //!   [`rebalance`](OutlierRepository::rebalance) closes gaps, in a transaction.
+// proof: outlier::known::a_push_to_a_known_outlier_does_not_fill_the_gaps_of_removals, outlier::rebalance::gaps_of_removals_are_filled_in_order
 //! - With [unique elements](OutlierRepositoryBuilder::unique_elements) a list has every element once, however many writers
 //!   push it, and however often.
+// proof: outlier::mixed::sixty_four_writers_push_and_remove_unique_elements, outlier::push::two_hundred_distinct_elements_by_four_tries_each_are_stored_once
 //! - A document that violates these invariants, for example one written by another program, is reported as an error with
 //!   its `_id`; it is never silently misread.
+// proof: outlier::reads::an_unreadable_document_is_named, outlier::verify::each_kind_of_damage_is_found_and_only_that
 //!
 //! What is *not* guaranteed: a main document and its overflow documents are read one after another. If a `rebalance`,
 //! `migrate_existing` or `repair` moves elements of this list between the two reads, a read can find some elements twice

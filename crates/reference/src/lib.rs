@@ -85,15 +85,20 @@
 //! same references:
 //!
 //! - When all calls have returned, every copy has the current data of its source, except snapshots.
+// proof: reference::concurrent::sixty_four_writers_leave_no_stale_copy, reference::several::a_snapshot_stays_and_still_counts_as_a_reference
 //! - A copy never goes back to an older version.
+// proof: reference::concurrent::readers_see_no_copy_go_back
 //! - When all calls have returned, every reference has its source, unless it was deleted with
 //!   [`KeepCopy`](OnReferences::KeepCopy). In transactions of the caller, see
 //!   [`delete_source`](ReferenceRepository::delete_source).
+// proof: reference::concurrent::deletions_leave_no_dangling_reference
 //! - After a process died between two commands, [`verify`](ReferenceRepository::verify) finds the copies that it left, and
 //!   [`sweep`](ReferenceRepository::sweep) or [`repair`](ReferenceRepository::repair) correct them, or a
 //!   [follower](ReferenceRepository::follow) at once.
+// proof: reference::interrupted::a_rename_that_died_before_its_sweep_is_completed, reference::interrupted::an_insert_that_died_before_its_second_read_is_corrected, reference::follow_commands::what_dead_processes_left_is_completed
 //! - An update of many copies is not one transaction: another writer of one of the documents waits for this document, and
 //!   not for the update.
+// proof: reference::large::a_sweep_of_40_000_copies_does_not_block_another_writer
 //!
 //! Not guaranteed: a read can see a copy that a running update has not reached yet.
 //! [`max_staleness`](action::Get::max_staleness) bounds it. A program that changes a source without this crate must

@@ -102,11 +102,14 @@
 //! With any number of writers, in any number of processes:
 //!
 //! - The subset of a parent is always the first of its children, field by field. Equal children are ordered by their id.
+// proof: subset::concurrent::an_observer_of_transactional_writes_never_sees_a_stale_subset, subset::values::missing_mixed_and_equal_values_are_ordered
 //! - A write that returns `Ok` is stored, to the write concern of the parents. A write that fails has no effect,
 //!   unless its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown). Every call is safe to retry, except
 //!   an update that is not idempotent, such as `$inc`: an insert of a stored child returns
 //!   [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists).
+// proof: subset::concurrent::subsets_are_correct_when_64_writers_stop, subset::faults::a_write_that_fails_at_any_command_stores_nothing, subset::faults::a_write_dropped_at_any_command_leaves_no_stale_parent
 //! - The ids of a parent's children are unique, by a unique index.
+// proof: subset::duplicates::children_with_one_id_are_named_before_the_index_exists, subset::writes::a_refused_write_stores_nothing
 //!
 //! Not guaranteed:
 //!

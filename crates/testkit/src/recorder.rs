@@ -31,6 +31,7 @@ use tokio::sync::Notify;
 pub struct CommandRecorder {
     commands: Arc<Mutex<Vec<RecordedCommand>>>,
     started: Arc<Notify>,
+    finished: Arc<Notify>,
     watch: Watching,
 }
 
@@ -126,6 +127,11 @@ impl CommandRecorder {
         self.lock().clone()
     }
 
+    /// Returns the last command.
+    pub fn last(&self) -> Option<RecordedCommand> {
+        self.lock().last().cloned()
+    }
+
     /// Returns the names of the commands.
     pub fn names(&self) -> Vec<String> {
         self.lock().iter().map(|command| command.name.clone()).collect()
@@ -134,16 +140,13 @@ impl CommandRecorder {
     /// Waits until this number of commands was sent since the last [`clear`](Self::clear), to act while one is in
     /// flight.
     pub async fn sent(&self, commands: usize) {
-        loop {
-            let started = self.started.notified();
-            let mut started = pin!(started);
-            // Before the read of the count, so that no command is missed in between.
-            started.as_mut().enable();
-            if self.round_trips() >= commands {
-                return;
-            }
-            started.await;
-        }
+        until(&self.started, || self.round_trips() >= commands).await;
+    }
+
+    /// Waits until no command is in flight.
+    pub async fn settled(&self) {
+        let is_in_flight = |command: &RecordedCommand| command.reply.is_none() && !command.failed;
+        until(&self.finished, || !self.lock().iter().any(is_in_flight)).await;
     }
 
     /// Removes all recorded commands.
@@ -197,9 +200,23 @@ impl CommandRecorder {
         if let (Some(number), Some(watch)) = (number, self.watch.get()) {
             watch.finished(number);
         }
+        self.finished.notify_waiters();
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<RecordedCommand>> {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits until a condition is true, which can become so when the commands change.
+async fn until(changed: &Notify, is_true: impl Fn() -> bool) {
+    loop {
+        let mut notified = pin!(changed.notified());
+        // Before the condition, so that no change is missed in between.
+        notified.as_mut().enable();
+        if is_true() {
+            return;
+        }
+        notified.await;
     }
 }

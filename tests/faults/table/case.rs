@@ -22,6 +22,7 @@ use crate::common::support::{dropped_commands, end_transactions, quiet};
 /// The behaviour of an operation without a fault.
 pub(super) struct Undisturbed {
     pub(super) commands: Vec<String>,
+    pub(super) sent: Vec<RecordedCommand>,
     value: String,
     before: Vec<String>,
     after: Vec<String>,
@@ -76,10 +77,11 @@ impl<M: Model> Case<'_, M> {
             Ok(value) => value,
             Err(error) => panic!("{name}: {error:?}"),
         };
-        let commands = self.db.recorder().names();
+        let sent = self.db.recorder().commands();
+        let commands: Vec<String> = sent.iter().map(|command| command.name.clone()).collect();
         assert!(!commands.is_empty(), "{name} sends no command");
         assert_eq!(
-            self.empty_batches(),
+            empty_batches(&sent),
             0,
             "{name} reads a cursor once more than needed: {commands:?}"
         );
@@ -91,30 +93,12 @@ impl<M: Model> Case<'_, M> {
         }
         Undisturbed {
             commands,
+            sent,
             value,
             before,
             after,
             damage,
         }
-    }
-
-    /// Counts the replies to `getMore` without documents: the batch before was full, although it had all of them. Change
-    /// streams have no last batch.
-    fn empty_batches(&self) -> usize {
-        let commands = self.db.recorder().commands();
-        let is_stream = |sent: &RecordedCommand| {
-            let stages = sent.command.get_array("pipeline").into_iter().flatten();
-            let mut stages = stages.filter_map(Bson::as_document);
-            stages.any(|stage| stage.contains_key("$changeStream"))
-        };
-        if commands.iter().any(is_stream) {
-            return 0;
-        }
-        let is_empty = |sent: &&RecordedCommand| {
-            let cursor = sent.reply.as_ref().and_then(|reply| reply.get_document("cursor").ok());
-            cursor.is_some_and(|cursor| cursor.get_array("nextBatch").is_ok_and(Vec::is_empty))
-        };
-        commands.iter().filter(is_empty).count()
     }
 
     pub(super) async fn run(&self, undisturbed: &Undisturbed, command: usize, fault: Fault) -> Ended {
@@ -340,6 +324,24 @@ impl<M: Model> Case<'_, M> {
             assert_eq!(damage, sorted(other.found().await), "{context}: after the retry");
         }
     }
+}
+
+/// Counts the replies to `getMore` without documents: the batch before was full, although it had all of them. Change
+/// streams have no last batch.
+fn empty_batches(commands: &[RecordedCommand]) -> usize {
+    let is_stream = |sent: &RecordedCommand| {
+        let stages = sent.command.get_array("pipeline").into_iter().flatten();
+        let mut stages = stages.filter_map(Bson::as_document);
+        stages.any(|stage| stage.contains_key("$changeStream"))
+    };
+    if commands.iter().any(is_stream) {
+        return 0;
+    }
+    let is_empty = |sent: &&RecordedCommand| {
+        let cursor = sent.reply.as_ref().and_then(|reply| reply.get_document("cursor").ok());
+        cursor.is_some_and(|cursor| cursor.get_array("nextBatch").is_ok_and(Vec::is_empty))
+    };
+    commands.iter().filter(is_empty).count()
 }
 
 fn sorted(mut facts: Vec<String>) -> Vec<String> {

@@ -14,7 +14,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::case::{Case, Undisturbed};
 use super::operation::{Model, Promise};
-use crate::common::support::{dropped_commands, quiet};
+use crate::common::support::{dropped_commands, pause, quiet};
 
 /// When the future is dropped.
 #[derive(Clone, Copy, Debug)]
@@ -134,7 +134,7 @@ impl<M: Model> Case<'_, M> {
         let closed = async {
             dropped_commands(self.db).await;
             while open_transactions(self.db).await > 0 {
-                tokio::task::yield_now().await;
+                pause().await;
             }
         };
         let closed = tokio::time::timeout(ABORTED_WITHIN, closed).await;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use super::case::{Ended, Outcome};
 use super::fault::Fault;
+use super::routing::Routes;
 
 #[derive(Default)]
 pub(super) struct Report {
@@ -13,6 +14,7 @@ pub(super) struct Report {
     failed: Vec<String>,
     drops: usize,
     held_drops: usize,
+    routes: Routes,
 }
 
 #[derive(Default)]
@@ -41,6 +43,10 @@ impl Report {
 
     pub(super) fn fail(&mut self, case: String) {
         self.failed.push(case);
+    }
+
+    pub(super) fn routes(&mut self) -> &mut Routes {
+        &mut self.routes
     }
 
     /// Returns how many futures were dropped before their end.

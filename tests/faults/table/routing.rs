@@ -5,16 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use mongo_patterns_testkit::{self as testkit, RecordedCommand};
+use mongo_patterns_testkit::RecordedCommand;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::case::Case;
-use super::operation::Model;
 use super::routing_rules::{BROADCAST, Broadcast, Route, SHARD_KEYS, UNSHARDED};
-use super::{
-    bucket, bucket_figures, bucket_migrations, bucket_windows, embedded, history, history_follow, history_migrations,
-    outlier, reference, reference_follow, reference_migrations, subset, subset_migrations,
-};
 
 /// Commands that read or change no documents, or continue another command.
 const WITHOUT_DOCUMENTS: [&str; 13] = [
@@ -136,70 +130,52 @@ fn of_condition(condition: &Bson) -> Route {
     }
 }
 
-/// Runs every operation of a model once, and returns the rules that were used.
-async fn check<M: Model>(used: &mut BTreeSet<usize>) {
-    let mut broken: BTreeSet<String> = BTreeSet::new();
-    testkit::run(async |db| {
-        for operation in M::operations() {
-            let case = Case {
-                db,
-                operation: &operation,
-            };
-            let (model, _) = case.begin().await;
-            let name = operation.name();
-            (operation.run)(&model)
-                .await
-                .unwrap_or_else(|error| panic!("{name}: {error:?}"));
-            for command in db.recorder().commands() {
-                let Some((collection, route)) = route(&command) else {
-                    continue;
-                };
-                if route == Route::One || UNSHARDED.iter().any(|(unsharded, _)| collection.starts_with(unsharded)) {
-                    continue;
-                }
-                let row = (command.name.as_str(), collection.as_str(), route);
-                let rule = |rule: &Broadcast| rule.allows(M::PATTERN, &name, row);
-                match BROADCAST.iter().position(rule) {
-                    Some(rule) => drop(used.insert(rule)),
-                    None => drop(broken.insert(format!("{} {name}, {row:?}: {}", M::PATTERN, command.essence()))),
-                }
-            }
-        }
-    })
-    .await;
-    assert!(
-        broken.is_empty(),
-        "these commands reach several shards without a rule: {broken:#?}"
-    );
+/// The commands of operations that reach several shards.
+#[derive(Default)]
+pub(super) struct Routes {
+    /// The rules that were used.
+    used: BTreeSet<usize>,
+    broken: BTreeSet<String>,
 }
 
-#[tokio::test]
-async fn every_command_reaches_one_shard_or_has_a_reason() {
-    let mut used = BTreeSet::new();
-    check::<bucket::Histories>(&mut used).await;
-    check::<bucket_figures::Figured>(&mut used).await;
-    check::<bucket_windows::Windowed>(&mut used).await;
-    check::<bucket_migrations::Migrations>(&mut used).await;
-    check::<bucket_migrations::Sizes>(&mut used).await;
-    check::<outlier::Shop>(&mut used).await;
-    check::<subset::Shop>(&mut used).await;
-    check::<subset_migrations::Shop>(&mut used).await;
-    check::<embedded::Library>(&mut used).await;
-    check::<embedded::Migrations>(&mut used).await;
-    check::<history::Office>(&mut used).await;
-    check::<history_follow::Followed>(&mut used).await;
-    check::<history_migrations::Migrations>(&mut used).await;
-    check::<reference::Sales>(&mut used).await;
-    check::<reference_follow::Followed>(&mut used).await;
-    check::<reference_migrations::Migrations>(&mut used).await;
-    assert!(BROADCAST.iter().all(|rule| !rule.reason.is_empty()));
-    let unused: Vec<&Broadcast> = BROADCAST
-        .iter()
-        .enumerate()
-        .filter(|(number, _)| !used.contains(number))
-        .map(|(_, rule)| rule)
-        .collect();
-    assert!(unused.is_empty(), "no command needs these rules: {unused:#?}");
+impl Routes {
+    /// Adds the commands of an operation.
+    pub(super) fn add(&mut self, pattern: &str, operation: &str, commands: &[RecordedCommand]) {
+        for command in commands {
+            let Some((collection, route)) = route(command) else {
+                continue;
+            };
+            if route == Route::One || UNSHARDED.iter().any(|(unsharded, _)| collection.starts_with(unsharded)) {
+                continue;
+            }
+            let row = (command.name.as_str(), collection.as_str(), route);
+            let rule = |rule: &Broadcast| rule.allows(pattern, operation, row);
+            match BROADCAST.iter().position(rule) {
+                Some(rule) => drop(self.used.insert(rule)),
+                None => drop(
+                    self.broken
+                        .insert(format!("{pattern} {operation}, {row:?}: {}", command.essence())),
+                ),
+            }
+        }
+    }
+
+    /// Checks that every command of all operations reaches one shard or has a reason, and that each reason has a command.
+    pub(super) fn check(&self) {
+        assert!(
+            self.broken.is_empty(),
+            "these commands reach several shards without a rule: {:#?}",
+            self.broken
+        );
+        assert!(BROADCAST.iter().all(|rule| !rule.reason.is_empty()));
+        let unused: Vec<&Broadcast> = BROADCAST
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| !self.used.contains(number))
+            .map(|(_, rule)| rule)
+            .collect();
+        assert!(unused.is_empty(), "no command needs these rules: {unused:#?}");
+    }
 }
 
 #[test]
@@ -246,7 +222,7 @@ fn a_filter_targets_the_shards_of_its_bounds() {
 async fn a_call_that_is_restricted_to_one_key_reaches_its_shards() {
     use crate::common::support::{builder, plain, ready, spread};
     use futures::TryStreamExt;
-    testkit::run(async |db| {
+    mongo_patterns_testkit::run(async |db| {
         let routes = || -> Vec<Route> {
             let commands = db.recorder().commands();
             db.recorder().clear();

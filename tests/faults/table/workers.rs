@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongo_patterns_testkit as testkit;
 
-use super::case::Case;
+use super::case::{Case, Undisturbed};
 use super::dropped::Moment;
 use super::fault::{FAULTS, Fault};
 use super::operation::{Model, Operation, Promise};
@@ -26,6 +26,8 @@ pub(super) enum Work {
     Faults,
     /// The caller drops the future.
     Drops,
+    /// A fault or a drop, by turns. The commands of all operations are held against the rules of a router.
+    Turns,
 }
 
 /// How many of the cases are run.
@@ -33,7 +35,7 @@ pub(super) enum Work {
 pub(super) enum Extent {
     /// One of each operation, for `cargo test`.
     Sample,
-    /// Some at each command, for `cargo xtask ci`.
+    /// Some at each command, for `cargo xtask ci --full`.
     Commands,
     /// All, for `cargo xtask long`.
     All,
@@ -63,7 +65,7 @@ impl Table {
             })
             .collect();
         let ended: Vec<_> = workers.into_iter().map(std::thread::JoinHandle::join).collect();
-        let report = report.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
         println!(
             "{} cases, {} drops, {} while the documents are held, in {:.0?}",
             report.cases(),
@@ -78,6 +80,9 @@ impl Table {
             ended.unwrap_or_else(|panic| resume_unwind(panic));
         }
         assert!(report.failed().is_empty(), "failed cases: {:#?}", report.failed());
+        if work == Work::Turns && form.only.is_none() {
+            report.routes().check();
+        }
         let all = report.cases() + report.drops();
         let least = if extent == Extent::Sample { 100 } else { 300 };
         assert!(form.only.is_some() || all > least, "{all} cases");
@@ -176,29 +181,40 @@ fn suite<M: Model>(worker: usize, form: &Form, report: &Mutex<Report>) {
         for (number, operation) in &mine {
             turn += number;
             let started = Instant::now();
-            match form.work {
-                Work::Faults => turn = every_fault(db, operation, form, turn, report).await,
-                Work::Drops => turn = every_drop(db, operation, form, turn, report).await,
+            let case = Case { db, operation };
+            let undisturbed = case.undisturbed().await;
+            let is_dropped = match form.work {
+                Work::Faults => false,
+                Work::Drops => true,
+                Work::Turns => {
+                    let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+                    report.routes().add(M::PATTERN, &operation.name(), &undisturbed.sent);
+                    (number / WORKERS + worker).is_multiple_of(2)
+                }
+            };
+            match is_dropped {
+                false => every_fault(&case, &undisturbed, form, turn, report).await,
+                true => every_drop(&case, &undisturbed, form, turn, report).await,
             }
+            turn += undisturbed.commands.len();
             println!("{} {}: {:.0?}", M::PATTERN, operation.name(), started.elapsed());
         }
     }));
 }
 
 async fn every_fault<M: Model>(
-    db: &TestDatabase,
-    operation: &Operation<M>,
+    case: &Case<'_, M>,
+    undisturbed: &Undisturbed,
     form: &Form,
     turn: usize,
     report: &Mutex<Report>,
-) -> usize {
-    let case = Case { db, operation };
-    let undisturbed = case.undisturbed().await;
+) {
+    let operation = case.operation;
     let commands = undisturbed.commands.len();
     for command in 0..commands {
         for fault in form.faults(command, commands, turn) {
             // A failed case does not prevent the others.
-            let ended = AssertUnwindSafe(case.run(&undisturbed, command, fault))
+            let ended = AssertUnwindSafe(case.run(undisturbed, command, fault))
                 .catch_unwind()
                 .await;
             let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
@@ -208,21 +224,19 @@ async fn every_fault<M: Model>(
             }
         }
     }
-    turn + commands
 }
 
 async fn every_drop<M: Model>(
-    db: &TestDatabase,
-    operation: &Operation<M>,
+    case: &Case<'_, M>,
+    undisturbed: &Undisturbed,
     form: &Form,
     turn: usize,
     report: &Mutex<Report>,
-) -> usize {
-    let case = Case { db, operation };
-    let undisturbed = case.undisturbed().await;
+) {
+    let operation = case.operation;
     let commands = undisturbed.commands.len();
     for moment in form.moments(commands, turn) {
-        let dropped = AssertUnwindSafe(case.drop_at(&undisturbed, moment));
+        let dropped = AssertUnwindSafe(case.drop_at(undisturbed, moment));
         let dropped = dropped.catch_unwind().await;
         let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
         match dropped {
@@ -236,7 +250,7 @@ async fn every_drop<M: Model>(
         _ => form.times_while_held(),
     };
     for time in times {
-        let dropped = AssertUnwindSafe(case.drop_while_held(&undisturbed, time));
+        let dropped = AssertUnwindSafe(case.drop_while_held(undisturbed, time));
         let dropped = dropped.catch_unwind().await;
         let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
         match dropped {
@@ -244,5 +258,4 @@ async fn every_drop<M: Model>(
             Err(_) => report.fail(format!("{}, dropped after {time:?} while it is held", operation.name())),
         }
     }
-    turn + commands
 }
