@@ -204,7 +204,7 @@ async fn a_token_of_another_key_collection_or_page_size_stays_within_the_key() {
 #[tokio::test]
 async fn no_position_reads_another_list() {
     testkit::run(async |db| {
-        let books = outlier_support::builder(db).threshold(3).max_extras_elements(2);
+        let books = outlier_support::builder(db).threshold(3).max_overflow_elements(2);
         let books: outlier_support::Books = outlier_support::ready(db, books).await;
         for id in 1..4 {
             let mut book = outlier_support::book(id, 0);

@@ -39,7 +39,7 @@ impl Shop {
             .array_field("customers_purchased")
             .parent_field("book_id")
             .threshold(3)
-            .max_extras_elements(3);
+            .max_overflow_elements(3);
         let patrons = EmbeddedRepository::builder(collection("patron"))
             .children_field("addresses")
             .child_id_field("id")

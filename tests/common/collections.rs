@@ -133,7 +133,11 @@ async fn a_clustered_collection_is_refused_even_if_its_indexes_exist() {
         create(db, "extra_sales", options).await;
         let books: outlier_support::Books = outlier_support::builder(db).threshold(2).build().unwrap();
         for index in books.indexes()[0].indexes() {
-            books.extras_collection().create_index(index.to_model()).await.unwrap();
+            books
+                .overflow_collection()
+                .create_index(index.to_model())
+                .await
+                .unwrap();
         }
         let error = books.insert(&outlier_support::book(1, 5)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Configuration, "{error:?}");

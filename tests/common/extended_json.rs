@@ -79,7 +79,7 @@ async fn elements_that_look_like_extended_json_are_stored_literally() {
     testkit::run(async |db| {
         let things = outlier_support::builder::<Document, Document>(db)
             .threshold(1)
-            .max_extras_elements(2);
+            .max_overflow_elements(2);
         let things = outlier_support::ready(db, things).await;
         let element = |id: i32| with_literal(doc! { "id": id });
         things.insert(&with_literal(doc! { "_id": 1 })).await.unwrap();

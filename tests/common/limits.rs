@@ -74,13 +74,13 @@ async fn outliers_accept_extreme_numbers_or_refuse_them() {
         for (threshold, cap) in [(0, 500), (50, 0), (u32::MAX, 500), (50, u32::MAX)] {
             let builder = outlier_support::builder::<Document, String>(db);
             is_refused(
-                builder.threshold(threshold).max_extras_elements(cap).build(),
+                builder.threshold(threshold).max_overflow_elements(cap).build(),
                 "threshold and cap",
             );
         }
         let most = outlier_support::builder::<Document, String>(db)
             .threshold(i32::MAX as u32)
-            .max_extras_elements(i32::MAX as u32);
+            .max_overflow_elements(i32::MAX as u32);
         let most = outlier_support::ready(db, most).await;
         most.insert(&doc! { "_id": 2 }).await.unwrap();
         most.push(2, &"a".to_owned()).await.unwrap();

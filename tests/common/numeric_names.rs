@@ -91,7 +91,7 @@ async fn an_outlier_accepts_numeric_fields() {
                 .seq_field(name("seq"))
                 .count_field(name("count"))
                 .threshold(2)
-                .max_extras_elements(2)
+                .max_overflow_elements(2)
                 .build()
                 .unwrap();
             books.ensure_indexes().await.unwrap();

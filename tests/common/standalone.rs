@@ -90,7 +90,7 @@ async fn writes_of_outliers_are_refused_and_those_of_typical_documents_work() {
     let builder = || {
         outlier::support::builder_in(&database)
             .threshold(5)
-            .max_extras_elements(10)
+            .max_overflow_elements(10)
     };
     let books: outlier::support::Books = builder().build().unwrap();
     let users = outlier::support::users;

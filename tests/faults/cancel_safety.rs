@@ -49,7 +49,7 @@ async fn a_stream_resumes_after_the_future_of_an_item_is_dropped() {
         check_stream(trades.items(&1).stream(), trades.items(&1).stream()).await;
         check_stream(trades.keys().stream(), trades.keys().stream()).await;
 
-        let books: Books = books_ready(db, books_builder(db).threshold(3).max_extras_elements(4)).await;
+        let books: Books = books_ready(db, books_builder(db).threshold(3).max_overflow_elements(4)).await;
         books.insert(&book(1, 30)).await.unwrap();
         check_stream(books.elements(1).stream(), books.elements(1).stream()).await;
     })
@@ -145,7 +145,7 @@ async fn a_retried_batch_stores_no_child_twice() {
 #[tokio::test]
 async fn a_retried_delete_deletes_the_overflow_documents_that_are_left() {
     testkit::run(async |db| {
-        let books: Books = books_ready(db, books_builder(db).threshold(3).max_extras_elements(4)).await;
+        let books: Books = books_ready(db, books_builder(db).threshold(3).max_overflow_elements(4)).await;
         books.insert(&book(1, 30)).await.unwrap();
         let plain = |name| db.plain_collection::<Document>(name);
         plain("sales").delete_one(doc! { "_id": 1 }).await.unwrap();

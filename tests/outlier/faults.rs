@@ -50,7 +50,7 @@ const CASES: [(Operation, usize); 16] = [
 
 async fn repository(db: &TestDatabase, (operation, _): (Operation, usize)) -> Books {
     extra_sales(db).drop().await.unwrap();
-    let repository = builder(db).threshold(5).max_extras_elements(10);
+    let repository = builder(db).threshold(5).max_overflow_elements(10);
     match operation {
         Operation::PushUnique => ready(db, repository.unique_elements()).await,
         _ => ready(db, repository).await,
@@ -178,7 +178,7 @@ async fn fail_at_each_command(cases: impl Iterator<Item = ((Operation, usize), b
 async fn the_reply_to_a_retried_command_is_understood() {
     testkit::run(async |db| {
         let done_and_gone = || FailPoint::on(&["findAndModify"]).times(1).write_concern_error(91);
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10).unique_elements()).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10).unique_elements()).await;
         let plain = again(db, 5, 10);
         books.insert(&book(1, 5)).await.unwrap();
         let mut expected = users(0..5);
@@ -221,10 +221,10 @@ async fn the_reply_to_a_retried_command_is_understood() {
 #[tokio::test]
 async fn a_unique_push_whose_last_check_fails_reports_that_it_is_stored() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10).unique_elements()).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10).unique_elements()).await;
         books.insert(&book(1, 8)).await.unwrap();
         // Another process does not know the outlier.
-        let builder = builder(db).threshold(5).max_extras_elements(10).unique_elements();
+        let builder = builder(db).threshold(5).max_overflow_elements(10).unique_elements();
         let books: Books = builder.build().unwrap();
         let user = "user08".to_owned();
         let fault = FailPoint::on(&["find"]).error_code(96).enable(db).await;

@@ -234,7 +234,7 @@ async fn large_elements_get_overflow_documents_of_their_own() {
 #[tokio::test]
 async fn a_delete_deletes_the_overflow_documents() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         books.insert(&book(1, 3)).await.unwrap();
         books.insert(&book(2, 40)).await.unwrap();
         books.insert(&book(3, 40)).await.unwrap();
@@ -261,7 +261,7 @@ async fn invalid_settings_are_refused() {
             assert!(error.to_string().contains(text), "{error}");
         };
         refused(builder(db).threshold(0), "threshold");
-        refused(builder(db).max_extras_elements(0), "max_extras_elements");
+        refused(builder(db).max_overflow_elements(0), "max_overflow_elements");
         refused(builder(db).threshold(u32::MAX), "threshold");
         refused(builder(db).flag_field("customers_purchased"), "two different");
         refused(builder(db).seq_field("count"), "four different");
@@ -316,9 +316,9 @@ async fn without_its_index_an_outlier_is_not_pushed_to() {
 #[tokio::test]
 async fn the_validators_refuse_what_breaks_the_pattern() {
     testkit::run(async |db| {
-        let books: Books = builder(db).threshold(5).max_extras_elements(10).build().unwrap();
+        let books: Books = builder(db).threshold(5).max_overflow_elements(10).build().unwrap();
         create_validated(db.database(), &books).await;
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         books.insert(&book(1, 37)).await.unwrap();
         for user in users(37..60) {
             books.push(1, &user).await.unwrap();

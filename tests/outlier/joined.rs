@@ -23,7 +23,7 @@ async fn push_all(books: &Books, id: i32, users: &[String]) -> Vec<mongo_pattern
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_tasks_on_one_list_share_round_trips() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(50).max_extras_elements(500)).await;
+        let books: Books = ready(db, builder(db).threshold(50).max_overflow_elements(500)).await;
         books.insert(&book(2, 0)).await.unwrap();
         db.recorder().clear();
         let tasks = (0..64).map(|task| {
@@ -62,7 +62,7 @@ async fn many_tasks_on_one_list_share_round_trips() {
 #[tokio::test]
 async fn a_single_element_that_waited_takes_the_same_commands() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(2).max_extras_elements(3)).await;
+        let books: Books = ready(db, builder(db).threshold(2).max_overflow_elements(3)).await;
         let (alone, joined) = (771_771, 882_882);
         for id in [alone, joined] {
             books.insert(&book(id, 0)).await.unwrap();
@@ -98,7 +98,7 @@ async fn a_single_element_that_waited_takes_the_same_commands() {
 #[tokio::test]
 async fn a_batch_crosses_the_threshold_and_the_bounds_of_overflow_documents() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         books.insert(&book(2, 0)).await.unwrap();
         let all = users(0..90);
         let mut before = 0;
@@ -210,7 +210,7 @@ async fn ids_with_one_text_are_different_lists() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropped_callers_do_not_affect_others() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(10).max_extras_elements(50)).await;
+        let books: Books = ready(db, builder(db).threshold(10).max_overflow_elements(50)).await;
         books.insert(&book(2, 0)).await.unwrap();
         let mut acknowledged = Vec::new();
         for round in 0..40 {
@@ -308,7 +308,7 @@ async fn the_queue_of_a_list_survives_the_end_of_a_runtime() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_element_is_lost_while_others_rebalance_and_remove() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(10).max_extras_elements(20)).await;
+        let books: Books = ready(db, builder(db).threshold(10).max_overflow_elements(20)).await;
         books.insert(&book(2, 0)).await.unwrap();
         let done = Arc::new(AtomicBool::new(false));
         let modified = Arc::new(AtomicBool::new(false));

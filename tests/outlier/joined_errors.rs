@@ -147,7 +147,7 @@ enum Fault {
 #[tokio::test]
 async fn each_caller_learns_of_its_element_when_a_command_of_the_batch_fails() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         let all = users(0..30);
         let (mut failed, mut partly) = (0, 0);
         for fault in [Fault::Broken, Fault::Executed, Fault::Refused] {

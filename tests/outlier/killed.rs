@@ -15,7 +15,7 @@ use crate::outlier::support::*;
 fn books_of(db: &TestDatabase, client: &Client) -> Books {
     builder_in(&client.database(db.database().name()))
         .threshold(5)
-        .max_extras_elements(10)
+        .max_overflow_elements(10)
         .build()
         .unwrap()
 }

@@ -12,13 +12,13 @@ use crate::outlier::support::*;
 
 /// Returns another repository with unique elements, as another process has one.
 fn unique(db: &TestDatabase) -> Books {
-    let builder = builder(db).threshold(5).max_extras_elements(4).unique_elements();
+    let builder = builder(db).threshold(5).max_overflow_elements(4).unique_elements();
     builder.build().unwrap()
 }
 
 /// Returns a repository whose process knows the book 1 with these purchases, and that of another process.
 async fn known_book(db: &TestDatabase, purchases: usize) -> (Books, Books) {
-    let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(4)).await;
+    let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4)).await;
     books.insert(&book(1, purchases)).await.unwrap();
     let other = again(db, 5, 4);
     other.ensure_indexes().await.unwrap();
@@ -59,7 +59,7 @@ async fn a_push_to_a_known_outlier_sends_one_command_and_a_unique_push_two() {
             assert_eq!(sent(db), expected);
         }
         books.delete(1).await.unwrap();
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(4).unique_elements()).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4).unique_elements()).await;
         books.insert(&book(1, 6)).await.unwrap();
         for (user, pushed, expected) in [
             (
@@ -138,7 +138,7 @@ async fn a_push_to_a_known_outlier_does_not_fill_the_gaps_of_removals() {
 #[tokio::test]
 async fn a_rebalance_that_fills_the_array_of_unique_elements_is_seen_by_the_next_unique_push() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(4).unique_elements()).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4).unique_elements()).await;
         let other = unique(db);
         books.insert(&book(1, 12)).await.unwrap();
         let before = ids(db).await;
@@ -166,7 +166,7 @@ async fn a_rebalance_that_fills_the_array_of_unique_elements_is_seen_by_the_next
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_unique_push_sees_that_a_rebalance_moved_its_element_to_the_array() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(4).unique_elements()).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4).unique_elements()).await;
         let other = unique(db);
         books.insert(&book(1, 8)).await.unwrap();
         other.remove(1, "user00").await.unwrap();

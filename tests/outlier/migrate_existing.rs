@@ -76,7 +76,7 @@ async fn a_plan_counts_the_same_and_only_reads() {
 #[tokio::test]
 async fn overflow_documents_of_the_manuals_form_get_positions_and_counts_without_an_index() {
     testkit::run(async |db| {
-        let books: Books = builder(db).threshold(5).max_extras_elements(10).build().unwrap();
+        let books: Books = builder(db).threshold(5).max_overflow_elements(10).build().unwrap();
         let main = vec![flagged(1, 0..5), flagged(2, 0..7), main_of(3, 0..3), flagged(4, 0..5)];
         let extras = vec![
             naive(1, "a", 5..30),
@@ -112,7 +112,7 @@ async fn overflow_documents_of_the_manuals_form_get_positions_and_counts_without
 #[tokio::test]
 async fn another_threshold_and_another_bound_take_effect_in_either_direction() {
     testkit::run(async |db| {
-        let first: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let first: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         let numbers = [3, 5, 6, 8, 20, 47];
         for (id, number) in (0..).zip(numbers) {
             first.insert(&book(id, number)).await.unwrap();
@@ -136,7 +136,7 @@ async fn another_threshold_and_another_bound_take_effect_in_either_direction() {
 #[tokio::test]
 async fn a_list_that_cannot_be_migrated_is_an_error_after_all_others_are_migrated() {
     testkit::run(async |db| {
-        let books: Books = builder(db).threshold(5).max_extras_elements(10).build().unwrap();
+        let books: Books = builder(db).threshold(5).max_overflow_elements(10).build().unwrap();
         let refused = with(main_of(1, 0..1), "customers_purchased", "nobody");
         plant(
             db,
@@ -226,14 +226,14 @@ async fn a_killed_migration_is_resumed_with_the_same_result() {
 async fn in_another_process(db: &TestDatabase, threshold: u32, cap: u32) -> Books {
     let client = Client::with_uri_str(db.server().uri()).await.unwrap();
     let books = builder_in(&client.database(db.database().name()));
-    books.threshold(threshold).max_extras_elements(cap).build().unwrap()
+    books.threshold(threshold).max_overflow_elements(cap).build().unwrap()
 }
 
 /// By other processes, some with the settings from before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_continue_during_a_migration() {
     testkit::run(async |db| {
-        let before: Books = ready(db, builder(db).threshold(20).max_extras_elements(6)).await;
+        let before: Books = ready(db, builder(db).threshold(20).max_overflow_elements(6)).await;
         for id in 0..8 {
             before.insert(&book(id, 60)).await.unwrap();
         }

@@ -15,7 +15,7 @@ use crate::outlier::support::*;
 /// Each writer has elements of its own, on few books, so that it knows what of them must be there.
 async fn mixed(db: &TestDatabase, unique: bool) {
     let seed: u64 = 20_261_121;
-    let mut repository = builder(db).threshold(10).max_extras_elements(20);
+    let mut repository = builder(db).threshold(10).max_overflow_elements(20);
     if unique {
         repository = repository.unique_elements();
     }
@@ -107,7 +107,7 @@ async fn sixty_four_writers_push_and_remove_unique_elements() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn books_that_come_and_go_under_their_writers() {
     testkit::run(async |db| {
-        let books = ready(db, builder(db).threshold(3).max_extras_elements(4)).await;
+        let books = ready(db, builder(db).threshold(3).max_overflow_elements(4)).await;
         let others = of_another_process(db, 3, 4);
         let writers = (0..16).map(|writer| {
             let books = if writer % 2 == 0 { books.clone() } else { others.clone() };
@@ -145,7 +145,7 @@ async fn books_that_come_and_go_under_their_writers() {
 #[tokio::test]
 async fn in_a_callers_transaction_all_is_stored_or_nothing() {
     testkit::run(async |db| {
-        let books = ready(db, builder(db).threshold(3).max_extras_elements(4)).await;
+        let books = ready(db, builder(db).threshold(3).max_overflow_elements(4)).await;
         books.insert(&book(1, 2)).await.unwrap();
         books.insert(&book(2, 30)).await.unwrap();
         let before = (all(&sales(db)).await, all(&extra_sales(db)).await);
@@ -216,7 +216,7 @@ async fn in_a_callers_transaction_all_is_stored_or_nothing() {
 #[tokio::test]
 async fn unique_elements_in_a_callers_transaction() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(3).max_extras_elements(4).unique_elements()).await;
+        let books: Books = ready(db, builder(db).threshold(3).max_overflow_elements(4).unique_elements()).await;
         books.insert(&book(1, 9)).await.unwrap();
         let mut session = db.client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();

@@ -314,7 +314,7 @@ async fn run(db: &TestDatabase, unique: bool) {
         .array_field("customers_purchased")
         .parent_field("book_id")
         .threshold(THRESHOLD as u32)
-        .max_extras_elements(CAP as u32);
+        .max_overflow_elements(CAP as u32);
     let books = ready(db, if unique { books.unique_elements() } else { books }).await;
     check_random(db, call(), async |Sequence { number, calls, .. }| {
         let id = i32::try_from(number).unwrap() * 2;

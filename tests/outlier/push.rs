@@ -48,7 +48,7 @@ async fn the_manuals_book_overflows_after_fifty() {
 #[tokio::test]
 async fn a_push_is_one_round_trip_and_that_to_an_outlier_of_another_process_two() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         books.insert(&book(1, 0)).await.unwrap();
         let mut round_trips = Vec::new();
         for user in users(0..40) {
@@ -72,7 +72,7 @@ async fn a_push_is_one_round_trip_and_that_to_an_outlier_of_another_process_two(
 #[tokio::test]
 async fn the_newest_of_many_overflow_documents_is_found_with_one_document_examined() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         books.insert(&book(1, 2000)).await.unwrap();
         db.recorder().clear();
         for user in users(2000..2005) {
@@ -91,7 +91,7 @@ async fn the_newest_of_many_overflow_documents_is_found_with_one_document_examin
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixty_four_writers_on_one_book_and_an_observer() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).max_extras_elements(100)).await;
+        let books: Books = ready(db, builder(db).max_overflow_elements(100)).await;
         books.insert(&book(2, 0)).await.unwrap();
         let acknowledged = Arc::new(Mutex::new(HashSet::new()));
         let done = Arc::new(AtomicBool::new(false));
@@ -139,7 +139,7 @@ async fn sixty_four_writers_on_one_book_and_an_observer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_distinct_elements_by_four_tries_each_are_stored_once() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).max_extras_elements(100).unique_elements()).await;
+        let books: Books = ready(db, builder(db).max_overflow_elements(100).unique_elements()).await;
         books.insert(&book(2, 0)).await.unwrap();
         let mut tries: Vec<String> = (0..800).map(|n| format!("user{:03}", n % 200)).collect();
         let seed = 7_u64;
@@ -172,7 +172,7 @@ async fn two_hundred_distinct_elements_by_four_tries_each_are_stored_once() {
 #[tokio::test]
 async fn a_batch_fills_the_array_and_whole_overflow_documents() {
     testkit::run(async |db| {
-        let books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         let mut id = 0;
         for before in [0, 3, 5, 12, 15, 18] {
             for n in [0, 1, 2, 5, 6, 17, 60] {
@@ -201,7 +201,7 @@ async fn a_batch_fills_the_array_and_whole_overflow_documents() {
 #[tokio::test]
 async fn hostile_elements_and_ids_are_values() {
     testkit::run(async |db| {
-        let things = builder::<Document, Bson>(db).threshold(2).max_extras_elements(3);
+        let things = builder::<Document, Bson>(db).threshold(2).max_overflow_elements(3);
         let things = ready(db, things).await;
         let hostile = vec![
             Bson::Document(doc! { "$each": [1, 2], "a.b": 1 }),
@@ -246,7 +246,7 @@ async fn hostile_elements_and_ids_are_values() {
 #[tokio::test]
 async fn a_transaction_continues_after_a_duplicate_element() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(2).max_extras_elements(3).unique_elements()).await;
+        let books: Books = ready(db, builder(db).threshold(2).max_overflow_elements(3).unique_elements()).await;
         books.insert(&book(1, 10)).await.unwrap();
         books.insert(&book(2, 0)).await.unwrap();
         let mut session = db.client().start_session().await.unwrap();

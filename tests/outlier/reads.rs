@@ -12,7 +12,7 @@ use crate::outlier::support::*;
 #[tokio::test]
 async fn a_typical_document_is_one_find_and_an_outlier_two() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         books.insert(&book(1, 3)).await.unwrap();
         books.insert(&book(2, 37)).await.unwrap();
         db.recorder().clear();
@@ -54,7 +54,7 @@ async fn a_typical_document_is_one_find_and_an_outlier_two() {
 #[tokio::test]
 async fn any_page_of_elements_of_any_list() {
     testkit::run(async |db| {
-        let books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         for (id, purchases) in [(1, 0), (2, 4), (3, 5), (4, 6), (5, 15), (6, 47)] {
             books.insert(&book(id, purchases)).await.unwrap();
             let expected = users(0..purchases);
@@ -166,7 +166,7 @@ async fn names_and_types_are_the_users() {
             .seq_field("place")
             .count_field("n")
             .threshold(1)
-            .max_extras_elements(2);
+            .max_overflow_elements(2);
         let books = ready(db, books).await;
         let purchase = |copies| Purchase {
             user: "joe".to_owned(),

@@ -14,7 +14,7 @@ use crate::outlier::support::*;
 #[tokio::test]
 async fn gaps_of_removals_are_filled_in_order() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         books.insert(&book(1, 38)).await.unwrap();
         let gone = [0, 3, 7, 16, 25, 37];
         for n in gone {
@@ -57,7 +57,7 @@ async fn gaps_of_removals_are_filled_in_order() {
 #[tokio::test]
 async fn the_main_document_keeps_its_other_fields_and_is_not_sent() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         let main = with(flagged(1, 0..2), "blurb", "x".repeat(100_000));
         plant(db, vec![main], vec![with(extra(1, 0, 2..9), "note", "mine")]).await;
         db.recorder().clear();
@@ -80,7 +80,7 @@ async fn the_main_document_keeps_its_other_fields_and_is_not_sent() {
 #[tokio::test]
 async fn a_list_that_cannot_be_rebalanced_is_an_error_and_stays_unchanged() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         let refused = [
             (vec![], vec![extra(1, 0, 0..3)], ErrorKind::NotFound),
             (
@@ -116,7 +116,7 @@ async fn a_list_that_cannot_be_rebalanced_is_an_error_and_stays_unchanged() {
 #[tokio::test]
 async fn in_a_transaction_of_the_caller_it_is_done_or_not_with_the_rest() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         let planted = (vec![flagged(1, 0..2)], vec![extra(1, 0, 2..4)]);
         for commit in [false, true] {
             plant(db, planted.0.clone(), planted.1.clone()).await;
@@ -142,7 +142,7 @@ async fn in_a_transaction_of_the_caller_it_is_done_or_not_with_the_rest() {
 #[tokio::test]
 async fn large_elements_fill_the_array_as_far_as_they_should() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         let large: Vec<String> = (0..7).map(|n| n.to_string().repeat(3 << 20)).collect();
         books
             .insert(&Book {
@@ -172,7 +172,7 @@ async fn large_elements_fill_the_array_as_far_as_they_should() {
 #[tokio::test]
 async fn hostile_elements_and_ids_are_values() {
     testkit::run(async |db| {
-        let things = builder::<Document, Bson>(db).threshold(4).max_extras_elements(3);
+        let things = builder::<Document, Bson>(db).threshold(4).max_overflow_elements(3);
         let things = ready(db, things).await;
         let hostile = vec![
             Bson::Document(doc! { "$each": [1, 2], "a.b": 1 }),
@@ -203,7 +203,7 @@ async fn hostile_elements_and_ids_are_values() {
             assert_eq!(things.elements(id.clone()).await.unwrap(), hostile);
             let small = builder::<Document, Bson>(db)
                 .threshold(1)
-                .max_extras_elements(2)
+                .max_overflow_elements(2)
                 .build()
                 .unwrap();
             assert_eq!(small.rebalance(id.clone()).await.unwrap().inline, 1);
@@ -222,7 +222,7 @@ async fn hostile_elements_and_ids_are_values() {
 #[tokio::test]
 async fn a_push_that_opens_an_overflow_document_waits_for_a_rebalance_that_clears_the_flag() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(4)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4)).await;
         plant(db, vec![flagged(1, 0..1)], vec![extra(1, 0, 1..5)]).await;
         let other = of_another_process(db, 5, 4);
         let mut session = db.plain_client().start_session().await.unwrap();
@@ -251,7 +251,7 @@ async fn a_push_that_opens_an_overflow_document_waits_for_a_rebalance_that_clear
 #[tokio::test]
 async fn an_overflow_document_that_is_opened_after_the_flag_was_cleared_sets_it_again() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(4)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4)).await;
         plant(db, vec![flagged(1, 0..1)], vec![extra(1, 0, 1..5)]).await;
         let other = of_another_process(db, 5, 4);
         let fault = FailPoint::on(&["update"])

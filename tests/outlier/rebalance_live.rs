@@ -12,7 +12,7 @@ use crate::outlier::support::*;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pushes_and_removals_of_another_process_lose_and_double_nothing() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(4)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4)).await;
         for id in 0..2 {
             books.insert(&book(id, 0)).await.unwrap();
         }
@@ -79,12 +79,12 @@ async fn pushes_and_removals_of_another_process_lose_and_double_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unique_elements_stay_so_while_another_process_moves_them() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(4).unique_elements()).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4).unique_elements()).await;
         let other = Books::builder(sales(db), extra_sales(db))
             .array_field("customers_purchased")
             .parent_field("book_id")
             .threshold(5)
-            .max_extras_elements(4)
+            .max_overflow_elements(4)
             .unique_elements()
             .build()
             .unwrap();

@@ -125,7 +125,7 @@ async fn unique_elements_that_are_there_twice_are_there_once_then() {
     testkit::run(async |db| {
         let books: Books = builder(db)
             .threshold(5)
-            .max_extras_elements(10)
+            .max_overflow_elements(10)
             .unique_elements()
             .build()
             .unwrap();
@@ -269,7 +269,7 @@ async fn what_cannot_be_is_an_error() {
 #[tokio::test]
 async fn a_push_to_an_overflow_document_whose_count_is_not_an_integer_stores_once() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         let decimal = Bson::Decimal128("2".parse().unwrap());
         for count in [
             decimal,

@@ -21,7 +21,7 @@ async fn repair(books: &Books) -> Vec<Repaired> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_lose_nothing_during_a_repair() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         let mender = of_another_process(db, 5, 10);
         for _ in 0..3 {
             let main = vec![main_of(0, 0..17), main_of(1, 0..5), flagged(2, 0..5), flagged(3, 0..5)];
@@ -86,7 +86,7 @@ async fn writers_lose_nothing_during_a_repair() {
 async fn a_book_that_is_deleted_during_a_migration_stays_deleted() {
     testkit::run(async |db| {
         // Always out of form for the other.
-        let books: Books = ready(db, builder(db).threshold(8).max_extras_elements(4)).await;
+        let books: Books = ready(db, builder(db).threshold(8).max_overflow_elements(4)).await;
         let mender = of_another_process(db, 5, 10);
         let writing = Arc::new(AtomicUsize::new(8));
         let writers: Vec<_> = (0..8)
@@ -235,7 +235,7 @@ async fn plant_unflagged(db: &TestDatabase, ids: std::ops::Range<i32>) {
 #[tokio::test]
 async fn the_reader_of_verify_and_repair_calls_the_same_repository() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         let ids = 0..24;
         let pushed = |id: i32, n: usize| format!("pushed{id}-{n}");
         let push_all = async |n: usize| {

@@ -60,7 +60,7 @@ async fn with_indexes<D, E>(db: &TestDatabase, books: OutlierRepository<D, E>) -
 pub fn again(db: &TestDatabase, threshold: u32, cap: u32) -> Books {
     builder(db)
         .threshold(threshold)
-        .max_extras_elements(cap)
+        .max_overflow_elements(cap)
         .build()
         .unwrap()
 }
@@ -78,7 +78,7 @@ pub async fn managed(db: &TestDatabase, threshold: u32, cap: u32) -> Books {
 pub fn of_another_process(db: &TestDatabase, threshold: u32, cap: u32) -> Books {
     builder_in(&db.plain_client().database(db.database().name()))
         .threshold(threshold)
-        .max_extras_elements(cap)
+        .max_overflow_elements(cap)
         .build()
         .unwrap()
 }

@@ -32,7 +32,9 @@ fn one_more() -> Document {
 
 /// Returns a repository with book 2, and this number of orders.
 async fn orders(db: &TestDatabase, number: usize) -> Orders {
-    let books = builder(db).threshold(THRESHOLD as u32).max_extras_elements(CAP as u32);
+    let books = builder(db)
+        .threshold(THRESHOLD as u32)
+        .max_overflow_elements(CAP as u32);
     let books: Orders = ready(db, books).await;
     let all: Vec<Document> = (0..number).map(order).collect();
     books

@@ -20,7 +20,9 @@ enum Call {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_calls() {
     testkit::run(async |db| {
-        let books = builder(db).threshold(THRESHOLD as u32).max_extras_elements(CAP as u32);
+        let books = builder(db)
+            .threshold(THRESHOLD as u32)
+            .max_overflow_elements(CAP as u32);
         let books: Orders = ready(db, books).await;
         let user = || 0..6_i32;
         let call = prop_oneof![

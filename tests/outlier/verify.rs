@@ -85,7 +85,7 @@ async fn a_verify_sends_no_elements_and_reads_lists_with_problems_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sound_collection_gives_no_findings_while_many_write() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         for id in 0..4 {
             books.insert(&book(id, 8)).await.unwrap();
         }
@@ -202,7 +202,7 @@ fn doubled() -> Vec<(Document, Vec<Document>, u64)> {
 #[tokio::test]
 async fn unique_elements_that_are_there_twice_are_found_and_repaired() {
     testkit::run(async |db| {
-        let unique = || builder::<Document, Bson>(db).threshold(5).max_extras_elements(10);
+        let unique = || builder::<Document, Bson>(db).threshold(5).max_overflow_elements(10);
         let (lists, plain) = (unique().unique_elements().build().unwrap(), unique().build().unwrap());
         let sound = doc! { "_id": 1, "customers_purchased": ["a", 1, "b"], "has_extras": true };
         let of_sound =
@@ -252,7 +252,7 @@ async fn unique_elements_take_no_more_round_trips_where_all_is_well() {
             db,
             builder::<Book, String>(db)
                 .threshold(5)
-                .max_extras_elements(10)
+                .max_overflow_elements(10)
                 .unique_elements(),
         )
         .await;
@@ -300,7 +300,7 @@ async fn until(mut condition: impl AsyncFnMut() -> bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_push_between_its_flag_and_its_overflow_document_is_not_a_finding() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(2).max_extras_elements(10)).await;
+        let books: Books = ready(db, builder(db).threshold(2).max_overflow_elements(10)).await;
         books.insert(&book(1, 2)).await.unwrap();
         let slow = FailPoint::on(&["findAndModify"]).block(Duration::from_millis(400));
         let slow = slow.enable(db).await;

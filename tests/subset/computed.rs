@@ -1,4 +1,4 @@
-//! Computed fields: the commands of every write, and their repair.
+//! Figures: the commands of every write, and their repair.
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;

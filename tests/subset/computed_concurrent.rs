@@ -1,4 +1,4 @@
-//! Computed fields with many writers.
+//! Figures with many writers.
 
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;

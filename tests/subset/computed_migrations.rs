@@ -1,4 +1,4 @@
-//! Migrations, the catalog and the follower with computed fields.
+//! Migrations, the catalog and the follower with figures.
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};

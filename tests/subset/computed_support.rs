@@ -1,4 +1,4 @@
-//! Products with computed fields of the ratings of their reviews.
+//! Products with figures of the ratings of their reviews.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ fn integer(value: Option<&Bson>) -> Option<i64> {
     }
 }
 
-/// Returns the products whose computed fields are not those of their reviews, all of which have an integer rating or none.
+/// Returns the products whose figures are not those of their reviews, all of which have an integer rating or none.
 pub async fn miscounted(db: &TestDatabase) -> Vec<Bson> {
     let children = all(&reviews(db)).await;
     let mut found = Vec::new();
@@ -80,7 +80,7 @@ pub async fn miscounted(db: &TestDatabase) -> Vec<Bson> {
     found
 }
 
-/// Returns the computed fields of product 1.
+/// Returns the figures of product 1.
 pub async fn figures(db: &TestDatabase) -> Document {
     let mut found = product(db).find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
     let figures = FIELDS.iter().map(|field| ((*field).to_owned(), found.remove(field)));

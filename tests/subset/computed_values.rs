@@ -1,4 +1,4 @@
-//! Computed fields: their stored form, and values of all types.
+//! Figures: their stored form, and values of all types.
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;

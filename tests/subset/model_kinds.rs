@@ -60,7 +60,7 @@ impl Kind {
         shown
     }
 
-    /// Compares the total and the computed fields of a product.
+    /// Compares the total and the figures of a product.
     pub(super) fn compare(self, parent: &Document, reviews: &Reviews) {
         if matches!(self, Self::Total | Self::Computed) {
             let total = parent.get_i64("review_count").unwrap_or(0);

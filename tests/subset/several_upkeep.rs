@@ -209,7 +209,7 @@ async fn children_of_several_products_are_inserted_at_once() {
     .await;
 }
 
-/// The total and the computed fields of the same products.
+/// The total and the figures of the same products.
 #[tokio::test]
 async fn several_subsets_have_figures_beside_them() {
     testkit::run(async |db| {

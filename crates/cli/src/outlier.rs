@@ -35,7 +35,7 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
             fields.extras = settings.extras.clone().unwrap_or(fields.extras);
             let source = Source::Lists {
                 collection: lists.collection().name(),
-                overflow: lists.extras_collection().name(),
+                overflow: lists.overflow_collection().name(),
                 fields,
                 threshold: settings.threshold,
             };
@@ -78,7 +78,7 @@ fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Fa
         .array_field(need(settings.array.as_ref(), PATTERN, "array")?)
         .parent_field(settings.parent.as_deref().unwrap_or("parent_id"))
         .threshold(settings.threshold.unwrap_or(50))
-        .max_extras_elements(settings.cap.unwrap_or(500));
+        .max_overflow_elements(settings.cap.unwrap_or(500));
     if let Some(field) = &settings.flag {
         builder = builder.flag_field(field);
     }

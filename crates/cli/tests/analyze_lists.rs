@@ -29,7 +29,7 @@ async fn books(db: &TestDatabase) -> Books {
     let builder = Books::builder(sales, extras)
         .array_field("customers")
         .parent_field("book");
-    let books = builder.threshold(5).max_extras_elements(10).build().unwrap();
+    let books = builder.threshold(5).max_overflow_elements(10).build().unwrap();
     books.ensure_indexes().await.unwrap();
     books
 }

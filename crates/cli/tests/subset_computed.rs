@@ -1,4 +1,4 @@
-//! Tests of the subset commands with computed fields.
+//! Tests of the subset commands with figures.
 
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};

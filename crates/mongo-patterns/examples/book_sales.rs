@@ -92,7 +92,7 @@ fn repository(database: &Database) -> Result<Books> {
         .array_field("customers_purchased")
         .parent_field("book_id")
         .threshold(50)
-        .max_extras_elements(500);
+        .max_overflow_elements(500);
     Ok(builder.build()?)
 }
 

@@ -20,7 +20,7 @@ pub struct OutlierRepositoryBuilder<D, E> {
     seq: String,
     count: String,
     threshold: u32,
-    max_extras_elements: u32,
+    max_overflow_elements: u32,
     unique: bool,
     retry: RetryPolicy,
     max_time: Option<Duration>,
@@ -28,7 +28,7 @@ pub struct OutlierRepositoryBuilder<D, E> {
 }
 
 mongo_patterns_core::redacted_debug!(OutlierRepositoryBuilder<D, E>, |this| "collection" = this.main.namespace());
-mongo_patterns_core::clone_fields!(OutlierRepositoryBuilder<D, E>, main, overflow, array, flag, parent, extras, seq, count, threshold, max_extras_elements, unique, retry, max_time, types);
+mongo_patterns_core::clone_fields!(OutlierRepositoryBuilder<D, E>, main, overflow, array, flag, parent, extras, seq, count, threshold, max_overflow_elements, unique, retry, max_time, types);
 
 impl<D, E> OutlierRepository<D, E> {
     /// Starts to build a repository over the collection of the main documents and that of the overflow documents. Uses
@@ -45,7 +45,7 @@ impl<D, E> OutlierRepository<D, E> {
     ///     .array_field("customers_purchased")
     ///     .parent_field("book_id")
     ///     .threshold(50)
-    ///     .max_extras_elements(500)
+    ///     .max_overflow_elements(500)
     ///     .unique_elements()
     ///     .build()?;
     /// # Ok(())
@@ -66,7 +66,7 @@ impl<D, E> OutlierRepository<D, E> {
             seq: "seq".to_owned(),
             count: "count".to_owned(),
             threshold: 50,
-            max_extras_elements: 500,
+            max_overflow_elements: 500,
             unique: false,
             retry: RetryPolicy::default(),
             max_time: None,
@@ -102,7 +102,7 @@ mongo_patterns_core::setters! {
     threshold(elements: u32) => threshold = elements;
 
     /// Sets the most elements of an overflow document; 500 by default. Reads are equally fast with 250 to 1000.
-    max_extras_elements(elements: u32) => max_extras_elements = elements;
+    max_overflow_elements(elements: u32) => max_overflow_elements = elements;
 
     /// Makes the elements of a list unique. Elements are then added by [`push_unique`](OutlierRepository::push_unique).
     /// Needs a second [index](OutlierRepository::indexes), which has an entry for each element in overflow documents.
@@ -142,7 +142,7 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
             seq,
             count: FieldName::new(self.count)?,
             threshold: self.threshold,
-            max_extras_elements: self.max_extras_elements,
+            max_overflow_elements: self.max_overflow_elements,
             unique: self.unique,
             retry: self.retry,
             max_time: self.max_time,
@@ -157,7 +157,7 @@ impl<D, E> OutlierRepositoryBuilder<D, E> {
             ));
         }
         check_bound("threshold", settings.threshold)?;
-        check_bound("max_extras_elements", settings.max_extras_elements)?;
+        check_bound("max_overflow_elements", settings.max_overflow_elements)?;
         if settings.main == settings.overflow {
             return Err(configuration(
                 "main documents and overflow documents are in one collection: use two collections",

@@ -22,7 +22,7 @@ pub fn stored(input: &[u8]) {
     let documents = documents(input);
     let settings = Settings {
         threshold: 3,
-        max_extras_elements: 4,
+        max_overflow_elements: 4,
         ..Settings::example()
     };
     let unique = Settings {

@@ -104,7 +104,7 @@
 //! | ... to a [known outlier](#known-outliers) | 1 | 1, however long the list |
 //! | ... to another outlier | 2 | 1 each, however long the list |
 //! | ... that waits in a [lane](#lanes) | those of one `push_many` for all that wait | 1 each |
-//! | ... that opens an overflow document, once for `max_extras_elements` elements | 4 more | 1 each |
+//! | ... that opens an overflow document, once for `max_overflow_elements` elements | 4 more | 1 each |
 //! | [`push_unique`](OutlierRepository::push_unique) | as `push`, and 1 more to an overflow document | 1 each |
 //! | [`push_many`](OutlierRepository::push_many) | as `push`, and 4 for each 100 overflow documents or 16 MiB that it opens | 1 each |
 //! | [`insert`](OutlierRepository::insert) | 1, or about 4 for an outlier | none |

@@ -156,7 +156,7 @@ impl<D, E> OutlierRepository<D, E> {
     }
 
     /// Returns the collection of the overflow documents.
-    pub fn extras_collection(&self) -> &Collection<RawDocumentBuf> {
+    pub fn overflow_collection(&self) -> &Collection<RawDocumentBuf> {
         &self.shared.overflow
     }
 

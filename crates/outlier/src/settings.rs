@@ -27,7 +27,7 @@ pub(crate) struct Settings {
     /// The number of elements in an overflow document.
     pub(crate) count: FieldName,
     pub(crate) threshold: u32,
-    pub(crate) max_extras_elements: u32,
+    pub(crate) max_overflow_elements: u32,
     /// Whether a list has each element once.
     pub(crate) unique: bool,
     pub(crate) retry: RetryPolicy,
@@ -54,7 +54,7 @@ impl Settings {
 
     /// Returns the bound of an overflow document as a number of an expression.
     pub(crate) fn max_extras_bson(&self) -> i32 {
-        i32::try_from(self.max_extras_elements).unwrap_or(i32::MAX)
+        i32::try_from(self.max_overflow_elements).unwrap_or(i32::MAX)
     }
 
     /// Returns the name of the index of the elements, where they are unique.
@@ -126,7 +126,7 @@ impl Settings {
             seq: field("seq"),
             count: field("count"),
             threshold: 50,
-            max_extras_elements: 500,
+            max_overflow_elements: 500,
             unique: false,
             retry: RetryPolicy::default(),
             max_time: None,

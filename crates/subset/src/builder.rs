@@ -68,7 +68,7 @@ impl<P, C> SubsetRepository<P, C> {
 
 /// Builds a [`SubsetRepository`].
 ///
-/// # Computed fields
+/// # Figures
 ///
 /// A parent can store values of a field of all its children, beside the subset: the [sum](SubsetRepositoryBuilder::sum),
 /// the [minimum](SubsetRepositoryBuilder::min), the [maximum](SubsetRepositoryBuilder::max), and the [number of children
@@ -79,7 +79,7 @@ impl<P, C> SubsetRepository<P, C> {
 /// each of its elements; do not store any by other programs. Nor `MinKey` and `MaxKey`, which MongoDB 6.0 does not read from
 /// an index as they are. The fields of the parent are written only by this repository.
 ///
-/// # Cost of computed fields
+/// # Cost of figures
 /// Each field of the children needs an index on it and the parent, unless it is the first of the order or the child's id.
 ///
 /// - A write adds what it changes, and reads a minimum and a maximum by the
@@ -92,7 +92,7 @@ impl<P, C> SubsetRepository<P, C> {
 ///   the index keys of all children of the parent for each field of the children, and no documents.
 /// - `verify`, `repair` and `rebuild_all` read all children once more for each field of the children.
 ///
-/// If a computed field is added to an existing repository, the next write to each parent computes it: call
+/// If a figure is added to an existing repository, the next write to each parent computes it: call
 /// [`migrate_layout_from`](SubsetRepository::migrate_layout_from) to compute it in all parents at once.
 #[must_use = "a builder does nothing until build() is called"]
 pub struct SubsetRepositoryBuilder<P, C> {
@@ -150,7 +150,7 @@ mongo_patterns_core::setters! {
     total_field(name: impl Into<String>) => chosen.total = Some(name.into());
 
     /// Sets how long a transaction is retried when other writers are faster. [`rebuild`](SubsetRepository::rebuild)
-    /// ignores it: it makes at most three attempts, or sixteen with a total or computed fields.
+    /// ignores it: it makes at most three attempts, or sixteen with a total or figures.
     retry(policy: RetryPolicy) => chosen.retry = policy;
 
     /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves. Without
@@ -162,7 +162,7 @@ mongo_patterns_core::setters! {
 
 impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// Stores the sum of a field of all children in a field of the parent, such as that of `rating` in `rating_sum`. See
-    /// [computed fields](SubsetRepositoryBuilder#computed-fields).
+    /// [figures](SubsetRepositoryBuilder#figures).
     ///
     /// Values that are not numbers are ignored; without numbers, it is 0. A sum of doubles or decimals depends on the order
     /// of its additions: [`verify`](SubsetRepository::verify) accepts a difference of 10<sup>-9</sup>, and of as much of the
@@ -172,7 +172,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     }
 
     /// Stores the smallest value of a field of all children in a field of the parent, such as that of `price` in
-    /// `lowest_price`. See [computed fields](SubsetRepositoryBuilder#computed-fields).
+    /// `lowest_price`. See [figures](SubsetRepositoryBuilder#figures).
     ///
     /// Values have MongoDB's order, across all types. Without values, it is `null`.
     pub fn min(self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
@@ -186,7 +186,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     }
 
     /// Stores how many children have each value of a field, in an array field of the parent, such as those of `rating` in
-    /// `stars`. See [computed fields](SubsetRepositoryBuilder#computed-fields).
+    /// `stars`. See [figures](SubsetRepositoryBuilder#figures).
     ///
     /// ```text
     /// stars: [ { value: 1, count: 3 }, { value: 4, count: 210 }, { value: 5, count: 1021 } ]
@@ -237,7 +237,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// - a required name, the subset or an order is missing,
     /// - a name is not that of a plain field, or two fields of one document have the same name,
     /// - a [filter](Subset::filter) has another operator than those that it can have, or is one of the first subset,
-    /// - a computed field is one of the parent field,
+    /// - a figure is one of the parent field,
     /// - an order has a field twice, the parent field, or a field after the child's id,
     /// - a size is 0 or above `i32::MAX`,
     /// - the collections are the same, or in two databases,
@@ -272,7 +272,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
         let fields: Vec<_> = fields.chain(figures.iter().map(|figure| &figure.field)).collect();
         if (1..fields.len()).any(|last| fields[..last].contains(&fields[last])) {
             return Err(configuration(
-                "the subsets, their version, the total and the computed fields are not different fields: rename one",
+                "the subsets, their version, the total and the figures are not different fields: rename one",
             ));
         }
         if self.parents.namespace() == self.children.namespace() {
@@ -312,7 +312,7 @@ fn figure(kind: Kind, of: String, field: String, parent: &FieldName) -> Result<F
     let of = FieldName::of_element(of)?;
     if of == *parent {
         return Err(configuration(
-            "a computed field is one of the parent field, which is the same in all children: use another one",
+            "a figure is one of the parent field, which is the same in all children: use another one",
         ));
     }
     let field = FieldName::new(field)?;

@@ -66,7 +66,7 @@
 //!
 //! The application owns the parents: insert them by their [collection](SubsetRepository::collection), with or without
 //! an empty subset, and change all of their fields but the subset, its
-//! version, the total and the computed fields.
+//! version, the total and the figures.
 //!
 //! # When not to use it
 //!
@@ -84,7 +84,7 @@
 //! Calls that change no child, such as [`rebuild`](SubsetRepository::rebuild), [`repair`](SubsetRepository::repair) and a
 //! [follower](SubsetRepository::follow), refresh the subset without a transaction: they read the version, then the first
 //! children, and write them if the version is still the same. Otherwise they start again. A refresh that loses twice is done,
-//! because the second winner has read the same children. With a total or computed fields, which the winners only add to,
+//! because the second winner has read the same children. With a total or figures, which the winners only add to,
 //! it starts again up to sixteen times.
 //!
 //! A replica set of one node is enough. On a standalone, which has no transactions, writes fail with
@@ -93,8 +93,8 @@
 //! A parent can have [several subsets](SubsetRepositoryBuilder::subset), with their own orders, sizes, filters and fields:
 //! the ten newest reviews, and the three best ones. They share a version, and each write updates all of them by one command.
 //!
-//! The parent can also store the [number of all children](SubsetRepositoryBuilder::total_field), and [computed
-//! fields](SubsetRepositoryBuilder#computed-fields) of all of them: sums, minima, maxima, and counts by value, such as how
+//! The parent can also store the [number of all children](SubsetRepositoryBuilder::total_field), and
+//! [figures](SubsetRepositoryBuilder#figures) of all of them: sums, minima, maxima, and counts by value, such as how
 //! many reviews gave five stars.
 //!
 //! # Guarantees
@@ -137,13 +137,13 @@
 //! |---|---|---|
 //! | [`insert`](SubsetRepository::insert), [`update`](SubsetRepository::update), [`replace`](SubsetRepository::replace), [`delete`](SubsetRepository::delete) | 4 if no other process writes to the parent; at first 5 | 1 each, and the first children |
 //! | ... with a [total](SubsetRepositoryBuilder::total_field) | 5 | the same |
-//! | ... with [computed fields](SubsetRepositoryBuilder#computed-fields) | 5; more if a sum must be computed from all children | the same, and one key for each minimum and maximum |
+//! | ... with [figures](SubsetRepositoryBuilder#figures) | 5; more if a sum must be computed from all children | the same, and one key for each minimum and maximum |
 //! | ... with [several subsets](SubsetRepositoryBuilder::subset) | the same | 1 each, and the first children of each subset; with a filter, those before the last one that matches |
 //! | [`insert_many`](SubsetRepository::insert_many) | 2, and 3 for each parent, or as above for a single one | the same for each parent |
 //! | [`get`](SubsetRepository::get), [`child`](SubsetRepository::child) | 1 | 1 |
 //! | [`children`](SubsetRepository::children) | 1 | those it returns, on any page, and at most 1 more |
 //! | [`delete_parent`](SubsetRepository::delete_parent) | 3, and 1 more if the parent does not exist | all of its children |
-//! | [`rebuild`](SubsetRepository::rebuild) | 3, and 1 more with a total or computed fields | 1, and the first children; with a total or computed fields as many keys as the parent has children |
+//! | [`rebuild`](SubsetRepository::rebuild) | 3, and 1 more with a total or figures | 1, and the first children; with a total or figures as many keys as the parent has children |
 //! | [`rebuild_all`](SubsetRepository::rebuild_all) | 1; 3 if other clients write stale parents concurrently | all parents, and their first children; three times if it checks again |
 //! | [`verify`](SubsetRepository::verify) | 2, and 1 for each finding | all parents, their first children, and all children |
 //! | [`repair`](SubsetRepository::repair) | those, and 3 for each stale parent | the same |
@@ -174,7 +174,7 @@
 //!
 //! The children need two: one on the parent, the order and the child's id, which serves the first children and every
 //! page without a sort, and a unique one on the parent and the child's id. Each further subset needs one for its order.
-//! Computed fields need one more for each field of
+//! Figures need one more for each field of
 //! the children. [`indexes`](SubsetRepository::indexes)
 //! returns their definitions. Reads and writes name them in hints, so that the server refuses them if one is missing.
 //!

@@ -139,7 +139,7 @@ impl<P, C> SubsetRepository<P, C> {
     }
 
     /// Returns the collection of the parents: to insert them, and to change all fields but the subset, its version, the
-    /// total and the computed fields.
+    /// total and the figures.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;

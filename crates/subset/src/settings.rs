@@ -48,7 +48,7 @@ impl Settings {
         sizes.fold(0, u32::saturating_add)
     }
 
-    /// Returns the maximum number of rows with values of computed fields.
+    /// Returns the maximum number of rows with values of figures.
     pub(crate) fn most_computed(&self) -> u32 {
         u32::try_from(self.computed().count()).unwrap_or(u32::MAX)
     }

@@ -23,7 +23,7 @@
 //! Transactions that write one parent exclude each other, and each takes as long with many children as with one. See
 //! [`joined`].
 //!
-//! ## Why does a write add to the total and to computed fields, while a refresh counts?
+//! ## Why does a write add to the total and to figures, while a refresh counts?
 //!
 //! In a transaction that has incremented the version, no other writer can change them. A refresh has no such
 //! protection.
@@ -35,7 +35,7 @@
 //! of them began after the first had ended, and so after this refresh had read the version. It has read all children that
 //! were written before this refresh began.
 //!
-//! Not so for a total and computed fields: a transaction adds to them, and does not correct them. So a refresh that must
+//! Not so for a total and figures: a transaction adds to them, and does not correct them. So a refresh that must
 //! compute them is done only when it has written the parent.
 //!
 //! ## Why is an unmanaged parent checked before it is deleted?
@@ -107,7 +107,7 @@ pub(crate) async fn rebuild(
     refresh(shared, &parent, &mut conn).await?.ok_or_else(no_parent)
 }
 
-/// The maximum number of attempts. Three suffice without a total and computed fields, unless the parent is deleted and
+/// The maximum number of attempts. Three suffice without a total and figures, unless the parent is deleted and
 /// inserted again in between.
 const MAX_ATTEMPTS: usize = 16;
 
@@ -117,7 +117,7 @@ pub(crate) async fn refresh_parent(shared: &Shared, parent: &Bson) -> Result<Opt
     refresh(shared, parent, &mut conn).await
 }
 
-/// Writes the subset, the total and the computed fields of a parent, unless another writer does. Returns the number of
+/// Writes the subset, the total and the figures of a parent, unless another writer does. Returns the number of
 /// embedded children, as it read them last, or `None` if the parent does not exist.
 ///
 /// # Errors
@@ -156,7 +156,7 @@ async fn refresh(shared: &Shared, parent: &Bson, conn: &mut Conn<'_>) -> Result<
     }
     Err(Error::new(
         ErrorKind::Contention,
-        "other writers wrote the parent during each attempt, and its subset, total or computed fields may be stale: call rebuild(..) again",
+        "other writers wrote the parent during each attempt, and its subset, total or figures may be stale: call rebuild(..) again",
     ))
 }
 

@@ -49,7 +49,7 @@ impl Sales {
             .array_field("customers_purchased")
             .parent_field("book_id")
             .threshold(THRESHOLD)
-            .max_extras_elements(CAP);
+            .max_overflow_elements(CAP);
         let builder = if self.is_unique {
             builder.unique_elements()
         } else {

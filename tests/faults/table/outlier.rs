@@ -78,7 +78,7 @@ fn builder<D, E>(sales: &Collection<Document>, extras: &Collection<Document>) ->
         .array_field("customers_purchased")
         .parent_field("book_id")
         .threshold(THRESHOLD as u32)
-        .max_extras_elements(CAP as u32)
+        .max_overflow_elements(CAP as u32)
         .retry(retry_policy())
 }
 

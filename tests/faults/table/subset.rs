@@ -19,7 +19,7 @@ pub(super) struct Shop {
     pub(super) products: Collection<Document>,
     reviews: Collection<Document>,
     pub(super) newest: Products,
-    /// The same, with computed fields.
+    /// The same, with figures.
     pub(super) computed: Products,
     /// The same, with two subsets.
     pub(super) several: Products,

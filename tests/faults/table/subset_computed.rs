@@ -1,4 +1,4 @@
-//! Subsets with computed fields: the same products and reviews, of which a product also stores figures of all.
+//! Subsets with figures: the same products and reviews, of which a product also stores figures of all.
 
 use mongo_patterns::Repository;
 use mongo_patterns::subset::SubsetRepositoryBuilder;
@@ -9,7 +9,7 @@ use super::operation::{Operation, text};
 use super::subset::{EXISTS, Shop};
 use crate::subset::support::{Product, Products, Review, day, review_of};
 
-const WITH: &str = "in a transaction, with computed fields";
+const WITH: &str = "in a transaction, with figures";
 
 pub(super) fn repository(builder: SubsetRepositoryBuilder<Product, Review>) -> Products {
     let builder = builder.sum("review_id", "id_sum").count_by("review_author", "authors");
@@ -84,7 +84,7 @@ pub(super) fn operations() -> Vec<Operation<Shop>> {
             Box::pin(async move { text(m.computed.delete(1, 3).await) })
         })
         .prepare(compute),
-        Operation::<Shop>::new(Steps, "SubsetRepository::rebuild_all", "of computed fields", |m| {
+        Operation::<Shop>::new(Steps, "SubsetRepository::rebuild_all", "of figures", |m| {
             Box::pin(async move { text(m.computed.rebuild_all().await) })
         })
         .prepare(damage),

@@ -29,7 +29,7 @@ fn books(database: &Database) -> Result<Books> {
         .array_field("customers_purchased")
         .parent_field("book_id")
         .threshold(THRESHOLD)
-        .max_extras_elements(CAP)
+        .max_overflow_elements(CAP)
         .unique_elements();
     Ok(builder.build()?)
 }

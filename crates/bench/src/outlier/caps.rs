@@ -54,7 +54,7 @@ fn name(cap: u64) -> String {
 
 async fn reading(collections: &Collections, cap: u64, length: u64) -> Result<Operation> {
     let books = collections
-        .fresh_of(collections.builder().max_extras_elements(u32::try_from(cap)?))
+        .fresh_of(collections.builder().max_overflow_elements(u32::try_from(cap)?))
         .await?;
     books.insert(&book(2, length)).await?;
     Ok(operation(move |_| {
@@ -70,7 +70,7 @@ async fn reading(collections: &Collections, cap: u64, length: u64) -> Result<Ope
 /// Creates some full overflow documents, and newest ones that are half full in the middle of the pushes.
 async fn prepare(collections: Collections, cap: u64, length: u64, pushes: u64) -> Result<Work> {
     let books = collections
-        .fresh_of(collections.builder().max_extras_elements(u32::try_from(cap)?))
+        .fresh_of(collections.builder().max_overflow_elements(u32::try_from(cap)?))
         .await?;
     let full = (length / cap).saturating_sub(1) * cap;
     let length = THRESHOLD + full + (cap / 2).saturating_sub(pushes / 2).max(1);

@@ -60,7 +60,7 @@ fn name(pipeline: bool, length: u64) -> String {
 
 async fn prepare(pipeline: bool, collections: Collections, length: u64) -> Result<Operation> {
     let books = collections
-        .fresh_of(collections.builder().max_extras_elements(ROOM.try_into()?))
+        .fresh_of(collections.builder().max_overflow_elements(ROOM.try_into()?))
         .await?;
     for id in 0..BOOKS {
         books.insert(&book(id as i32, THRESHOLD + length)).await?;

@@ -68,7 +68,7 @@ pub(crate) struct SubsetMigration {
     /// With --from settings: an old further subset, if they change, as --add-subset; none if there were none.
     #[arg(long, value_name = "SUBSET")]
     pub(crate) old_add_subset: Option<Vec<String>>,
-    /// With --from settings: the old settings have no total and no computed fields, which are added.
+    /// With --from settings: the old settings have no total and no figures, which are added.
     #[arg(long)]
     pub(crate) old_without_totals: bool,
 }

@@ -45,7 +45,7 @@ fn text(reason: &str) -> &'static str {
         "no_id" => "children without a valid id",
         "twice" => "several children of one id",
         "other_parent" => "children of another parent",
-        "array_in_order" => "children with an array in a field of the order or of a computed field",
+        "array_in_order" => "children with an array in a field of the order or of a figure",
         _ => "an unknown problem",
     }
 }

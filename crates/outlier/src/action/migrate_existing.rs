@@ -6,7 +6,7 @@ use crate::migrate::Existing;
 impl<D, E> OutlierRepository<D, E> {
     /// Migrates the documents of a live collection into the form of the repository. Arrays over the threshold are
     /// split. Overflow documents of the manual's form, without position and count, get both. A changed threshold or
-    /// `max_extras_elements` takes effect, in either direction.
+    /// `max_overflow_elements` takes effect, in either direction.
     ///
     /// ```no_run
     /// # use mongo_patterns_outlier::{OutlierRepository, Repository};

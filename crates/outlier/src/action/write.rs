@@ -133,7 +133,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Cost
     /// One round trip for a typical document and for a [known outlier](crate#known-outliers), two for another outlier,
     /// however many overflow documents it has. The server examines one document in each. To open an overflow document
-    /// takes four more, once for `max_extras_elements` elements: it is inserted in a transaction with the flag.
+    /// takes four more, once for `max_overflow_elements` elements: it is inserted in a transaction with the flag.
     /// Concurrent pushes to one list share commands: see [lanes](crate#lanes).
     ///
     /// # Sessions and transactions

@@ -36,7 +36,7 @@ pub(crate) fn new_documents(
     let (mut documents, mut counts) = (Vec::new(), Vec::new());
     let (mut seq, mut rest, mut bytes) = (first, elements, 0);
     while !rest.is_empty() && documents.len() < DOCUMENTS {
-        let offered = rest.iter().take(settings.max_extras_elements as usize);
+        let offered = rest.iter().take(settings.max_overflow_elements as usize);
         let count = within(offered, DOCUMENT_BYTES).count();
         let (chunk, after) = rest.split_at(count);
         bytes += chunk.iter().map(Encoded::bytes).sum::<usize>();

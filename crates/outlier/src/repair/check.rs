@@ -164,7 +164,7 @@ impl Summary {
             && (self.overflow.is_empty() || !is_short(main.elements, settings.threshold))
             && overflow.all(|(index, document)| {
                 document.elements != Some(0)
-                    && (index == last || !is_short(document.elements, settings.max_extras_elements))
+                    && (index == last || !is_short(document.elements, settings.max_overflow_elements))
             })
     }
 }
@@ -235,7 +235,7 @@ fn check_elements(settings: &Settings, document: &Overflow) -> Vec<Problem> {
     };
     let count = document.count;
     let mismatch = count != i64::try_from(elements).ok();
-    let is_over = elements > u64::from(settings.max_extras_elements);
+    let is_over = elements > u64::from(settings.max_overflow_elements);
     let mismatch = mismatch.then_some(Problem::Count { count, elements });
     let is_over = is_over.then_some(Problem::TooManyElements { elements });
     mismatch.into_iter().chain(is_over).collect()

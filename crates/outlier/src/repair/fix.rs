@@ -151,7 +151,7 @@ fn plan(
     };
     let layout = lay_out(
         settings.threshold as usize,
-        settings.max_extras_elements as usize,
+        settings.max_overflow_elements as usize,
         &sizes,
         in_main,
         number(main, "bytes").saturating_sub(array_bytes),

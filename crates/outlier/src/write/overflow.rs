@@ -71,7 +71,7 @@ impl Rest<'_> {
     /// Adds up to a document of elements to the newest overflow document.
     pub(crate) async fn fill(&self, conn: &mut Conn<'_>) -> Result<Filled> {
         let Shared { overflow, settings, .. } = self.shared;
-        let offered = self.elements.iter().take(settings.max_extras_elements as usize);
+        let offered = self.elements.iter().take(settings.max_overflow_elements as usize);
         let offered = within(offered, DOCUMENT_BYTES);
         let offered: Vec<Bson> = offered.map(Encoded::to_bson).collect::<mongodb::error::Result<_>>()?;
         let number = offered.len();
@@ -111,7 +111,7 @@ impl Rest<'_> {
             return Ok(Filled::Present);
         }
         let count = integer(&before, settings.count.as_str());
-        let room = count.map(|count| i64::from(settings.max_extras_elements) - count);
+        let room = count.map(|count| i64::from(settings.max_overflow_elements) - count);
         let room = room.and_then(|room| usize::try_from(room).ok()).unwrap_or(0);
         let taken = room.min(number);
         Ok(Filled::Newest { id, seq, taken })

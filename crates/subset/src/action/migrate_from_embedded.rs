@@ -53,7 +53,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// | `no_id` | it embeds children without a valid id |
     /// | `twice` | it embeds several children with the same id |
     /// | `other_parent` | it embeds children of another parent |
-    /// | `array_in_order` | it embeds children with an array in a field of the order or of a computed field |
+    /// | `array_in_order` | it embeds children with an array in a field of the order or of a figure |
     ///
     /// # Cost
     /// The server reads the parents to migrate once or twice to check them, and twice, by id, to migrate them. A chunk

@@ -7,8 +7,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// Migrates live collections from the [order](crate::Subset::order_by), the [size](crate::Subset::size) and
     /// the [embedded fields](crate::Subset::embedded_fields) of an old repository to those of this one. It also
     /// adds a [total](crate::SubsetRepositoryBuilder::total_field), [further
-    /// subsets](crate::SubsetRepositoryBuilder::subset) and [computed
-    /// fields](crate::SubsetRepositoryBuilder#computed-fields). Fields of the parent that are no longer written stay, with
+    /// subsets](crate::SubsetRepositoryBuilder::subset) and
+    /// [figures](crate::SubsetRepositoryBuilder#computed-fields). Fields of the parent that are no longer written stay, with
     /// their indexes.
     ///
     /// ```no_run

@@ -33,7 +33,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Cost
     /// Two aggregations: one reads all parents and as many children of each as are embedded, the other the parent field
-    /// of all children. With a total or computed fields, the first also reads all children. One more round trip for each finding.
+    /// of all children. With a total or figures, the first also reads all children. One more round trip for each finding.
     /// Without the indexes, one aggregation reads all children and groups them, on disk if needed. With a progress callback,
     /// which counts parents, one more for each 1000 parents, because the server then replies for each.
     ///
@@ -100,8 +100,8 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// # Cost
     /// Three round trips, and up to four more while other clients write to the parent. With a
-    /// [total](crate::SubsetRepositoryBuilder::total_field) or [computed
-    /// fields](crate::SubsetRepositoryBuilder#computed-fields) one more each time, for up to sixteen attempts.
+    /// [total](crate::SubsetRepositoryBuilder::total_field) or
+    /// [figures](crate::SubsetRepositoryBuilder#figures) one more each time, for up to sixteen attempts.
     ///
     /// # Cancel safety
     /// The subset is either rebuilt or unchanged. With [`discard_embedded`](Rebuild::discard_embedded), the children
@@ -141,7 +141,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// Safe for concurrent writers: each parent is written individually, and only if no other client has written it
     /// since its children were read. If another client has, the aggregation fails and the call checks again: a second
     /// aggregation rebuilds the rest, and a scan finds the parents that are still stale, which are rebuilt one by one. The
-    /// scan can miss a wrong total or computed field if a child of the parent is written at that moment: call it again
+    /// scan can miss a wrong total or figure if a child of the parent is written at that moment: call it again
     /// later, or [`rebuild`](Self::rebuild).
     ///
     /// # Cost

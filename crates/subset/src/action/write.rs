@@ -36,8 +36,8 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     ///
     /// # Cost
     /// Four round trips, if this repository has written the parent before, without a conflict. Otherwise five, and with a
-    /// [total](crate::SubsetRepositoryBuilder::total_field) or [computed
-    /// fields](crate::SubsetRepositoryBuilder#computed-fields) also. If the first attempt then finds a child with this
+    /// [total](crate::SubsetRepositoryBuilder::total_field) or
+    /// [figures](crate::SubsetRepositoryBuilder#figures) also. If the first attempt then finds a child with this
     /// id, or a parent without a version, a second attempt follows, with at most eight more. The first write of a
     /// repository has one more.
     ///
@@ -61,7 +61,7 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// - [`AlreadyExists`] when the parent has a child with this id.
     /// - [`DuplicateKey`] of a unique index of the application.
     /// - [`InvalidArgument`] when the child has no parent, its parent, id or `_id` is invalid, such as `Timestamp(0,
-    ///   0)`, or a field of the order or of a computed field is an array.
+    ///   0)`, or a field of the order or of a figure is an array.
     /// - [`InvalidItemId`] when the child has no id.
     /// - [`Encode`], and [`TooLarge`] when the child exceeds 16 MiB, or the parent would with its new subset.
     /// - [`IndexMissing`], and [`Unsupported`] on a standalone.
@@ -190,14 +190,14 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// Refused, with nothing sent: a document without operators, other operators and stages, positional operators in
     /// paths (`$`, `$[]`, `$[x]`), and two paths of which one contains the other. So are the parent and the id of a child,
-    /// which cannot be changed: delete it, and insert it again. A field of the order or of a computed field cannot become an array.
+    /// which cannot be changed: delete it, and insert it again. A field of the order or of a figure cannot become an array.
     ///
     /// An update with `$inc`, `$mul` or `$push`, or with a pipeline that reads what it writes, is not idempotent.
     ///
     /// # Cost
     /// Four round trips, if this repository has written the parent before, without a conflict. Otherwise five, and with a
-    /// [total](crate::SubsetRepositoryBuilder::total_field) or [computed
-    /// fields](crate::SubsetRepositoryBuilder#computed-fields) also. Each examines one document, except the read of the first
+    /// [total](crate::SubsetRepositoryBuilder::total_field) or
+    /// [figures](crate::SubsetRepositoryBuilder#figures) also. Each examines one document, except the read of the first
     /// children, which examines as many as are embedded.
     ///
     /// # Cancel safety

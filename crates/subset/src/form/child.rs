@@ -72,7 +72,7 @@ impl Child {
 
 pub(super) fn array_in_order() -> Error {
     invalid_argument(
-        "a field of the order or of a computed field is an array, by which children cannot be ordered or counted, nothing was stored: change its type",
+        "a field of the order or of a figure is an array, by which children cannot be ordered or counted, nothing was stored: change its type",
     )
 }
 

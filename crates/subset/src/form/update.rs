@@ -7,10 +7,10 @@
 //! Their paths show which fields they write, so that the parent and the id of a child stay. The result of `$replaceWith` and
 //! `$project` can lack both.
 //!
-//! ## Why does a pipeline end with a stage for the order and for computed fields?
+//! ## Why does a pipeline end with a stage for the order and for figures?
 //!
 //! The value of an expression is unknown before the server computes it. An array in the order would put a child at several
-//! positions, and one of a computed field would count as several values. The last stage converts an array to a date, which
+//! positions, and one of a figure would count as several values. The last stage converts an array to a date, which
 //! fails, and the server changes nothing.
 
 use mongo_patterns_core::update::{Fixed, Operator, Operators, check_path, stage_paths};
@@ -60,7 +60,7 @@ fn makes_array(operators: &Operators, field: &FieldName) -> bool {
     })
 }
 
-/// Checks the stages of a pipeline, and adds one that refuses arrays in the order and in computed fields.
+/// Checks the stages of a pipeline, and adds one that refuses arrays in the order and in figures.
 fn checked_stages(settings: &Settings, mut stages: Vec<Document>, fixed: &[Fixed<'_>]) -> Result<Vec<Document>> {
     let mut set = Vec::new();
     for stage in &stages {
@@ -118,7 +118,7 @@ mod tests {
             doc! { "$addToSet": { "published_date": 1 } },
             doc! { "$pull": { "published_date": 1 } },
         ] {
-            assert!(refused(update).contains("a field of the order or of a computed field is an array"));
+            assert!(refused(update).contains("a field of the order or of a figure is an array"));
         }
         assert!(refused(doc! { "stars": 1 }).contains("$set"));
         let update = doc! {

@@ -59,7 +59,7 @@ pub(super) async fn check_embedded(
     let what =
         "parents embed children whose parent field has another value: repair them, or use another name for the field";
     check("other_parent", ErrorKind::InvalidArgument, what)?;
-    let what = "parents embed children with an array in a field of the order or of a computed field, by which they cannot be ordered or counted";
+    let what = "parents embed children with an array in a field of the order or of a figure, by which they cannot be ordered or counted";
     check("array_in_order", ErrorKind::InvalidArgument, what)?;
     check_ids(shared, conn, commands, &found).await?;
     Ok((found, InvalidDocuments::default()))

@@ -29,7 +29,7 @@ use crate::settings::figure::{Figure, Kind};
 
 /// The field of a row with the number of the source that it belongs to.
 const SOURCE: &str = "source";
-/// The field of a row with a minimum or a maximum: the number of the computed field. Its value is in [`VALUE`].
+/// The field of a row with a minimum or a maximum: the number of the figure. Its value is in [`VALUE`].
 pub(crate) const EXTREME: &str = "extreme";
 pub(crate) const VALUE: &str = "value";
 /// The field of a row with the changed child.

@@ -18,7 +18,7 @@
 //! The second attempt also decides what the first one cannot: whether the parent does not exist or is unmanaged, and
 //! which error a missing or existing child has then.
 //!
-//! ## Why is a parent with a total or computed fields always written first?
+//! ## Why is a parent with a total or figures always written first?
 //!
 //! A [refresh](super::refresh_parent) of such a parent must win against all transactions. The parent that is locked from the start
 //! lets fewer of them win in a row.

@@ -10,7 +10,7 @@ fn raw(document: &Document) -> RawDocumentBuf {
 fn settings() -> Settings {
     Settings {
         threshold: 3,
-        max_extras_elements: 4,
+        max_overflow_elements: 4,
         ..Settings::example()
     }
 }

@@ -146,7 +146,7 @@ pub(crate) fn set_and_add(total: &FieldName, subsets: Document, added: i64) -> D
 }
 
 /// Sets the subsets, the minima and the maxima, and changes the other figures by what a write added and removed.
-/// `extremes` are the minima and the maxima, by the numbers of the computed fields.
+/// `extremes` are the minima and the maxima, by the numbers of the figures.
 pub(crate) fn set_and_change(
     settings: &Settings,
     subsets: &Document,

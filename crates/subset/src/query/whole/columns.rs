@@ -38,7 +38,7 @@ pub(super) struct Column<'a> {
     magnitude: String,
 }
 
-/// Returns all columns: the first subset, the total, the other subsets, and the computed fields. A parent gets missing
+/// Returns all columns: the first subset, the total, the other subsets, and the figures. A parent gets missing
 /// fields in this order.
 pub(super) fn columns(settings: &Settings) -> Vec<Column<'_>> {
     let column = |field, figure, [stored, truth]: [&str; 2], number: Option<usize>| {
