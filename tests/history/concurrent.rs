@@ -291,7 +291,7 @@ async fn an_insert_whose_number_was_taken_starts_again() {
         db.recorder().clear();
         let read = FailPoint::on(&["findAndModify"])
             .times(1)
-            .block(std::time::Duration::from_millis(500));
+            .block(std::time::Duration::from_secs(2));
         let read = read.enable(db).await;
         let mut new = policy(1);
         new.insert("slow", true);

@@ -132,7 +132,7 @@ async fn an_insert_that_overtakes_a_deletion_stops_it() {
             .build()
             .unwrap();
         // The deletion of the source waits after its check.
-        let delete = FailPoint::on(&["delete"]).times(1).block(Duration::from_millis(500));
+        let delete = FailPoint::on(&["delete"]).times(1).block(Duration::from_secs(2));
         let delete = delete.enable(db).await;
         let (deleted, inserted) = futures::join!(slow.delete_source(1).into_future(), async {
             db.recorder().sent(3).await;
@@ -164,7 +164,7 @@ async fn a_write_that_a_deletion_overtakes_is_withdrawn() {
                 db.recorder().clear();
                 let blocked = FailPoint::on(&["insert", "update"])
                     .times(1)
-                    .block(Duration::from_millis(500));
+                    .block(Duration::from_secs(2));
                 let blocked = blocked.enable(db).await;
                 let write = async {
                     match is_insert {
@@ -208,7 +208,7 @@ async fn a_write_that_a_rename_overtakes_is_refreshed() {
             db.recorder().clear();
             let blocked = FailPoint::on(&["insert", "update"])
                 .times(1)
-                .block(Duration::from_millis(500));
+                .block(Duration::from_secs(2));
             let blocked = blocked.enable(db).await;
             let write = async {
                 match is_insert {
@@ -243,7 +243,7 @@ async fn a_sweep_that_another_one_overtakes_changes_nothing() {
             fast.insert(&order(id, 1)).await.unwrap();
         }
         db.recorder().clear();
-        let blocked = FailPoint::on(&["update"]).times(1).block(Duration::from_millis(500));
+        let blocked = FailPoint::on(&["update"]).times(1).block(Duration::from_secs(2));
         let blocked = blocked.enable(db).await;
         let (first, second) = futures::join!(slow.update_source(1, rename("Bea")).into_future(), async {
             db.recorder().sent(2).await;

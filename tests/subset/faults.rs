@@ -167,7 +167,7 @@ async fn an_insert_with_a_concurrent_delete_of_its_product_stores_no_review() {
             products.insert(&review(1)).await.unwrap();
             reviews(db).delete_many(doc! {}).await.unwrap();
             db.recorder().clear();
-            let slow = FailPoint::on(&[command]).times(1).block(Duration::from_millis(200));
+            let slow = FailPoint::on(&[command]).times(1).block(Duration::from_secs(2));
             let fault = slow.enable(db).await;
             let review = review(2);
             let insert = async { products.insert(&review).await };
