@@ -116,6 +116,12 @@ struct Chosen {
     max_time: Option<Duration>,
 }
 
+impl Chosen {
+    fn compute(&mut self, kind: Kind, child_field: impl Into<String>, parent_field: impl Into<String>) {
+        self.computed.push((kind, child_field.into(), parent_field.into()));
+    }
+}
+
 mongo_patterns_core::redacted_debug!(SubsetRepositoryBuilder<P, C>, |this| "collection" = this.parents.namespace());
 mongo_patterns_core::clone_fields!(SubsetRepositoryBuilder<P, C>, parents, children, chosen, types);
 
@@ -167,22 +173,25 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// Values that are not numbers are ignored; without numbers, it is 0. A sum of doubles or decimals depends on the order
     /// of its additions: [`verify`](SubsetRepository::verify) accepts a difference of 10<sup>-9</sup>, and of as much of the
     /// magnitudes of the doubles. Sums of integers are exact.
-    pub fn sum(self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
-        self.computed(Kind::Sum, child_field.into(), parent_field.into())
+    pub fn sum(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
+        self.chosen.compute(Kind::Sum, child_field, parent_field);
+        self
     }
 
     /// Stores the smallest value of a field of all children in a field of the parent, such as that of `price` in
     /// `lowest_price`. See [figures](SubsetRepositoryBuilder#figures).
     ///
     /// Values have MongoDB's order, across all types. Without values, it is `null`.
-    pub fn min(self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
-        self.computed(Kind::Min, child_field.into(), parent_field.into())
+    pub fn min(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
+        self.chosen.compute(Kind::Min, child_field, parent_field);
+        self
     }
 
     /// Stores the greatest value of a field of all children in a field of the parent, as [`min`](Self::min) does for the
     /// smallest one.
-    pub fn max(self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
-        self.computed(Kind::Max, child_field.into(), parent_field.into())
+    pub fn max(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
+        self.chosen.compute(Kind::Max, child_field, parent_field);
+        self
     }
 
     /// Stores how many children have each value of a field, in an array field of the parent, such as those of `rating` in
@@ -194,8 +203,9 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     ///
     /// It is sorted by value, in MongoDB's order. Equal numbers of different types are one value. The parent grows with the
     /// number of different values, so choose a field with few.
-    pub fn count_by(self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
-        self.computed(Kind::CountBy, child_field.into(), parent_field.into())
+    pub fn count_by(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
+        self.chosen.compute(Kind::CountBy, child_field, parent_field);
+        self
     }
 
     /// Adds a subset: an array field of the parent, with the first children in an order. At least one is required.
@@ -300,11 +310,6 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
         };
         settings.name_indexes();
         Ok(SubsetRepository::new(self.parents, self.children, settings))
-    }
-
-    fn computed(mut self, kind: Kind, child_field: String, parent_field: String) -> Self {
-        self.chosen.computed.push((kind, child_field, parent_field));
-        self
     }
 }
 
