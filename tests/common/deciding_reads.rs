@@ -9,10 +9,13 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::{DatabaseOptions, ReadConcern, ReadPreference, SelectionCriteria};
 use mongodb::{ClientSession, Database};
 
-use crate::lanes::operations::{Repositories, operation, review, trade};
-use crate::lanes::support::prepare;
+use crate::lanes::operations::{Repositories, operation, review};
+use crate::lanes::support::{FREE, prepare};
 
 type Run = for<'a> fn(&'a Repositories, Option<&'a mut ClientSession>) -> BoxFuture<'a, Result<(), Error>>;
+
+/// A document that is prepared.
+const DOCUMENT: i32 = FREE[0];
 
 /// The number of the next review.
 static NEXT: AtomicI32 = AtomicI32::new(6000);
@@ -22,46 +25,61 @@ const CALLS: [(&str, Run, Run); 5] = [
     (
         "append",
         |of, session| {
-            let items = [trade(5000), trade(5001)];
-            Box::pin(async move { of.trades.append_many(&1, &items).session(session).await.map(drop) })
+            Box::pin(async move {
+                of.trades
+                    .remove_item(&DOCUMENT, 99_999)
+                    .session(session)
+                    .await
+                    .map(drop)
+            })
         },
-        |of, session| Box::pin(async move { of.trades.page(&1, 1).session(session).await.map(drop) }),
+        |of, session| Box::pin(async move { of.trades.page(&DOCUMENT, 1).session(session).await.map(drop) }),
     ),
     (
         "push",
         |of, session| {
-            let none = "nobody".to_owned();
-            Box::pin(async move { of.books.remove(1, &none).session(session).await.map(drop) })
+            Box::pin(async move {
+                let refused = of
+                    .books
+                    .update_element(DOCUMENT, doc! { "n": 1 }, doc! { "$set": { "m": 2 } });
+                assert!(refused.session(session).await.is_err());
+                Ok(())
+            })
         },
-        |of, session| Box::pin(async move { of.books.get(1).session(session).await.map(drop) }),
+        |of, session| Box::pin(async move { of.books.get(DOCUMENT).session(session).await.map(drop) }),
     ),
     (
         "add_child",
         |of, session| {
             Box::pin(async move {
                 // It is refused, and a read finds out why.
-                let refused = of.patrons.update_child(1, 7000, doc! { "$set": { "city": "Cork" } });
-                assert_eq!(refused.session(session).await.unwrap_err().kind(), ErrorKind::NotFound);
+                let refused = of
+                    .patrons
+                    .update_child(DOCUMENT, 7000, doc! { "$set": { "city": "Cork" } });
+                assert_eq!(
+                    refused.session(session).await.unwrap_err().kind(),
+                    ErrorKind::ChildNotFound
+                );
                 Ok(())
             })
         },
-        |of, session| Box::pin(async move { of.patrons.get(1).session(session).await.map(drop) }),
+        |of, session| Box::pin(async move { of.patrons.get(DOCUMENT).session(session).await.map(drop) }),
     ),
     (
         "update_source",
         |of, session| {
-            let order = doc! { "customer": { "_id": 1 } };
+            let order = doc! { "customer": { "_id": DOCUMENT } };
             Box::pin(async move { of.orders.insert(&order).session(session).await.map(drop) })
         },
-        |of, session| Box::pin(async move { of.orders.get(1).session(session).await.map(drop) }),
+        |of, session| Box::pin(async move { of.orders.get(DOCUMENT).session(session).await.map(drop) }),
     ),
     (
         "insert",
         |of, session| {
-            let review = review(1, NEXT.fetch_add(1, Relaxed));
+            let review = review(DOCUMENT, NEXT.fetch_add(1, Relaxed));
             Box::pin(async move { of.products.insert(&review).session(session).await.map(drop) })
         },
-        |of, session| Box::pin(async move { of.products.get(1).session(session).await.map(drop) }),
+        |of, session| Box::pin(async move { of.products.get(DOCUMENT).session(session).await.map(drop) }),
     ),
 ];
 

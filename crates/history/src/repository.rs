@@ -12,7 +12,7 @@ use mongodb::ClientSession;
 use tokio::sync::OnceCell;
 
 use crate::prelude::*;
-use crate::query::validator;
+use crate::query::validator::validator;
 
 /// A collection of current documents, and a collection of all of their revisions.
 ///
@@ -188,16 +188,9 @@ impl<D> Repository for HistoryRepository<D> {
     }
 
     fn validators(&self) -> Vec<Validator> {
-        let Shared {
-            current,
-            revisions,
-            settings,
-            ..
-        } = &*self.shared;
-        vec![
-            Validator::new(current.namespace(), validator::current(settings)),
-            Validator::new(revisions.namespace(), validator::revisions(settings)),
-        ]
+        let collections = [&self.shared.current, &self.shared.revisions];
+        let of = |collection: &Collection<_>| Validator::new(collection.namespace(), validator(&self.shared.settings));
+        collections.map(of).to_vec()
     }
 }
 

@@ -16,7 +16,7 @@ const SILENT: [(&str, &str); 18] = [
     ("build", "checks names"),
     ("collection", "returns the driver's collection"),
     ("children_collection", "returns the driver's collection"),
-    ("extras_collection", "returns the driver's collection"),
+    ("overflow_collection", "returns the driver's collection"),
     ("revisions_collection", "returns the driver's collection"),
     ("sources_collection", "returns the driver's collection"),
     ("page_size", "returns a setting"),

@@ -1,4 +1,4 @@
-//! The validators: the form of current documents and of revisions, for the server to enforce.
+//! The validator: the form of current documents and of revisions, for the server to enforce.
 
 use crate::prelude::*;
 
@@ -20,28 +20,18 @@ const ID_TYPES: [&str; 14] = [
     "dbPointer",
 ];
 
-/// Returns the validator of the current documents.
-pub(crate) fn current(settings: &Settings) -> Document {
-    let deleted = doc! { settings.deleted.as_str(): { "$exists": false } };
-    doc! { "$and": [form(settings, doc! {}), deleted] }
-}
-
-/// Returns the validator of the revisions.
-pub(crate) fn revisions(settings: &Settings) -> Document {
-    form(settings, doc! { settings.deleted.as_str(): { "bsonType": "bool" } })
-}
-
-fn form(settings: &Settings, further: Document) -> Document {
+/// Returns the validator of both collections. The transaction of a deletion marks the current document before it copies
+/// and deletes it.
+pub(crate) fn validator(settings: &Settings) -> Document {
     let [id, revision, time] = [&settings.id, &settings.revision, &settings.time].map(FieldName::as_str);
-    let mut properties = doc! {
-        id: { "bsonType": ID_TYPES.to_vec() },
-        revision: { "bsonType": "number", "minimum": 1, "multipleOf": 1 },
-        time: { "bsonType": "date" },
-    };
-    properties.extend(further);
     doc! { "$jsonSchema": {
         "bsonType": "object",
         "required": [id, revision, time],
-        "properties": properties,
+        "properties": {
+            id: { "bsonType": ID_TYPES.to_vec() },
+            revision: { "bsonType": "number", "minimum": 1, "multipleOf": 1 },
+            time: { "bsonType": "date" },
+            settings.deleted.as_str(): { "bsonType": "bool" },
+        },
     } }
 }
