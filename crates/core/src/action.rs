@@ -137,11 +137,7 @@ pub type ActionStream<'a, T> = Pin<Box<dyn Stream<Item = Result<T>> + Send + 'a>
 
 /// Runs the body of an action in a [span](self#spans), sets the operation in its error, and measures it.
 #[doc(hidden)]
-pub fn run<'a, T, F>(call: Call<'a>, body: impl FnOnce(Span) -> F) -> ActionFuture<'a, T>
-where
-    T: 'a,
-    F: Future<Output = Result<T>> + Send + 'a,
-{
+pub fn run<'a, T: 'a>(call: Call<'a>, body: impl Future<Output = Result<T>> + Send + 'a) -> ActionFuture<'a, T> {
     let collection = call.collection.name();
     let span = tracing::debug_span!(
         "mongo_patterns",
@@ -157,7 +153,6 @@ where
         mongo_patterns.pattern = call.pattern,
         mongo_patterns.attempts = Empty,
     );
-    let body = body(span.clone());
     let of_error = span.clone();
     // An async block would store the body twice: captured, and awaited.
     let body = body.map_err(move |error| {

@@ -137,7 +137,7 @@ impl Lease {
     /// whose [outcome is unknown](Error::is_outcome_unknown), the lease may be acquired, and then ends after the time to
     /// live.
     pub fn try_acquire(&self) -> ActionFuture<'_, Option<HeldLease>> {
-        action::run(self.call("try_acquire"), |_| self.attempt())
+        action::run(self.call("try_acquire"), self.attempt())
     }
 
     /// Acquires the lease, and waits while another holder has it. A time-out of the future bounds the wait.
@@ -151,7 +151,7 @@ impl Lease {
     /// # Errors
     /// Those of [`try_acquire`](Self::try_acquire).
     pub fn acquire(&self) -> ActionFuture<'_, HeldLease> {
-        action::run(self.call("acquire"), |_| async {
+        action::run(self.call("acquire"), async {
             loop {
                 match self.attempt().await? {
                     Some(held) => return Ok(held),
@@ -250,7 +250,7 @@ impl HeldLease {
     /// [`Contention`](ErrorKind::Contention) when the lease ended and another holder has acquired it, and those of the
     /// driver.
     pub fn renew(&self) -> ActionFuture<'_, ()> {
-        action::run(self.0.lease.call("renew"), |_| async {
+        action::run(self.0.lease.call("renew"), async {
             match self.0.try_renew().await? {
                 true => Ok(()),
                 false => Err(lost()),
@@ -290,7 +290,7 @@ impl HeldLease {
     pub fn release(self) -> ActionFuture<'static, bool> {
         Box::pin(async move {
             let held = &self.0;
-            action::run(held.lease.call("release"), |_| held.update(release())).await
+            action::run(held.lease.call("release"), held.update(release())).await
         })
     }
 

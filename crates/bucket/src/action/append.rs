@@ -75,7 +75,7 @@ mongo_patterns_core::action! {
         time: Option<DateTime>,
     }
     with session;
-    "append"(span) => Appended
+    "append" => Appended
 }
 
 impl Append<'_> {
@@ -85,7 +85,8 @@ impl Append<'_> {
         at(time: impl Into<DateTime>) => time = Some(time.into());
     }
 
-    async fn execute(self, span: Span) -> Result<Appended> {
+    async fn execute(self) -> Result<Appended> {
+        let span = Span::current();
         let (shared, key) = (self.shared, self.key?);
         let item = self.item.and_then(|item| Item::new(&shared.settings, item, self.time));
         let item = item.map_err(|error| error.with_key(key.text()))?;

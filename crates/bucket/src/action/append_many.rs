@@ -85,7 +85,7 @@ mongo_patterns_core::action! {
         time: Option<DateTime>,
     }
     with session;
-    "append_many"(span) => AppendedMany
+    "append_many" => AppendedMany
 }
 
 impl AppendMany<'_> {
@@ -95,7 +95,8 @@ impl AppendMany<'_> {
         at(time: impl Into<DateTime>) => time = Some(time.into());
     }
 
-    async fn execute(self, span: Span) -> Result<AppendedMany> {
+    async fn execute(self) -> Result<AppendedMany> {
+        let span = Span::current();
         let (shared, key) = (self.shared, self.key?);
         let settings = &shared.settings;
         let items = self.items.and_then(|items| Item::all(settings, items, self.time));

@@ -64,7 +64,7 @@ mongo_patterns_core::action! {
         buffer_bytes: usize,
         on_progress: Option<OnProgress<'a>>,
     }
-    "append_stream"(span) => AppendedMany where K: Key, T: Serialize + 'a
+    "append_stream" => AppendedMany where K: Key, T: Serialize + 'a
 }
 
 impl<'a, K, T> AppendStream<'a, K, T> {
@@ -77,11 +77,12 @@ impl<'a, K, T> AppendStream<'a, K, T> {
         on_progress(call: impl FnMut(AppendProgress) + Send + 'a) => on_progress = Some(Box::new(call));
     }
 
-    async fn execute(self, span: Span) -> Result<AppendedMany>
+    async fn execute(self) -> Result<AppendedMany>
     where
         K: Key,
         T: Serialize,
     {
+        let span = Span::current();
         if self.concurrency == 0 || self.buffer_bytes == 0 {
             return Err(Error::new(
                 InvalidArgument,

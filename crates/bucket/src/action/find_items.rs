@@ -135,7 +135,7 @@ impl<'a, K: Key, T> FindItems<'a, K, T> {
     /// Those of the search, except `Decode` and `Corrupt`.
     pub fn explain(self) -> ActionFuture<'a, ItemsPlan> {
         let (shared, search) = (self.shared, self.search());
-        run(shared.operation("find_items"), |_| async move {
+        run(shared.operation("find_items"), async move {
             let Search { filter, pipeline } = search?;
             let collection = &shared.collection;
             let aggregate = doc! { "aggregate": collection.name(), "pipeline": pipeline, "cursor": {} };
@@ -179,7 +179,7 @@ impl<'a, K: Key, T: DeserializeOwned> FindItems<'a, K, T> {
         let (shared, max_time) = (self.shared, self.max_time);
         let call = shared.operation("find_items");
         let search = self.search();
-        let rows = once(async move { run(call, |_| open(shared, search, max_time)).await });
+        let rows = once(async move { run(call, open(shared, search, max_time)).await });
         let rows = rows.map_ok(|rows| rows.map_err(Error::from)).try_flatten();
         Box::pin(rows.map(move |row| {
             let item = row.and_then(|row| read_unwound(&shared.settings, &row));

@@ -206,7 +206,7 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> Items<'a, K, T> {
                 if let Some(item) = reader.pop() {
                     return Ok(Some((item, Ok(reader))));
                 }
-                if !run(shared.operation("items"), |_| reader.fetch::<K>()).await? {
+                if !run(shared.operation("items"), reader.fetch::<K>()).await? {
                     return Ok(None);
                 }
             }

@@ -96,7 +96,7 @@ impl<'a, K: Key> Keys<'a, K> {
                 if let Some(key) = scan.pop() {
                     return Some((key.map_err(name), scan));
                 }
-                match run(shared.operation("keys"), |_| scan.fetch()).await {
+                match run(shared.operation("keys"), scan.fetch()).await {
                     Ok(true) => {}
                     Ok(false) => return None,
                     Err(error) => return Some((Err(error), scan)),

@@ -147,7 +147,7 @@ impl<'a> MigrateFromFlat<'a> {
     /// `Configuration` as for the migration, [`InvalidArgument`](ErrorKind::InvalidArgument) when the server refuses the
     /// [filter](Self::filter), and those of the driver.
     pub fn find_invalid(self, sample: Option<u32>) -> ActionFuture<'a, FoundInvalid> {
-        run(self.shared.operation("migrate_from_flat"), move |_| async move {
+        run(self.shared.operation("migrate_from_flat"), async move {
             self.migration()?.find_invalid(sample).await
         })
     }

@@ -17,9 +17,10 @@
 ///
 /// Expands to what one would write by hand: the struct, `#[must_use]`, a `Debug` without user values, a private `create`
 /// that takes the fields, for each option after `with` a field and its setter, and an [`IntoFuture`] that runs
-/// `Self::execute(self)` in the span of the operation. With `(span)` after the name of the operation it runs
-/// `Self::execute(self, span)`. The options are `session`, `max_time`, `on_progress` and `dry_run`. Without an operation
-/// there is no [`IntoFuture`], for a struct with a method that returns a stream.
+/// `Self::execute(self)` in the span of the operation. The options are `session`, `max_time`, `on_progress` and `dry_run`.
+/// Without an operation there is no [`IntoFuture`], for a struct with a method that returns a stream.
+///
+/// A call with a session and no other option is a [`Read`](crate::action::Read) or a [`Write`](crate::action::Write).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! action {
@@ -29,7 +30,7 @@ macro_rules! action {
             $($(#[$field_attribute:meta])* $field:ident: $type:ty,)*
         }
         $(with $($option:ident),+;)?
-        $($operation:literal $(($span:ident))? => $output:ty $(where $($bounds:tt)+)?)?
+        $($operation:literal => $output:ty $(where $($bounds:tt)+)?)?
     ) => {
         $crate::action! { @struct
             [$(#[$attribute])*] [$name] [$life $(, $param)*]
@@ -48,12 +49,12 @@ macro_rules! action {
         $crate::action! { @setters [$name] [$life $(, $param)*] [$($($option)+)?] }
 
         $crate::action! { @future [$name] [$life $(, $param)*]
-            $($operation $(($span))? => $output $(where $($bounds)+)?)? }
+            $($operation => $output $(where $($bounds)+)?)? }
     };
 
     (@future [$name:ident] [$($generics:tt)*]) => {};
     (@future [$name:ident] [$life:lifetime $(, $param:ident)*]
-        $operation:literal $(($span:ident))? => $output:ty $(where $($bounds:tt)+)?
+        $operation:literal => $output:ty $(where $($bounds:tt)+)?
     ) => {
         impl<$life $(, $param)*> ::std::future::IntoFuture for $name<$life $(, $param)*>
         $(where $($bounds)+)?
@@ -63,13 +64,11 @@ macro_rules! action {
 
             fn into_future(self) -> Self::IntoFuture {
                 let call = self.shared.operation($operation);
-                $crate::action! { @run call self $($span)? }
+                $crate::action::run(call, self.execute())
             }
         }
     };
 
-    (@run $call:ident $this:ident) => { $crate::action::run($call, move |_| $this.execute()) };
-    (@run $call:ident $this:ident $span:ident) => { $crate::action::run($call, move |$span| $this.execute($span)) };
 
     (@struct [$($head:tt)*] [$name:ident] [$($generics:tt)*] [$($fields:tt)*] []) => {
         $($head)*

@@ -59,7 +59,7 @@ impl<'a, T: 'a> IntoFuture for Write<'a, T> {
     type IntoFuture = ActionFuture<'a, T>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.call, move |_| (self.body)(self.session))
+        run(self.call, (self.body)(self.session))
     }
 }
 
@@ -68,7 +68,7 @@ impl<'a, T: 'a> IntoFuture for Read<'a, T> {
     type IntoFuture = ActionFuture<'a, T>;
 
     fn into_future(self) -> Self::IntoFuture {
-        run(self.call, move |_| async move {
+        run(self.call, async move {
             (self.body)(Conn::to_read(self.session, self.max_time).await?).await
         })
     }

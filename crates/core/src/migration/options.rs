@@ -178,7 +178,7 @@ macro_rules! migration {
             /// Those of the migration with nothing written.
             pub fn plan(self) -> $crate::action::ActionFuture<$life, $crate::Planned<$migrated>> {
                 let call = self.shared.operation($operation);
-                $crate::action::run(call, move |_| async move {
+                $crate::action::run(call, async move {
                     let mut conn = $crate::conn::Conn::plan();
                     let migrated = self.migrate(&mut conn, $crate::progress::Reporter::default()).await?;
                     Ok($crate::Planned::new(migrated, conn.into_commands()))

@@ -80,7 +80,7 @@ impl<'a> EnsureSharded<'a> {
     /// Those of the call, but no [`Unsupported`](ErrorKind::Unsupported).
     pub fn plan(self) -> ActionFuture<'a, Vec<PlannedCommand>> {
         let call = self.shared.operation("ensure_sharded");
-        crate::action::run(call, move |_| async move {
+        crate::action::run(call, async move {
             let mut conn = Conn::plan();
             run(&self.shared, self.hashed, &mut conn).await?;
             Ok(conn.into_commands())

@@ -91,7 +91,7 @@ impl<'a, D: DeserializeOwned + Send + 'a> Revisions<'a, D> {
     /// [`InvalidArgument`] for an invalid id and a limit of 0, [`IndexMissing`], [`Decode`], and [`Corrupt`].
     pub fn page(self) -> action::ActionFuture<'a, RevisionPage<D>> {
         let call = self.shared.operation("revisions");
-        action::run(call, move |_| async move {
+        action::run(call, async move {
             let id = self.id?.into_bson();
             let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
             page(self.shared, &id, self.page, &mut conn).await

@@ -58,7 +58,7 @@ impl Migrations {
         let record = self.record();
         Box::pin(async move {
             let call = Call::new(NAME, "run", &record.catalog);
-            action::run(call, |_| self.run_with(&record)).await
+            action::run(call, self.run_with(&record)).await
         })
     }
 

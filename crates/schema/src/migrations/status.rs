@@ -23,7 +23,7 @@ impl Migrations {
         let record = self.record();
         Box::pin(async move {
             let call = Call::new(NAME, "status", &record.catalog);
-            action::run(call, |_| self.status_in(&record)).await
+            action::run(call, self.status_in(&record)).await
         })
     }
 

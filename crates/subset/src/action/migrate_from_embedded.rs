@@ -126,7 +126,7 @@ impl<'a> MigrateFromEmbedded<'a> {
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the server refuses the [filter](Self::filter), and those of
     /// the driver.
     pub fn find_invalid(self, sample: Option<u32>) -> ActionFuture<'a, FoundInvalid> {
-        run(self.shared.operation("migrate_from_embedded"), move |_| async move {
+        run(self.shared.operation("migrate_from_embedded"), async move {
             self.migration().find_invalid(sample).await
         })
     }
