@@ -21,7 +21,7 @@ const MOST_THOUSANDS: [(&str, usize); 8] = [
     ("embedded", 200),
     ("history", 350),
     ("reference", 500),
-    ("schema", 50),
+    ("schema", 100),
 ];
 /// As a release build generates code, but without the passes and the machine code, which take most of its time. The
 /// dependencies stay those of the tests.
