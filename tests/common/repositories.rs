@@ -51,7 +51,7 @@ async fn one_loop_sets_up_the_repositories_of_all_patterns() {
         ];
         assert_eq!(names, expected);
         let validators = repositories.all().map(|repository| repository.validators().len());
-        assert_eq!(validators, [1, 2, 0, 1, 2, 2]);
+        assert_eq!(validators, [1, 2, 2, 1, 2, 2]);
     })
     .await;
 }

@@ -1,9 +1,10 @@
-//! The validators of history and reference: they accept what the repositories write, and refuse what breaks the pattern. Those of
+//! The validators of subset, history and reference: they accept what the repositories write, and refuse what breaks the pattern. Those of
 //! the other patterns are in their folders.
 
 use mongo_patterns::Repository;
 use mongo_patterns::history::HistoryRepository;
 use mongo_patterns::reference::{OnReferences, Reference, ReferenceRepository};
+use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongo_patterns_testkit as testkit;
 use mongodb::Collection;
 use mongodb::bson::{Bson, DateTime, Document, doc};
@@ -25,6 +26,54 @@ async fn refuses(collection: &Collection<Document>, valid: &Document, changes: &
         .delete_one(doc! { "_id": inserted.inserted_id })
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn the_validators_of_subsets_bound_them_and_require_ids() {
+    testkit::run(async |db| {
+        let plain = |name| db.plain_collection::<Document>(name);
+        let of = |name| db.collection::<Document>(name);
+        let products = SubsetRepository::<Document, Document>::builder(of("product"), of("review"))
+            .subset(Subset::new("reviews").order_by("stars", Direction::Descending).size(2))
+            .parent_field("product_id")
+            .child_id_field("review_id")
+            .total_field("total")
+            .sum("stars", "sum_of_stars")
+            .build()
+            .unwrap();
+        create_validated(db.database(), &products).await;
+        products.ensure_indexes().await.unwrap();
+        plain("product")
+            .insert_one(doc! { "_id": 1, "name": "Widget" })
+            .await
+            .unwrap();
+        let review = |id: i32, stars: i32| doc! { "product_id": 1, "review_id": id, "stars": stars };
+        for id in 0..5 {
+            products.insert(&review(id, id)).await.unwrap();
+        }
+        products.replace(&review(0, 9)).await.unwrap();
+        products.update(1, 1, doc! { "$set": { "stars": 7 } }).await.unwrap();
+        products.delete(1, 0).await.unwrap();
+        products.rebuild_all().await.unwrap();
+        let product = plain("product").find_one(doc! {}).await.unwrap().unwrap();
+        assert_eq!(product.get_array("reviews").unwrap().len(), 2);
+
+        let three = vec![Bson::from(doc! {}), doc! {}.into(), doc! {}.into()];
+        let invalid = [
+            ("reviews", Some(three.into())),
+            ("reviews", Some(Bson::Null)),
+            ("total", Some((-1).into())),
+        ];
+        refuses(&plain("product"), &doc! { "reviews": [{}, {}], "total": 2 }, &invalid).await;
+        let invalid = [
+            ("product_id", None),
+            ("product_id", Some(Bson::Null)),
+            ("review_id", None),
+            ("stars", Some(vec![1].into())),
+        ];
+        refuses(&plain("review"), &review(77, 3), &invalid).await;
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -8,6 +8,24 @@ use mongodb::bson::{self, Bson, doc};
 use crate::error::{Error, ErrorKind, Result};
 use crate::into_id::IntoId;
 
+/// The types that an `_id` can have, as a `$jsonSchema` names them.
+pub const TYPES: [&str; 14] = [
+    "double",
+    "string",
+    "object",
+    "binData",
+    "objectId",
+    "bool",
+    "date",
+    "int",
+    "timestamp",
+    "long",
+    "decimal",
+    "symbol",
+    "javascript",
+    "dbPointer",
+];
+
 /// A valid `_id`.
 #[derive(Clone, PartialEq)]
 pub struct DocumentId(Bson);

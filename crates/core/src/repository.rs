@@ -76,9 +76,7 @@ pub trait Repository: Send + Sync {
     ///
     /// Stored documents of another layout, such as those before a migration, violate it: set it after the migration, or
     /// with the validation level `moderate`.
-    fn validators(&self) -> Vec<Validator> {
-        Vec::new()
-    }
+    fn validators(&self) -> Vec<Validator>;
 
     /// Returns the shard keys under which the pattern works, for each collection. Sends nothing.
     ///

@@ -6,6 +6,7 @@ pub(crate) mod first_children;
 pub(crate) mod from_embedded;
 pub(crate) mod options;
 pub(crate) mod page;
+pub(crate) mod validator;
 pub(crate) mod whole;
 
 use mongodb::bson::{Bson, Document, doc};

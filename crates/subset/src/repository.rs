@@ -9,11 +9,12 @@ use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::hints::HintCache;
 use mongo_patterns_core::index::{Ensure, FindDuplicates, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
-use mongo_patterns_core::{Repository, Result, document_id};
+use mongo_patterns_core::{Repository, Result, Validator, document_id};
 use mongodb::bson::{Bson, RawDocumentBuf, doc};
 use mongodb::{ClientSession, Collection};
 use tokio::sync::OnceCell;
 
+use crate::query::validator;
 use crate::settings::Settings;
 
 /// A collection of parents, which embed the first of their children, and a collection of all children.
@@ -184,9 +185,26 @@ impl<P, C> SubsetRepository<P, C> {
 /// Where the catalog has no settings, `ensure_indexes()` refuses collections in which no child has one of the fields, or a
 /// parent has another value than a number in the field of the version or the total. It is `Corrupt` if two stored children
 /// of one parent have the same id.
+///
+/// The validators are `$jsonSchema`s: no subset has more children than its size, children have the id of a parent and one of
+/// their own, and a field of an order is not an array. Parents that embed all of their children, as before a
+/// [migration](Self::migrate_from_embedded), violate them.
 impl<P, C> Repository for SubsetRepository<P, C> {
     fn managed(&self) -> Ensure<'_> {
         self.shared.ensure()
+    }
+
+    fn validators(&self) -> Vec<Validator> {
+        let Shared {
+            parents,
+            children,
+            settings,
+            ..
+        } = &*self.shared;
+        vec![
+            Validator::new(parents.namespace(), validator::parents(settings)),
+            Validator::new(children.namespace(), validator::children(settings)),
+        ]
     }
 }
 

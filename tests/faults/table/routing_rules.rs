@@ -28,7 +28,8 @@ pub(super) const SHARD_KEYS: [(&str, &str); 10] = [
 ];
 
 /// Collections of the operations for which the documentation names no shard key, and the reason.
-pub(super) const UNSHARDED: [(&str, &str); 6] = [
+pub(super) const UNSHARDED: [(&str, &str); 7] = [
+    ("trace", "the commands of a step are the caller's"),
     ("flat", "the source of a migration, which is read as a whole"),
     (
         "skipped",

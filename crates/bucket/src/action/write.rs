@@ -115,10 +115,7 @@ impl<K: Key, T> BucketRepository<K, T> {
         let item = OneItem::new(&shared.settings, key, id);
         Write::new(shared.operation("remove_item"), async move |session| {
             let item = item?;
-            let removal = Removal {
-                shared: shared,
-                item: &item,
-            };
+            let removal = Removal { shared, item: &item };
             let mut conn = shared.enter(&item.key, session).await?;
             let found = removal.run(&mut conn).await;
             found.map(Removed::new).map_err(|error| error.with_key(item.key.text()))

@@ -157,6 +157,7 @@ macro_rules! migration {
         }
 
         impl<$life $(, $param)*> $name<$life $(, $param)*> {
+            #[allow(clippy::too_many_arguments)] // the fields of one action, which one method sets
             fn with_defaults($($field: $type),*) -> Self {
                 Self { $($field,)* options: ::std::default::Default::default(), on_progress: ::std::option::Option::None }
             }

@@ -1,0 +1,40 @@
+//! The validators: the form of parents and of children, for the server to enforce.
+
+use mongo_patterns_core::{FieldName, document_id};
+use mongodb::bson::{Document, doc};
+
+use crate::settings::Settings;
+
+/// Returns the validator of the parents. One without a child has none of the fields before its first child.
+pub(crate) fn parents(settings: &Settings) -> Document {
+    let subsets = settings.subsets.iter().map(|subset| {
+        let most = i64::from(subset.size);
+        (
+            subset.field.to_string(),
+            doc! { "bsonType": "array", "maxItems": most }.into(),
+        )
+    });
+    let mut properties: Document = subsets.collect();
+    let number = doc! { "bsonType": "number", "minimum": 0, "multipleOf": 1 };
+    for field in settings.total().into_iter().chain([&settings.version]) {
+        properties.insert(field.as_str(), number.clone());
+    }
+    doc! { "$jsonSchema": { "bsonType": "object", "properties": properties } }
+}
+
+/// Returns the validator of the children.
+pub(crate) fn children(settings: &Settings) -> Document {
+    let [parent, child_id] = [&settings.parent, &settings.child_id].map(FieldName::as_str);
+    let id = doc! { "bsonType": document_id::TYPES.to_vec() };
+    let order = settings.subsets.iter().flat_map(|subset| &subset.order);
+    let no_array = doc! { "not": { "bsonType": "array" } };
+    let mut properties: Document = order
+        .map(|(field, _)| (field.to_string(), no_array.clone().into()))
+        .collect();
+    properties.extend(doc! { parent: id.clone(), child_id: id });
+    doc! { "$jsonSchema": {
+        "bsonType": "object",
+        "required": [parent, child_id],
+        "properties": properties,
+    } }
+}
