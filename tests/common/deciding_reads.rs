@@ -21,7 +21,7 @@ const DOCUMENT: i32 = FREE[0];
 static NEXT: AtomicI32 = AtomicI32::new(6000);
 
 /// A write that reads, with the operation that prepares its document, and a read of the caller.
-const CALLS: [(&str, Run, Run); 5] = [
+const CALLS: [(&str, Run, Run); 6] = [
     (
         "append",
         |of, session| {
@@ -72,6 +72,11 @@ const CALLS: [(&str, Run, Run); 5] = [
             Box::pin(async move { of.orders.insert(&order).session(session).await.map(drop) })
         },
         |of, session| Box::pin(async move { of.orders.get(DOCUMENT).session(session).await.map(drop) }),
+    ),
+    (
+        "update",
+        |of, session| Box::pin(async move { of.policies.restore(DOCUMENT, 1).session(session).await.map(drop) }),
+        |of, session| Box::pin(async move { of.policies.get(DOCUMENT).session(session).await.map(drop) }),
     ),
     (
         "insert",
