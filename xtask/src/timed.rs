@@ -22,7 +22,7 @@ const FOLDER: &str = "target/timed";
 const FOLDER_VARIABLE: &str = "XTASK_TIMED";
 const SLOWEST: usize = 20;
 /// The most memory of a test program together with its servers. The integration tests take the most.
-const MOST_MIB: u64 = 4096;
+const MOST_MIB: u64 = 6144;
 const MIB: u64 = 1024 * 1024;
 /// How often the memory is read.
 const INTERVAL: Duration = Duration::from_millis(250);
