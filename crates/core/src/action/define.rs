@@ -40,7 +40,8 @@ macro_rules! action {
         $crate::redacted_debug!($name<'_ $(, $param)*>);
 
         impl<$life $(, $param)*> $name<$life $(, $param)*> {
-            #[allow(dead_code)] // not for an action whose fields have defaults
+            // Not for an action whose fields have defaults.
+            #[allow(dead_code, clippy::too_many_arguments)]
             fn create($($field: $type),*) -> Self {
                 Self { $($field,)* $($($option: ::std::default::Default::default(),)+)? }
             }
