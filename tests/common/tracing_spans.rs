@@ -9,6 +9,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 use crate::common::support::*;
 
@@ -18,7 +19,7 @@ struct Recorder(Arc<Mutex<Vec<String>>>);
 
 impl Recorder {
     fn listen(&self) -> DefaultGuard {
-        tracing::subscriber::set_default(self.clone())
+        tracing::subscriber::set_default(tracing_subscriber::registry().with(self.clone()))
     }
 
     fn text(&self) -> String {
@@ -32,30 +33,23 @@ impl Visit for Recorder {
     }
 }
 
-impl Subscriber for Recorder {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+impl<S: Subscriber> Layer<S> for Recorder {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         metadata.target().starts_with("mongo_patterns")
     }
 
-    fn new_span(&self, span: &Attributes<'_>) -> Id {
+    fn on_new_span(&self, span: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
         self.0.lock().unwrap().push(format!("span {}", span.metadata().name()));
         span.record(&mut self.clone());
-        Id::from_u64(1)
     }
 
-    fn record(&self, _: &Id, values: &Record<'_>) {
+    fn on_record(&self, _: &Id, values: &Record<'_>, _: Context<'_, S>) {
         values.record(&mut self.clone());
     }
 
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         event.record(&mut self.clone());
     }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
 }
 
 #[tokio::test]
