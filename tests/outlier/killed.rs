@@ -9,7 +9,7 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::Client;
 use mongodb::bson::doc;
 
-use crate::common::support::{end_transactions, quiet};
+use crate::common::support::{dropped_commands, end_transactions, quiet};
 use crate::outlier::support::*;
 
 fn books_of(db: &TestDatabase, client: &Client) -> Books {
@@ -44,6 +44,7 @@ async fn kill_at(db: &TestDatabase, commands: usize, call: impl Future<Output = 
         planned.met(db, Duration::from_secs(2)).await;
     }
     planned.end();
+    dropped_commands(db).await;
     quiet(db).await;
     end_transactions(db).await;
     done
