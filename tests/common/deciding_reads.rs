@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
+use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit as testkit;
@@ -140,6 +141,40 @@ async fn deciding_reads_are_local_and_from_the_primary_also_in_a_session_of_the_
                 assert_eq!(level(&sent.command), Some("majority"), "{prepared}: {sent:?}");
             }
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_scans_of_all_documents_are_too() {
+    testkit::run(async |db| {
+        for (prepared, ..) in CALLS {
+            prepare(db, operation(prepared)).await;
+        }
+        let of = Repositories::new(&configured(db.database()));
+        db.recorder().clear();
+        let mut reported = 0;
+        macro_rules! scan {
+            ($($repository:ident),+) => {
+                $(
+                    let verify = of.$repository.verify().on_progress(|_| reported += 1);
+                    verify.stream().try_collect::<Vec<_>>().await.unwrap();
+                    of.$repository.verify().stream().try_collect::<Vec<_>>().await.unwrap();
+                )+
+            };
+        }
+        scan!(trades, books, patrons, orders, policies, products);
+        assert!(reported >= 6, "{reported}");
+        of.books.migrate_existing().await.unwrap();
+        let commands = db.recorder().commands();
+        let scans = commands
+            .iter()
+            .filter(|sent| ["find", "aggregate"].contains(&sent.name.as_str()))
+            .filter(|sent| !sent.command.contains_key("autocommit"));
+        for scan in scans.clone().map(|sent| &sent.command) {
+            assert!(is_from_primary(scan) && level(scan) == Some("local"), "{scan}");
+        }
+        assert!(scans.count() >= 13, "{commands:?}");
     })
     .await;
 }

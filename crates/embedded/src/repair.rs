@@ -34,11 +34,12 @@ impl<'a> Scan<'a> {
             collection, settings, ..
         } = self.shared;
         if !self.reporter.is_asked() {
-            return Ok(send::aggregate_rows(collection, query::faults(settings), None).await?);
+            let options = send::latest(AggregateOptions::default());
+            return Ok(send::aggregate_rows(collection, query::faults(settings), options).await?);
         }
         self.reporter.begin(send::estimated_count(collection).await?);
         let options = AggregateOptions::builder().batch_size(BATCH).build();
-        Ok(send::aggregate_rows(collection, query::faults_and_sound(settings), options).await?)
+        Ok(send::aggregate_rows(collection, query::faults_and_sound(settings), send::latest(options)).await?)
     }
 }
 

@@ -106,7 +106,8 @@ impl<'a, K: Key> Scan<'a, K> {
                     }
                 };
                 let options = AggregateOptions::builder().allow_disk_use(true).build();
-                let opened = send::aggregate_rows(collection, summaries(settings, filter), options).await?;
+                let opened =
+                    send::aggregate_rows(collection, summaries(settings, filter), send::latest(options)).await?;
                 self.rows.insert(opened)
             }
         };

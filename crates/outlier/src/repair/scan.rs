@@ -31,7 +31,7 @@ pub(crate) fn summaries(shared: &Shared) -> Summaries<'_> {
     let start = async move {
         let pipeline = query::summaries(&shared.settings, names(shared), None);
         let options = AggregateOptions::builder().allow_disk_use(true).build();
-        let rows = send::aggregate_rows(&shared.main, pipeline, options).await?;
+        let rows = send::aggregate_rows(&shared.main, pipeline, send::latest(options)).await?;
         Ok::<_, Error>(rows.map_ok(|row| Summary::of_row(&row)).map_err(Error::from))
     };
     Box::pin(once(start).try_flatten())
