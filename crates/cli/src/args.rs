@@ -136,6 +136,9 @@ pub(crate) enum BucketVerb {
         /// The old page size. [default: that of the catalog]
         #[arg(long, value_name = "ITEMS")]
         from: Option<u32>,
+        /// The most keys per second.
+        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+        rate: Option<u64>,
         #[command(flatten)]
         dry_run: DryRun,
     },

@@ -53,7 +53,7 @@ impl<K: Key> Work<'_, K> {
             BucketVerb::Repair(options) => self.repair(*options).await,
             BucketVerb::Indexes(create) => indexes::run(output, &self.buckets, *create).await,
             BucketVerb::Shard(options) => shard::run(self.context, &self.buckets, options).await,
-            BucketVerb::Resize { from, dry_run } => self.resize(*from, dry_run.mode()).await,
+            BucketVerb::Resize { from, rate, dry_run } => self.resize(*from, *rate, dry_run.mode()).await,
             BucketVerb::View { name } => self.view(name).await,
             BucketVerb::Figures => self.rebuild_figures().await,
             BucketVerb::Analyze(_) => unreachable!("analyze does not depend on the type of the keys"),

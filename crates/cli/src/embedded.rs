@@ -105,12 +105,13 @@ impl Work<'_> {
     async fn migrate(&self, options: &EmbeddedMigration, mode: Mode) -> Outcome {
         let (source, reference) = self.source()?;
         let migrate = Migrate {
-            context: self.context,
-            repository: &self.parents,
-            verb: "migrate",
-            mode,
-            unit: if options.back { "children" } else { "parents" },
             selection: Some(&options.selection),
+            ..Migrate::new(
+                self.context,
+                &self.parents,
+                mode,
+                if options.back { "children" } else { "parents" },
+            )
         };
         if options.back {
             let mut migration = self.parents.migrate_to_references(&source, reference);

@@ -87,14 +87,7 @@ impl Work<'_> {
             Some(field) => migration.embedded_versions(field),
             None => migration,
         };
-        let migrate = Migrate {
-            context: self.context,
-            repository: &self.documents,
-            verb: "migrate",
-            mode,
-            unit: "documents",
-            selection: None,
-        };
+        let migrate = Migrate::new(self.context, &self.documents, mode, "documents");
         migrate.execute(migration).await
     }
 }

@@ -31,9 +31,26 @@ pub(crate) struct Migrate<'a> {
     /// The name of what is counted.
     pub(crate) unit: &'static str,
     pub(crate) selection: Option<&'a Selection>,
+    /// The rows that would be wrong: what the migration does not count, and the commands of a plan that does not list all.
+    pub(crate) omits: &'static [&'static str],
 }
 
+/// The rows of a dry run with the number of the commands.
+pub(crate) const COMMANDS: [&str; 2] = ["commands", "commands_that_write"];
+
 impl<'a> Migrate<'a> {
+    pub(crate) fn new(context: &'a Context, repository: &'a dyn Repository, mode: Mode, unit: &'static str) -> Self {
+        Self {
+            context,
+            repository,
+            verb: "migrate",
+            mode,
+            unit,
+            selection: None,
+            omits: &[],
+        }
+    }
+
     /// Does it, and prints its result.
     pub(crate) async fn execute(&self, migration: impl Migration<'a>) -> Outcome {
         match self.run(migration).await? {
@@ -71,8 +88,7 @@ impl<'a> Migrate<'a> {
         let output = self.context.output;
         output.summary(summary, exit)?;
         if self.mode == Mode::Run && summary.is_zero() {
-            output
-                .text("nothing to migrate: the documents, but those skipped, have the form of the pattern already")?;
+            output.text("nothing to migrate: the documents, but those skipped, have the new form already")?;
         }
         if exit == Exit::Findings {
             let pattern = self.repository.pattern();
@@ -88,7 +104,9 @@ impl<'a> Migrate<'a> {
         let mut summary = Summary::of(self.repository, &format!("{}{dry_run}", self.verb));
         let fields = serde_json::to_value(migrated).map_err(std::io::Error::from)?;
         let mut orphans = 0;
-        for (number, (name, value)) in fields.as_object().into_iter().flatten().enumerate() {
+        let fields = fields.as_object().into_iter().flatten();
+        let fields = fields.filter(|(name, _)| !self.omits.contains(&name.as_str()));
+        for (number, (name, value)) in fields.enumerate() {
             let value = match value {
                 Value::Array(names) => Value::from(names.len()),
                 Value::Object(reasons) => {
@@ -111,7 +129,9 @@ impl<'a> Migrate<'a> {
         let Some((all, writes)) = commands else {
             return Ok((summary, Exit::of_findings(orphans)));
         };
-        let summary = summary.row("commands", all).row("commands_that_write", writes);
+        let counted = COMMANDS.into_iter().zip([all, writes]);
+        let counted = counted.filter(|(name, _)| !self.omits.contains(name));
+        let summary = counted.fold(summary, |summary, (name, number)| summary.row(name, number));
         Ok((summary, Exit::Success))
     }
 }

@@ -8,7 +8,7 @@ use crate::analyze::{self, Fields, Source};
 use crate::args::{DryRun, Outlier, OutlierVerb};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
-use crate::migrate::{Migrate, Mode};
+use crate::migrate::{COMMANDS, Migrate, Mode};
 use crate::output::Output;
 use crate::profile::overlay;
 use crate::selection::Selection;
@@ -100,12 +100,9 @@ fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Fa
 /// Migrates, and then creates the indexes, which some documents would violate before.
 async fn migrate(context: &Context, lists: &Lists, selection: &Selection, mode: Mode) -> Outcome {
     let migrate = Migrate {
-        context,
-        repository: lists,
-        verb: "migrate",
-        mode,
-        unit: "long lists",
         selection: Some(selection),
+        omits: &COMMANDS,
+        ..Migrate::new(context, lists, mode, "long lists")
     };
     let Some((summary, exit)) = migrate.run(lists.migrate_existing()).await? else {
         for planned in lists.ensure_indexes().plan_after_migration().await? {

@@ -27,7 +27,7 @@ pub(crate) async fn run(context: &Context, verb: &SchemaVerb) -> Outcome {
     let running = status.running_since.as_ref().map(time);
     let summary = Summary::new("schema status", context.database.name())
         .row("applied", status.applied.len())
-        .row("running since", running);
+        .row("running_since", running);
     context.output.summary(&summary, Exit::Success)?;
     Ok(Exit::Success)
 }

@@ -1,7 +1,7 @@
 //! The documents that a command takes.
 
 use mongo_patterns_core::migration::MigrateOptions;
-use mongodb::bson::Bson;
+use mongodb::bson::{Bson, Document};
 use serde_json::{Map, Value};
 
 use crate::Context;
@@ -34,12 +34,17 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Sets the options of a migration. The error does not quote the filter.
+    /// Returns the filter, empty for all documents. The error does not quote it.
+    pub(crate) fn filter(&self) -> Result<Document, Failure> {
+        let Some(text) = &self.filter else {
+            return Ok(Document::new());
+        };
+        extended_json::document(text).map_err(|problem| Failure::usage(format!("--where: {problem}")))
+    }
+
+    /// Sets the options of a migration.
     pub(crate) fn set(&self, context: &Context, options: &mut MigrateOptions) -> Result<(), Failure> {
-        if let Some(text) = &self.filter {
-            let filter = extended_json::document(text);
-            options.filter = filter.map_err(|problem| Failure::usage(format!("--where: {problem}")))?;
-        }
+        options.filter = self.filter()?;
         if let Some(name) = &self.skip_invalid {
             options.skipped = Some(context.database.collection(name));
         }

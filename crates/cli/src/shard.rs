@@ -83,7 +83,7 @@ fn print(output: Output, repository: &dyn Repository, ensured: &EnsuredSharding)
     let summary = Summary::of(repository, "shard")
         .row("sharded", sharded)
         .row("sharded_before", ensured.collections.len() as u64 - sharded)
-        .row("indexes_created", ensured.indexes.created.len());
+        .row("created_indexes", ensured.indexes.created.len());
     output.summary(&summary, Exit::Success)?;
     Ok(Exit::Success)
 }

@@ -265,12 +265,22 @@ async fn settings_that_are_not_given_are_those_of_the_catalog() {
 
         let resized = short(&["resize", "--page-size", "20", "--from", "10"]);
         refused(&resized, "`page_size`");
-        let resized = short(&["resize", "--page-size", "20", "--json", "--from", "5"]);
-        assert_eq!(
-            (resized.code, &resized.summary()["keys"]),
-            (Some(0), &6.into()),
-            "{resized:?}"
-        );
+        let before = all(db, "trades").await;
+        let resize = ["resize", "--page-size", "20", "--json", "--from", "5", "--rate", "100"];
+        let planned = short(&[&resize[..], &["--dry-run"]].concat());
+        assert_eq!(all(db, "trades").await, before);
+        let resized = short(&resize);
+        for found in [&planned, &resized] {
+            let summary = found.summary();
+            assert_eq!((found.code, &summary["keys"]), (Some(0), &6.into()), "{found:?}");
+            assert!(
+                summary["buckets"].as_u64() > Some(0) && summary["items"].is_null(),
+                "{summary}"
+            );
+            assert!(summary["commands"].is_null(), "{summary}");
+        }
+        // A line for each pause of the log, and not for each bucket.
+        assert!(resized.err.lines().count() <= 5, "{}", resized.err);
         assert_eq!(all(db, "trades").await.len(), 6 * 3);
         assert_eq!(short(&["verify"]).code, Some(0));
         let trades = db.plain_collection::<Document>("trades");

@@ -112,6 +112,11 @@ async fn a_filter_is_checked_planned_stored_and_the_same_when_the_migration_resu
                 assert!(!refused.err.contains("s3cret"), "{}", refused.err);
             }
         }
+        let flat = db.plain_collection::<Document>("flat");
+        flat.drop_indexes().await.unwrap();
+        let refused_first = bucket(db, &["migrate", "--create-index", "--where", "{"]);
+        assert_eq!(refused_first.code, Some(2), "{refused_first:?}");
+        assert_eq!(flat.list_index_names().await.unwrap(), ["_id_"]);
         let old = bucket(
             db,
             &["migrate", "--where", r#"{"date": {"$gte": {"$date": "2024-01-01"}}}"#],
@@ -292,6 +297,8 @@ async fn invalid_parents_are_analyzed_skipped_and_selected_by_a_filter() {
         );
         assert_eq!(all(db, "review").await.len(), 100);
         assert_eq!(all(db, "skipped").await.len(), 2);
+        let again = subset(db, &[&EMBEDDED[..], &skip[..2], &["--allow-non-empty-target"]].concat());
+        assert!(again.out.contains("nothing to migrate"), "{again:?}");
         let products = all(db, "product").await;
         assert!(invalid.iter().all(|parent| products.contains(parent)));
     })

@@ -19,14 +19,14 @@ async fn the_status_lists_applied_steps_and_a_running_instance() {
         assert_eq!(listed.json()[0]["name"], "a");
         assert!(listed.json()[0]["applied"].as_str().unwrap().contains('T'));
         assert_eq!(listed.summary()["applied"], 1);
-        assert!(listed.summary()["running since"].is_null());
+        assert!(listed.summary()["running_since"].is_null());
         assert_eq!(status("default").summary()["applied"], 0);
 
         let (name, uri) = (db.database().name().to_owned(), db.server().uri().to_owned());
         let running = Migrations::new(db.database()).step("b", async move |_| {
             let status = ["--db", &name, "schema", "status", "--json"];
             let shown = ran(program().env("MONGODB_URI", uri).args(status));
-            assert!(shown.summary()["running since"].is_string());
+            assert!(shown.summary()["running_since"].is_string());
             Ok(())
         });
         running.run().await.unwrap();

@@ -81,9 +81,7 @@ async fn a_signal_ends_the_operation_on_the_server() {
             let mut program = on(db);
             program.arg("bucket").args(BUCKETS).args(["migrate", "--no-index"]);
             let child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-            while running(db).await == 0 {
-                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-            }
+            until("the migration", async || running(db).await > 0).await;
             let kill = Command::new("kill").args([signal, &child.id().to_string()]).status();
             assert!(kill.unwrap().success());
             let output = child.wait_with_output().unwrap();
@@ -130,9 +128,7 @@ async fn running(db: &TestDatabase) -> usize {
 #[cfg(unix)]
 async fn stop_in_one_command(program: &mut Command, client: &mongodb::Client) -> (Option<i32>, String) {
     let child = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    while merges(client, ".flat").await == 0 {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
+    until("the migration", async || merges(client, ".flat").await > 0).await;
     interrupt(&child);
     let output = child.wait_with_output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
@@ -248,7 +244,8 @@ async fn an_operation_that_cannot_be_ended_is_reported() {
         let kill = doc! { "killOp": 1, "op": operation.get("opid") };
         admin.run_command(kill).await.unwrap();
     }
-    while merges(&client, "shop.flat").await > 0 {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
+    until("the end of the operation", async || {
+        merges(&client, "shop.flat").await == 0
+    })
+    .await;
 }

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use futures::TryStreamExt;
 use mongo_patterns_testkit::TestDatabase;
@@ -196,4 +197,16 @@ pub fn invalid_documents<const N: usize>(analyzed: &Ran, reasons: [&str; N]) -> 
 pub fn refused(ran: &Ran, text: &str) {
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.err.contains(text), "{text}: {ran:?}");
+}
+
+/// Waits until a condition holds. It is a failure after a minute.
+pub async fn until(context: &str, holds: impl AsyncFn() -> bool) {
+    let mut poll = tokio::time::interval(Duration::from_millis(1));
+    let holds = async {
+        while !holds().await {
+            poll.tick().await;
+        }
+    };
+    let held = tokio::time::timeout(Duration::from_secs(60), holds).await;
+    held.unwrap_or_else(|_| panic!("{context} is stuck"));
 }

@@ -2,6 +2,7 @@
 
 use mongo_patterns_core::Key;
 use mongo_patterns_core::index::{list_indexes, serves};
+use mongo_patterns_core::migration::Migration;
 use mongodb::IndexModel;
 use mongodb::bson::doc;
 
@@ -10,24 +11,25 @@ use super::work::Work;
 use crate::args::BucketMigration;
 use crate::catalog;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::migrate::{Migrate, Mode};
+use crate::migrate::{COMMANDS, Migrate, Mode};
 use crate::output::{Summary, grouped};
 use crate::settings::need;
 
 impl<K: Key> Work<'_, K> {
     pub(super) async fn migrate(&self, options: &BucketMigration, mode: Mode) -> Outcome {
+        // Before an index is created.
+        options.selection.filter()?;
+        if !options.back {
+            need(self.settings.time.as_ref(), PATTERN, "time")?;
+        }
         if mode == Mode::Run {
             self.check_index(options).await?;
         }
         let flat = self.flat()?;
         let key = flat_key(self.settings)?;
         let migrate = Migrate {
-            context: self.context,
-            repository: &self.buckets,
-            verb: "migrate",
-            mode,
-            unit: "items",
             selection: Some(&options.selection),
+            ..Migrate::new(self.context, &self.buckets, mode, "items")
         };
         if options.back {
             let mut migration = self.buckets.migrate_to_flat(&flat).chunk(options.chunk).key_field(key);
@@ -36,7 +38,6 @@ impl<K: Key> Work<'_, K> {
             }
             return migrate.execute(migration).await;
         }
-        need(self.settings.time.as_ref(), PATTERN, "time")?;
         let mut migration = self
             .buckets
             .migrate_from_flat(&flat)
@@ -86,7 +87,7 @@ impl<K: Key> Work<'_, K> {
     }
 
     /// Migrates a live collection to another page size.
-    pub(super) async fn resize(&self, from: Option<u32>, mode: Mode) -> Outcome {
+    pub(super) async fn resize(&self, from: Option<u32>, rate: Option<u64>, mode: Mode) -> Outcome {
         let collection = self.buckets.collection().name();
         let stored = catalog::settings_of(self.context, collection).await?.profile.bucket;
         let Some(from) = from.or_else(|| stored?.page_size) else {
@@ -95,14 +96,13 @@ impl<K: Key> Work<'_, K> {
             ));
         };
         let migrate = Migrate {
-            context: self.context,
-            repository: &self.buckets,
             verb: "resize",
-            mode,
-            unit: "keys",
-            selection: None,
+            omits: &["items", COMMANDS[0], COMMANDS[1]],
+            ..Migrate::new(self.context, &self.buckets, mode, "buckets")
         };
-        migrate.execute(self.buckets.migrate_page_size_from(from)).await
+        let mut migration = self.buckets.migrate_page_size_from(from);
+        migration.options().rate = rate;
+        migrate.execute(migration).await
     }
 
     /// Computes the figures of all buckets.

@@ -9,12 +9,8 @@ use crate::nested::references::in_other_fields;
 impl Work<'_> {
     pub(super) async fn migrate(&self, options: &ReferenceMigration, mode: Mode) -> Outcome {
         let migrate = Migrate {
-            context: self.context,
-            repository: &self.documents,
-            verb: "migrate",
-            mode,
-            unit: "documents",
             selection: Some(&options.selection),
+            ..Migrate::new(self.context, &self.documents, mode, "documents")
         };
         if !options.back {
             let mut migration = self.documents.migrate_from_references().chunk(options.chunk);

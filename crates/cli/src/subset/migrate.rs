@@ -17,15 +17,16 @@ impl Work<'_> {
     pub(super) async fn migrate(&self, options: &SubsetMigration, mode: Mode) -> Outcome {
         check(options)?;
         let migrate = Migrate {
-            context: self.context,
-            repository: &self.parents,
-            verb: "migrate",
-            mode,
-            unit: match options.from {
-                SubsetForm::Embedded => "children",
-                SubsetForm::Collection | SubsetForm::Settings => "parents",
-            },
             selection: Some(&options.selection),
+            ..Migrate::new(
+                self.context,
+                &self.parents,
+                mode,
+                match options.from {
+                    SubsetForm::Embedded => "children",
+                    SubsetForm::Collection | SubsetForm::Settings => "parents",
+                },
+            )
         };
         match options.from {
             SubsetForm::Embedded => {
