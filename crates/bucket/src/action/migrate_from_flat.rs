@@ -44,6 +44,19 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// 100,000 items. Then it reports its progress, and a resumed call does not repeat finished chunks. Without one,
     /// there is a single chunk. All items of one key are in one chunk.
     ///
+    /// Without chunks, a [rate](MigrateFromFlat::rate) has no effect. A [filter](MigrateFromFlat::filter) must select whole
+    /// keys: a key that has buckets already is refused.
+    ///
+    /// # Invalid documents
+    /// A document is refused, or [skipped](MigrateFromFlat::skip_invalid), for the first of these reasons:
+    ///
+    /// | reason | meaning |
+    /// |---|---|
+    /// | `key` | it has no valid key |
+    /// | `time` | it has no valid time |
+    /// | `item_id` | it has no valid item id |
+    /// | `figure` | a field of a figure has no valid value |
+    ///
     /// # Interruptions
     /// Run it again, with the same settings, until it returns. However often the process is killed, or the future is
     /// dropped, no item is lost or duplicated. The [catalog](mongo_patterns_core::catalog) has the progress, in one

@@ -14,7 +14,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
     /// // trades was built with the new page size
     /// let migration = trades.migrate_page_size_from(10).concurrency(2);
-    /// let migrated = migration.on_progress(|at| println!("{} keys", at.done)).await?;
+    /// let migrated = migration.on_progress(|at| println!("{} of {} buckets", at.done, at.total)).await?;
     /// println!("{} pages of {} keys were written", migrated.buckets, migrated.keys);
     /// # Ok(())
     /// # }
@@ -62,7 +62,7 @@ migration! {
         types: PhantomData<fn() -> K>,
     }
     "migrate_page_size_from" => Migrated where K: Key;
-    one by one "keys";
+    one by one "keys", of "buckets";
 }
 
 impl<K: Key> MigratePageSize<'_, K> {

@@ -77,36 +77,19 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// # Errors
     /// [`InvalidKey`], and those of the driver.
-    pub fn count_pages<Q: EncodeKey + ?Sized>(&self, key: &Q) -> CountPages<'_>
+    pub fn count_pages<Q: EncodeKey + ?Sized>(&self, key: &Q) -> Read<'_, u64>
     where
         K: Borrow<Q>,
     {
-        CountPages {
-            shared: self.shared(),
-            key: key.encode_key().map_err(Error::from),
-            session: None,
-            max_time: None,
-        }
-    }
-}
-
-mongo_patterns_core::action! {
-    /// Counts pages; returned by [`BucketRepository::count_pages`].
-    pub struct CountPages<'a> {
-        shared: &'a Shared,
-        key: Result<EncodedKey>,
-    }
-    with session, max_time;
-    "count_pages" => u64
-}
-
-impl CountPages<'_> {
-    async fn execute(self) -> Result<u64> {
-        let key = self.key?;
-        let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
-        Ok(conn
-            .count_documents(&self.shared.collection, buckets(&key), None)
-            .await?)
+        let (shared, key) = (self.shared(), key.encode_key().map_err(Error::from));
+        Read::new(
+            shared.operation("count_pages"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let filter = buckets(&key?);
+                Ok(conn.count_documents(&shared.collection, filter, None).await?)
+            },
+        )
     }
 }
 

@@ -20,6 +20,9 @@ use crate::query::to_flat::ToFlat;
 /// MongoDB's limit of a document, without the fields of a bucket other than its items.
 const MAX_BYTES: i64 = 16 * 1024 * 1024 - 8 * 1024;
 
+/// How many items a check reads by one command by default: a chunk of the migration.
+const CHUNK: u64 = 100_000;
+
 const LEGACY_UUID: &str = "documents of the flat collection have no valid key, such as UUIDs of the legacy subtype 3, whose order of bytes depends on the driver that wrote them: store these with subtype 4 first, read by the representation of that driver (`javaLegacy`, `csharpLegacy` or `pythonLegacy`)";
 
 /// Documents that prevent the migration.
@@ -184,7 +187,8 @@ impl Migration<'_> {
         if checks.is_empty() {
             return Ok(checks);
         }
-        let documents = (self.selected(), self.chunk);
+        // The rate bounds writes.
+        let documents = (self.selected(), self.options.chunk.unwrap_or(CHUNK));
         let chunks = Chunks::new(conn, self.source, form.key.as_str(), documents).await?;
         let mut after = None;
         loop {

@@ -76,7 +76,8 @@ impl PageSizeMigration<'_> {
 
     /// Rewrites all keys whose pages do not have the new size. Returns one that was not rewritten.
     async fn rewrite<K: Key>(&mut self, is_plan: bool, migrated: &mut Migrated) -> Result<Option<Repaired>> {
-        let scan = Scan::<K>::new(self.shared, None, Reporter::default());
+        // The progress is that of the first scan: later ones find what others have changed since.
+        let scan = Scan::<K>::new(self.shared, None, std::mem::take(&mut self.reporter));
         let mut keys = repairs(self.shared, scan, is_plan, self.concurrency);
         let mut left = None;
         while let Some(repaired) = keys.try_next().await? {
@@ -88,7 +89,6 @@ impl PageSizeMigration<'_> {
             if repaired.unrepaired.is_some_and(|left| left != Unrepaired::NoItemId) {
                 left.get_or_insert(repaired);
             } else if !is_plan {
-                self.reporter.advance(1);
                 self.pace.wait(1).await;
             }
         }
