@@ -10,7 +10,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
 use crate::bucket::migration_plan::essence;
-use crate::common::support::all;
+use crate::common::support::{all, ends};
 use crate::embedded::migration::{addresses, index_reference, patrons, referring};
 use crate::embedded::support::stored;
 use crate::outlier::support::{again, extra_sales, sales, users};
@@ -28,7 +28,7 @@ fn planned(commands: &[PlannedCommand]) -> Vec<Document> {
     commands.iter().map(|planned| essence(&planned.command)).collect()
 }
 
-fn check(db: &TestDatabase, commands: &[PlannedCommand]) {
+pub fn check(db: &TestDatabase, commands: &[PlannedCommand]) {
     same(&sent(db), &planned(commands));
 }
 
@@ -40,7 +40,7 @@ fn same(sent: &[Document], planned: &[Document]) {
 }
 
 /// The server groups documents in no order. Each document has a transaction, which begins with a read of it.
-fn by_document(commands: Vec<Document>) -> Vec<Document> {
+pub fn by_document(commands: Vec<Document>) -> Vec<Document> {
     let begins = |command: &Document| {
         let projection = command.get_document("projection");
         projection.is_ok_and(|projection| projection.contains_key("bytes"))
@@ -91,6 +91,35 @@ async fn a_plan_of_outliers_lists_every_transaction() {
             (4, 0),
             "the settings are those of the catalog, and the flags are flags"
         );
+    })
+    .await;
+}
+
+/// The commands contain the elements, so a plan of all lists would be the collection in memory. A plan does not wait for the
+/// rate either.
+#[tokio::test]
+async fn a_plan_of_outliers_lists_the_first_hundred_and_counts_all() {
+    testkit::run(async |db| {
+        let long = (0..130).map(|id| doc! { "_id": id, "customers_purchased": users(0..8) });
+        sales(db).insert_many(long).await.unwrap();
+        let invalid = doc! { "_id": 500, "customers_purchased": "none" };
+        sales(db).insert_one(invalid).await.unwrap();
+        let list = db.plain_collection::<Document>("skipped");
+        let books = again(db, 5, 10);
+        let migration = || books.migrate_existing().skip_invalid(&list);
+        let planned = ends("the plan", migration().rate(1).plan()).await.unwrap();
+        assert_eq!(planned.migrated.documents, 130);
+        let commits = planned
+            .commands
+            .iter()
+            .filter(|planned| planned.on_admin && planned.writes);
+        let listed = commits.count();
+        assert!((95..=100).contains(&listed), "{listed}");
+        let last = planned.commands.last().map(|last| last.purpose);
+        assert_eq!(last, Some("remove documents from the list that an earlier run skipped"));
+        assert_eq!(all(&list).await, []);
+        assert_eq!(migration().await.unwrap(), planned.migrated);
+        assert_eq!(all(&list).await.len(), 1);
     })
     .await;
 }

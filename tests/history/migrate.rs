@@ -5,6 +5,7 @@ use mongo_patterns::history::Problem;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 
+use crate::common::plans::check;
 use crate::common::support::all;
 use crate::history::support::*;
 
@@ -23,7 +24,7 @@ fn at_revision(id: i32, revision: i32) -> Document {
 
 /// Stores what the manual's recipe leaves: policy 1 is sound, policy 2 lacks revision 3 and has revision 2 twice, policy 3
 /// lacks the copy of its current revision, and policy 4 has no history.
-async fn by_the_recipe(db: &TestDatabase) -> Policies {
+pub async fn by_the_recipe(db: &TestDatabase) -> Policies {
     let copies =
         [(1, 1), (1, 2), (2, 1), (2, 2), (2, 2), (2, 4), (3, 1)].map(|(id, revision)| at_revision(id, revision));
     revisions(db).insert_many(copies).await.unwrap();
@@ -90,6 +91,12 @@ async fn a_plan_writes_nothing() {
         for expected in ["delete", "createIndexes", "update", "aggregate"] {
             assert!(writes.contains(&expected), "{writes:?}");
         }
+        db.recorder().clear();
+        assert_eq!(
+            policies.migrate_existing().await.unwrap().numbered,
+            plan.migrated.numbered
+        );
+        check(db, &plan.commands);
     })
     .await;
 }

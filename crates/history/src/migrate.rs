@@ -7,7 +7,7 @@
 //! The manual's recipe stores a revision twice when two updates meet, and then the two are equal. Unequal ones were written
 //! by something else, and only you know which of them is the revision.
 
-use mongo_patterns_core::migration::{Step, number, refuse};
+use mongo_patterns_core::migration::{Step, refuse};
 
 use crate::form::document::is_copy;
 use crate::query::migrate as commands;
@@ -61,9 +61,8 @@ pub(crate) async fn existing(shared: &Shared, embedded: Option<&FieldName>, conn
     }
     let (filter, update) = (commands::unnumbered(settings), commands::number(settings));
     if conn.is_plan() {
-        let count = [doc! { "$match": filter.clone() }, doc! { "$count": "n" }];
-        let count = Step::aggregate("count the documents without a revision", current, count);
-        migrated.numbered = number(&conn.read(count).await?.first()?, "n");
+        // A run does not send it, so the plan does not list it.
+        migrated.numbered = Conn::new().count_documents(current, filter.clone(), None).await?;
     }
     let update = Step::update_many("number the documents without a revision", current, filter, update);
     migrated.numbered += conn.write(update).await?.map_or(0, |reply| reply.modified);

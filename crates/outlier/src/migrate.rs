@@ -6,6 +6,8 @@
 //!
 //! They contain the elements. All of them together would be the whole collection in memory.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use futures::future::ready;
 use futures::stream::try_unfold;
 use mongo_patterns_core::PlannedCommand;
@@ -29,6 +31,8 @@ const LISTED: u64 = 100;
 pub(crate) struct Existing<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) options: MigrateOptions,
+    /// How many lists a plan has listed the commands of.
+    pub(crate) listed: AtomicU64,
 }
 
 /// What was done with a list, and in a plan the commands.
@@ -50,12 +54,12 @@ impl Existing<'_> {
         check_migration(shared, conn).await?;
         conn.list([scan_command(shared)]);
         let is_plan = conn.is_plan();
-        let concurrency = if is_plan { 1 } else { options.concurrency() };
         let summaries = summaries_with_progress(shared, reporter)
             .try_filter(move |summary| ready(!summary.is_laid_out(&shared.settings)));
-        let done = paced(summaries, options.pace())
+        let pace = if is_plan { Pace::new(None) } else { options.pace() };
+        let done = paced(summaries, pace)
             .map_ok(move |summary| self.migrate(summary, is_plan))
-            .try_buffer_unordered(concurrency);
+            .try_buffer_unordered(options.concurrency());
         let mut done = until_error(done);
         let list = options.skip_list(&shared.main, &shared.overflow);
         let call = ObjectId::new();
@@ -68,8 +72,8 @@ impl Existing<'_> {
                     (Some(list), Some(reason)) => {
                         let counted = skipped.iter_mut().find(|(name, _)| *name == reason);
                         counted.into_iter().for_each(|(_, lists)| *lists += 1);
-                        if !is_plan {
-                            list.add(call, &id, reason).await?;
+                        if self.is_listed(is_plan) {
+                            list.add(conn, call, &id, reason).await?;
                         }
                     }
                     _ => drop(first_refused.get_or_insert_with(|| {
@@ -79,9 +83,7 @@ impl Existing<'_> {
                 },
                 _ if fix.is_empty() => {}
                 _ => {
-                    if migrated.documents < LISTED {
-                        conn.list(commands);
-                    }
+                    conn.list(commands);
                     migrated.documents += 1;
                     conn.count_migrated(1);
                     migrated.overflow_documents += fix.changes.written.len() as u64;
@@ -90,9 +92,7 @@ impl Existing<'_> {
         }
         if let Some(list) = list {
             migrated.skipped = skipped.into_iter().collect();
-            if !is_plan {
-                list.remove_others(&mut Conn::new(), call).await?;
-            }
+            list.remove_others(conn, call).await?;
         }
         first_refused.map_or(Ok(migrated), Err)
     }
@@ -102,13 +102,19 @@ impl Existing<'_> {
         let (shared, id) = (self.shared, summary.id);
         let (fix, commands) = match is_plan {
             _ if !self.is_selected(&id).await? => (Fix::default(), Vec::new()),
-            true => rewrite::plan(shared, &id).await?,
+            true if self.is_listed(true) => rewrite::plan(shared, &id).await?,
+            true => (rewrite::dry_run(shared, &id, false).await?, Vec::new()),
             false => {
                 let mut conn = shared.enter(&id, None).await?;
                 (rewrite(shared, &id, false, &mut conn).await?, Vec::new())
             }
         };
         Ok(Done { id, fix, commands })
+    }
+
+    /// Returns whether the commands of the next list are sent, or listed by a plan.
+    fn is_listed(&self, is_plan: bool) -> bool {
+        !is_plan || self.listed.fetch_add(1, Ordering::Relaxed) < LISTED
     }
 
     async fn is_selected(&self, id: &Bson) -> Result<bool> {
@@ -160,6 +166,7 @@ fn scan_command(shared: &Shared) -> PlannedCommand {
         "pipeline": query::summaries(&shared.settings, names(shared), None),
         "cursor": {},
         "allowDiskUse": true,
+        "readConcern": { "level": "local" },
     };
     PlannedCommand::read("look for lists that are laid out by other settings", scan)
 }

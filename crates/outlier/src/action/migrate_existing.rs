@@ -1,3 +1,5 @@
+use std::sync::atomic::AtomicU64;
+
 use mongo_patterns_core::migration;
 
 use super::prelude::*;
@@ -27,7 +29,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// It does not read a document twice. So when writers with other settings have stopped, call it once more, or
     /// [`verify`](Self::verify). Orphaned overflow documents stay unchanged.
     ///
-    /// A [plan](MigrateExisting::plan) lists the commands of the first 100 lists, one after another, with their elements.
+    /// A [plan](MigrateExisting::plan) lists the commands of about the first 100 lists, one after another, with their elements.
+    /// It leaves out the reads that compare a list with the filter.
     ///
     /// # Invalid documents
     /// A list can be [skipped](MigrateExisting::skip_invalid) for one of these reasons. By default the first one is an error,
@@ -69,13 +72,18 @@ migration! {
         shared: &'a Shared,
     }
     "migrate_existing" => Migrated;
-    one by one "documents";
+    one by one "documents", of "documents that may need it";
     of selected documents;
 }
 
 impl MigrateExisting<'_> {
     async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
         let (shared, options) = (self.shared, self.options);
-        Existing { shared, options }.execute(conn, reporter).await
+        let existing = Existing {
+            shared,
+            options,
+            listed: AtomicU64::new(0),
+        };
+        existing.execute(conn, reporter).await
     }
 }

@@ -71,7 +71,7 @@ pub(crate) async fn rewrite(shared: &Shared, id: &Bson, delete_orphans: bool, co
 
 /// Returns the fix that a rewrite would make, without a transaction.
 pub(crate) async fn dry_run(shared: &Shared, id: &Bson, delete_orphans: bool) -> Result<Fix> {
-    Rewrite::new(shared, id, delete_orphans).read(&mut Conn::plan()).await
+    Rewrite::new(shared, id, delete_orphans).read(&mut Conn::new()).await
 }
 
 /// Returns what a rewrite would change, and its commands.
