@@ -20,9 +20,13 @@
 //! # Guarantees
 //!
 //! - One document decides, and the server's clock: no two holders have the lease at the same time of that clock.
+// proof: schema::lease::one_of_many_acquires_it_and_the_next_one_after_its_release
 //! - The [fence](HeldLease::fence) of a holder is greater than those of all holders before it.
+// proof: schema::lease::the_fence_grows_after_the_document_was_deleted, schema::lease::a_lease_that_has_ended_goes_to_the_next_and_its_holder_finds_out
 //! - The lease of a holder that dies, or whose future is dropped, ends after the time to live.
+// proof: schema::lease::a_dropped_acquisition_ends_after_the_time_to_live
 //! - An acquired lease survives a failover, because it is written with the write concern `majority`.
+// proof: schema::failover::a_lease_and_applied_steps_survive_the_primary
 //!
 //! # Limits
 //!
@@ -178,14 +182,24 @@ impl Lease {
         Call::new("lease", operation, &self.catalog)
     }
 
+    /// Checks the time to live. Sends nothing.
+    ///
+    /// # Errors
+    /// [`Configuration`](ErrorKind::Configuration).
+    #[doc(hidden)]
+    pub fn check(&self) -> Result<()> {
+        if (MIN_TIME_TO_LIVE..=MAX_TIME_TO_LIVE).contains(&self.time_to_live) {
+            return Ok(());
+        }
+        Err(configuration(
+            "the time to live of a lease must be from 100 milliseconds to a day, nothing was written",
+        ))
+    }
+
     /// Does what [`try_acquire`](Self::try_acquire) does, as a part of another call.
     #[doc(hidden)]
     pub async fn attempt(&self) -> Result<Option<HeldLease>> {
-        if !(MIN_TIME_TO_LIVE..=MAX_TIME_TO_LIVE).contains(&self.time_to_live) {
-            return Err(configuration(
-                "the time to live of a lease must be from 100 milliseconds to a day, nothing was written",
-            ));
-        }
+        self.check()?;
         let (holder, sent) = (ObjectId::new(), Instant::now());
         let options = FindOneAndUpdateOptions::builder()
             .upsert(true)
@@ -369,5 +383,6 @@ fn release() -> Vec<Document> {
 }
 
 fn after(time: Duration) -> Document {
-    doc! { "$add": ["$$NOW", i64::try_from(time.as_millis()).unwrap_or(i64::MAX)] }
+    let millis = time.as_nanos().div_ceil(1_000_000); // at least as long as the holder counts on
+    doc! { "$add": ["$$NOW", i64::try_from(millis).unwrap_or(i64::MAX)] }
 }

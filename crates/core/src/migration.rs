@@ -6,8 +6,7 @@
 //!
 //! An operator reads the plan of a migration and decides by it. A plan that is a second copy of the migration lists
 //! other commands as soon as one of the two changes. So a migration is one function over
-//! [`Conn`](crate::conn::Conn). Each command is a
-//! [`Step`], which the driver's typed calls execute and which knows its form as a command. A run executes every step. A
+//! [`Conn`](crate::conn::Conn). Each command is a [`Step`], which the driver's typed calls execute and which knows its form as a command. A run executes every step. A
 //! plan executes those that only read, and lists all of them.
 //!
 //! ## Why does a step not run the command that it lists?

@@ -256,13 +256,19 @@ impl Conn<'_> {
     /// Creates indexes.
     pub fn create_indexes<'a>(&'a mut self, collection: &Raw, models: Vec<IndexModel>) -> BoxFuture<'a, Result<()>> {
         let collection = collection.clone();
-        Box::pin(async move { send!(WriteMany, self, collection.create_indexes(models)).map(drop) })
+        Box::pin(async move {
+            check_plan(self, Command::WriteMany)?;
+            send!(WriteMany, self, collection.create_indexes(models)).map(drop)
+        })
     }
 
     /// Drops an index.
     pub fn drop_index<'a>(&'a mut self, collection: &Raw, name: String) -> BoxFuture<'a, Result<()>> {
         let collection = collection.clone();
-        Box::pin(async move { send!(WriteMany, self, collection.drop_index(name)) })
+        Box::pin(async move {
+            check_plan(self, Command::WriteMany)?;
+            send!(WriteMany, self, collection.drop_index(name))
+        })
     }
 
     /// Finds all documents of a filter. Set a limit.
@@ -298,6 +304,7 @@ fn aggregate_all_documents<'a>(
         false => Command::Read,
     };
     Box::pin(async move {
+        check_plan(conn, command)?;
         let options = of_call(options, conn);
         collect!(
             command,

@@ -4,14 +4,15 @@
 ///
 /// ```text
 /// action! {
-///     /// Reads one item; returned by [`BucketRepository::item`].
-///     pub struct FindItem<'a, T> {
+///     /// Deletes old items of a key; returned by [`BucketRepository::remove_before`].
+///     pub struct RemoveBefore<'a, K> {
 ///         shared: &'a Shared,
-///         item: Result<OneItem>,
-///         types: PhantomData<fn() -> T>,
+///         key: Result<EncodedKey>,
+///         before: DateTime,
+///         types: PhantomData<fn() -> K>,
 ///     }
-///     with session;
-///     "item" => Option<T> where T: DeserializeOwned + 'a
+///     with on_progress, dry_run;
+///     "remove_before" => RemovedBuckets where K: Key
 /// }
 /// ```
 ///
@@ -69,7 +70,6 @@ macro_rules! action {
             }
         }
     };
-
 
     (@struct [$($head:tt)*] [$name:ident] [$($generics:tt)*] [$($fields:tt)*] []) => {
         $($head)*

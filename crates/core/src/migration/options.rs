@@ -115,8 +115,8 @@ pub trait Migration<'a>:
 }
 
 /// Defines the action of a migration, with its `plan`. One `in chunks` also has `chunk`, `rate` and `on_progress`, and one that
-/// migrates documents `one by one` has `concurrency` in place of `chunk`. With `of selected documents` it has `filter` and
-/// `skip_invalid`.
+/// migrates keys or documents `one by one`, of those that a scan reads, has `concurrency` in place of `chunk`. With `of
+/// selected documents` it has `filter` and `skip_invalid`.
 ///
 /// The action has a method `async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated>`,
 /// which a run and a plan share.
@@ -143,7 +143,7 @@ macro_rules! migration {
         }
         $operation:literal => $migrated:ty $(where $param_bound:ident: $bound:path)?;
         $(in chunks of $chunk:literal $unit:literal;)?
-        $(one by one $one:literal;)?
+        $(one by one $one:literal, of $scanned:literal;)?
         $(of selected $documents:ident;)?
     ) => {
         $crate::action! {
@@ -159,18 +159,18 @@ macro_rules! migration {
         impl<$life $(, $param)*> $name<$life $(, $param)*> {
             #[allow(clippy::too_many_arguments)] // the fields of one action, which one method sets
             fn with_defaults($($field: $type),*) -> Self {
-                Self { $($field,)* options: ::std::default::Default::default(), on_progress: ::std::option::Option::None }
+                Self::create($($field,)* ::std::default::Default::default(), ::std::option::Option::None)
             }
         }
 
         impl<$life $(, $param)*> $name<$life $(, $param)*>
         $(where $param_bound: $bound)?
         {
-            /// Returns the result that the migration would have, and every command that it would send. Runs its checks, and
-            /// writes nothing.
+            /// Returns the result that the migration would have, and the commands that it would send; the method of the
+            /// migration names those that are left out. Runs its checks, and writes nothing.
             ///
             /// # Cost
-            /// That of the checks, and one round trip for each 1000 ids, which this process holds in memory.
+            /// That of the checks and of the reads that find what to migrate. The commands are in memory.
             ///
             /// # Cancel safety
             /// Cancel-safe: it changes nothing.
@@ -211,7 +211,7 @@ macro_rules! migration {
         }
 
         $crate::migration! { @chunks [$($chunk $unit)?] $name<$life $(, $param)*> }
-        $crate::migration! { @one_by_one [$($one)?] $name<$life $(, $param)*> }
+        $crate::migration! { @one_by_one [$($one $scanned)?] $name<$life $(, $param)*> }
         $crate::migration! { @selected [$($documents)?] $name<$life $(, $param)*> }
     };
 
@@ -234,7 +234,7 @@ macro_rules! migration {
     };
 
     (@one_by_one [] $($name:tt)*) => {};
-    (@one_by_one [$one:literal] $name:ident<$life:lifetime $(, $param:ident)*>) => {
+    (@one_by_one [$one:literal $scanned:literal] $name:ident<$life:lifetime $(, $param:ident)*>) => {
         impl<$life $(, $param)*> $name<$life $(, $param)*> {
             $crate::setters! {
                 #[doc = concat!("Sets how many ", $one, " are migrated concurrently; 4 by default. Their documents are in memory.")]
@@ -244,7 +244,7 @@ macro_rules! migration {
                 rate(per_second: u64) => options.rate = Some(per_second);
             }
         }
-        $crate::migration! { @progress "document" $one $name<$life $(, $param)*> }
+        $crate::migration! { @progress "document" $scanned $name<$life $(, $param)*> }
     };
 
     (@progress $after:literal $unit:literal $name:ident<$life:lifetime $(, $param:ident)*>) => {
@@ -261,7 +261,7 @@ macro_rules! migration {
         impl<$life $(, $param)*> $name<$life $(, $param)*> {
             $crate::setters! {
                 /// Migrates only the documents that match a filter, which compares strings by their bytes. The others stay
-                /// as they are. All calls of one migration need the same filter.
+                /// as they are. A migration that resumes needs the same filter.
                 filter(filter: $crate::migration::Document) => options.filter = filter;
             }
 

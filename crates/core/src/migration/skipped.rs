@@ -107,7 +107,13 @@ impl SkipList<'_> {
     }
 
     /// Lists one document.
-    pub async fn add(&self, run: ObjectId, id: &Bson, reason: &str) -> std::result::Result<(), CommandError> {
+    pub async fn add(
+        &self,
+        conn: &mut Conn<'_>,
+        run: ObjectId,
+        id: &Bson,
+        reason: &str,
+    ) -> std::result::Result<(), CommandError> {
         if *id == Bson::Null {
             return Ok(());
         }
@@ -117,7 +123,7 @@ impl SkipList<'_> {
         let listed = RawDocumentBuf::try_from(&listed)?;
         let filter = doc! { "_id": { "$eq": id } };
         let add = Step::upsert("list a skipped document", self.list, filter, listed);
-        Conn::new().write(add).await?;
+        conn.write(add).await?;
         Ok(())
     }
 

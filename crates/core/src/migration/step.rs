@@ -130,7 +130,7 @@ impl Step {
     }
 
     /// Updates all documents that match, which they do not afterwards. On a router it
-    /// [checks again](send::update_every).
+    /// [checks again](Conn::update_every).
     pub fn update_many(purpose: &'static str, on: &Raw, filter: Document, update: impl Into<Update>) -> Self {
         Self::new(purpose, on, Action::UpdateMany(filter, update.into()))
     }

@@ -1,4 +1,4 @@
-//! The commands of a sharded cluster, as conn.
+//! The commands of a sharded cluster, as steps.
 
 use mongodb::Collection;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
