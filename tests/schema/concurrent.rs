@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use mongo_patterns::ErrorKind;
+use mongo_patterns::lease::Lease;
 use mongo_patterns::schema::Migrations;
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit::{self as testkit, FailPoint, RecordedCommand, TestDatabase};
 use mongodb::Client;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{DateTime, Document, doc};
 use tokio::sync::Semaphore;
 
+use crate::common::support::until;
 use crate::schema::support::*;
 
 const INSTANCES: usize = 8;
@@ -20,7 +23,12 @@ const INSTANCES: usize = 8;
 #[tokio::test]
 async fn each_step_runs_in_one_of_many_instances() {
     testkit::run(async |db| {
-        let reads = |db: &TestDatabase| db.recorder().names().iter().filter(|name| *name == "find").count();
+        let reads = || {
+            let commands = db.recorder().commands();
+            let of_record =
+                |sent: &&RecordedCommand| sent.command.get_str("find").is_ok_and(|name| name == "mongo_patterns");
+            commands.iter().filter(of_record).count()
+        };
         let instance = async || {
             // A client of its own would not be recorded.
             let first = Migrations::new(db.database()).step("a", async |database| {
@@ -29,14 +37,8 @@ async fn each_step_runs_in_one_of_many_instances() {
                     .collection::<Document>("door")
                     .insert_one(doc! { "_id": "is reached" })
                     .await?;
-                while database
-                    .collection::<Document>("door")
-                    .find_one(doc! { "_id": "is open" })
-                    .await?
-                    .is_none()
-                {
-                    tokio::task::yield_now().await;
-                }
+                let door = database.collection::<Document>("door");
+                until_found(door, doc! { "_id": "is open" }).await;
                 Ok(())
             });
             in_transaction(plain(first, "b"), "c").run().await.unwrap()
@@ -44,9 +46,8 @@ async fn each_step_runs_in_one_of_many_instances() {
         db.recorder().clear();
         let open = async {
             let door = db.plain_collection::<Document>("door");
-            while door.find_one(doc! { "_id": "is reached" }).await.unwrap().is_none() || reads(db) < INSTANCES {
-                tokio::task::yield_now().await;
-            }
+            until_found(door.clone(), doc! { "_id": "is reached" }).await;
+            until("the other instances", async || reads() >= INSTANCES).await;
             door.insert_one(doc! { "_id": "is open" }).await.unwrap();
         };
         let (applied, ()) = tokio::join!(join_all((0..INSTANCES).map(|_| instance())), open);
@@ -124,9 +125,7 @@ async fn a_long_step_keeps_the_lease() {
                 let catalog = database.collection::<Document>("mongo_patterns");
                 let lease =
                     doc! { "_id.kind": "lease", "$expr": { "$gt": [{ "$subtract": ["$until", "$since"] }, 2 * 2000] } };
-                while catalog.find_one(lease.clone()).await?.is_none() {
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
+                until_found(catalog, lease).await;
                 trace(&database, "a").await
             });
         let other = async {
@@ -136,6 +135,88 @@ async fn a_long_step_keeps_the_lease() {
         let (long, other) = tokio::join!(long.run(), other);
         assert_eq!((long.unwrap().steps.len(), other.steps.len()), (1, 0));
         assert_eq!(traces(db).await, ["a"]);
+    })
+    .await;
+}
+
+/// Gives the lease to another holder, who has not claimed the record yet.
+async fn take_lease(db: &TestDatabase) {
+    let taken = vec![doc! { "$set": { "holder": ObjectId::new(), "until": { "$add": ["$$NOW", 600_000] } } }];
+    let catalog = db.plain_collection::<Document>("mongo_patterns");
+    let taken = catalog.update_one(doc! { "_id.kind": "lease" }, taken).await.unwrap();
+    assert_eq!(taken.modified_count, 1);
+}
+
+/// The holder learns that it has lost the lease while the server executes the commit. The commit decides, and not the lease.
+#[tokio::test]
+async fn a_commit_in_flight_when_the_lease_is_lost_counts() {
+    testkit::run(async |db| {
+        let migrations = Migrations::new(db.database()).time_to_live(Duration::from_millis(600));
+        let fault = FailPoint::on(&["commitTransaction"])
+            .times(1)
+            .block(Duration::from_secs(2));
+        let fault = fault.enable(db).await;
+        let lost = async {
+            let sent = |name: &str| db.recorder().names().iter().filter(|sent| *sent == name).count();
+            until("the commit", async || sent("commitTransaction") == 1).await;
+            take_lease(db).await;
+            let before = sent("update");
+            until("the renewal", async || sent("update") > before).await;
+        };
+        let (applied, ()) = tokio::join!(in_transaction(migrations, "a").run(), lost);
+        assert_eq!(applied.unwrap().steps, ["a"]);
+        assert_eq!(
+            (traces(db).await, recorded(db).await),
+            (vec!["a".into()], vec!["a".into()])
+        );
+        fault.disable().await;
+    })
+    .await;
+}
+
+/// While an older release waits, a newer one runs more steps.
+#[tokio::test]
+async fn who_has_waited_knows_what_was_applied_meanwhile() {
+    testkit::run(async |db| {
+        list(db.database(), &["a"]).run().await.unwrap();
+        let other = Lease::new(db.database(), "steps/default").acquire().await.unwrap();
+        db.recorder().clear();
+        let newer = async {
+            until("the older release", async || {
+                db.recorder().names().contains(&"find".to_owned())
+            })
+            .await;
+            let steps = ["a", "b", "c"].map(|name| doc! { "name": name, "applied": DateTime::now() });
+            let catalog = db.plain_collection::<Document>("mongo_patterns");
+            let applied = doc! { "$set": { "steps": steps.to_vec() } };
+            catalog.update_one(doc! { "_id.kind": "steps" }, applied).await.unwrap();
+        };
+        let (older, ()) = tokio::join!(list(db.database(), &["a", "b"]).run(), newer);
+        let older = older.unwrap();
+        assert_eq!((older.steps, older.unknown), (vec![], vec!["c".to_owned()]));
+        other.release().await.unwrap();
+    })
+    .await;
+}
+
+/// The last command of a step may still be executed, so no other instance begins before the end of the lease.
+#[tokio::test]
+async fn the_lease_stays_after_an_error_with_unknown_outcome_alone() {
+    testkit::run(async |db| {
+        let holder = async || {
+            let lease = db.plain_collection::<Document>("mongo_patterns");
+            let lease = lease.find_one(doc! { "_id.kind": "lease" }).await.unwrap().unwrap();
+            lease.contains_key("holder")
+        };
+        let refused =
+            Migrations::new(db.database()).step("a", async |_| Err(Error::new(ErrorKind::InvalidArgument, "no")));
+        assert!(!refused.run().await.unwrap_err().is_outcome_unknown());
+        assert!(!holder().await);
+        let fault = FailPoint::on(&["insert"]).times(2).close_connection().enable(db).await;
+        let error = list(db.database(), &["a"]).run().await.unwrap_err();
+        assert!(error.is_outcome_unknown(), "{error:?}");
+        assert!(holder().await);
+        fault.disable().await;
     })
     .await;
 }

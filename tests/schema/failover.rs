@@ -11,16 +11,21 @@ use mongodb::bson::{Document, doc};
 use mongodb::{Client, Database};
 use tokio::sync::Semaphore;
 
+use crate::common::support::{ends, pause};
 use crate::schema::support::{trace, trace_in};
 
 /// Calls again while there is no primary.
 async fn until_done<T>(call: impl AsyncFn() -> Result<T>) -> T {
-    loop {
-        match call().await {
-            Ok(done) => return done,
-            Err(error) => assert!(error.is_transient() || error.is_outcome_unknown(), "{error:?}"),
+    ends("the call", async {
+        loop {
+            match call().await {
+                Ok(done) => return done,
+                Err(error) => assert!(error.is_transient() || error.is_outcome_unknown(), "{error:?}"),
+            }
+            pause().await;
         }
-    }
+    })
+    .await
 }
 
 fn migrations(database: &Database, begun: &'static Semaphore, killed: &'static Semaphore) -> Migrations {

@@ -8,6 +8,7 @@ use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
+use mongodb::options::{DatabaseOptions, ReadPreference, SelectionCriteria, WriteConcern};
 
 use crate::common::support::until_seen;
 use crate::schema::support::*;
@@ -251,6 +252,29 @@ async fn an_index_is_created() {
         migrations.run().await.unwrap();
         let users = db.plain_collection::<Document>("users");
         assert_eq!(users.list_index_names().await.unwrap(), ["_id_", "email_1"]);
+    })
+    .await;
+}
+
+/// A write that is rolled back after the record of its step would be lost for ever.
+#[tokio::test]
+async fn a_plain_step_writes_for_a_majority() {
+    testkit::run(async |db| {
+        let secondary = ReadPreference::SecondaryPreferred { options: None };
+        let one = DatabaseOptions::builder()
+            .write_concern(WriteConcern::nodes(1))
+            .selection_criteria(SelectionCriteria::ReadPreference(secondary))
+            .build();
+        let database = db.client().database_with_options(db.database().name(), one);
+        list(&database, &["a"]).run().await.unwrap();
+        let commands = db.recorder().commands();
+        let insert = commands.iter().find(|sent| sent.name == "insert").unwrap();
+        let written = insert.command.get_document("writeConcern").unwrap();
+        assert_eq!(written, &doc! { "w": "majority" });
+        let record = commands.iter().find(|sent| sent.name == "find").unwrap();
+        if let Ok(preference) = record.command.get_document("$readPreference") {
+            assert_eq!(preference, &doc! { "mode": "primary" });
+        }
     })
     .await;
 }

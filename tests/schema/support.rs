@@ -5,7 +5,9 @@ use mongo_patterns::schema::Migrations;
 use mongo_patterns::{Error, ErrorKind, Result};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Document, doc};
-use mongodb::{ClientSession, Database};
+use mongodb::{ClientSession, Collection, Database};
+
+use crate::common::support::{ends, pause};
 
 /// The work of a plain step.
 pub async fn trace(database: &Database, step: &str) -> Result<()> {
@@ -64,6 +66,16 @@ pub fn list(database: &Database, names: &[&'static str]) -> Migrations {
     names
         .iter()
         .fold(Migrations::new(database), |list, name| plain(list, name))
+}
+
+/// Waits until a collection has a document that matches the filter.
+pub async fn until_found(collection: Collection<Document>, filter: Document) {
+    let found = async {
+        while collection.find_one(filter.clone()).await.unwrap().is_none() {
+            pause().await;
+        }
+    };
+    ends("a document", found).await;
 }
 
 /// Checks that an error has a kind and names a step.

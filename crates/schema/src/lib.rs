@@ -41,16 +41,25 @@
 //!
 //! With any number of instances, of any number of releases:
 //!
-//! - Steps run in the order of the list, one at a time. A step begins after the step before it is recorded.
+//! - Steps run in the order of the list. A step begins after the step before it is recorded.
+// proof: schema::steps::steps_run_once_and_in_their_order, schema::concurrent::each_step_runs_in_one_of_many_instances
 //! - A step of [`step_in_transaction`](Migrations::step_in_transaction) is applied exactly once.
-//! - A step of [`step`](Migrations::step) is applied at least once, and not again after it is recorded. It runs twice if
-//!   its process dies, its future is dropped, or its write is not acknowledged before the record.
+// proof: schema::processes::a_process_is_killed_in_a_step, schema::concurrent::a_commit_in_flight_when_the_lease_is_lost_counts
+//! - A step of [`step`](Migrations::step) is applied at least once, and not again after it is recorded. The database that it
+//!   gets has the write concern `majority`, so what it writes there is not rolled back. It runs again if it returns an
+//!   error, if its process dies, if its future is dropped, or if the lease is lost before the record.
+// proof: schema::processes::a_process_is_killed_in_a_step, schema::steps::a_plain_step_writes_for_a_majority
 //! - When [`run`](Migrations::run) returns without an error, all steps of its list are applied.
+// proof: schema::failover::a_lease_and_applied_steps_survive_the_primary
 //! - After a process died, the next one continues when the lease has ended, by default 30 seconds later.
+// proof: schema::processes::a_process_is_stopped_past_the_end_of_its_lease
 //!
-//! Not guaranteed: a process that is paused in the middle of a plain step, for longer than its lease, can continue the step
-//! when it wakes up, while another instance runs the same or a later one. It then loses the lease at its next renewal, and
-//! the step is dropped. See the [limits of a lease](mongo_patterns_core::lease#limits).
+//! Not guaranteed is that only one step works at a time, after a fault in a plain step. A process that was paused for longer
+//! than its lease continues the step when it wakes up, until its next renewal. The last command of a process that died, or of
+//! a step that was dropped, can run on the server for longer than the lease. Meanwhile another instance runs the same or a
+//! later step. See the [limits of a lease](mongo_patterns_core::lease#limits). The transaction of a process that died locks
+//! its documents until the server ends it, after 60 to 90 seconds by default, and a step that writes them waits for that as
+//! long as its [retry policy](Migrations::retry) allows.
 //!
 //! # The order of steps
 //!

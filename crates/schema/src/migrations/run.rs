@@ -1,7 +1,11 @@
 //! `run`.
 
-use std::future::Future;
+use std::future::{Future, pending};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use futures::future::{Either, select};
 
 use mongo_patterns_core::action::{self, ActionFuture, Call};
 use mongo_patterns_core::conn::Conn;
@@ -10,12 +14,17 @@ use mongo_patterns_core::topology::Topology;
 use mongo_patterns_core::transaction::{self, Body};
 use mongo_patterns_core::{Error, ErrorKind, Result, RetryPolicy};
 use mongodb::Database;
+use mongodb::options::{DatabaseOptions, WriteConcern};
+use tokio::time::timeout;
 
 use super::{Migrations, NAME};
 use crate::order::{check_names, first_pending, unknown};
 use crate::record::{Record, Stored, lost};
 use crate::results::Applied;
 use crate::step::{InTransaction, Step, Work};
+
+/// How long a run waits for the release of its lease.
+const RELEASED_WITHIN: Duration = Duration::from_secs(1);
 
 impl Migrations {
     /// Applies the steps that have not been applied, in their order. One instance runs them, the others wait for it.
@@ -27,8 +36,8 @@ impl Migrations {
     ///
     /// # Cost
     /// One round trip if all steps are applied. Otherwise four, one more if one of them is in a transaction, and for each
-    /// step its own commands and one more, or two in a transaction. While it waits, at most two for each half second. While
-    /// steps run, one for each third of the [time to live](Self::time_to_live).
+    /// step its own commands and one more, or two in a transaction. While it waits, one for each pause, of at most a second.
+    /// While steps run, one for each third of the [time to live](Self::time_to_live).
     ///
     /// # Cancel safety
     /// The applied steps stay applied. A plain step is dropped where it is, and the server may still execute its last
@@ -50,7 +59,8 @@ impl Migrations {
     ///
     /// - The error of a step. The next call runs the step again.
     /// - [`Contention`](ErrorKind::Contention): the lease was lost, because the process was paused or the server did not
-    ///   answer for longer than the time to live. The step is not recorded. Another instance runs it, or the next call.
+    ///   answer for longer than the time to live. This instance has not recorded the step. Another one runs it, or the next
+    ///   call.
     ///
     /// And those of the driver. After one whose [outcome is unknown](Error::is_outcome_unknown), the step may be applied:
     /// the next call finds out.
@@ -63,28 +73,30 @@ impl Migrations {
     }
 
     async fn run_with(self, record: &Record) -> Result<Applied> {
-        let (lease, names) = (self.lease(), self.names());
-        check_names(&names)?;
-        let stored = record.read(&lease).await?;
-        let mut done = Applied {
-            steps: Vec::new(),
-            unknown: unknown(&names, &stored.steps),
+        let lease = self.lease();
+        lease.check()?;
+        check_names(&self.names())?;
+        let mut done = Applied::default();
+        let Some(held) = self.wait(record, &lease, &mut done).await? else {
+            return Ok(done);
         };
-        if let Some(held) = self.wait(record, &lease, stored).await? {
-            let ran = self.run_pending(record, &held, &mut done).await;
-            // If it fails, the lease ends by itself.
-            let _ = held.release().await;
-            ran?;
+        let ran = self.run_pending(record, &held, &mut done).await;
+        // The last command of a step may still be executed after some errors. The lease then ends by itself, as it does if
+        // the release fails.
+        if !ran.as_ref().is_err_and(Error::is_outcome_unknown) {
+            let _ = timeout(RELEASED_WITHIN, held.release()).await;
         }
-        Ok(done)
+        ran.map(|()| done)
     }
 
     /// Acquires the lease. `None` if all steps are applied.
-    async fn wait(&self, record: &Record, lease: &Lease, mut stored: Stored) -> Result<Option<HeldLease>> {
+    async fn wait(&self, record: &Record, lease: &Lease, done: &mut Applied) -> Result<Option<HeldLease>> {
         let (names, started) = (self.names(), Instant::now());
         let mut is_checked = false;
         loop {
-            let pending = &self.steps[first_pending(&names, &stored.steps)?..];
+            let Stored { steps, running_since } = record.read(lease).await?;
+            done.unknown = unknown(&names, &steps);
+            let pending = &self.steps[first_pending(&names, &steps)?..];
             if pending.is_empty() {
                 return Ok(None);
             }
@@ -95,7 +107,9 @@ impl Migrations {
                     .check_transactions()?;
                 is_checked = true;
             }
-            if let Some(held) = lease.attempt().await? {
+            if running_since.is_none()
+                && let Some(held) = lease.attempt().await?
+            {
                 return Ok(Some(held));
             }
             let left = self.max_wait.map(|wait| wait.saturating_sub(started.elapsed()));
@@ -103,8 +117,7 @@ impl Migrations {
                 return Err(already_running());
             }
             // A time-out means that the wait is over, after a last attempt.
-            let _ = tokio::time::timeout(left.unwrap_or(Duration::MAX), lease.pause()).await;
-            stored = record.read(lease).await?;
+            let _ = timeout(left.unwrap_or(Duration::MAX), lease.pause()).await;
         }
     }
 
@@ -112,26 +125,25 @@ impl Migrations {
     async fn run_pending(self, record: &Record, held: &HeldLease, done: &mut Applied) -> Result<()> {
         let applied = keep(held, record.claim(held.fence())).await?;
         let first = first_pending(&self.names(), &applied)?;
+        done.unknown = unknown(&self.names(), &applied);
+        let acknowledged = acknowledged_by_majority(&self.database);
         for Step { name, work } in self.steps.into_iter().skip(first) {
             let ran = match work {
-                Work::Plain(work) => {
-                    let work = work(self.database.clone());
-                    let recorded = async {
-                        work.await?;
-                        record.add(&mut Conn::new(), held.fence(), &name).await
-                    };
-                    keep(held, recorded).await
-                }
+                Work::Plain(work) => match keep(held, work(acknowledged.clone())).await {
+                    Ok(()) => fenced(held, record.add(&mut Conn::new(), held.fence(), &name)).await,
+                    Err(error) => Err(error),
+                },
                 Work::InTransaction(work) => {
                     let step = TransactionOfStep {
                         work,
                         database: &self.database,
                         record,
-                        fence: held.fence(),
+                        held,
+                        was_tried: AtomicBool::new(false),
                         name: &name,
                         retry: &self.retry,
                     };
-                    keep(held, step.run()).await
+                    fenced(held, step.run()).await
                 }
             };
             ran.map_err(|error| error.with_step(&name))?;
@@ -141,9 +153,29 @@ impl Migrations {
     }
 }
 
-/// Does some work while the lease is held.
+/// Does some work while the lease is held. The work is dropped when the lease is lost.
 async fn keep<T>(held: &HeldLease, work: impl Future<Output = Result<T>>) -> Result<T> {
     held.keep(work).await.map_err(|_| lost())?
+}
+
+/// Does some work whose effect the fence refuses after another instance has taken over. So it runs to its end, and its result
+/// says whether it took effect.
+async fn fenced<T>(held: &HeldLease, work: impl Future<Output = Result<T>>) -> Result<T> {
+    match select(pin!(work), pin!(held.keep(pending::<()>()))).await {
+        Either::Left((done, _)) => done,
+        Either::Right((_, work)) => work.await,
+    }
+}
+
+/// Returns the database for plain steps. What they write must not be rolled back after the record of the step, which is
+/// acknowledged by a majority.
+fn acknowledged_by_majority(database: &Database) -> Database {
+    let options = DatabaseOptions::builder()
+        .selection_criteria(database.selection_criteria().cloned())
+        .read_concern(database.read_concern().cloned())
+        .write_concern(WriteConcern::majority())
+        .build();
+    database.client().database_with_options(database.name(), options)
 }
 
 /// A step and its record in one transaction.
@@ -151,7 +183,8 @@ struct TransactionOfStep<'a> {
     work: InTransaction,
     database: &'a Database,
     record: &'a Record,
-    fence: i64,
+    held: &'a HeldLease,
+    was_tried: AtomicBool,
     name: &'a str,
     retry: &'a RetryPolicy,
 }
@@ -162,9 +195,13 @@ impl TransactionOfStep<'_> {
         let body: Body<Self, ()> = |conn, step| {
             let (work, database) = (step.work.clone(), step.database.clone());
             Box::pin(async move {
+                if step.was_tried.swap(true, Ordering::Relaxed) {
+                    // The conflict may be with the holder after this one, and the fence is checked after the work.
+                    step.held.renew().await?;
+                }
                 conn.callback(Box::new(move |session| work(database, session))).await?;
                 // Last: until the commit, the record is locked for the next holder of the lease.
-                step.record.add(conn, step.fence, step.name).await
+                step.record.add(conn, step.held.fence(), step.name).await
             })
         };
         transaction::run(catalog, retry, &mut Conn::new(), self, body).await
