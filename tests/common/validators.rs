@@ -39,6 +39,7 @@ async fn the_validators_of_subsets_bound_them_and_require_ids() {
             .child_id_field("review_id")
             .total_field("total")
             .sum("stars", "sum_of_stars")
+            .sum("helpful", "sum_of_helpful")
             .build()
             .unwrap();
         create_validated(db.database(), &products).await;
@@ -70,6 +71,7 @@ async fn the_validators_of_subsets_bound_them_and_require_ids() {
             ("product_id", Some(Bson::Null)),
             ("review_id", None),
             ("stars", Some(vec![1].into())),
+            ("helpful", Some(vec![1].into())),
         ];
         refuses(&plain("review"), &review(77, 3), &invalid).await;
     })

@@ -253,8 +253,8 @@ impl Protocol for Steps {
             Property::always(
                 "without an end of the lease, a plain step runs once",
                 |world, state: &Moment| {
-                    let has_ended = state.clients.contains(&Client::Clock(world.protocol.ends));
-                    !has_ended || !state.is_without_faults(world.faults) || state.documents.applied[0] <= 1
+                    let never_ended = state.clients.contains(&Client::Clock(world.protocol.ends));
+                    !never_ended || !state.is_without_faults(world.faults) || state.documents.applied[0] <= 1
                 },
             ),
             Property::sometimes("an instance has lost the lease", |_, state: &Moment| {

@@ -1,6 +1,6 @@
 //! The subset pattern: writing a child, and the subset in its parent.
 //!
-//! Mirrors `write` and `read/unmanaged.rs` of `crates/subset/src`: what each command matches, the order of the commands of a
+//! Mirrors `write` and `read.rs` of `crates/subset/src`: what each command matches, the order of the commands of a
 //! transaction, and when a refresh that lost is done. A change there requires the same change in [`write`](mod@write) or
 //! [`delete_parent`]. [`rebuild_all`] mirrors `repair/rebuild.rs`. [`crate::migration`] uses the documents and the writers of this module.
 //!

@@ -1,6 +1,6 @@
 //! `delete_parent`: the parent and its children, in one transaction.
 //!
-//! Mirrors `crates/subset/src/write/delete_parent.rs`. An insert of another client writes the parent too, so one of the two
+//! Mirrors `crates/subset/src/write.rs`. An insert of another client writes the parent too, so one of the two
 //! has a write conflict.
 
 use super::{Child, Documents, PARENT, name};

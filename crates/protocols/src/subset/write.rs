@@ -1,6 +1,6 @@
 //! `insert`, `update` and `delete` in a transaction, and the refresh of `rebuild`, `repair` and `follow`.
 //!
-//! Mirrors `crates/subset/src/write` and `read/unmanaged.rs`: the transaction that writes a child and its parent, in both
+//! Mirrors `crates/subset/src/write` and `read.rs`: the transaction that writes a child and its parent, in both
 //! orders, and the refresh of a parent without a transaction.
 
 mod state;

@@ -8,7 +8,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// the [embedded fields](crate::Subset::embedded_fields) of an old repository to those of this one. It also
     /// adds a [total](crate::SubsetRepositoryBuilder::total_field), [further
     /// subsets](crate::SubsetRepositoryBuilder::subset) and
-    /// [figures](crate::SubsetRepositoryBuilder#computed-fields). Fields of the parent that are no longer written stay, with
+    /// [figures](crate::SubsetRepositoryBuilder#figures). Fields of the parent that are no longer written stay, with
     /// their indexes.
     ///
     /// ```no_run

@@ -6,7 +6,7 @@ use mongo_patterns_core::action::Read;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::hinted;
 #[allow(unused_imports)] // the links of the documentation use the kinds
-use mongo_patterns_core::{DocumentId, ErrorKind::*, IntoId, Result, action, send};
+use mongo_patterns_core::{DocumentId, ErrorKind::*, IntoId, Result, action};
 use mongodb::options::FindOneOptions;
 use serde::de::DeserializeOwned;
 

@@ -26,10 +26,10 @@ pub(crate) fn parents(settings: &Settings) -> Document {
 pub(crate) fn children(settings: &Settings) -> Document {
     let [parent, child_id] = [&settings.parent, &settings.child_id].map(FieldName::as_str);
     let id = doc! { "bsonType": document_id::TYPES.to_vec() };
-    let order = settings.subsets.iter().flat_map(|subset| &subset.order);
     let no_array = doc! { "not": { "bsonType": "array" } };
-    let mut properties: Document = order
-        .map(|(field, _)| (field.to_string(), no_array.clone().into()))
+    let scalars = settings.scalar_fields();
+    let mut properties: Document = scalars
+        .map(|field| (field.to_string(), no_array.clone().into()))
         .collect();
     properties.extend(doc! { parent: id.clone(), child_id: id });
     doc! { "$jsonSchema": {

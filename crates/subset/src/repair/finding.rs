@@ -12,8 +12,8 @@ mongo_patterns_core::problems! {
     #[serde(tag = "problem")]
     pub enum Problem {
         /// A subset is not the first of the parent's children, an embedded child differs from the stored one, or the
-        /// [total](crate::SubsetRepositoryBuilder::total_field) or a
-        /// [figures](crate::SubsetRepositoryBuilder#figures) is not that of the children.
+        /// [total](crate::SubsetRepositoryBuilder::total_field) or one of
+        /// the [figures](crate::SubsetRepositoryBuilder#figures) is not that of the children.
         Stale =
             "the subset is not the first of the children, or the total or a figure is not theirs: repair or rebuild the parent",
         /// Children refer to a parent that does not exist.
