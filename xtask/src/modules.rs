@@ -27,18 +27,8 @@ use anyhow::{Context, Result, bail};
 
 use self::graph::{Graph, Tree, cycles, siblings};
 use crate::msrv::of_array;
-use crate::process::{cargo, output};
+use crate::process::{PATTERNS, cargo, output};
 
-/// The crates of the patterns.
-const PATTERNS: [&str; 7] = [
-    "bucket",
-    "outlier",
-    "subset",
-    "embedded",
-    "history",
-    "reference",
-    "schema",
-];
 /// The methods of the driver that send a command. `find` and `drop` are methods of other types too.
 const SENDING: [&str; 26] = [
     "aggregate",

@@ -6,6 +6,17 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+/// The crates of the patterns.
+pub(crate) const PATTERNS: [&str; 7] = [
+    "bucket",
+    "outlier",
+    "subset",
+    "embedded",
+    "history",
+    "reference",
+    "schema",
+];
+
 /// Makes the root of the workspace the current directory.
 pub(crate) fn enter_workspace() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -10,18 +10,11 @@ use std::fs;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::tracked_files;
+use crate::process::{PATTERNS, tracked_files};
 
 const PAGE: &str = "book/src/guarantees.md";
-/// The documentation of the patterns: its sections `# Guarantees` name their tests.
-const CRATES: [&str; 6] = [
-    "crates/bucket/src/lib.rs",
-    "crates/outlier/src/lib.rs",
-    "crates/subset/src/lib.rs",
-    "crates/embedded/src/lib.rs",
-    "crates/history/src/lib.rs",
-    "crates/reference/src/lib.rs",
-];
+/// A module that has guarantees, beside the patterns: the sections `# Guarantees` name their tests.
+const LEASE: &str = "crates/core/src/lease.rs";
 const BEGIN: &str = "<!-- proof:";
 const END: &str = "-->";
 const LINE: &str = "// proof:";
@@ -39,14 +32,15 @@ struct Promise {
 /// Prints the promises with their tests.
 ///
 /// # Errors
-/// If one has no test, or a test that does not exist.
+/// If one has no test, a test that does not exist, or only tests that `cargo test` does not run.
 pub(crate) fn check() -> Result<()> {
     let known = Known::read()?;
     let mut problems = Vec::new();
     let (mut promises, mut proofs) = (0, 0);
-    for file in [PAGE].iter().chain(&CRATES) {
-        let text = fs::read_to_string(file).with_context(|| format!("reading {file}"))?;
-        let found = match *file == PAGE {
+    let crates = PATTERNS.iter().map(|name| format!("crates/{name}/src/lib.rs"));
+    for file in [PAGE, LEASE].map(str::to_owned).into_iter().chain(crates) {
+        let text = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
+        let found = match file == PAGE {
             true => in_markdown(&text),
             false => in_rust(&text),
         };
@@ -61,12 +55,20 @@ pub(crate) fn check() -> Result<()> {
                 problems.push(format!("{file}:{}: no test is named for `{shown}`", promise.line));
             }
             promises += 1;
+            let mut runs = promise.tests.is_empty();
             for test in &promise.tests {
                 println!("        {test}");
                 proofs += 1;
-                if !known.has(test) {
-                    problems.push(format!("{file}:{}: there is no test `{test}`", promise.line));
+                match known.get(test) {
+                    Some(found) => runs |= !found.is_ignored,
+                    None => problems.push(format!("{file}:{}: there is no test `{test}`", promise.line)),
                 }
+            }
+            if !runs {
+                problems.push(format!(
+                    "{file}:{}: `cargo test` runs no test of `{shown}`",
+                    promise.line
+                ));
             }
         }
     }
@@ -78,7 +80,13 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// The names of test functions, by the module of their file.
-struct Known(BTreeMap<String, Vec<String>>);
+struct Known(BTreeMap<String, Vec<Test>>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Test {
+    name: String,
+    is_ignored: bool,
+}
 
 impl Known {
     fn read() -> Result<Self> {
@@ -92,15 +100,11 @@ impl Known {
         Ok(Self(known))
     }
 
-    fn has(&self, test: &str) -> bool {
-        let Some((module, name)) = test.rsplit_once("::") else {
-            return false;
-        };
+    fn get(&self, test: &str) -> Option<&Test> {
+        let (module, name) = test.rsplit_once("::")?;
         // The module of unit tests is in the file of what it tests.
         let module = module.strip_suffix("::tests").unwrap_or(module);
-        self.0
-            .get(module)
-            .is_some_and(|tests| tests.iter().any(|known| known == name))
+        self.0.get(module)?.iter().find(|known| known.name == name)
     }
 }
 
@@ -120,19 +124,21 @@ fn module_of(file: &str) -> Option<String> {
 }
 
 /// Returns the functions after an attribute such as `#[test]` or `#[tokio::test(...)]`.
-fn tests_in(code: &str) -> Vec<String> {
+fn tests_in(code: &str) -> Vec<Test> {
     let mut tests = Vec::new();
-    let mut is_test = false;
+    let (mut is_test, mut is_ignored) = (false, false);
     for line in code.lines().map(str::trim_start) {
         if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
             is_test = true;
         }
+        is_ignored |= line.starts_with("#[ignore");
         let function = line.trim_start_matches("async ").strip_prefix("fn ");
         if let Some(name) = function.and_then(|function| function.split('(').next()) {
             if is_test {
-                tests.push(name.to_owned());
+                let name = name.to_owned();
+                tests.push(Test { name, is_ignored });
             }
-            is_test = false;
+            (is_test, is_ignored) = (false, false);
         }
     }
     tests
@@ -234,7 +240,7 @@ fn in_rust(code: &str) -> Vec<Promise> {
 
 #[cfg(test)]
 mod tests {
-    use super::{in_markdown, in_rust, module_of, tests_in};
+    use super::{Test, in_markdown, in_rust, module_of, tests_in};
 
     #[test]
     fn promises_of_a_page_are_cells_and_paragraphs() {
@@ -271,6 +277,10 @@ mod tests {
         assert_eq!(module_of("crates/cli/tests/a.rs").as_deref(), Some("cli::a"));
         assert_eq!(module_of("crates/core/src/a/b.rs").as_deref(), Some("core::a::b"));
         let code = "#[test]\nfn a() {}\nfn b() {}\n#[tokio::test(x)]\n#[ignore = \"long\"]\nasync fn c() {}\n";
-        assert_eq!(tests_in(code), ["a", "c"]);
+        let tests = [("a", false), ("c", true)].map(|(name, is_ignored)| Test {
+            name: name.to_owned(),
+            is_ignored,
+        });
+        assert_eq!(tests_in(code), tests);
     }
 }

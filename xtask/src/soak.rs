@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::process::{cargo, run as run_process};
+use crate::process::{cargo, output, run as run_process};
+use crate::timed::ensure_tests;
 
 /// The output of each run that failed.
 const FOLDER: &str = "target/soak";
@@ -18,7 +20,7 @@ const FOLDER: &str = "target/soak";
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// How often the tests run.
-    #[arg(long, value_name = "NUMBER", default_value_t = 50)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     /// How many busy threads run beside them.
     #[arg(long, value_name = "NUMBER", default_value_t = 8)]
@@ -35,6 +37,8 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut build = cargo(["test", "--workspace", "--locked", "--test", "integration"]);
     run_process(build.arg("--no-run"))?;
+    let listed = output(test(options).arg("--list"))?;
+    ensure_tests(&listed, "no test is run: choose a name that `--only` finds")?;
     fs::create_dir_all(FOLDER).context(FOLDER)?;
     let has_ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -51,13 +55,18 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     })
 }
 
+fn test(options: &Options) -> Command {
+    let mut test = cargo(["test", "--workspace", "--locked", "--test", "integration", "--"]);
+    test.args(&options.only);
+    test
+}
+
 fn run_all(options: &Options) -> Result<()> {
     let mut failed: BTreeMap<String, u32> = BTreeMap::new();
     for run in 1..=options.runs {
         let started = Instant::now();
-        let mut test = cargo(["test", "--workspace", "--locked", "--test", "integration", "--"]);
-        let output = test.args(&options.only).output().context("starting the tests")?;
-        let printed = String::from_utf8_lossy(&output.stdout);
+        let output = test(options).output().context("starting the tests")?;
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         let names: Vec<&str> = printed.lines().filter_map(failed_test).collect();
         println!("run {run}: {}, {} s", output.status, started.elapsed().as_secs());
         for name in &names {
@@ -66,7 +75,8 @@ fn run_all(options: &Options) -> Result<()> {
         }
         if !output.status.success() {
             let path = Path::new(FOLDER).join(format!("run-{run}.txt"));
-            fs::write(&path, &output.stdout).with_context(|| format!("writing {}", path.display()))?;
+            fs::write(&path, [output.stdout, output.stderr].concat())
+                .with_context(|| format!("writing {}", path.display()))?;
             if names.is_empty() {
                 *failed.entry("(no test: the program ended)".to_owned()).or_default() += 1;
             }

@@ -83,7 +83,10 @@ impl Report {
                 let (number, name) = rest.split_once(' ').context("a line of a runner")?;
                 match kind {
                     "time" => report.tests.push((number.parse()?, name.to_owned())),
-                    _ => _ = report.memory.insert(name.to_owned(), number.parse()?),
+                    _ => {
+                        let most = report.memory.entry(name.to_owned()).or_default();
+                        *most = number.parse::<u64>()?.max(*most);
+                    }
                 }
             }
         }
@@ -106,6 +109,7 @@ impl Report {
     }
 
     fn check(&self) -> Result<()> {
+        ensure!(!self.memory.is_empty(), "the memory of no test program was measured");
         for (program, mib) in &self.memory {
             ensure!(
                 *mib <= MOST_MIB,
