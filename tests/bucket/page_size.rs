@@ -10,6 +10,7 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
 use crate::bucket::damage::problems;
+use crate::common::pace::Pace;
 use crate::common::support::*;
 
 const KEYS: u32 = 6;
@@ -53,24 +54,27 @@ async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
     let started = Arc::new(tokio::sync::Barrier::new(usize::try_from(WRITERS).unwrap() + 1));
     let refused = Arc::new(AtomicU32::new(0));
     let done = Arc::new(AtomicBool::new(false));
+    // Without a bound, each round of the migration would find more to do.
+    let (pace, written) = (Pace::of(0), Arc::new(AtomicU32::new(0)));
     let writers: Vec<_> = (0..WRITERS)
         .map(|writer| {
             let (old_size, new_size) = (old_size.clone(), new_size.clone());
             let (started, refused, done) = (Arc::clone(&started), Arc::clone(&refused), Arc::clone(&done));
+            let (pace, written) = (pace.clone(), Arc::clone(&written));
             tokio::spawn(async move {
                 let mut acknowledged = Vec::new();
                 let mut trades = old_size;
                 let mut after = 0;
                 started.wait().await;
                 for n in (writer * 100_000)..((writer + 1) * 100_000) {
-                    // The others are for after the migration, or each of its rounds would find more to do.
-                    while n % 100_000 == 200 && !done.load(Ordering::Relaxed) {
-                        pause().await;
-                    }
+                    pace.next().await;
                     let key = u32::try_from(n % i64::from(KEYS)).unwrap();
                     loop {
                         match trades.append(&key, &spread(n)).await {
-                            Ok(_) => break acknowledged.push((n, key)),
+                            Ok(_) => {
+                                written.fetch_add(1, Ordering::Relaxed);
+                                break acknowledged.push((n, key));
+                            }
                             Err(error) if error.kind() == ErrorKind::IndexMissing => {
                                 if trades.page_size() == old {
                                     refused.fetch_add(1, Ordering::Relaxed);
@@ -96,9 +100,14 @@ async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
     let mut progress = Vec::new();
     let change = new_size
         .migrate_page_size_from(old)
-        .on_progress(|change| progress.push(change))
+        .on_progress(|change| {
+            progress.push(change);
+            pace.add(2);
+        })
         .await
         .unwrap();
+    assert!(written.load(Ordering::Relaxed) > 0, "nothing was written meanwhile");
+    pace.end();
     done.store(true, Ordering::Relaxed);
     for writer in writers {
         acknowledged.extend(writer.await.unwrap());
@@ -109,7 +118,10 @@ async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
         "each was refused once"
     );
     assert!(change.keys >= u64::from(KEYS), "{change:?}");
-    assert_eq!(progress.last().map(|at| at.done), Some(change.keys));
+    let done: Vec<u64> = progress.iter().map(|at| at.done).collect();
+    assert_eq!(done, Vec::from_iter(1..=done.len() as u64), "each bucket once");
+    assert!(done.len() as u64 >= change.keys, "{change:?}");
+    assert!(progress.iter().all(|at| at.total >= u64::from(KEYS)), "{progress:?}");
     println!("{old} to {new}: {change:?}, {} items", acknowledged.len());
     check(&new_size, &acknowledged).await;
     assert_eq!(violations(&plain(db), i32::try_from(new).unwrap()).await, []);
@@ -138,6 +150,7 @@ async fn an_interrupted_migration_is_completed_by_another_call() {
     testkit::run(async |db| {
         for (old, new) in [(3, 10), (10, 3)] {
             for stop_after in 1..=5 {
+                let buckets = stop_after * 28_u64.div_ceil(old.into());
                 plain(db).drop().await.unwrap();
                 let (old_size, new_size) = (sized(db, old), sized(db, new));
                 old_size.ensure_indexes().await.unwrap();
@@ -152,7 +165,7 @@ async fn an_interrupted_migration_is_completed_by_another_call() {
                 let mut stop = Some(stop);
                 let change = new_size.migrate_page_size_from(old).concurrency(1);
                 let change = change.on_progress(move |change| {
-                    if change.done == stop_after {
+                    if change.done == buckets {
                         let _ = stop.take().unwrap().send(());
                     }
                 });

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use mongo_patterns_testkit::TestDatabase;
 use tokio::sync::Semaphore;
 
-use crate::common::support::pause;
+use crate::common::support::until;
 
 /// The writes that a task allows its writers. Without a bound they outrun a slow reader, each of whose reads then has more
 /// to read: the test would take ever longer, and ever more memory.
@@ -24,10 +25,22 @@ impl Pace {
 
     /// Waits until some of the allowed writes have begun, and allows more: neither side outruns the other.
     pub async fn keep(&self, writes: usize) {
-        while self.0.available_permits() >= writes {
-            pause().await;
-        }
+        until("the writers", async || self.0.available_permits() < writes).await;
         self.add(writes);
+    }
+
+    /// Allows this number of writes for each command that some work sends.
+    pub async fn beside<T>(&self, db: &TestDatabase, writes: usize, work: impl Future<Output = T>) -> T {
+        let more = async {
+            loop {
+                db.recorder().sent(db.recorder().round_trips() + 1).await;
+                self.add(writes);
+            }
+        };
+        tokio::select! {
+            done = work => done,
+            () = more => unreachable!(),
+        }
     }
 
     /// Waits until another write is allowed. Returns `false` after the end.

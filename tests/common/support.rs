@@ -214,6 +214,25 @@ pub async fn pause() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
+/// A time after which a call is stuck: shorter than the 60 seconds after which the server ends a transaction.
+pub const STUCK: Duration = Duration::from_secs(30);
+
+/// Fails when a future does not end.
+pub async fn ends<T>(context: &str, future: impl Future<Output = T>) -> T {
+    let ended = tokio::time::timeout(STUCK, future).await;
+    ended.unwrap_or_else(|_| panic!("{context} is stuck"))
+}
+
+/// Waits until a condition holds.
+pub async fn until(context: &str, holds: impl AsyncFn() -> bool) {
+    ends(context, async {
+        while !holds().await {
+            pause().await;
+        }
+    })
+    .await;
+}
+
 /// Waits for the replies of all commands, also of those whose caller was dropped.
 pub async fn dropped_commands(db: &TestDatabase) {
     let replies = tokio::time::timeout(Duration::from_secs(20), db.recorder().settled()).await;

@@ -7,7 +7,7 @@ use mongodb::bson::{Document, doc};
 
 use crate::common::followers::kill_after;
 use crate::common::pace::Pace;
-use crate::common::support::end_transactions;
+use crate::common::support::{end_transactions, until};
 use crate::history::follow_support::*;
 use crate::history::support::*;
 
@@ -163,9 +163,7 @@ async fn a_transient_error_does_not_end_it() {
 async fn the_transaction_of_a_killed_process_is_waited_for() {
     wait_for_a_killed_process(async |db, killed| {
         // As after 60 seconds, when the follower has met it.
-        while !has_met(db) {
-            db.recorder().sent(db.recorder().round_trips() + 1).await;
-        }
+        until("the follower", async || has_met(db)).await;
         let admin = db.plain_client().database("admin");
         admin.run_command(doc! { "killSessions": [killed] }).await.unwrap();
     })

@@ -59,6 +59,25 @@ impl FreeCalls {
         ends("the calls for free documents", done).await;
     }
 
+    /// Lets them write for as long as something else lasts.
+    async fn beside<T>(&self, other: impl Future<Output = T>) -> T {
+        let calls = async {
+            loop {
+                self.pace.keep(FREE.len()).await;
+            }
+        };
+        let before = self.done.load(Ordering::Relaxed);
+        let done = tokio::select! {
+            done = other => done,
+            () = calls => unreachable!(),
+        };
+        assert!(
+            self.done.load(Ordering::Relaxed) > before,
+            "the free calls have stopped"
+        );
+        done
+    }
+
     async fn end(self) {
         self.pace.end();
         for task in self.tasks {
@@ -104,7 +123,8 @@ async fn check(operation: &'static Operation) {
         let (concurrent, in_sequence) = dropped.split_at(CONCURRENT as usize);
         let drops = async {
             let drops = (50..).zip(concurrent);
-            join_all(drops.map(|(time, number)| drop_after(time * 2, operation, &repositories, *number))).await;
+            let drops = join_all(drops.map(|(time, number)| drop_after(time * 2, operation, &repositories, *number)));
+            free.beside(drops).await;
             for number in in_sequence {
                 drop_after(10, operation, &repositories, *number).await;
                 free.further(1).await;

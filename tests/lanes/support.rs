@@ -1,13 +1,12 @@
 //! Shared code of these tests: documents that another client holds in a transaction, and operations in flight.
 
-use std::time::Duration;
-
 use futures::TryStreamExt;
 use mongo_patterns::Repository;
 use mongo_patterns::mongodb::{Client, ClientSession};
 use mongo_patterns_testkit::{RecordedCommand, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
+pub use crate::common::support::{STUCK, ends};
 pub use crate::lanes::operations::*;
 
 /// The document that another client holds.
@@ -16,15 +15,6 @@ pub const HELD: i32 = 4711;
 pub const FREE: [i32; 2] = [2, 3];
 /// How many items each document has before the first call.
 const ITEMS: i32 = 60;
-
-/// A time after which a call is stuck: shorter than the 60 seconds after which the server ends a transaction.
-pub const STUCK: Duration = Duration::from_secs(30);
-
-/// Fails when a future does not end.
-pub async fn ends<T>(context: &str, future: impl Future<Output = T>) -> T {
-    let ended = tokio::time::timeout(STUCK, future).await;
-    ended.unwrap_or_else(|_| panic!("{context} is stuck"))
-}
 
 /// Another client, which holds a document in a transaction.
 #[derive(Debug)]

@@ -328,7 +328,7 @@ async fn no_element_is_lost_while_others_rebalance_and_remove() {
             tokio::spawn(async move {
                 let mut kept = Vec::new();
                 for n in 0.. {
-                    if n >= 100 || n >= 20 && modified.load(Ordering::Relaxed) {
+                    if n >= 400 || n >= 20 && modified.load(Ordering::Relaxed) {
                         break;
                     }
                     let user = format!("w{task}-{n}");

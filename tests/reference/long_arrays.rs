@@ -11,7 +11,7 @@ use mongodb::bson::{Bson, Document, doc};
 use crate::reference::migrate_support::*;
 use crate::reference::support::*;
 
-const REFERENCES: i32 = 30_000;
+const REFERENCES: i32 = 60_000;
 /// With a step that compares each reference with each source, the server takes longer.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -43,7 +43,7 @@ async fn members_of(db: &TestDatabase, group: i32) -> Vec<Bson> {
 }
 
 #[tokio::test]
-async fn a_document_with_30_000_references_is_migrated_verified_and_migrated_back() {
+async fn a_document_with_60_000_references_is_migrated_verified_and_migrated_back() {
     let there_and_back = testkit::run(async |db| {
         let ids: Vec<i32> = (0..REFERENCES).rev().collect();
         unmigrated(
@@ -121,7 +121,7 @@ async fn each_reference_gets_its_own_source() {
 #[tokio::test]
 async fn a_repair_reads_one_source_for_each_finding() {
     testkit::run(async |db| {
-        const MEMBERS: i32 = 500;
+        const MEMBERS: i32 = 1100;
         let groups = ready(db, of_members(builder(db.database()))).await;
         add_members(db, 10).await;
         let members: Vec<Document> = (0..MEMBERS).map(|id| member(id, id)).collect();

@@ -10,7 +10,7 @@ use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::common::pace::Pace;
-use crate::common::support::{all, pause};
+use crate::common::support::{all, until};
 use crate::subset::migration::findings;
 use crate::subset::support::*;
 
@@ -40,7 +40,7 @@ async fn two_collections_are_migrated_with_concurrent_writers() {
         let database = db.plain_client().database(db.database().name());
         let other: Products = builder(&database).build().unwrap();
         other.ensure_indexes().await.unwrap();
-        let pace = Pace::of(100);
+        let pace = Pace::of(10);
         let written = Arc::new(AtomicU32::new(0));
         let writers: Vec<_> = (0..8)
             .map(|writer| {
@@ -59,18 +59,13 @@ async fn two_collections_are_migrated_with_concurrent_writers() {
                 })
             })
             .collect();
-        while written.load(Ordering::Relaxed) < 10 {
-            pause().await;
-        }
+        until("the writers", async || written.load(Ordering::Relaxed) >= 10).await;
         let mut progress = Vec::new();
-        let migrated = products
+        let migration = products
             .migrate_existing()
-            .on_progress(|at| {
-                pace.add(10);
-                progress.push((at.done, at.total));
-            })
-            .await
-            .unwrap();
+            .on_progress(|at| progress.push((at.done, at.total)));
+        let migrated = pace.beside(db, 5, migration.into_future()).await.unwrap();
+        assert!(written.load(Ordering::Relaxed) > 10, "nothing was written meanwhile");
         pace.end();
         for writer in writers {
             writer.await.unwrap();
@@ -188,7 +183,7 @@ async fn another_order_under_load(db: &TestDatabase) {
     let new: Products = by_author(db.database(), 4).build().unwrap();
     let database = db.plain_client().database(db.database().name());
     let (written, refused) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let pace = Pace::of(400);
+    let pace = Pace::of(20);
     let writers: Vec<_> = (0..8)
         .map(|writer| {
             let mut products: Products = builder(&database).build().unwrap();
@@ -224,16 +219,18 @@ async fn another_order_under_load(db: &TestDatabase) {
             })
         })
         .collect();
-    while written.load(Ordering::Relaxed) < 20 {
-        pause().await;
-    }
+    until("the writers", async || written.load(Ordering::Relaxed) >= 20).await;
     let plan = new.migrate_layout_from(&old).plan().await.unwrap();
     let drops = |planned: &mongo_patterns_core::PlannedCommand| {
         let index = planned.command.get_str("index").unwrap_or_default();
         planned.command.contains_key("dropIndexes") && index == "product_id_1_published_date_-1_review_id_-1"
     };
     assert_eq!(plan.commands.iter().filter(|planned| drops(planned)).count(), 1);
-    let changed = new.migrate_layout_from(&old).await.unwrap();
+    let changed = pace
+        .beside(db, 5, new.migrate_layout_from(&old).into_future())
+        .await
+        .unwrap();
+    assert!(written.load(Ordering::Relaxed) > 20, "nothing was written meanwhile");
     pace.end();
     for writer in writers {
         writer.await.unwrap();
@@ -417,6 +414,33 @@ async fn other_names_or_collections_are_refused() {
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::IndexMismatch);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_chunk_is_a_command_and_one_of_nothing_is_refused() {
+    testkit::run(async |db| {
+        load(db).await;
+        let products: Products = builder(db.database()).build().unwrap();
+        for (chunk, rate) in [(0, 5), (5, 0)] {
+            db.recorder().clear();
+            let refused = products.migrate_existing().chunk(chunk).rate(rate).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+            assert_eq!(db.recorder().round_trips(), 0);
+        }
+        for chunk in [3, 100] {
+            db.recorder().clear();
+            products.migrate_existing().chunk(chunk).await.unwrap();
+            let commands = db.recorder().commands();
+            let merges = commands
+                .iter()
+                .filter(|sent| sent.command.to_string().contains("$merge"));
+            assert_eq!(merges.count(), (PARENTS as usize).div_ceil(chunk as usize), "{chunk}");
+        }
+        let new: Products = by_author(db.database(), 4).build().unwrap();
+        let refused = new.migrate_layout_from(&products).chunk(0).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     })
     .await;
 }

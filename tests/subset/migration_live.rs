@@ -10,7 +10,7 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
 use crate::common::pace::Pace;
-use crate::common::support::pause;
+use crate::common::support::{pause, until};
 use crate::subset::migration::{embedded_review, fill, findings, stored, unmigrated};
 use crate::subset::support::*;
 
@@ -193,9 +193,10 @@ async fn with_writers(db: &TestDatabase) {
             tokio::spawn(write(products, writer, pace.clone(), Arc::clone(&refused)))
         })
         .collect();
-    while refused.load(Ordering::Relaxed) < WRITERS as u32 {
-        pause().await;
-    }
+    until("the writers", async || {
+        refused.load(Ordering::Relaxed) >= WRITERS as u32
+    })
+    .await;
     // Killed repeatedly, each time a few commands later.
     let mut calls = 0;
     for commands in 1.. {

@@ -41,8 +41,8 @@ mod workers;
 use workers::{Extent, Table, Work};
 
 #[test]
-fn every_operation_with_a_fault_or_a_drop() {
-    table().run(Work::Turns, Extent::Sample);
+fn every_operation_with_a_fault_and_a_drop() {
+    table().run(Work::Both, Extent::Sample);
 }
 
 #[test]

@@ -26,8 +26,9 @@ pub(super) enum Work {
     Faults,
     /// The caller drops the future.
     Drops,
-    /// A fault or a drop, by turns. The commands of all operations are held against the rules of a router.
-    Turns,
+    /// Both, or for a call that writes nothing one of them, by turns. The commands of all operations are held against the rules
+    /// of a router.
+    Both,
 }
 
 /// How many of the cases are run.
@@ -80,7 +81,7 @@ impl Table {
             ended.unwrap_or_else(|panic| resume_unwind(panic));
         }
         assert!(report.failed().is_empty(), "failed cases: {:#?}", report.failed());
-        if work == Work::Turns && form.only.is_none() {
+        if work == Work::Both && form.only.is_none() {
             report.routes().check();
         }
         let all = report.cases() + report.drops();
@@ -183,18 +184,22 @@ fn suite<M: Model>(worker: usize, form: &Form, report: &Mutex<Report>) {
             let started = Instant::now();
             let case = Case { db, operation };
             let undisturbed = case.undisturbed().await;
-            let is_dropped = match form.work {
-                Work::Faults => false,
-                Work::Drops => true,
-                Work::Turns => {
+            let (fails, is_dropped) = match form.work {
+                Work::Faults => (true, false),
+                Work::Drops => (false, true),
+                Work::Both => {
                     let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
                     report.routes().add(M::PATTERN, &operation.name(), &undisturbed.sent);
-                    (number / WORKERS + worker).is_multiple_of(2)
+                    let writes = operation.promise != Promise::Reads;
+                    let is_even = (number / WORKERS + worker).is_multiple_of(2);
+                    (writes || !is_even, writes || is_even)
                 }
             };
-            match is_dropped {
-                false => every_fault(&case, &undisturbed, form, turn, report).await,
-                true => every_drop(&case, &undisturbed, form, turn, report).await,
+            if fails {
+                every_fault(&case, &undisturbed, form, turn, report).await;
+            }
+            if is_dropped {
+                every_drop(&case, &undisturbed, form, turn, report).await;
             }
             turn += undisturbed.commands.len();
             println!("{} {}: {:.0?}", M::PATTERN, operation.name(), started.elapsed());
