@@ -18,7 +18,7 @@ pub struct Inserted {
 pub struct Migrated {
     /// How many children were migrated, as counted on both sides at the end.
     pub children: u64,
-    /// How many parents have them.
+    /// How many parents have the array now, with children or without.
     pub parents: u64,
     /// How many documents of the source were not migrated, because the parent that they refer to does not exist.
     /// [`orphans`](crate::EmbeddedRepository::orphans) lists them.

@@ -167,7 +167,7 @@ macro_rules! migration {
         $(where $param_bound: $bound)?
         {
             /// Returns the result that the migration would have, and the commands that it would send; the method of the
-            /// migration names those that are left out. Runs its checks, and writes nothing.
+            /// migration names those that are left out. Runs its checks, and writes nothing. A number that only the writes show is 0.
             ///
             /// # Cost
             /// That of the checks and of the reads that find what to migrate. The commands are in memory.

@@ -63,6 +63,8 @@ impl Migration<'_> {
         let embedded = read_written(conn, "count the children", parents, query.totals()).await?;
         if conn.is_plan() {
             return Ok(Migrated {
+                // A migrated parent has the array, with children or without.
+                parents: Conn::new().count_documents(parents, Document::new(), None).await?,
                 children: number(&before, "children") - number(&before, "orphans"),
                 orphans: number(&before, "orphans"),
                 skipped,

@@ -58,7 +58,7 @@ impl Migration<'_> {
         let is_complete = documents == children && same == children && children == number(&after, "children");
         if is_complete || conn.is_plan() {
             return Ok(Migrated {
-                parents: number(&after, "parents"),
+                parents: number(&before, "parents"),
                 children,
                 ..Migrated::default()
             });

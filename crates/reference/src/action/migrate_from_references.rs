@@ -82,6 +82,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// | `source_version` | the version of a source is not an integer from 0 |
     /// | `too_large` | the document would exceed MongoDB's limit of 16 MiB |
     ///
+    /// A run that resumes [sweeps](Self::sweep) the copies of the sources: those that a skipped document has are updated too.
+    ///
     /// # Errors
     /// With nothing written, and with a [document](mongo_patterns_core::Error::document_id) as an example, unless they are
     /// skipped:
