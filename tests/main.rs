@@ -5,6 +5,7 @@
 mod bucket;
 mod cluster;
 mod common;
+mod conformance;
 mod embedded;
 mod faults;
 mod history;

@@ -10,7 +10,7 @@ use mongodb::bson::{Bson, Document, Uuid, doc};
 use mongodb::{Collection, Database};
 
 use crate::bucket::migration::{flat, nothing_is_stored};
-use crate::bucket::migration_plan::essence;
+use crate::common::plans::essence;
 use crate::common::support::*;
 
 /// The server's code of a conversion that it does not have.

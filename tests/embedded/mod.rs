@@ -6,7 +6,6 @@ pub(crate) mod faults;
 pub(crate) mod migration;
 pub(crate) mod migration_large;
 pub(crate) mod migration_refused;
-pub(crate) mod migration_skipped;
 pub(crate) mod model;
 pub(crate) mod operators;
 pub(crate) mod sessions;

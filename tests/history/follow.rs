@@ -7,8 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::history::Followed;
-use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions, TestDatabase};
-use mongodb::Client;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 use tokio::sync::watch;
 
@@ -353,13 +352,7 @@ async fn the_first_follower_repairs_what_was_written_before() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_followed_is_refused() {
-    let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
-    let database = Client::with_uri_str(standalone.uri()).await.unwrap().database("test");
-    let policies = builder(&database).build().unwrap();
-    let error = policies.follow(NAME).enable_pre_images().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-
+async fn other_revisions_and_a_collection_that_is_dropped_meanwhile_are_refused() {
     testkit::run(async |db| {
         let policies = followed(db).await;
         policies.insert(&policy(1)).await.unwrap();
@@ -371,21 +364,6 @@ async fn what_cannot_be_followed_is_refused() {
             other.follow(NAME).await.unwrap_err().kind(),
             ErrorKind::SettingsMismatch
         );
-
-        let images = |enabled: bool| {
-            doc! { "collMod": "currentPolicies", "changeStreamPreAndPostImages": { "enabled": enabled } }
-        };
-        let database = db.plain_client().database(db.database().name());
-        database.run_command(images(false)).await.unwrap();
-        push_plainly(db, 1, "a").await;
-        let error = policies.follow(NAME).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::PreImagesDisabled, "{error:?}");
-        let lost = policies.follow(NAME).enable_pre_images().disable_repair();
-        let error = lost.run_until_current().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::HistoryLost, "{error:?}");
-        let repaired = follow(&policies).await;
-        assert_eq!((repaired.repaired, repaired.written), (1, 1));
-        assert_recorded(db, &policies, "after lost images").await;
 
         let is_dropped = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&is_dropped);

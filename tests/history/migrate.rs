@@ -5,7 +5,6 @@ use mongo_patterns::history::Problem;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 
-use crate::common::plans::check;
 use crate::common::support::all;
 use crate::history::support::*;
 
@@ -70,33 +69,6 @@ async fn collections_of_the_manuals_recipe_are_migrated() {
             assert_eq!(policies.update(id, push("watch")).await.unwrap().revision, next);
         }
         assert_eq!(findings(&policies).await.len(), 1);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_plan_writes_nothing() {
-    testkit::run(async |db| {
-        let policies = by_the_recipe(db).await;
-        let before = contents(db).await;
-        let plan = policies.migrate_existing().plan().await.unwrap();
-        assert_eq!(contents(db).await, before);
-        assert_eq!(current(db).list_index_names().await.unwrap(), ["_id_"]);
-        let writes: Vec<&str> = plan
-            .commands
-            .iter()
-            .filter(|planned| planned.writes)
-            .map(|planned| planned.command.keys().next().unwrap().as_str())
-            .collect();
-        for expected in ["delete", "createIndexes", "update", "aggregate"] {
-            assert!(writes.contains(&expected), "{writes:?}");
-        }
-        db.recorder().clear();
-        assert_eq!(
-            policies.migrate_existing().await.unwrap().numbered,
-            plan.migrated.numbered
-        );
-        check(db, &plan.commands);
     })
     .await;
 }

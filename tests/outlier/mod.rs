@@ -9,7 +9,6 @@ pub(crate) mod joined_errors;
 pub(crate) mod killed;
 mod known;
 pub(crate) mod migrate_existing;
-pub(crate) mod migration_skipped;
 pub(crate) mod mixed;
 pub(crate) mod model;
 pub(crate) mod push;

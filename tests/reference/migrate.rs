@@ -1,11 +1,9 @@
 //! The migration from references: the stored form, and the commands.
 
-use mongo_patterns::Planned;
-use mongo_patterns::reference::{Migrated, ReferenceRepository};
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongo_patterns::reference::ReferenceRepository;
+use mongo_patterns_testkit::{self as testkit};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
-use crate::bucket::migration_plan::essence;
 use crate::common::support::all;
 use crate::reference::migrate_support::*;
 use crate::reference::support::*;
@@ -302,61 +300,6 @@ async fn a_chunk_takes_three_round_trips() {
             assert_eq!(progress.last(), Some(&(orders as u64, orders as u64)));
             assert_current(db, &repository).await;
         }
-    })
-    .await;
-}
-
-/// Returns the commands that were sent, without `getMore`.
-fn sent(db: &TestDatabase) -> Vec<Document> {
-    let commands = db.recorder().commands();
-    let sent = commands.iter().filter(|sent| sent.name != "getMore");
-    sent.map(|sent| essence(&sent.essence())).collect()
-}
-
-fn planned(plan: &Planned<Migrated>) -> Vec<Document> {
-    plan.commands.iter().map(|planned| essence(&planned.command)).collect()
-}
-
-#[tokio::test]
-async fn a_plan_lists_the_commands_of_the_run_and_writes_nothing() {
-    testkit::run(async |db| {
-        let old = (0..50).map(|id| doc! { "_id": id, "customerId": 1 + id % 3, "products": [1, 2] });
-        unmigrated(db, old).await;
-        add_customers(db, 1..=2).await;
-        let orders = several(builder(db.database())).build().unwrap();
-        let list = skip_list(db);
-        let migration = || {
-            let migration = orders.migrate_from_references().from_field("customer", "customerId");
-            migration
-                .filter(doc! { "_id": { "$lt": 40 } })
-                .skip_invalid(&list)
-                .chunk(20)
-        };
-        let before = raw(db, "orders").await;
-        let plan = migration().plan().await.unwrap();
-        assert_eq!(
-            (
-                plan.migrated.documents,
-                plan.migrated.skipped.get("source_missing"),
-                plan.migrated.skipped.total()
-            ),
-            (27, 13, 13)
-        );
-        assert_same(&raw(db, "orders").await, &before);
-        for name in ["mongo_patterns", "skipped"] {
-            assert_eq!(raw(db, name).await.len(), 0, "{name}");
-        }
-        db.recorder().clear();
-        let migrated = migration().await.unwrap();
-        assert_eq!((migrated.documents, &migrated.skipped), (27, &plan.migrated.skipped));
-        let (sent, planned) = (sent(db), planned(&plan));
-        for (sent, planned) in sent.iter().zip(&planned) {
-            assert_eq!(sent, planned);
-        }
-        assert_eq!(sent.len(), planned.len());
-        let writes = plan.commands.iter().filter(|planned| planned.writes);
-        // The indexes, the settings, the list twice, the record twice, and two for each chunk.
-        assert_eq!(writes.count(), 1 + 1 + 2 + 2 + 2 * 2);
     })
     .await;
 }

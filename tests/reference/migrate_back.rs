@@ -4,7 +4,7 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
-use crate::bucket::migration_plan::essence;
+use crate::common::plans::essence;
 use crate::common::support::all;
 use crate::reference::migrate_support::*;
 use crate::reference::support::*;

@@ -93,40 +93,6 @@ async fn a_migration_dropped_at_any_command_is_finished_by_the_next() {
     .await;
 }
 
-#[tokio::test]
-async fn a_migration_that_fails_at_any_command_is_finished_by_the_next() {
-    testkit::run(async |db| {
-        let mut failed = 0;
-        for skip in 0.. {
-            let orders = fill(db).await;
-            let before = raw(db, "orders").await;
-            let fault = FailPoint::on(&COMMANDS)
-                .times(1)
-                .skip(skip)
-                .error_code(96)
-                .enable(db)
-                .await;
-            let ended = there_and_back(&orders).await;
-            fault.disable().await;
-            if ended.is_ok() {
-                break;
-            }
-            failed += 1;
-            if let Ok(migrated) = orders.migrate_from_references().chunk(25).await {
-                assert_eq!(
-                    assert_current(db, &orders).await,
-                    60,
-                    "after {skip} commands, {migrated:?}"
-                );
-            }
-            orders.migrate_to_references().chunk(25).await.unwrap();
-            assert_same(&raw(db, "orders").await, &before);
-        }
-        assert!(failed >= 30, "{failed}");
-    })
-    .await;
-}
-
 /// A process died after a chunk, before its second read, and a rename came between.
 #[tokio::test]
 async fn the_next_migration_sweeps_the_copies_without_a_second_read() {

@@ -1,12 +1,9 @@
 //! Migrations from references that are refused, and those that skip invalid documents.
 
-use std::time::{Duration, Instant};
-
 use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, Regex, doc};
 
-use crate::common::support::all;
 use crate::reference::migrate_support::*;
 use crate::reference::support::*;
 
@@ -19,7 +16,7 @@ fn regex() -> Bson {
 
 /// Documents that cannot be migrated, with the reason and the kind of the error. Those without `customer` have the id in
 /// `customerId`.
-fn invalid() -> Vec<(Document, &'static str, ErrorKind)> {
+pub fn invalid() -> Vec<(Document, &'static str, ErrorKind)> {
     use ErrorKind::{Corrupt, InvalidItemId, NotFound, TargetNotEmpty};
     let copy = doc! { "_id": 1, "name": "Ann", "v": 0_i64 };
     vec![
@@ -94,7 +91,7 @@ fn invalid() -> Vec<(Document, &'static str, ErrorKind)> {
     ]
 }
 
-async fn fill(db: &mongo_patterns_testkit::TestDatabase, old: impl IntoIterator<Item = Document>) -> Orders {
+pub async fn fill(db: &mongo_patterns_testkit::TestDatabase, old: impl IntoIterator<Item = Document>) -> Orders {
     unmigrated(db, old).await;
     add_customers(db, 1..=2).await;
     let wrong = |id: i32, version: Bson| doc! { "_id": id, "name": "x", "v": version };
@@ -138,51 +135,6 @@ async fn an_invalid_document_is_named_and_nothing_is_written() {
     .await;
 }
 
-#[tokio::test]
-async fn invalid_documents_are_skipped_and_listed() {
-    testkit::run(async |db| {
-        let bad = (0..).zip(invalid()).map(|(id, (mut bad, _, _))| {
-            bad.insert("_id", id);
-            bad
-        });
-        let good = (100..110).map(|id| doc! { "_id": id, "customerId": 1 });
-        let orders = fill(db, bad.chain(good)).await;
-        let invalid_before = raw(db, "orders").await[..invalid().len()].to_vec();
-        let list = skip_list(db);
-        let migration = || {
-            let migration = orders.migrate_from_references().from_field("customer", "customerId");
-            migration.skip_invalid(&list).chunk(7)
-        };
-        let migrated = migration().await.unwrap();
-        assert_eq!(
-            (migrated.documents, migrated.skipped.total()),
-            (10, invalid().len() as u64)
-        );
-        let reasons = (0..).zip(invalid()).map(|(id, (_, reason, _))| (id, reason.to_owned()));
-        assert_eq!(skipped(db).await, reasons.collect::<Vec<_>>());
-        assert_same(&raw(db, "orders").await[..invalid().len()], &invalid_before);
-        // One is corrected: the next call migrates it, and removes it from the list.
-        let correct = doc! { "$set": { "products": [1] } };
-        stored(db).update_one(doc! { "_id": 0 }, correct).await.unwrap();
-        let migrated = migration().await.unwrap();
-        assert_eq!(
-            (migrated.documents, migrated.skipped.total()),
-            (1, invalid().len() as u64 - 1)
-        );
-        assert_eq!(skipped(db).await[0].0, 1);
-        // The list of another migration is not overwritten.
-        for name in ["orders", "mongo_patterns"] {
-            let other = db.collection::<Document>(name);
-            let refused = orders.migrate_from_references().skip_invalid(&other).await.unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{name}");
-        }
-        let other = db.collection::<Document>("customers");
-        let refused = orders.migrate_from_references().skip_invalid(&other).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::TargetNotEmpty);
-    })
-    .await;
-}
-
 /// A wrong name would leave the ids where they are, while other references are migrated.
 #[tokio::test]
 async fn a_field_that_no_document_has_is_refused() {
@@ -205,22 +157,6 @@ async fn a_field_that_no_document_has_is_refused() {
             .from_field("customer", "customerId")
             .await;
         assert_eq!(number_of(&migrated.unwrap()), 0);
-    })
-    .await;
-}
-
-/// All documents are invalid, as with a wrong collection of the sources.
-#[tokio::test]
-async fn skipping_everything_is_refused() {
-    testkit::run(async |db| {
-        let orders = fill(db, (0..5).map(|id| doc! { "_id": id, "customer": 8 })).await;
-        let list = skip_list(db);
-        let refused = orders.migrate_from_references().skip_invalid(&list).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
-        assert_eq!(
-            (raw(db, "skipped").await.len(), raw(db, "mongo_patterns").await.len()),
-            (0, 0)
-        );
     })
     .await;
 }
@@ -273,14 +209,6 @@ async fn invalid_arguments_are_refused_and_nothing_is_sent() {
             let refused = to().to_field(reference, field).await.unwrap_err();
             assert_eq!(refused.kind(), kind, "{reference} {field}");
         }
-        for refused in [
-            from().chunk(0).await.unwrap_err(),
-            from().rate(0).plan().await.unwrap_err(),
-            to().chunk(0).await.unwrap_err(),
-            to().rate(0).await.unwrap_err(),
-        ] {
-            assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
-        }
         assert_eq!(names(db), "");
         let refused = from().filter(doc! { "$nosuch": 1 }).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
@@ -293,36 +221,6 @@ async fn invalid_arguments_are_refused_and_nothing_is_sent() {
             assert_eq!(refused.kind(), ErrorKind::SettingsMismatch);
         }
         assert_same(&raw(db, "orders").await, &before);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_filter_selects_documents() {
-    testkit::run(async |db| {
-        let orders = fill(db, (0..10).map(|id| doc! { "_id": id, "customer": 1, "$shop": "$a" })).await;
-        let half = || orders.migrate_from_references().filter(doc! { "_id": { "$lt": 5 } });
-        assert_eq!(number_of(&half().await.unwrap()), 5);
-        assert_eq!(number_of(&half().await.unwrap()), 0);
-        assert_eq!(judge(db).await.copies, 5);
-        assert_eq!(number_of(&orders.migrate_from_references().await.unwrap()), 5);
-        assert_eq!(judge(db).await.copies, 10);
-    })
-    .await;
-}
-
-/// The lower bound of the time is the promise: pauses may be longer.
-#[tokio::test]
-async fn a_rate_bounds_the_documents_per_second() {
-    testkit::run(async |db| {
-        let orders = fill(db, (0..30).map(|id| doc! { "_id": id, "customer": 1 })).await;
-        let start = Instant::now();
-        let mut chunks = Vec::new();
-        let migration = orders.migrate_from_references().rate(20);
-        migration.on_progress(|at| chunks.push(at.done)).await.unwrap();
-        assert_eq!(chunks, [20, 30]);
-        assert!(start.elapsed() >= Duration::from_millis(1500));
-        assert_eq!(all(&stored(db)).await.len(), 30);
     })
     .await;
 }

@@ -51,16 +51,6 @@ pub fn assert_same(found: &[RawDocumentBuf], expected: &[RawDocumentBuf]) {
     assert_eq!(found.len(), expected.len());
 }
 
-/// Returns the list of skipped orders: each with its reason.
-pub async fn skipped(db: &TestDatabase) -> Vec<(i32, String)> {
-    let listed = crate::common::support::all(&db.plain_collection("skipped")).await;
-    let entry = |entry: &Document| {
-        let reason = entry.get_str("reason").unwrap().to_owned();
-        (entry.get_i32("_id").unwrap(), reason)
-    };
-    listed.iter().map(entry).collect()
-}
-
 pub fn skip_list(db: &TestDatabase) -> Collection<Document> {
     db.collection("skipped")
 }

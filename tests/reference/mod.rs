@@ -8,7 +8,6 @@ pub(crate) mod deletions;
 pub(crate) mod follow;
 pub(crate) mod follow_commands;
 pub(crate) mod follow_concurrent;
-pub(crate) mod follow_killed;
 pub(crate) mod follow_refused;
 pub(crate) mod follow_support;
 pub(crate) mod interrupted;

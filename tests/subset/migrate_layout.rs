@@ -71,6 +71,7 @@ async fn two_collections_are_migrated_with_concurrent_writers() {
             writer.await.unwrap();
         }
         assert_eq!((migrated.parents, migrated.orphans), (PARENTS as u64, 3));
+        assert_eq!(products.migrate_existing().plan().await.unwrap().migrated.orphans, 3);
         assert_eq!(progress.last(), Some(&(PARENTS as u64, PARENTS as u64)));
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
         assert_eq!(findings(&products).await.len(), 1, "the children without a parent");

@@ -1,0 +1,42 @@
+//! The migrations of all patterns.
+//!
+//! [`Migrates`] describes one migration: the documents before it, and the call. What all migrations promise is tested here.
+//! What a migration makes of the documents is tested by its pattern.
+
+mod bucket;
+mod embedded;
+mod history;
+mod interrupted;
+mod invalid;
+mod model;
+mod options;
+mod outlier;
+mod plans;
+mod reference;
+mod subset;
+
+use mongo_patterns_testkit::TestDatabase;
+
+use super::each;
+use model::Migrates;
+
+/// All migrations.
+const ALL: [&dyn Migrates; 12] = [
+    &bucket::FromFlat,
+    &bucket::ToFlat,
+    &bucket::PageSize,
+    &outlier::Existing,
+    &subset::FromEmbedded,
+    &subset::Existing,
+    &subset::Layout,
+    &embedded::FromReferences,
+    &embedded::ToReferences,
+    &history::Existing,
+    &reference::FromReferences,
+    &reference::ToReferences,
+];
+
+/// Runs a test for each migration, with a database of its own.
+async fn for_each(test: impl AsyncFn(&TestDatabase, &dyn Migrates)) {
+    each(ALL, |migration| migration.name(), test).await;
+}

@@ -1,0 +1,88 @@
+//! References: from ids to copies, and back.
+
+use futures::future::LocalBoxFuture;
+use mongo_patterns::{ErrorKind, Result};
+use mongo_patterns_testkit::TestDatabase;
+use mongodb::bson::{Bson, Document, doc};
+
+use super::model::{Call, Called, Migrates, Selected, with_id};
+use crate::reference::migrate_refused::{fill, invalid};
+use crate::reference::migrate_support::several;
+use crate::reference::support::{Orders, builder};
+
+fn orders(db: &TestDatabase) -> Orders {
+    several(builder(db.database())).build().unwrap()
+}
+
+pub(super) struct FromReferences;
+
+impl Migrates for FromReferences {
+    fn name(&self) -> &'static str {
+        "reference::migrate_from_references"
+    }
+
+    fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
+        Box::pin(async move {
+            let orders = (0..20).map(|id| doc! { "_id": id, "customerId": 1 + id % 2, "products": [2, 1] });
+            fill(db, orders).await;
+        })
+    }
+
+    fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
+        Box::pin(async move {
+            let orders = orders(db);
+            let migration = orders.migrate_from_references();
+            call.of(migration.from_field("customer", "customerId")).await
+        })
+    }
+
+    fn selected(&self) -> Option<Selected> {
+        // A run that resumes sweeps the copies that it finds, also those of a skipped document.
+        let swept = [doc! { "_id": 1 }, doc! { "_id": 1.0 }].map(Bson::from);
+        let is_swept = |document: &Document| {
+            let products = document.get_array("products").into_iter().flatten();
+            document
+                .get("customer")
+                .into_iter()
+                .chain(products)
+                .any(|value| swept.contains(value))
+        };
+        let invalid = invalid().into_iter().filter(|(fields, ..)| !is_swept(fields));
+        let invalid = (100..).zip(invalid);
+        let invalid = invalid.map(|(id, (fields, reason, _))| (with_id(id, fields), reason));
+        Some(Selected {
+            source: "orders",
+            target: "orders",
+            some: doc! { "_id": { "$lt": 8 } },
+            others: Ok(()),
+            invalid: invalid.collect(),
+            refusal: ErrorKind::Corrupt,
+            refuses_first: true,
+            correction: doc! { "$set": { "products": [1] } },
+        })
+    }
+}
+
+pub(super) struct ToReferences;
+
+impl Migrates for ToReferences {
+    fn name(&self) -> &'static str {
+        "reference::migrate_to_references"
+    }
+
+    fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
+        Box::pin(async move {
+            FromReferences.fill(db).await;
+            let orders = orders(db);
+            let migration = orders.migrate_from_references();
+            migration.from_field("customer", "customerId").await.unwrap();
+        })
+    }
+
+    fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
+        Box::pin(async move {
+            let orders = orders(db);
+            call.of(orders.migrate_to_references()).await
+        })
+    }
+}
