@@ -62,7 +62,10 @@ async fn a_value_is_erased_from_the_revisions_and_from_the_copies() {
             .await
             .unwrap();
         assert_eq!(mentioned_in(db).await, Vec::<String>::new());
-        assert_eq!(policies.get(1).await.unwrap().unwrap().get("customerName"), None);
+        assert_eq!(
+            policies.get(1).await.unwrap().unwrap().document.get("customerName"),
+            None
+        );
     })
     .await;
 }

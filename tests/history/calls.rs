@@ -102,7 +102,15 @@ async fn reads_return_any_revision_and_that_of_any_time() {
         assert_eq!(policies.as_of(2, DateTime::now()).await.unwrap(), None);
         assert_eq!(policies.as_of(1, DateTime::MAX).await.unwrap().unwrap().revision, 5);
         assert_eq!(policies.get(2).await.unwrap(), None);
-        assert_eq!(items(&policies.get(1).await.unwrap().unwrap()), ["2", "3", "4", "5"]);
+        let (now, newest) = (
+            policies.get(1).await.unwrap().unwrap(),
+            policies.at(1, 5).await.unwrap().unwrap(),
+        );
+        assert_eq!((now.revision, now.time), (newest.revision, Some(newest.time)));
+        assert_eq!(
+            items(&policies.get(1).await.unwrap().unwrap().document),
+            ["2", "3", "4", "5"]
+        );
     })
     .await;
 }
@@ -221,7 +229,7 @@ async fn a_deletion_is_a_revision_and_numbers_continue_after_it() {
         assert_eq!(policies.delete(1).await.unwrap().revision, Some(5));
         // A restore brings a deleted document back.
         assert_eq!(policies.restore(1, 2).await.unwrap().revision, 6);
-        assert_eq!(items(&policies.get(1).await.unwrap().unwrap()), ["watch"]);
+        assert_eq!(items(&policies.get(1).await.unwrap().unwrap().document), ["watch"]);
         let error = policies.restore(1, 3).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "a tombstone has no content");
         assert_eq!(numbers(db, 1).await, [1, 2, 3, 4, 5, 6]);

@@ -78,7 +78,7 @@ async fn read_change_replace_with_an_expected_revision_loses_nothing() {
                 tokio::spawn(async move {
                     let (mut done, mut refused) = (0, 0);
                     while done < 10 {
-                        let now = policies.get(1).await.unwrap().unwrap();
+                        let now = policies.get(1).await.unwrap().unwrap().document;
                         let mut next = policy(1);
                         next.insert("visits", now.get_i32("visits").unwrap() + 1);
                         let expected = u64::try_from(number(&now, "revision")).unwrap();
@@ -98,7 +98,7 @@ async fn read_change_replace_with_an_expected_revision_loses_nothing() {
             });
             let refused: u32 = join_all(writers).await.into_iter().map(Result::unwrap).sum();
             assert!(refused > 0, "no writer met another");
-            let now = processes[0].get(1).await.unwrap().unwrap();
+            let now = processes[0].get(1).await.unwrap().unwrap().document;
             assert_eq!(now.get_i32("visits").unwrap(), 80);
             assert_eq!(judge(db, 1).await.revision, 81);
             assert_eq!(findings(&processes[0]).await, []);
@@ -221,7 +221,7 @@ async fn readers_see_no_gap_while_others_write() {
         let reader = &processes[0];
         for round in 0..14_u32 {
             pace.keep(10).await;
-            let known = u64::try_from(number(&reader.get(1).await.unwrap().unwrap(), "revision")).unwrap();
+            let known = reader.get(1).await.unwrap().unwrap().revision;
             let newest_first = round % 2 == 0;
             let call = reader.revisions(1).limit(1 + round % 7);
             let call = if newest_first { call.newest_first() } else { call };
@@ -304,7 +304,7 @@ async fn an_insert_whose_number_was_taken_starts_again() {
         read.disable().await;
         assert_eq!(inserted.unwrap().revision, 5);
         assert_eq!(numbers(db, 1).await, [4, 5]);
-        let now = slow.get(1).await.unwrap().unwrap();
+        let now = slow.get(1).await.unwrap().unwrap().document;
         assert!(now.get_bool("slow").unwrap());
         assert_eq!(findings(&slow).await, []);
     })

@@ -60,7 +60,7 @@ async fn waiting_changes_share_one_transaction_and_each_has_its_revision() {
         assert_eq!(names(db), format!("{ALONE} {joined} insert commitTransaction"));
         let recorded: Vec<u64> = recorded.into_iter().map(|one| one.unwrap().revision).collect();
         assert_eq!(recorded, (2..19).collect::<Vec<u64>>());
-        let current = policies.get(1).await.unwrap().unwrap();
+        let current = policies.get(1).await.unwrap().unwrap().document;
         let expected: Vec<String> = (0..17).map(|number| format!("item{number}")).collect();
         assert_eq!(items(&current), expected);
         assert_eq!(revisions_of(db, &policies).await, 18);
@@ -90,7 +90,7 @@ async fn refused_changes_fail_alone() {
                 _ => drop(one.unwrap()),
             }
         }
-        let current = policies.get(1).await.unwrap().unwrap();
+        let current = policies.get(1).await.unwrap().unwrap().document;
         let expected: Vec<String> = (0..8).map(|number| format!("item{number}")).collect();
         assert_eq!(items(&current), expected);
         assert_eq!(revisions_of(db, &policies).await, 9);
@@ -113,7 +113,7 @@ async fn a_change_that_a_unique_index_of_the_application_refuses_fails_alone() {
         let kinds = recorded.into_iter().map(|one| one.err().map(|error| error.kind()));
         let expected = [None, None, Some(ErrorKind::DuplicateKey), None];
         assert_eq!(kinds.collect::<Vec<_>>(), expected);
-        let current = policies.get(1).await.unwrap().unwrap();
+        let current = policies.get(1).await.unwrap().unwrap().document;
         assert_eq!(current.get_str("customerName").unwrap(), "D");
     })
     .await;

@@ -125,7 +125,7 @@ async fn ids_are_values_of_any_type() {
             let update = policies.update(id.clone(), push("watch"));
             assert_eq!(update.await.unwrap().revision, 2, "{id}");
             assert_eq!(policies.restore(id.clone(), 1).await.unwrap().revision, 3);
-            let now = policies.get(id.clone()).await.unwrap().unwrap();
+            let now = policies.get(id.clone()).await.unwrap().unwrap().document;
             assert_eq!((now.get("policyId"), items(&now).len()), (Some(id), 0));
             assert_eq!(policies.revisions(id.clone()).page().await.unwrap().revisions.len(), 3);
             assert_eq!(
@@ -175,7 +175,7 @@ async fn documents_are_of_the_callers_type() {
         policies.insert(&policy).await.unwrap();
         policy.items_insured.push("ring".to_owned());
         policies.replace(1, &policy).expecting(1).await.unwrap();
-        assert_eq!(policies.get(1).await.unwrap().as_ref(), Some(&policy));
+        assert_eq!(policies.get(1).await.unwrap().unwrap().document, policy);
         let second = policies.at(1, 2).await.unwrap().unwrap();
         assert_eq!(second.document.as_ref(), Some(&policy));
 
@@ -210,6 +210,8 @@ async fn a_document_without_a_revision_is_not_migrated() {
             policies.insert(&policy(1)).await.unwrap_err().kind(),
             ErrorKind::AlreadyExists
         );
+        let now = policies.get(1).await.unwrap().unwrap();
+        assert_eq!((now.revision, now.time, &now.document), (0, None, &before[0]));
         assert_eq!(all(&current(db)).await, before);
         assert!(all(&revisions(db)).await.is_empty());
     })

@@ -55,7 +55,7 @@ async fn as_of_returns_each_revision_from_its_millisecond_on() {
             assert_eq!(before, (number > 1).then(|| number - 1), "before it");
         }
         // The current document is the newest revision, at and after its time.
-        let now = policies.get(1).await.unwrap().unwrap();
+        let now = policies.get(1).await.unwrap().unwrap().document;
         assert_eq!(number(&now, "revision"), 31);
         assert_eq!(now.get_datetime("dateSet").unwrap(), &newest.time);
         let later = as_of(newest.time.timestamp_millis() + 1).await.unwrap().unwrap();

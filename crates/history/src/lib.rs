@@ -28,8 +28,6 @@
 //!     policy_id: i32,
 //!     customer_name: String,
 //!     items_insured: Vec<String>,
-//!     #[serde(default)]
-//!     revision: u64, // set by the repository
 //! }
 //!
 //! # async fn f(database: mongodb::Database, policy: Policy, accident: DateTime) -> mongo_patterns_core::Result<()> {
@@ -43,8 +41,10 @@
 //! policies.ensure_indexes().await?; // once, at the start of the service
 //!
 //! policies.insert(&policy).await?; // revision 1
-//! policies.update(1, doc! { "$push": { "itemsInsured": "watch" } }).expecting(1).await?;
-//! let current = policies.get(1).await?;
+//! if let Some(current) = policies.get(1).await? {
+//!     let watch = doc! { "$push": { "itemsInsured": "watch" } };
+//!     policies.update(1, watch).expecting(current.revision).await?; // only if it was not changed since
+//! }
 //! let first = policies.at(1, 1).await?;
 //! let valid = policies.as_of(1, accident).await?; // the revision at the time of the accident
 //! let history = policies.revisions(1).newest_first().limit(20).page().await?;
@@ -215,5 +215,5 @@ pub use mongo_patterns_core::follow::Followed;
 pub use mongo_patterns_core::{Progress, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::HistoryRepository;
-pub use results::{Deleted, Diff, FieldChange, Migrated, Pruned, Recorded, Revision, RevisionPage};
+pub use results::{Current, Deleted, Diff, FieldChange, Migrated, Pruned, Recorded, Revision, RevisionPage};
 pub use token::RevisionToken;

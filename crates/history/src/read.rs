@@ -5,14 +5,24 @@
 
 use mongodb::options::{FindOneOptions, Hint};
 
-use crate::form::document::{decode_revision, invalid_argument};
+use crate::form::document::{Head, decode, decode_revision, invalid_argument};
 use crate::repository::prelude::*;
-use crate::results::{Revision, RevisionPage};
+use crate::results::{Current, Revision, RevisionPage};
 use crate::token::RevisionToken;
 
 /// Decodes a document of the collection of the revisions.
 pub(crate) fn revision_of<D: DeserializeOwned>(shared: &Shared, document: &RawDocument) -> Result<Revision<D>> {
     decode_revision(&shared.settings, document).map_err(|error| error.of_collection(&shared.revisions))
+}
+
+/// Decodes a current document.
+pub(crate) fn current_of<D: DeserializeOwned>(shared: &Shared, document: &RawDocument) -> Result<Current<D>> {
+    let head = Head::of(&shared.settings, document);
+    Ok(Current {
+        revision: head.map_or(0, |head| head.revision),
+        time: head.map(|head| head.time),
+        document: decode(document)?,
+    })
 }
 
 /// Reads the current document.

@@ -23,6 +23,19 @@ pub struct Deleted {
     pub revision: Option<u64>,
 }
 
+/// A current document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Current<D> {
+    /// The number of its revision, as [`expecting`](crate::action::Update::expecting) takes it. 0 if it has none yet, because
+    /// a program without the repository inserted it.
+    pub revision: u64,
+    /// The time of its revision. `None` if it has none yet.
+    pub time: Option<DateTime>,
+    /// The document.
+    pub document: D,
+}
+
 /// A revision of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

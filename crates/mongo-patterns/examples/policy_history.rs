@@ -113,7 +113,7 @@ async fn main() -> Result<()> {
     println!("# A restored revision is a new one\n");
     let restored = policies.restore(1, 2).await?;
     let now = policies.get(1).await?.context("the policy does not exist")?;
-    println!("revision {}: {:?}\n", restored.revision, now.items_insured);
+    println!("revision {}: {:?}\n", restored.revision, now.document.items_insured);
 
     println!("# The newest revisions\n");
     let page = policies.revisions(1).newest_first().limit(3).page().await?;

@@ -104,9 +104,6 @@ pub(crate) struct Policy {
     pub(crate) policy_id: i32,
     pub(crate) customer_name: String,
     pub(crate) items_insured: Vec<String>,
-    /// Set by the repository.
-    #[serde(default)]
-    pub(crate) revision: u64,
 }
 
 impl Policy {

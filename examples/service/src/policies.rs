@@ -23,6 +23,14 @@ use crate::store::Store;
 
 /// The number of revisions on a page.
 const SHOWN: u32 = 10;
+/// The current policy.
+#[derive(Serialize)]
+struct PolicyView<'a> {
+    #[serde(flatten)]
+    policy: &'a Policy,
+    revision: u64,
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RevisionView<'a> {
@@ -106,15 +114,16 @@ async fn choose(
 }
 
 async fn show(State(store): State<Store>, wants: Wants, Ids(id): Ids<i32>) -> Result<Response, Problem> {
-    let policy = store.policies.get(id).await?;
-    let policy = policy.ok_or_else(|| Problem::unknown(&POLICIES))?;
+    let current = store.policies.get(id).await?;
+    let current = current.ok_or_else(|| Problem::unknown(&POLICIES))?;
+    let (policy, revision) = (&current.document, current.revision);
     let html = || {
         html! {
-            p { "Insured by " (policy.customer_name) ", revision " (policy.revision) "." }
-            (items(&policy))
+            p { "Insured by " (policy.customer_name) ", revision " (revision) "." }
+            (items(policy))
             h2 { "Insure an item" }
             form method="post" action=(format!("{}/items", path(id))) {
-                (expected(policy.revision))
+                (expected(revision))
                 label { "Item" input name="item" required maxlength="60"; }
                 (who())
                 button { "Insure" }
@@ -123,7 +132,8 @@ async fn show(State(store): State<Store>, wants: Wants, Ids(id): Ids<i32>) -> Re
             (POLICIES.link())
         }
     };
-    Ok(reply::found(wants, &policy, &format!("Policy {id}"), html))
+    let view = PolicyView { policy, revision };
+    Ok(reply::found(wants, &view, &format!("Policy {id}"), html))
 }
 
 fn items(policy: &Policy) -> Markup {
@@ -283,7 +293,7 @@ async fn show_one(
         Err(error) if error.kind() == ErrorKind::NotFound => Diff::default(),
         diff => diff?,
     };
-    let current = store.policies.get(id).await?.map(|policy| policy.revision);
+    let current = store.policies.get(id).await?.map(|current| current.revision);
     let changes = diff.changes.iter().map(|change| ChangeView {
         path: &change.path,
         before: change.before.as_ref(),

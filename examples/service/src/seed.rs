@@ -169,7 +169,6 @@ async fn policies(store: &Store) -> Result<()> {
             policy_id,
             customer_name: name.to_owned(),
             items_insured: items.map(str::to_owned).into(),
-            revision: 1,
         };
         ignore_existing(store.policies.insert(&policy).with(sample()).await)?;
     }

@@ -89,11 +89,9 @@ impl Model for Office {
                 Err(error) if error.is_setup_error() => return None,
                 now => now.unwrap(),
             };
-            let is_copied = |now: &Document| {
-                let revision = number(now, "revision");
-                revisions.iter().any(|of| i64::try_from(of.revision) == Ok(revision))
-            };
-            read.extend(now.filter(|now| !is_copied(now)).as_ref().map(stored_fact));
+            let is_copied = |revision: u64| revisions.iter().any(|of| of.revision == revision);
+            let alone = now.filter(|now| !is_copied(now.revision));
+            read.extend(alone.map(|now| stored_fact(&now.document)));
         }
         Some(read)
     }
@@ -217,7 +215,14 @@ fn writes() -> Vec<Operation<Office>> {
 fn reads() -> Vec<Operation<Office>> {
     vec![
         Operation::<Office>::new(Reads, "HistoryRepository::get", "", |m| {
-            Box::pin(async move { text(m.policies.get(1).await.map(|now| fact(&1, 0, now.as_ref()))) })
+            Box::pin(async move {
+                text(
+                    m.policies
+                        .get(1)
+                        .await
+                        .map(|now| fact(&1, 0, now.as_ref().map(|now| &now.document))),
+                )
+            })
         }),
         Operation::<Office>::new(Reads, "HistoryRepository::at", "", |m| {
             Box::pin(async move {

@@ -67,7 +67,10 @@ impl Work<'_> {
             }
             None => match id_and_revision(&options.document)? {
                 (id, Wanted::Revision(number)) => (None, self.documents.at(id, number).await?),
-                (id, Wanted::Current) => (self.documents.get(id).await?, None),
+                (id, Wanted::Current) => {
+                    let current = self.documents.get(id).await?;
+                    (current.map(|current| current.document), None)
+                }
             },
         };
         let output = self.context.output;

@@ -4,8 +4,7 @@ use mongo_patterns_core::action::Read;
 
 use super::prelude::*;
 use crate::form::diff::diff;
-use crate::form::document::decode;
-use crate::read::{find_as_of, find_current, find_revision, revision_of};
+use crate::read::{current_of, find_as_of, find_current, find_revision, revision_of};
 use crate::write::restore::no_revision;
 
 impl<D: DeserializeOwned> HistoryRepository<D> {
@@ -130,15 +129,16 @@ impl<D> HistoryRepository<D> {
 }
 
 impl<D: DeserializeOwned> HistoryRepository<D> {
-    /// Reads the current document. `None` if it does not exist.
+    /// Reads the current document, with its revision. `None` if it does not exist.
     ///
     /// ```no_run
     /// # use mongo_patterns_history::HistoryRepository;
-    /// # #[derive(serde::Deserialize)]
-    /// # struct Policy { revision: u64 }
-    /// # async fn f(policies: HistoryRepository<Policy>) -> mongo_patterns_core::Result<()> {
-    /// if let Some(policy) = policies.get(1).await? {
-    ///     println!("revision {}", policy.revision);
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(current) = policies.get(1).await? {
+    ///     println!("{} at revision {}", current.document, current.revision);
+    ///     let watch = doc! { "$push": { "itemsInsured": "watch" } };
+    ///     policies.update(1, watch).expecting(current.revision).await?;
     /// }
     /// # Ok(())
     /// # }
@@ -153,7 +153,7 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     ///
     /// # Errors
     /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], and [`Decode`].
-    pub fn get(&self, id: impl IntoId) -> Read<'_, Option<D>> {
+    pub fn get(&self, id: impl IntoId) -> Read<'_, Option<Current<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(
             shared.operation("get"),
@@ -161,7 +161,7 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
             async move |mut conn| {
                 let id = id?.into_bson();
                 let found = find_current(shared, &id, &mut conn).await?;
-                found.map(|document| decode(&document)).transpose()
+                found.map(|found| current_of(shared, &found)).transpose()
             },
         )
     }
