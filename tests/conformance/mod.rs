@@ -2,6 +2,7 @@
 
 mod followers;
 mod migrations;
+mod sessions;
 
 use std::panic::AssertUnwindSafe;
 

@@ -12,7 +12,6 @@ pub(crate) mod migrate;
 pub(crate) mod model;
 pub(crate) mod reads;
 pub(crate) mod repair;
-pub(crate) mod sessions;
 pub(crate) mod support;
 pub(crate) mod values;
 pub(crate) mod values_of_reads;

@@ -7,7 +7,6 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::Pushed;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
-use mongodb::options::{ReadConcern, TransactionOptions};
 
 use crate::common::support::all;
 use crate::outlier::support::*;
@@ -138,77 +137,6 @@ async fn books_that_come_and_go_under_their_writers() {
         // What a push of another process left between its two commands belongs to no document, and a delete removes it.
         books.delete(1).await.unwrap();
         assert!(all(&extra_sales(db)).await.is_empty());
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn in_a_callers_transaction_all_is_stored_or_nothing() {
-    testkit::run(async |db| {
-        let books = ready(db, builder(db).threshold(3).max_overflow_elements(4)).await;
-        books.insert(&book(1, 2)).await.unwrap();
-        books.insert(&book(2, 30)).await.unwrap();
-        let before = (all(&sales(db)).await, all(&extra_sales(db)).await);
-        let mut session = db.client().start_session().await.unwrap();
-        for commit in [false, true] {
-            let options = TransactionOptions::builder()
-                .read_concern(ReadConcern::snapshot())
-                .build();
-            session.start_transaction().with_options(options).await.unwrap();
-            books.insert(&book(3, 20)).session(&mut session).await.unwrap();
-            for user in users(2..9) {
-                books.push(1, &user).session(&mut session).await.unwrap();
-            }
-            books.push_many(3, &users(20..40)).session(&mut session).await.unwrap();
-            assert!(
-                books
-                    .remove(3, &"user39".to_owned())
-                    .session(&mut session)
-                    .await
-                    .unwrap()
-                    .found
-            );
-            assert!(books.delete(2).session(&mut session).await.unwrap().found);
-            assert!(books.get(2).session(&mut session).await.unwrap().is_none());
-            let whole = books.get_full(3).session(&mut session).await.unwrap().unwrap();
-            assert_eq!(whole.customers_purchased, users(0..39));
-            assert_eq!(books.count(1).session(&mut session).await.unwrap().total(), 9);
-            let page = books.elements(1).skip(2).limit(3).session(&mut session).await.unwrap();
-            assert_eq!(page, users(2..5));
-            assert!(
-                books
-                    .contains(1, &"user08".to_owned())
-                    .session(&mut session)
-                    .await
-                    .unwrap()
-            );
-            if commit {
-                session.commit_transaction().await.unwrap();
-            } else {
-                session.abort_transaction().await.unwrap();
-                assert_eq!((all(&sales(db)).await, all(&extra_sales(db)).await), before);
-            }
-        }
-        assert_eq!(stored(db, 1).await, users(0..9));
-        assert_eq!(stored(db, 3).await, users(0..39));
-        // The removal left it empty.
-        assert_eq!(violations(db, 3, 4).await, ["3 9 of 10 has 0"]);
-
-        // Nothing is retried inside: the conflict goes out with the driver's label.
-        session.start_transaction().await.unwrap();
-        books.count(1).session(&mut session).await.unwrap();
-        books.push(1, &"other".to_owned()).await.unwrap();
-        let error = books
-            .push(1, &"mine".to_owned())
-            .session(&mut session)
-            .await
-            .unwrap_err();
-        let driver = error.as_driver_error().unwrap();
-        assert!(
-            driver.contains_label(mongodb::error::TRANSIENT_TRANSACTION_ERROR),
-            "{error:?}"
-        );
-        session.abort_transaction().await.unwrap();
     })
     .await;
 }

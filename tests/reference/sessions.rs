@@ -2,7 +2,6 @@
 
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::reference::OnReferences;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
@@ -14,87 +13,6 @@ use crate::reference::support::*;
 
 async fn session(db: &TestDatabase) -> ClientSession {
     db.client().start_session().await.unwrap()
-}
-
-/// Runs each call once, in the transaction of the session. Order 7 refers to customer 1, customer 2 has no order.
-async fn all_calls(orders: &Orders, session: &mut ClientSession) {
-    orders.insert(&order(8, 2)).session(&mut *session).await.unwrap();
-    let updated = orders
-        .update_source(2, rename("Bea"))
-        .session(&mut *session)
-        .await
-        .unwrap();
-    assert_eq!((updated.version, updated.copies_updated), (1, 1));
-    let other = doc! { "$inc": { "visits": 1 } };
-    orders.update_source(2, other).session(&mut *session).await.unwrap();
-    let set = orders.set_reference(7, 2).session(&mut *session).await.unwrap();
-    assert!(set.modified);
-    let read = orders.get(7).session(&mut *session).await.unwrap().unwrap();
-    let copy = read.get_document("customer").unwrap();
-    assert_eq!((copy.get_str("name").unwrap(), number(copy, "v")), ("Bea", 1));
-    let fresh = orders.get(7).max_staleness(0).session(&mut *session).await.unwrap();
-    assert_eq!(fresh, Some(read));
-    assert!(orders.delete_source(1).session(&mut *session).await.unwrap().found);
-    assert!(orders.clear_reference(7).session(&mut *session).await.unwrap().modified);
-    // A refused call does not abort the transaction.
-    let referenced = orders.delete_source(2).session(&mut *session).await.unwrap_err();
-    assert_eq!(referenced.kind(), ErrorKind::Referenced);
-    for error in [
-        orders.insert(&order(9, 77)).session(&mut *session).await.unwrap_err(),
-        orders.set_reference(7, 77).session(&mut *session).await.unwrap_err(),
-        orders.set_reference(77, 2).session(&mut *session).await.unwrap_err(),
-        orders
-            .update_source(77, rename("?"))
-            .session(&mut *session)
-            .await
-            .unwrap_err(),
-    ] {
-        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-    }
-    let kept = orders.delete_source(3).on_references(OnReferences::KeepCopy);
-    assert!(kept.session(&mut *session).await.unwrap().found);
-    let cleared = orders.delete_source(4).on_references(OnReferences::Clear);
-    assert!(cleared.session(session).await.unwrap().found);
-}
-
-#[tokio::test]
-async fn writes_of_a_transaction_are_visible_when_it_commits() {
-    testkit::run(async |db| {
-        let orders = orders(db).await;
-        add_customers(db, 1..=4).await;
-        check_indexes(db, &orders).await;
-        orders.insert(&order(7, 1)).await.unwrap();
-        let before = contents(db).await;
-        let mut session = session(db).await;
-        for commits in [false, true] {
-            session.start_transaction().await.unwrap();
-            all_calls(&orders, &mut session).await;
-            assert_eq!(contents(db).await, before);
-            if commits {
-                session.commit_transaction().await.unwrap();
-            } else {
-                session.abort_transaction().await.unwrap();
-                assert_eq!(contents(db).await, before);
-            }
-        }
-        let stored = all(&stored(db)).await;
-        let copy = doc! { "_id": 2, "name": "Bea", "address": { "city": "Dublin" }, "v": 1_i64 };
-        assert_eq!(
-            stored,
-            [
-                doc! { "_id": 7, "total": 5 },
-                doc! { "_id": 8, "customer": copy, "total": 5 }
-            ]
-        );
-        let now: Vec<Document> = all(&customers(db)).await;
-        let mut bea = customer(2, "Bea");
-        bea.extend(doc! { "v": 1_i64, "visits": 1 });
-        assert_eq!(now, [bea], "without the field that locks a document");
-        // A call in the session, outside a transaction.
-        orders.insert(&order(9, 2)).session(&mut session).await.unwrap();
-        assert_eq!(assert_current(db, &orders).await, 2);
-    })
-    .await;
 }
 
 /// The transaction has locked the source, so that the rename waits for it, and then finds its order.

@@ -5,9 +5,7 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
-use mongodb::options::{ReadConcern, TransactionOptions};
 
-use crate::common::support::all;
 use crate::subset::support::*;
 
 /// Values of all types, missing values and equal values have MongoDB's order, and then that of the ids.
@@ -151,70 +149,6 @@ async fn hostile_ids_and_values_are_stored_literally() {
         }
         assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
         assert_eq!(products.delete_parent(hostile[3].clone()).await.unwrap().children, 4);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_callers_transaction_is_atomic() {
-    testkit::run(async |db| {
-        let products = products(db).await;
-        add_product(db, 2).await;
-        products
-            .insert_many(&(0..20).map(review).collect::<Vec<_>>())
-            .await
-            .unwrap();
-        products.insert(&review_of(2, 1, 1)).await.unwrap();
-        let before = (all(&product(db)).await, all(&reviews(db)).await);
-        let mut session = db.client().start_session().await.unwrap();
-        for commit in [false, true] {
-            let options = TransactionOptions::builder()
-                .read_concern(ReadConcern::snapshot())
-                .build();
-            session.start_transaction().with_options(options).await.unwrap();
-            products.insert(&review(50)).session(&mut session).await.unwrap();
-            products.insert(&review(-1)).session(&mut session).await.unwrap();
-            products
-                .insert_many(&[review(51), review(52)])
-                .session(&mut session)
-                .await
-                .unwrap();
-            let set = doc! { "$set": { "review_author": "Hans" } };
-            products.update(1, 52, set).session(&mut session).await.unwrap();
-            products.replace(&review(18)).session(&mut session).await.unwrap();
-            assert!(products.delete(1, 19).session(&mut session).await.unwrap().found);
-            assert_eq!(products.rebuild(1).session(&mut session).await.unwrap().embedded, 10);
-            assert!(products.delete_parent(2).session(&mut session).await.unwrap().found);
-            assert!(products.get(2).session(&mut session).await.unwrap().is_none());
-            let shown = products.get(1).session(&mut session).await.unwrap().unwrap().reviews;
-            assert_eq!((shown[0].review_id, shown[0].review_author.as_str()), (52, "Hans"));
-            assert!(products.child(1, 50).session(&mut session).await.unwrap().is_some());
-            let page = products.children(1).limit(3).session(&mut session).await.unwrap();
-            assert_eq!(page.children.len(), 3);
-            if commit {
-                session.commit_transaction().await.unwrap();
-            } else {
-                session.abort_transaction().await.unwrap();
-                assert_eq!((all(&product(db)).await, all(&reviews(db)).await), before);
-            }
-        }
-        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
-
-        // The call does not retry: the error of the conflict has the driver's label.
-        session.start_transaction().await.unwrap();
-        products.get(1).session(&mut session).await.unwrap();
-        products.insert(&review(60)).await.unwrap();
-        let error = products.insert(&review(61)).session(&mut session).await.unwrap_err();
-        let driver = error.as_driver_error().unwrap();
-        assert!(
-            driver.contains_label(mongodb::error::TRANSIENT_TRANSACTION_ERROR),
-            "{error:?}"
-        );
-        session.abort_transaction().await.unwrap();
-
-        // A session without a transaction.
-        products.insert(&review(62)).session(&mut session).await.unwrap();
-        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
     })
     .await;
 }
