@@ -106,7 +106,7 @@ async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
         })
         .await
         .unwrap();
-    assert!(written.load(Ordering::Relaxed) > 0, "nothing was written meanwhile");
+    assert!(written.load(Ordering::Relaxed) > 0, "nothing was written beside it");
     pace.end();
     done.store(true, Ordering::Relaxed);
     for writer in writers {

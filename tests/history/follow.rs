@@ -352,7 +352,7 @@ async fn the_first_follower_repairs_what_was_written_before() {
 }
 
 #[tokio::test]
-async fn other_revisions_and_a_collection_that_is_dropped_meanwhile_are_refused() {
+async fn other_revisions_and_a_collection_that_is_dropped_are_refused() {
     testkit::run(async |db| {
         let policies = followed(db).await;
         policies.insert(&policy(1)).await.unwrap();

@@ -176,7 +176,7 @@ async fn a_commit_in_flight_when_the_lease_is_lost_counts() {
 
 /// While an older release waits, a newer one runs more steps.
 #[tokio::test]
-async fn who_has_waited_knows_what_was_applied_meanwhile() {
+async fn who_has_waited_knows_what_others_have_applied() {
     testkit::run(async |db| {
         list(db.database(), &["a"]).run().await.unwrap();
         let other = Lease::new(db.database(), "steps/default").acquire().await.unwrap();

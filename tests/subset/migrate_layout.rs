@@ -65,7 +65,7 @@ async fn two_collections_are_migrated_with_concurrent_writers() {
             .migrate_existing()
             .on_progress(|at| progress.push((at.done, at.total)));
         let migrated = pace.beside(db, 5, migration.into_future()).await.unwrap();
-        assert!(written.load(Ordering::Relaxed) > 10, "nothing was written meanwhile");
+        assert!(written.load(Ordering::Relaxed) > 10, "nothing was written beside it");
         pace.end();
         for writer in writers {
             writer.await.unwrap();
@@ -231,7 +231,7 @@ async fn another_order_under_load(db: &TestDatabase) {
         .beside(db, 5, new.migrate_layout_from(&old).into_future())
         .await
         .unwrap();
-    assert!(written.load(Ordering::Relaxed) > 20, "nothing was written meanwhile");
+    assert!(written.load(Ordering::Relaxed) > 20, "nothing was written beside it");
     pace.end();
     for writer in writers {
         writer.await.unwrap();

@@ -199,14 +199,14 @@ pub fn refused(ran: &Ran, text: &str) {
     assert!(ran.err.contains(text), "{text}: {ran:?}");
 }
 
-/// Waits until a condition holds. It is a failure after a minute.
-pub async fn until(context: &str, holds: impl AsyncFn() -> bool) {
+/// Waits until a condition is true. It is a failure after a minute.
+pub async fn until(context: &str, is_true: impl AsyncFn() -> bool) {
     let mut poll = tokio::time::interval(Duration::from_millis(1));
-    let holds = async {
-        while !holds().await {
+    let until = async {
+        while !is_true().await {
             poll.tick().await;
         }
     };
-    let held = tokio::time::timeout(Duration::from_secs(60), holds).await;
+    let held = tokio::time::timeout(Duration::from_secs(60), until).await;
     held.unwrap_or_else(|_| panic!("{context} is stuck"));
 }

@@ -56,7 +56,7 @@
 //!
 //! Not guaranteed is that only one step works at a time, after a fault in a plain step. A process that was paused for longer
 //! than its lease continues the step when it wakes up, until its next renewal. The last command of a process that died, or of
-//! a step that was dropped, can run on the server for longer than the lease. Meanwhile another instance runs the same or a
+//! a step that was dropped, can run on the server for longer than the lease. Another instance can run the same or a
 //! later step. See the [limits of a lease](mongo_patterns_core::lease#limits). The transaction of a process that died locks
 //! its documents until the server ends it, after 60 to 90 seconds by default, and a step that writes them waits for that as
 //! long as its [retry policy](Migrations::retry) allows.

@@ -20,5 +20,5 @@ const ALL: [&dyn Follows; 3] = [&subset::Reviews, &history::Policies, &reference
 
 /// Runs a test for each follower, with a database of its own.
 async fn for_each(test: impl AsyncFn(&TestDatabase, &dyn Follows)) {
-    each(ALL, |follower| follower.name(), test).await;
+    each(ALL, Follows::name, test).await;
 }

@@ -38,5 +38,5 @@ const ALL: [&dyn Migrates; 12] = [
 
 /// Runs a test for each migration, with a database of its own.
 async fn for_each(test: impl AsyncFn(&TestDatabase, &dyn Migrates)) {
-    each(ALL, |migration| migration.name(), test).await;
+    each(ALL, Migrates::name, test).await;
 }

@@ -6,7 +6,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::ClientSession;
 use mongodb::bson::{DateTime, doc};
 
-use super::Calls;
+use super::model::Calls;
 use crate::history::support::{Policies, copies, current, items, policies, policy, push};
 
 struct Histories(Policies);

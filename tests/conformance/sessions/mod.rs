@@ -3,36 +3,21 @@
 mod bucket;
 mod embedded;
 mod history;
+mod model;
 mod outlier;
 mod reference;
 mod subset;
 
 use futures::future::{LocalBoxFuture, join_all};
-use mongo_patterns::{ErrorKind, Repository, Result};
+use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit::TestDatabase;
-use mongodb::ClientSession;
 use mongodb::bson::{Document, doc};
 use mongodb::error::TRANSIENT_TRANSACTION_ERROR;
 
+use model::Calls;
+
 use super::each;
 use crate::common::support::all;
-
-/// The calls of a repository.
-trait Calls {
-    fn repository(&self) -> &dyn Repository;
-
-    /// Makes each call once, also calls that are refused. They see the writes of those before.
-    fn all<'a>(&'a self, session: &'a mut ClientSession) -> LocalBoxFuture<'a, ()>;
-
-    /// Reads a document.
-    fn read<'a>(&'a self, session: &'a mut ClientSession) -> LocalBoxFuture<'a, ()>;
-
-    /// Adds a number to this document.
-    fn add<'a>(&'a self, session: &'a mut ClientSession, n: i32) -> LocalBoxFuture<'a, Result<()>>;
-
-    /// Returns the numbers that the document has, without the repository.
-    fn added<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, Vec<i64>>;
-}
 
 /// Stores the first documents, and returns the calls of a repository that has checked its indexes.
 type Begin = for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, Box<dyn Calls>>;

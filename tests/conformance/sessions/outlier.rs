@@ -5,7 +5,7 @@ use mongo_patterns::{ErrorKind, Repository, Result};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::ClientSession;
 
-use super::Calls;
+use super::model::Calls;
 use crate::outlier::support::{Books, book, builder, ready, sorted, users};
 
 struct Lists(Books);

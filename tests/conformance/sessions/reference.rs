@@ -7,7 +7,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::ClientSession;
 use mongodb::bson::{Bson, doc};
 
-use super::Calls;
+use super::model::Calls;
 use crate::reference::support::{Orders, add_customers, check_indexes, customers, number, order, orders, rename};
 
 struct References(Orders);

@@ -6,7 +6,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::ClientSession;
 use mongodb::bson::doc;
 
-use super::Calls;
+use super::model::Calls;
 use crate::common::support::all;
 use crate::subset::support::{Products, add_product, products, review, review_of, reviews};
 
