@@ -33,8 +33,9 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
             fields.flag = settings.flag.as_deref().unwrap_or(fields.flag);
             fields.parent = settings.parent.as_deref().unwrap_or(fields.parent);
             fields.extras = settings.extras.clone().unwrap_or(fields.extras);
+            let collection = lists.collection();
             let source = Source::Lists {
-                collection: lists.collection().name(),
+                collection: collection.name(),
                 overflow: lists.overflow_collection().name(),
                 fields,
                 threshold: settings.threshold,

@@ -34,8 +34,9 @@ pub(crate) async fn run(context: &Context, pattern: &Reference) -> Outcome {
     work.check_collections(&pattern.verb).await?;
     match &pattern.verb {
         ReferenceVerb::Analyze(options) => {
+            let collection = work.documents.collection();
             let of = analysis::Of {
-                collection: work.documents.collection().name(),
+                collection: collection.name(),
                 sources: work.documents.sources_collection(),
                 version: settings.version_field.as_deref().unwrap_or("v"),
                 references: &work.references,

@@ -66,6 +66,13 @@ impl<P, C> EmbeddedRepository<P, C> {
         &self.shared
     }
 
+    /// Returns the most children that a parent may have.
+    pub fn max_children(&self) -> u32 {
+        self.shared.settings.max_children
+    }
+}
+
+impl<P: Send + Sync, C> EmbeddedRepository<P, C> {
     /// Returns the collection, for what this crate does not do: to find parents by other fields, and to update or delete
     /// parents.
     ///
@@ -79,13 +86,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn collection(&self) -> &Collection<RawDocumentBuf> {
-        &self.shared.collection
-    }
-
-    /// Returns the most children that a parent may have.
-    pub fn max_children(&self) -> u32 {
-        self.shared.settings.max_children
+    pub fn collection(&self) -> Collection<P> {
+        self.shared.collection.clone_with_type()
     }
 }
 

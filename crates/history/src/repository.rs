@@ -146,22 +146,6 @@ impl<D> HistoryRepository<D> {
         &self.shared
     }
 
-    /// Returns the collection of the current documents, for reads that this crate does not offer. A write to it is not
-    /// recorded before the next write of the repository to the same document.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns_history::HistoryRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns_core::Result<()> {
-    /// let of_michelle = doc! { "customerName": "Michelle" };
-    /// println!("{} policies", policies.collection().count_documents(of_michelle).await?);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn collection(&self) -> &Collection<RawDocumentBuf> {
-        &self.shared.current
-    }
-
     /// Returns the collection of the revisions, for reads that this crate does not offer.
     ///
     /// ```no_run
@@ -174,6 +158,24 @@ impl<D> HistoryRepository<D> {
     /// ```
     pub fn revisions_collection(&self) -> &Collection<RawDocumentBuf> {
         &self.shared.revisions
+    }
+}
+
+impl<D: Send + Sync> HistoryRepository<D> {
+    /// Returns the collection of the current documents, for reads that this crate does not offer. A write to it is not
+    /// recorded before the next write of the repository to the same document.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_history::HistoryRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// let of_michelle = doc! { "customerName": "Michelle" };
+    /// println!("{} policies", policies.collection().count_documents(of_michelle).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn collection(&self) -> Collection<D> {
+        self.shared.current.clone_with_type()
     }
 }
 

@@ -151,7 +151,7 @@ async fn film_cast(database: &Database) -> Result<()> {
     )
     .build()?;
     films.ensure_indexes().await?;
-    let film = mongodb::bson::serialize_to_raw_document_buf(&doc! { "_id": "casablanca", "title": "Casablanca" })?;
+    let film = doc! { "_id": "casablanca", "title": "Casablanca" };
     films.collection().insert_one(film).await?;
     let roles = [
         ("sam", "Dooley Wilson", "Sam", 12),
@@ -182,7 +182,7 @@ async fn blog_comments(database: &Database) -> Result<()> {
     )
     .build()?;
     posts.ensure_indexes().await?;
-    let post = mongodb::bson::serialize_to_raw_document_buf(&doc! { "_id": 7, "title": "Widgets, compared" })?;
+    let post = doc! { "_id": 7, "title": "Widgets, compared" };
     posts.collection().insert_one(post).await?;
     for (id, rating, day) in [(1, 3, 1), (2, 9, 2), (3, 5, 3), (4, 9, 4)] {
         let comment = doc! { "comment_id": id, "post_id": 7, "rating": rating, "day": day };

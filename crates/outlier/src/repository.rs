@@ -140,6 +140,18 @@ impl<D, E> OutlierRepository<D, E> {
         &self.shared
     }
 
+    /// Returns the collection of the overflow documents.
+    pub fn overflow_collection(&self) -> &Collection<RawDocumentBuf> {
+        &self.shared.overflow
+    }
+
+    /// Returns the most elements of a main document.
+    pub fn threshold(&self) -> u32 {
+        self.shared.settings.threshold
+    }
+}
+
+impl<D: Send + Sync, E> OutlierRepository<D, E> {
     /// Returns the collection of the main documents, for operations that the repository does not have.
     ///
     /// ```no_run
@@ -151,18 +163,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn collection(&self) -> &Collection<RawDocumentBuf> {
-        &self.shared.main
-    }
-
-    /// Returns the collection of the overflow documents.
-    pub fn overflow_collection(&self) -> &Collection<RawDocumentBuf> {
-        &self.shared.overflow
-    }
-
-    /// Returns the most elements of a main document.
-    pub fn threshold(&self) -> u32 {
-        self.shared.settings.threshold
+    pub fn collection(&self) -> Collection<D> {
+        self.shared.main.clone_with_type()
     }
 }
 

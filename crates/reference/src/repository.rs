@@ -130,7 +130,9 @@ impl<D, S> ReferenceRepository<D, S> {
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
+}
 
+impl<D: Send + Sync, S> ReferenceRepository<D, S> {
     /// Returns the collection of the referring documents, for reads and writes that this crate does not offer. A write to
     /// it must not change a reference.
     ///
@@ -143,8 +145,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn collection(&self) -> &Collection<RawDocumentBuf> {
-        self.shared.documents()
+    pub fn collection(&self) -> Collection<D> {
+        self.shared.documents().clone_with_type()
     }
 }
 

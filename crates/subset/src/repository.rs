@@ -139,20 +139,33 @@ impl<P, C> SubsetRepository<P, C> {
         &self.shared
     }
 
+    /// Returns the maximum number of embedded children, of the first subset.
+    ///
+    /// ```no_run
+    /// # fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) {
+    /// println!("the {} newest reviews", products.subset_size());
+    /// # }
+    /// ```
+    pub fn subset_size(&self) -> u32 {
+        self.shared.settings.first().size
+    }
+}
+
+impl<P: Send + Sync, C: Send + Sync> SubsetRepository<P, C> {
     /// Returns the collection of the parents: to insert them, and to change all fields but the subset, its version, the
     /// total and the figures.
     ///
     /// ```no_run
     /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::{Document, doc, rawdoc};
+    /// # use mongodb::bson::{Document, doc};
     /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
-    /// products.collection().insert_one(rawdoc! { "_id": 1, "name": "Super Widget" }).await?;
+    /// products.collection().insert_one(doc! { "_id": 1, "name": "Super Widget" }).await?;
     /// products.collection().update_one(doc! { "_id": 1 }, doc! { "$set": { "name": "Super Widget 2" } }).await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn collection(&self) -> &Collection<RawDocumentBuf> {
-        &self.shared.parents
+    pub fn collection(&self) -> Collection<P> {
+        self.shared.parents.clone_with_type()
     }
 
     /// Returns the collection of the children, for reads that this crate does not offer.
@@ -166,19 +179,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn children_collection(&self) -> &Collection<RawDocumentBuf> {
-        &self.shared.children
-    }
-
-    /// Returns the maximum number of embedded children, of the first subset.
-    ///
-    /// ```no_run
-    /// # fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) {
-    /// println!("the {} newest reviews", products.subset_size());
-    /// # }
-    /// ```
-    pub fn subset_size(&self) -> u32 {
-        self.shared.settings.first().size
+    pub fn children_collection(&self) -> Collection<C> {
+        self.shared.children.clone_with_type()
     }
 }
 

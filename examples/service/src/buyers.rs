@@ -142,7 +142,7 @@ async fn orders_of(store: &Store, buyer: i32, after: Option<&str>) -> mongo_patt
     if let Some(after) = after {
         filter.insert("_id", doc! { "$gt": after });
     }
-    let orders = store.orders.collection().clone_with_type::<Order>();
+    let orders = store.orders.collection();
     let found = orders.find(filter).sort(doc! { "_id": 1 }).limit(SHOWN as i64 + 1);
     Ok(found.await?.try_collect().await?)
 }

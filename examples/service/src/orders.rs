@@ -47,7 +47,7 @@ async fn choose(
         Some(after) => doc! { "_id": { "$gt": after } },
         None => doc! {},
     };
-    let orders = store.orders.collection().clone_with_type::<Order>();
+    let orders = store.orders.collection();
     let found = orders.find(filter).sort(doc! { "_id": 1 });
     let found = found.limit(Choose::<String>::needed() as i64).await;
     let found = found.map_err(mongo_patterns::Error::from)?.map_ok(|order| Choice {

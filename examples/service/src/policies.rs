@@ -102,7 +102,7 @@ async fn choose(
     if let Some(after) = query.after {
         filter.insert("policyId", doc! { "$gt": after });
     }
-    let policies = store.database.collection::<Policy>(store.policies.collection().name());
+    let policies = store.policies.collection();
     let found = policies.find(filter).sort(doc! { "policyId": 1 });
     let found = found.limit(Choose::<i32>::needed() as i64).await;
     let found = found.map_err(mongo_patterns::Error::from)?.map_ok(|policy| Choice {

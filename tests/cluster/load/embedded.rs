@@ -98,7 +98,7 @@ impl Addresses {
             .unwrap();
         for patron in all {
             for address in patron.get_array("addresses").unwrap() {
-                stored.push(address.unwrap().as_document().unwrap().get_i64("id").unwrap());
+                stored.push(address.as_document().unwrap().get_i64("id").unwrap());
             }
         }
         let findings: Vec<Finding> = patrons.verify().stream().try_collect().await.unwrap();

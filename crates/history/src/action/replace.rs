@@ -16,12 +16,12 @@ impl<D: Serialize> HistoryRepository<D> {
     /// ```no_run
     /// # use mongo_patterns_history::HistoryRepository;
     /// # #[derive(serde::Serialize, serde::Deserialize)]
-    /// # struct Policy { revision: u64, items: Vec<String> }
+    /// # struct Policy { items: Vec<String> }
     /// # async fn f(policies: HistoryRepository<Policy>) -> mongo_patterns_core::Result<()> {
-    /// if let Some(mut policy) = policies.get(1).await? {
-    ///     policy.items.retain(|item| item != "car");
+    /// if let Some(mut current) = policies.get(1).await? {
+    ///     current.document.items.retain(|item| item != "car");
     ///     // An error if somebody else has changed it since the read.
-    ///     policies.replace(1, &policy).expecting(policy.revision).await?;
+    ///     policies.replace(1, &current.document).expecting(current.revision).await?;
     /// }
     /// # Ok(())
     /// # }
