@@ -1,19 +1,20 @@
 //! Many instances at once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
 use mongo_patterns::lease::Lease;
 use mongo_patterns::schema::Migrations;
 use mongo_patterns::{Error, ErrorKind};
-use mongo_patterns_testkit::{self as testkit, FailPoint, RecordedCommand, TestDatabase};
-use mongodb::Client;
+use mongo_patterns_testkit::{self as testkit, FailPoint, RecordedCommand};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{DateTime, Document, doc};
+use mongodb::{Client, Collection};
 use tokio::sync::Semaphore;
 
-use crate::common::support::until;
+use crate::common::support::{dropped_commands, until};
 use crate::schema::support::*;
 
 const INSTANCES: usize = 8;
@@ -140,9 +141,8 @@ async fn a_long_step_keeps_the_lease() {
 }
 
 /// Gives the lease to another holder, who has not claimed the record yet.
-async fn take_lease(db: &TestDatabase) {
+async fn take_lease(catalog: &Collection<Document>) {
     let taken = vec![doc! { "$set": { "holder": ObjectId::new(), "until": { "$add": ["$$NOW", 600_000] } } }];
-    let catalog = db.plain_collection::<Document>("mongo_patterns");
     let taken = catalog.update_one(doc! { "_id.kind": "lease" }, taken).await.unwrap();
     assert_eq!(taken.modified_count, 1);
 }
@@ -159,7 +159,7 @@ async fn a_commit_in_flight_when_the_lease_is_lost_counts() {
         let lost = async {
             let sent = |name: &str| db.recorder().names().iter().filter(|sent| *sent == name).count();
             until("the commit", async || sent("commitTransaction") == 1).await;
-            take_lease(db).await;
+            take_lease(&db.plain_collection("mongo_patterns")).await;
             let before = sent("update");
             until("the renewal", async || sent("update") > before).await;
         };
@@ -170,6 +170,57 @@ async fn a_commit_in_flight_when_the_lease_is_lost_counts() {
             (vec!["a".into()], vec!["a".into()])
         );
         fault.disable().await;
+    })
+    .await;
+}
+
+/// The conflict can be with the instance that has the lease now.
+#[tokio::test]
+async fn a_step_that_conflicts_after_its_lease_was_lost_does_not_run_again() {
+    testkit::run(async |db| {
+        let (runs, catalog) = (Arc::new(AtomicU32::new(0)), db.plain_collection("mongo_patterns"));
+        let ran = runs.clone();
+        let migrations = Migrations::new(db.database()).step_in_transaction("a", async move |database, session| {
+            ran.fetch_add(1, Ordering::Relaxed);
+            take_lease(&catalog).await;
+            trace_in(&database, session, "a").await
+        });
+        let fault = FailPoint::on(&["insert"]).times(1).error_code(112).enable(db).await;
+        let error = migrations.run().await.unwrap_err();
+        fault.disable().await;
+        assert_error(&error, ErrorKind::Contention, Some("a"));
+        assert!(error.to_string().contains("time_to_live"), "{error}");
+        assert_eq!(runs.load(Ordering::Relaxed), 1);
+        assert_eq!((traces(db).await.len(), recorded(db).await.len()), (0, 0));
+    })
+    .await;
+}
+
+/// The steps are applied and recorded: a server that does not answer the release holds up no start.
+#[tokio::test]
+async fn a_release_without_a_reply_is_not_waited_for() {
+    testkit::run(async |db| {
+        // Those that claim the record, and that record the step and release the lease.
+        let updates = || {
+            let commands = db.recorder().commands();
+            let of_lease =
+                |sent: &&RecordedCommand| sent.name == "update" && sent.command.to_string().contains("\"lease\"");
+            commands.into_iter().filter(|sent| of_lease(&sent)).collect::<Vec<_>>()
+        };
+        let fault = FailPoint::on(&["update"])
+            .skip(1)
+            .block(Duration::from_secs(6))
+            .enable(db)
+            .await;
+        list(db.database(), &["a"]).run().await.unwrap();
+        assert_eq!(recorded(db).await, ["a"]);
+        let released = updates();
+        assert!(
+            released.last().is_some_and(|sent| sent.reply.is_none() && !sent.failed),
+            "{released:?}"
+        );
+        fault.disable().await;
+        dropped_commands(db).await;
     })
     .await;
 }

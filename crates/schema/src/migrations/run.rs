@@ -197,7 +197,10 @@ impl TransactionOfStep<'_> {
             Box::pin(async move {
                 if step.was_tried.swap(true, Ordering::Relaxed) {
                     // The conflict may be with the holder after this one, and the fence is checked after the work.
-                    step.held.renew().await?;
+                    step.held.renew().await.map_err(|error| match error.kind() {
+                        ErrorKind::Contention => lost(),
+                        _ => error,
+                    })?;
                 }
                 conn.callback(Box::new(move |session| work(database, session))).await?;
                 // Last: until the commit, the record is locked for the next holder of the lease.
