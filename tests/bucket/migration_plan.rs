@@ -2,7 +2,7 @@
 
 use mongo_patterns::bucket::Migrated;
 use mongo_patterns_core::{Planned, Progress};
-use mongo_patterns_testkit::{self as testkit};
+use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document};
 
 use crate::bucket::migration::*;

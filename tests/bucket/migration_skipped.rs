@@ -11,12 +11,10 @@ use crate::common::support::*;
 
 const INTERRUPTED: i32 = 11_601;
 
-/// Valid documents of four keys, and the invalid ones, with their reasons.
-fn mixed() -> (Vec<Document>, Vec<(Document, &'static str)>) {
-    let keys: Vec<Bson> = (0..4).map(Bson::Int32).collect();
-    let valid = documents(&keys, 25);
+/// Documents that cannot be migrated, with their reasons.
+pub fn invalid() -> Vec<(Document, &'static str)> {
     let date = at(SECOND);
-    let invalid = vec![
+    vec![
         (doc! { "_id": 100000, "date": date }, "key"),
         (doc! { "_id": 100001, "customerId": null, "date": date }, "key"),
         (doc! { "_id": 100002, "customerId": "2", "date": date }, "key"),
@@ -25,12 +23,12 @@ fn mixed() -> (Vec<Document>, Vec<(Document, &'static str)>) {
         (doc! { "_id": 100005, "customerId": -1, "date": "no date" }, "key"),
         (doc! { "_id": 100006, "customerId": 2 }, "time"),
         (doc! { "_id": 100007, "customerId": 3, "date": "2023-10-26" }, "time"),
-    ];
-    (valid, invalid)
+    ]
 }
 
 async fn fill_mixed(db: &TestDatabase) -> (Vec<Document>, Vec<Document>) {
-    let (valid, invalid) = mixed();
+    let keys: Vec<Bson> = (0..4).map(Bson::Int32).collect();
+    let (valid, invalid) = (documents(&keys, 25), invalid());
     let bad = invalid.iter().map(|(document, _)| document.clone());
     fill(db, &bad.chain(valid.iter().cloned()).collect::<Vec<_>>()).await;
     let listed = invalid.iter().map(|(document, reason)| {

@@ -15,27 +15,6 @@ async fn entries(db: &TestDatabase) -> Vec<Document> {
     all(&db.plain_collection("mongo_patterns")).await
 }
 
-/// All documents of the database, to show that nothing has changed.
-async fn contents(db: &TestDatabase) -> Vec<(String, Vec<Document>)> {
-    let mut contents = Vec::new();
-    for name in [
-        "trades",
-        "sales",
-        "extra_sales",
-        "product",
-        "review",
-        "patron",
-        "currentPolicies",
-        "policyRevisions",
-        "orders",
-        "customers",
-        "mongo_patterns",
-    ] {
-        contents.push((name.to_owned(), all(&db.plain_collection(name)).await));
-    }
-    contents
-}
-
 async fn refused<T: Debug>(result: impl IntoFuture<Output = Result<T, Error>>, setting: &str) {
     let error = result.await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{error}");

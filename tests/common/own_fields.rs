@@ -6,23 +6,10 @@ use mongo_patterns::{Error, ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use crate::common::support::{Trade, all, at};
+use crate::common::support::{Trade, at, contents};
 use crate::outlier::support as outlier;
 use crate::reference::support as reference;
 use crate::subset::support as subset;
-
-/// Returns all documents of all collections.
-async fn contents(db: &TestDatabase) -> Vec<(String, Vec<Document>)> {
-    let database = db.plain_client().database(db.database().name());
-    let mut names = database.list_collection_names().await.unwrap();
-    names.sort_unstable();
-    let mut contents = Vec::new();
-    for name in names {
-        let documents = all(&db.plain_collection(&name)).await;
-        contents.push((name, documents));
-    }
-    contents
-}
 
 /// Checks that a call refuses a document, with its field, and writes nothing.
 #[track_caller]

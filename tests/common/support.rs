@@ -280,6 +280,27 @@ pub async fn until_blocked(db: &TestDatabase, filter: Document) {
     waits.expect("no operation waits for the transaction");
 }
 
+/// Drops all collections.
+pub async fn drop_all(db: &TestDatabase) {
+    let database = db.plain_client().database(db.database().name());
+    for name in database.list_collection_names().await.unwrap() {
+        database.collection::<Document>(&name).drop().await.unwrap();
+    }
+}
+
+/// Returns all documents of all collections.
+pub async fn contents(db: &TestDatabase) -> Vec<(String, Vec<Document>)> {
+    let database = db.plain_client().database(db.database().name());
+    let mut names = database.list_collection_names().await.unwrap();
+    names.sort_unstable();
+    let mut contents = Vec::new();
+    for name in names {
+        let documents = all(&db.plain_collection(&name)).await;
+        contents.push((name, documents));
+    }
+    contents
+}
+
 /// Creates the collections of a repository that have a validator.
 pub async fn create_validated(database: &Database, repository: &dyn Repository) {
     for Validator {

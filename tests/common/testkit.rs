@@ -11,6 +11,8 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions};
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
 
+use crate::common::support::pause;
+
 /// Returns a process that gets a server of its own.
 fn holder() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hold-server"));
@@ -64,7 +66,7 @@ impl Traces {
         let started = Instant::now();
         while self.exist() != [false; 2] {
             assert!(started.elapsed() < Duration::from_secs(60), "a server is not stopped");
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            pause().await;
         }
     }
 }

@@ -9,7 +9,7 @@ use futures::future::join_all;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 
 use crate::common::pace::Pace;
-use crate::common::support::pause;
+use crate::common::support::{pause, until};
 use crate::lanes::support::*;
 
 /// How many calls are dropped while others wait, and how many after them, one after another.
@@ -51,12 +51,10 @@ impl FreeCalls {
     async fn further(&self, calls: usize) {
         let enough = self.done.load(Ordering::Relaxed) + calls;
         self.pace.add(calls);
-        let done = async {
-            while self.done.load(Ordering::Relaxed) < enough {
-                pause().await;
-            }
-        };
-        ends("the calls for free documents", done).await;
+        until("the calls for free documents", async || {
+            self.done.load(Ordering::Relaxed) >= enough
+        })
+        .await;
     }
 
     /// Lets them write for as long as something else lasts.

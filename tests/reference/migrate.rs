@@ -1,7 +1,7 @@
 //! The migration from references: the stored form, and the commands.
 
 use mongo_patterns::reference::ReferenceRepository;
-use mongo_patterns_testkit::{self as testkit};
+use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
 use crate::common::support::all;

@@ -1,10 +1,9 @@
 //! The pages of an order and its buyer in the example `service`.
 
-use std::time::Duration;
-
 use mongodb::bson::{Document, doc};
 use serde_json::{Value, json};
 
+use crate::common::support::pause;
 use crate::service::pages::{json_of, started};
 use crate::service::process::server;
 use crate::service::support::*;
@@ -79,7 +78,7 @@ async fn a_change_by_another_program_reaches_the_orders_in_the_background() {
         assert_eq!(renamed.await.unwrap().modified_count, 1);
         let shown = async {
             while json_of(service.address, "/orders/sample-1.json").await["buyer"]["name"] != name {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                pause().await;
             }
         };
         let shown = tokio::time::timeout(TIMEOUT, shown).await;

@@ -13,7 +13,7 @@ use crate::subset::support::*;
 const INTERRUPTED: i32 = 11_601;
 
 /// Parents that cannot be migrated, with their reasons.
-fn invalid() -> Vec<(Document, &'static str)> {
+pub fn invalid() -> Vec<(Document, &'static str)> {
     let review = |id: i32| embedded_review(id, 1);
     let with = |id: i32, reviews: Bson| doc! { "_id": id, "reviews": reviews };
     let mut of_other = review(1);

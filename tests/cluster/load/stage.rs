@@ -11,7 +11,7 @@ use mongodb::options::{ClientOptions, WriteConcern};
 use mongodb::{Client, Database};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::bucket::{Judged, Ledger, Level};
 use super::calls::Load;
@@ -21,6 +21,7 @@ use super::outlier::Sales;
 use super::references::References;
 use super::subset::Reviews;
 use super::{flat, subset};
+use crate::common::support::pause;
 
 /// How long the last calls may take after the load has stopped.
 const LAST_CALLS: Duration = Duration::from_secs(120);
@@ -262,7 +263,7 @@ pub async fn quiet(database: &Database) {
             if active.iter().all(waits) {
                 return;
             }
-            sleep(Duration::from_millis(50)).await;
+            pause().await;
         }
     };
     timeout(LAST_CALLS, busy).await.expect("the servers are busy");

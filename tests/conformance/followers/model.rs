@@ -9,7 +9,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::Database;
 use mongodb::bson::Document;
 
-use crate::common::support::all;
+use crate::common::support::{all, drop_all};
 
 /// The name of each follower.
 pub(super) const NAME: &str = "conformance";
@@ -85,10 +85,7 @@ pub(super) struct Case<'a> {
 impl Case<'_> {
     /// Stores the first documents in place of all others, and follows them.
     pub(super) async fn begin(&self) {
-        let database = self.plain();
-        for name in database.list_collection_names().await.unwrap() {
-            database.collection::<Document>(&name).drop().await.unwrap();
-        }
+        drop_all(self.db).await;
         self.follower.fill(self.db).await;
         self.until_current().await;
         self.db.recorder().clear();

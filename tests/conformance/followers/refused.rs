@@ -8,7 +8,7 @@ use mongodb::options::{DatabaseOptions, ReadConcern, WriteConcern};
 
 use super::model::{Case, How, NAME};
 use super::{ALL, for_each};
-use crate::common::support::all;
+use crate::common::support::contents;
 
 const WITHOUT_REPAIR: How = How {
     is_endless: false,
@@ -18,17 +18,6 @@ const WITHOUT_REPAIR: How = How {
 };
 
 impl Case<'_> {
-    /// Returns all documents of all collections, with the catalog.
-    async fn everything(&self) -> Vec<Vec<Document>> {
-        let mut names = self.plain().list_collection_names().await.unwrap();
-        names.sort_unstable();
-        let mut found = Vec::new();
-        for name in names {
-            found.push(all(&self.db.plain_collection(&name)).await);
-        }
-        found
-    }
-
     async fn set_pre_images(&self, enabled: bool) {
         let watched = self.follower.watched()[0];
         let images = doc! { "collMod": watched, "changeStreamPreAndPostImages": { "enabled": enabled } };
@@ -64,13 +53,13 @@ async fn a_missing_index_is_refused_and_nothing_is_written() {
         for name in case.plain().list_collection_names().await.unwrap() {
             db.plain_collection::<Document>(&name).drop_indexes().await.unwrap();
         }
-        let before = case.everything().await;
+        let before = contents(db).await;
         let error = case.follow(How::default()).await.unwrap_err();
         assert_eq!(
             (error.kind(), error.operation()),
             (ErrorKind::IndexMissing, Some("follow"))
         );
-        assert_eq!(case.everything().await, before);
+        assert_eq!(contents(db).await, before);
         let repository = follower.repository(db.database());
         repository.ensure_indexes().await.unwrap();
         assert_eq!(case.until_current().await.repaired, 0);
@@ -184,11 +173,11 @@ async fn changes_without_pre_images_are_lost() {
             leaves_pre_images: true,
             ..How::default()
         };
-        let before = case.everything().await;
+        let before = contents(db).await;
         let error = case.follow(as_they_are).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PreImagesDisabled, "{error:?}");
         assert!(error.is_setup_error(), "{error:?}");
-        assert_eq!(case.everything().await, before, "{}", follower.name());
+        assert_eq!(contents(db).await, before, "{}", follower.name());
         for _ in 0..2 {
             let error = case.follow(WITHOUT_REPAIR).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::HistoryLost, "{error:?}");

@@ -5,9 +5,10 @@ use mongo_patterns::{ErrorKind, Repository, Result};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::model::{Call, Called, Migrates, Selected, with_id};
+use super::model::{Call, Called, Migrates, Selected};
 use crate::bucket::migration::{documents, fill, histories};
-use crate::common::support::{SECOND, Trade, at, builder, spread};
+use crate::bucket::migration_skipped::invalid;
+use crate::common::support::{Trade, builder, spread};
 
 pub(super) struct FromFlat;
 
@@ -32,27 +33,13 @@ impl Migrates for FromFlat {
     }
 
     fn selected(&self) -> Option<Selected> {
-        let date = at(SECOND);
-        let fields = [
-            (doc! { "date": date }, "key"),
-            (doc! { "customerId": null, "date": date }, "key"),
-            (doc! { "customerId": "2", "date": date }, "key"),
-            (doc! { "customerId": [2, 3], "date": date }, "key"),
-            (doc! { "customerId": f64::NAN, "date": date }, "key"),
-            (doc! { "customerId": -1, "date": "no date" }, "key"),
-            (doc! { "customerId": 2 }, "time"),
-            (doc! { "customerId": 3, "date": "2023-10-26" }, "time"),
-        ];
         Some(Selected {
             source: "flat",
             target: "trades",
             some: doc! { "customerId": { "$in": [0, 1] } },
             // The other keys are another migration, to a target that is not empty.
             others: Err(ErrorKind::TargetNotEmpty),
-            invalid: (100_000..)
-                .zip(fields)
-                .map(|(id, (fields, reason))| (with_id(id, fields), reason))
-                .collect(),
+            invalid: invalid(),
             refusal: ErrorKind::InvalidKey,
             refuses_first: true,
             correction: doc! { "$set": { "customerId": 2 } },

@@ -7,7 +7,7 @@ use mongo_patterns_core::migration::{MigrateOptions, Migration};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc, serialize_to_document};
 
-use crate::common::support::all;
+use crate::common::support::{contents, drop_all};
 
 /// One migration of a pattern, and the documents that it migrates.
 pub(super) trait Migrates: Sync {
@@ -114,18 +114,9 @@ pub(super) struct Case<'a> {
 impl<'a> Case<'a> {
     /// Stores the documents before the migration, in place of all others.
     pub(super) async fn begin(&self) {
-        for name in self.names().await {
-            self.db.plain_collection::<Document>(&name).drop().await.unwrap();
-        }
+        drop_all(self.db).await;
         self.migration.fill(self.db).await;
         self.db.recorder().clear();
-    }
-
-    async fn names(&self) -> Vec<String> {
-        let database = self.db.plain_client().database(self.db.database().name());
-        let mut names = database.list_collection_names().await.unwrap();
-        names.sort_unstable();
-        names
     }
 
     pub(super) async fn run(&self, options: MigrateOptions) -> Result<Document> {
@@ -149,8 +140,8 @@ impl<'a> Case<'a> {
     /// catalog is left out.
     pub(super) async fn documents(&self) -> Vec<String> {
         let mut found = Vec::new();
-        for name in self.names().await.into_iter().filter(|name| name != "mongo_patterns") {
-            for mut document in all(&self.db.plain_collection(&name)).await {
+        for (name, documents) in contents(self.db).await {
+            for mut document in documents.into_iter().filter(|_| name != "mongo_patterns") {
                 document.remove("run");
                 self.migration.normalize(&name, &mut document);
                 found.push(format!("{name} {document:?}"));
@@ -161,10 +152,9 @@ impl<'a> Case<'a> {
         found
     }
 
-    /// Returns all documents, and those of the catalog.
-    pub(super) async fn everything(&self) -> (Vec<String>, String) {
-        let catalog = all(&self.db.plain_collection("mongo_patterns")).await;
-        (self.documents().await, format!("{catalog:?}"))
+    /// Returns everything that is stored, as text.
+    pub(super) async fn everything(&self) -> String {
+        format!("{:?}", contents(self.db).await)
     }
 
     /// Runs it undisturbed. Returns its result and the documents then.

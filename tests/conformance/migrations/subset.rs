@@ -4,11 +4,12 @@ use futures::future::LocalBoxFuture;
 use mongo_patterns::subset::{Direction, Subset};
 use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::TestDatabase;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Document, doc};
 
 use super::model::{Call, Called, Migrates, Selected};
-use crate::subset::migration::{embedded_review, fill, unmigrated};
-use crate::subset::support::{Products, Review, builder_of, day, product, review_of};
+use crate::subset::migration::{fill, unmigrated};
+use crate::subset::migration_skipped::invalid;
+use crate::subset::support::{Products, Review, builder_of, product, review_of};
 
 pub(super) struct FromEmbedded;
 
@@ -33,24 +34,12 @@ impl Migrates for FromEmbedded {
     }
 
     fn selected(&self) -> Option<Selected> {
-        let review = |id: i32| embedded_review(id, 1);
-        let with = |id: i32, reviews: Bson| doc! { "_id": id, "reviews": reviews };
-        let mut of_other = review(1);
-        of_other.insert("product_id", 1);
-        let array = doc! { "review_id": 1, "published_date": [day(1), day(2)] };
         Some(Selected {
             source: "product",
             target: "review",
             some: doc! { "_id": { "$lte": 2 } },
             others: Err(ErrorKind::TargetNotEmpty),
-            invalid: vec![
-                (with(901, "none".into()), "no_array"),
-                (with(902, vec![Bson::Int32(1)].into()), "no_document"),
-                (with(903, vec![review(1), doc! { "n": 1 }].into()), "no_id"),
-                (with(904, vec![review(1), review(1)].into()), "twice"),
-                (with(905, vec![of_other].into()), "other_parent"),
-                (with(906, vec![array].into()), "array_in_order"),
-            ],
+            invalid: invalid(),
             refusal: ErrorKind::Corrupt,
             refuses_first: true,
             correction: doc! { "$set": { "reviews": [] } },

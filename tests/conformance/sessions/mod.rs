@@ -17,7 +17,7 @@ use mongodb::error::TRANSIENT_TRANSACTION_ERROR;
 use model::Calls;
 
 use super::each;
-use crate::common::support::all;
+use crate::common::support::contents;
 
 /// Stores the first documents, and returns the calls of a repository that has checked its indexes.
 type Begin = for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, Box<dyn Calls>>;
@@ -39,34 +39,21 @@ async fn for_each(test: impl AsyncFn(&TestDatabase, &dyn Calls)) {
     each(ALL, |(name, _)| name, one).await;
 }
 
-/// Returns all documents but those of the catalog.
-async fn documents(db: &TestDatabase) -> Vec<Vec<Document>> {
-    let database = db.plain_client().database(db.database().name());
-    let mut names = database.list_collection_names().await.unwrap();
-    names.retain(|name| name != "mongo_patterns");
-    names.sort_unstable();
-    let mut found = Vec::new();
-    for name in names {
-        found.push(all(&db.plain_collection(&name)).await);
-    }
-    found
-}
-
 #[tokio::test]
 async fn writes_of_a_transaction_are_visible_when_it_commits() {
     for_each(async |db, calls| {
-        let before = documents(db).await;
+        let before = contents(db).await;
         let mut session = db.client().start_session().await.unwrap();
         for commits in [false, true] {
             session.start_transaction().await.unwrap();
             calls.all(&mut session).await;
-            assert_eq!(documents(db).await, before);
+            assert_eq!(contents(db).await, before);
             if commits {
                 session.commit_transaction().await.unwrap();
             } else {
                 session.abort_transaction().await.unwrap();
             }
-            assert_eq!(documents(db).await != before, commits);
+            assert_eq!(contents(db).await != before, commits);
         }
         // In the session, outside of a transaction.
         calls.repository().ensure_indexes().session(&mut session).await.unwrap();
