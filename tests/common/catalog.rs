@@ -9,7 +9,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::common::support::*;
-use crate::{embedded, history, outlier, reference, subset};
+use crate::{embedded, history, outlier, reference, schema, subset};
 
 async fn entries(db: &TestDatabase) -> Vec<Document> {
     all(&db.plain_collection("mongo_patterns")).await
@@ -34,6 +34,7 @@ async fn ensure_indexes_stores_the_settings_once() {
         embedded::support::patrons(db).ensure_indexes().await.unwrap();
         history::support::policies(db).await;
         reference::support::orders(db).await;
+        schema::contacts::typed(db).ensure_indexes().await.unwrap();
         let entries = entries(db).await;
         let stored: Vec<(Document, Document)> = entries
             .iter()
@@ -93,6 +94,10 @@ async fn ensure_indexes_stores_the_settings_once() {
                         ],
                     }],
                 },
+            ),
+            (
+                doc! { "kind": "schema", "collection": "contacts" },
+                doc! { "version": "schemaVersion" },
             ),
         ];
         assert_eq!(stored.len(), golden.len());

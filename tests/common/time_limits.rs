@@ -9,7 +9,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::common::support::{builder, spread};
-use crate::{embedded, history, outlier, reference, subset};
+use crate::{embedded, history, outlier, reference, schema, subset};
 
 const OF_REPOSITORY: Duration = Duration::from_secs(50);
 const OF_CALL: Duration = Duration::from_millis(40_123);
@@ -114,9 +114,19 @@ async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
             .max_time(OF_REPOSITORY)
             .build()
             .unwrap();
+        let contacts = schema::contacts::builder::<Document>(db)
+            .pipeline_step(1, schema::contacts::stages())
+            .max_time(OF_REPOSITORY)
+            .build()
+            .unwrap();
+        contacts.ensure_indexes().await.unwrap();
+        schema::contacts::plant(db, [schema::contacts::v1(1)]).await;
         db.recorder().clear();
         check!(
             db,
+            contacts.get(1),
+            contacts.find(doc! {}).older(1, doc! {}),
+            contacts.versions(),
             books.get(1),
             books.get_full(1),
             books.contains(1, &"user".to_owned()),

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use mongo_patterns::schema::{Applied, Migrations};
+use mongo_patterns::schema::Migrations;
+use mongo_patterns::schema::migrations::Applied;
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::IndexModel;

@@ -173,6 +173,14 @@ pub(crate) enum SchemaVerb {
         #[arg(long, value_name = "NAME", default_value = "default")]
         list: String,
     },
+    /// Counts the documents of each version
+    Versions {
+        /// The collection of the documents.
+        collection: String,
+        /// The field with the version.
+        #[arg(long, value_name = "FIELD", default_value = "schemaVersion")]
+        version_field: String,
+    },
 }
 
 #[derive(Debug, clap::Args)]

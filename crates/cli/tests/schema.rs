@@ -1,7 +1,9 @@
-//! Tests of the migrations that a service runs at its start.
+//! Tests of documents of several versions, and of the migrations that a service runs at its start.
 
-use mongo_patterns_schema::Migrations;
+use mongo_patterns_core::Repository;
+use mongo_patterns_schema::{Migrations, SchemaRepository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Document, doc};
 
 use crate::support::*;
 
@@ -32,6 +34,32 @@ async fn the_status_lists_applied_steps_and_a_running_instance() {
         running.run().await.unwrap();
         let text = ran(on(db).args(["schema", "status"]));
         assert!(text.out.contains("b: applied at 20"), "{text:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_documents_of_each_version_are_counted() {
+    testkit::run(async |db: &TestDatabase| {
+        let stored = db.collection::<Document>("contacts");
+        stored
+            .insert_many([doc! { "v": 2 }, doc! {}, doc! { "v": 1 }, doc! { "v": "draft" }])
+            .await
+            .unwrap();
+        let versions = || ran(on(db).args(["schema", "versions", "contacts", "--version-field", "v", "--json"]));
+        refused(&versions(), "index");
+        stored.delete_one(doc! { "v": "draft" }).await.unwrap();
+        let contacts = SchemaRepository::<Document>::builder(stored.clone()).version_field("v");
+        contacts.build().unwrap().ensure_indexes().await.unwrap();
+        stored.insert_one(doc! { "v": "draft" }).await.unwrap();
+        let counted = versions();
+        let rows: Vec<_> = counted
+            .json()
+            .iter()
+            .map(|row| (row["version"].as_u64(), row["documents"].as_u64()))
+            .collect();
+        assert_eq!(rows[..3], [(Some(1), Some(2)), (Some(2), Some(1)), (None, Some(1))]);
+        assert_eq!(counted.summary()["documents"], 4);
     })
     .await;
 }

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use mongodb::bson::{self, Bson, doc};
+use mongodb::bson::{self, Bson, Document, doc};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::into_id::IntoId;
+use crate::stored::can_be_in;
 
 /// The types that an `_id` can have, as a `$jsonSchema` names them.
 pub const TYPES: [&str; 14] = [
@@ -75,6 +76,20 @@ pub fn text(id: &Bson) -> String {
 pub fn bytes(id: &Bson) -> Vec<u8> {
     // An id that a document can have is valid BSON.
     bson::serialize_to_vec(&doc! { "": id }).unwrap_or_default()
+}
+
+/// Matches a document by `_id`. By `$eq`, because an id may be a document with operators.
+pub fn by_id(id: &Bson) -> Document {
+    doc! { "_id": { "$eq": id } }
+}
+
+/// Matches documents by `_id`. At least one id.
+pub fn by_ids(ids: &[Bson]) -> Document {
+    match ids {
+        [id] => by_id(id),
+        ids if ids.iter().all(can_be_in) => doc! { "_id": { "$in": ids } },
+        ids => doc! { "$or": ids.iter().map(by_id).collect::<Vec<_>>() },
+    }
 }
 
 /// Hashes its [`text`].

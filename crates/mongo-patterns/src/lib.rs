@@ -12,8 +12,7 @@
 //! | [`embedded`] | `embedded` | a few children in the document of their parent, with a limit |
 //! | [`history`] | `history` | current documents, all of their revisions in a second collection |
 //! | [`reference`](mod@reference) | `reference` | references with copies of fields of their sources, which follow them |
-//!
-//! The feature `schema` adds [`schema`]: migrations that change a database once, while the other instances of a service wait.
+//! | [`schema`] | `schema` | documents of several versions in one collection; migrations that run once |
 //!
 //! The [`guide`] leads from questions about your data to one of them, or to none. These features are on by default.
 //! The feature `derive` adds derive macros: `Fields` gives a struct the stored names of its fields, so that a builder takes

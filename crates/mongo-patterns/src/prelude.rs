@@ -14,7 +14,7 @@ pub use crate::outlier::{OutlierRepository, Pushed};
 #[cfg(feature = "reference")]
 pub use crate::reference::{OnReferences, Reference, ReferenceRepository};
 #[cfg(feature = "schema")]
-pub use crate::schema::Migrations;
+pub use crate::schema::{Migrations, SchemaRepository};
 #[cfg(feature = "subset")]
 pub use crate::subset::{ChildToken, Direction, Subset, SubsetRepository};
 pub use crate::{Error, ErrorKind, Repository};

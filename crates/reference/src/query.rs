@@ -9,7 +9,7 @@ pub(crate) mod scan;
 pub(crate) mod to_references;
 pub(crate) mod validator;
 
-use mongo_patterns_core::stored::can_be_in;
+pub(crate) use mongo_patterns_core::document_id::{by_id, by_ids};
 use mongodb::bson::oid::ObjectId;
 
 use crate::form::copy;
@@ -19,20 +19,6 @@ use crate::settings::{DELETED, MARK};
 
 /// The name of an element of an array in an array filter.
 const ELEMENT: &str = "copy";
-
-/// Matches a document by `_id`. By `$eq`, because an id may be a document with operators.
-pub(crate) fn by_id(id: &Bson) -> Document {
-    doc! { "_id": { "$eq": id } }
-}
-
-/// Matches documents by `_id`. At least one id.
-pub(crate) fn by_ids(ids: &[Bson]) -> Document {
-    match ids {
-        [id] => by_id(id),
-        ids if ids.iter().all(can_be_in) => doc! { "_id": { "$in": ids } },
-        ids => doc! { "$or": ids.iter().map(by_id).collect::<Vec<_>>() },
-    }
-}
 
 /// Matches documents with a copy that has these fields.
 fn with_copy(field: &ReferenceField, copy: Document) -> Document {

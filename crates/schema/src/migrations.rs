@@ -1,7 +1,98 @@
-//! The list of migrations: its construction and its calls.
+//! Migrations of a database that run once, by one instance of a service, while the other instances wait.
+//!
+//! A service starts with several instances at once. A migration tool that reads which steps are missing, runs them and
+//! then writes the record runs them in each of these instances. [`Migrations`] runs each step in one of them:
+//!
+//! ```no_run
+//! use mongo_patterns_schema::Migrations;
+//! use mongodb::{IndexModel, bson::{Document, doc}};
+//!
+//! # async fn f(database: mongodb::Database) -> mongo_patterns_core::Result<()> {
+//! let applied = Migrations::new(&database)
+//!     .step("2026-11-25 email index", async |database| {
+//!         let index = IndexModel::builder().keys(doc! { "email": 1 }).build();
+//!         database.collection::<Document>("users").create_index(index).await?;
+//!         Ok(())
+//!     })
+//!     .step_in_transaction("2026-12-01 fee", async |database, session| {
+//!         let accounts = database.collection::<Document>("accounts");
+//!         accounts.update_many(doc! {}, doc! { "$inc": { "balance": -1 } }).session(session).await?;
+//!         Ok(())
+//!     })
+//!     .run() // at the start of the service, before it serves
+//!     .await?;
+//! println!("{:?}", applied.steps);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How it works
+//!
+//! The catalog of the database, the collection `mongo_patterns`, has a record of the applied steps. If the record has all
+//! steps of the list, a run is one read. Otherwise the instance acquires a [lease](mongo_patterns_core::lease), reads the
+//! record again, and runs the missing steps. The other instances wait until the record has all of their steps, or the
+//! lease has ended.
+//!
+//! The holder of a lease writes the fence of its lease into the record before it runs a step. Each write of the record
+//! has the fence in its filter. So an instance that was paused past the end of its lease cannot record a step after another
+//! one has taken over.
+//!
+//! # Guarantees
+//!
+//! With any number of instances, of any number of releases:
+//!
+//! - Steps run in the order of the list. A step begins after the step before it is recorded.
+// proof: schema::steps::steps_run_once_and_in_their_order, schema::concurrent::each_step_runs_in_one_of_many_instances
+//! - A step of [`step_in_transaction`](Migrations::step_in_transaction) is applied exactly once.
+// proof: schema::processes::a_process_is_killed_in_a_step, schema::concurrent::a_step_that_conflicts_after_its_lease_was_lost_does_not_run_again, schema::concurrent::a_commit_in_flight_when_the_lease_is_lost_counts
+//! - A step of [`step`](Migrations::step) is applied at least once, and not again after it is recorded. The database that it
+//!   gets has the write concern `majority`, so what it writes there is not rolled back. It runs again if it returns an
+//!   error, if its process dies, if its future is dropped, or if the lease is lost before the record.
+// proof: schema::processes::a_process_is_killed_in_a_step, schema::steps::a_plain_step_writes_for_a_majority
+//! - When [`run`](Migrations::run) returns without an error, all steps of its list are applied.
+// proof: schema::failover::a_lease_and_applied_steps_survive_the_primary
+//! - After a process died, the next one continues when the lease has ended, by default 30 seconds later.
+// proof: schema::processes::a_process_is_stopped_past_the_end_of_its_lease
+//!
+//! Not guaranteed is that only one step works at a time, after a fault in a plain step. A process that was paused for longer
+//! than its lease continues the step when it wakes up, until its next renewal. The last command of a process that died, or of
+//! a step that was dropped, can run on the server for longer than the lease. Another instance can run the same or a
+//! later step. See the [limits of a lease](mongo_patterns_core::lease#limits). The transaction of a process that died locks
+//! its documents until the server ends it, after 60 to 90 seconds by default, and a step that writes them waits for that as
+//! long as its [retry policy](Migrations::retry) allows.
+//!
+//! # The order of steps
+//!
+//! New steps are added at the end of the list. A run with pending steps refuses the list, and runs nothing, if
+//!
+//! - a pending step stands before one that is applied, or
+//! - the list does not have the last applied step.
+//!
+//! In a rolling deployment, an instance of the **older release** finds steps that it does not know. It has nothing to run,
+//! starts as always, and returns them in [`unknown`](Applied::unknown). So a step must leave the database in a form that the
+//! older release can use.
+//!
+//! Old steps can be deleted from the list, all but the last one that is applied everywhere.
+//!
+//! # Stored form
+//!
+//! ```json
+//! {
+//!   "_id": { "kind": "steps", "name": "default" },
+//!   "fence": { "$numberLong": "1764110000000" },
+//!   "steps": [{ "name": "2026-11-25 email index", "applied": { "$date": "2026-11-25T12:00:00Z" } }]
+//! }
+//! ```
+//!
+//! The lease of the list has the name `steps/default`. To run a step again, or to record one that was applied by hand,
+//! change the array while no instance runs steps.
 
+mod order;
+mod record;
+mod results;
 mod run;
 mod status;
+mod step;
 
 use std::fmt;
 use std::future::Future;
@@ -11,14 +102,17 @@ use mongo_patterns_core::lease::Lease;
 use mongo_patterns_core::{Result, RetryPolicy, setters};
 use mongodb::Database;
 
-use crate::record::Record;
-use crate::step::{Step, TransactionStep};
+use self::record::Record;
+use self::step::Step;
+
+pub use self::results::{Applied, AppliedStep, Status};
+pub use self::step::TransactionStep;
 
 const NAME: &str = "schema";
 
 /// Steps that change a database, each of which is applied once, in their order.
 ///
-/// See the [crate](crate) for what an instance of a service does with them when it starts.
+/// See the [module](self) for what an instance of a service does with them when it starts.
 #[must_use = "it does nothing until it is run"]
 pub struct Migrations {
     database: Database,

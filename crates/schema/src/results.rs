@@ -1,50 +1,38 @@
-//! The results of the calls.
+//! The results of the calls of a repository.
 
-use mongodb::bson::{Bson, DateTime};
+use mongodb::bson::Bson;
 use serde::Serialize;
 
-/// What a run did; returned by [`Migrations::run`](crate::Migrations::run).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// The result of an insert.
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Applied {
-    /// The steps that this call has run, in their order. Empty if all had been applied before, or by another instance
-    /// while this one waited.
-    pub steps: Vec<String>,
-    /// The applied steps that this list does not have: those of a later release, or old ones that were deleted from the
-    /// list.
-    pub unknown: Vec<String>,
+pub struct Inserted {
+    /// The `_id` of the document: its own, or the ObjectId that the driver generated for one without.
+    pub id: Bson,
 }
 
-/// What is applied and what is not; returned by [`Migrations::status`](crate::Migrations::status).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// How many documents have a version; returned by [`versions`](crate::SchemaRepository::versions).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Status {
-    /// All applied steps, in the order in which they were applied.
-    pub applied: Vec<AppliedStep>,
-    /// The steps that [`run`](crate::Migrations::run) would run, in their order.
-    pub pending: Vec<String>,
-    /// The applied steps that this list does not have.
-    pub unknown: Vec<String>,
-    /// Since when an instance has been running steps, by the server's clock. `None` if none runs any.
-    pub running_since: Option<DateTime>,
+pub struct VersionCount {
+    /// The version. `None` for documents whose version field has another value than a version.
+    pub version: Option<u32>,
+    /// The number of documents.
+    pub documents: u64,
 }
 
-/// A step that was applied.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct AppliedStep {
-    /// Its name.
-    pub name: String,
-    /// When it was recorded, by the server's clock.
-    pub applied: DateTime,
-}
-
-impl AppliedStep {
-    pub(crate) fn of(stored: &Bson) -> Option<Self> {
-        let step = stored.as_document()?;
-        Some(Self {
-            name: step.get_str("name").ok()?.to_owned(),
-            applied: *step.get_datetime("applied").ok()?,
-        })
+impl VersionCount {
+    /// Creates it, for example in a fake of a repository.
+    #[must_use]
+    pub fn new(version: Option<u32>, documents: u64) -> Self {
+        Self { version, documents }
     }
+}
+
+/// The result of a migration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Migrated {
+    /// How many documents were of an older version when the migration came to them.
+    pub documents: u64,
 }

@@ -13,6 +13,7 @@ mod options;
 mod outlier;
 mod plans;
 mod reference;
+mod schema;
 mod subset;
 
 use mongo_patterns_testkit::TestDatabase;
@@ -21,7 +22,7 @@ use super::each;
 use model::Migrates;
 
 /// All migrations.
-const ALL: [&dyn Migrates; 12] = [
+const ALL: [&dyn Migrates; 13] = [
     &bucket::FromFlat,
     &bucket::ToFlat,
     &bucket::PageSize,
@@ -34,6 +35,7 @@ const ALL: [&dyn Migrates; 12] = [
     &history::Existing,
     &reference::FromReferences,
     &reference::ToReferences,
+    &schema::Versions,
 ];
 
 /// Runs a test for each migration, with a database of its own.

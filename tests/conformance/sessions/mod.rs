@@ -6,6 +6,7 @@ mod history;
 mod model;
 mod outlier;
 mod reference;
+mod schema;
 mod subset;
 
 use futures::future::{LocalBoxFuture, join_all};
@@ -22,13 +23,14 @@ use crate::common::support::contents;
 /// Stores the first documents, and returns the calls of a repository that has checked its indexes.
 type Begin = for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, Box<dyn Calls>>;
 
-const ALL: [(&str, Begin); 6] = [
+const ALL: [(&str, Begin); 7] = [
     ("bucket", bucket::begin),
     ("outlier", outlier::begin),
     ("subset", subset::begin),
     ("embedded", embedded::begin),
     ("history", history::begin),
     ("reference", reference::begin),
+    ("schema", schema::begin),
 ];
 
 async fn for_each(test: impl AsyncFn(&TestDatabase, &dyn Calls)) {

@@ -30,6 +30,7 @@ mod report;
 mod routing;
 mod routing_rules;
 mod schema;
+mod schema_contacts;
 mod sessions;
 mod shard_keys;
 mod subset;
@@ -70,6 +71,7 @@ fn table() -> Table {
     table.add::<reference_follow::Followed>();
     table.add::<reference_migrations::Migrations>();
     table.add::<schema::Instance>();
+    table.add::<schema_contacts::Contacts>();
     table
 }
 

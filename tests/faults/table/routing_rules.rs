@@ -14,7 +14,7 @@ pub(super) enum Route {
 }
 
 /// The collections of the operations, and the fields by which the documentation shards them.
-pub(super) const SHARD_KEYS: [(&str, &str); 10] = [
+pub(super) const SHARD_KEYS: [(&str, &str); 11] = [
     ("trades", "customerId"),
     ("sales", "_id"),
     ("extra_sales", "book_id"),
@@ -25,6 +25,7 @@ pub(super) const SHARD_KEYS: [(&str, &str); 10] = [
     ("policyRevisions", "policyId"),
     ("orders", "_id"),
     ("customers", "_id"),
+    ("contacts", "_id"),
 ];
 
 /// Collections of the operations for which the documentation names no shard key, and the reason.
@@ -106,7 +107,7 @@ const SOURCES: &str = "reads all sources of a document by one command";
 
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 39] = [
+pub(super) const BROADCAST: [Broadcast; 44] = [
     of(
         "bucket",
         "page",
@@ -330,6 +331,30 @@ pub(super) const BROADCAST: [Broadcast; 39] = [
             ("find", "customers", All),
             ("find", "customers", Listed),
             ("update", "orders", All),
+        ],
+    ),
+    of(
+        "schema",
+        "find",
+        "the filters are the caller's",
+        &[("find", "contacts", All)],
+    ),
+    of(
+        "schema",
+        "stream",
+        "the filters are the caller's",
+        &[("find", "contacts", All)],
+    ),
+    of("schema", "versions", WHOLE, &[("aggregate", "contacts", All)]),
+    of("schema", "verify", WHOLE, &[("find", "contacts", All)]),
+    of(
+        "schema",
+        "migrate",
+        "the older documents are on all shards, and those of a chunk on some",
+        &[
+            ("find", "contacts", All),
+            ("find", "contacts", Listed),
+            ("update", "contacts", Listed),
         ],
     ),
 ];

@@ -81,6 +81,13 @@ pub struct DuplicateKey {
     pub index: Option<String>,
 }
 
+impl DuplicateKey {
+    /// Returns whether it is the index of `_id`.
+    pub fn is_of_id(&self) -> bool {
+        self.fields == ["_id"] || self.index.as_deref() == Some("_id_")
+    }
+}
+
 /// Returns whether the deployment has no transactions: a standalone, or a server without sessions.
 pub fn is_transaction_unsupported(error: &DriverError) -> bool {
     let by_server = code(error) == Some(ILLEGAL_OPERATION);

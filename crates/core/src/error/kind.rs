@@ -56,7 +56,7 @@ pub enum ErrorKind {
     TargetNotEmpty,
     /// After a migration, the target does not match the source.
     CountMismatch,
-    /// A document has data that is stored nowhere else and would be lost: migrate it first.
+    /// Documents are stored in an earlier form, in which the call would lose or miss data: migrate them first.
     NotMigrated,
     /// There is a document with this `_id` already, or the parent has a child with this id.
     AlreadyExists,
@@ -74,6 +74,8 @@ pub enum ErrorKind {
     ChildSetMismatch,
     /// The document is at another revision than the call expects.
     RevisionMismatch,
+    /// The document has a schema version that this program does not know: a later release has written it.
+    NewerVersion,
     /// Other documents refer to the document.
     Referenced,
     /// Conflicts with concurrent writers exhausted the retry policy, or occurred once in the caller's transaction.
@@ -141,6 +143,7 @@ impl ErrorKind {
             Self::LimitReached => "limit-reached",
             Self::ChildSetMismatch => "child-set-mismatch",
             Self::RevisionMismatch => "revision-mismatch",
+            Self::NewerVersion => "newer-version",
             Self::Referenced => "referenced",
             Self::Contention => "contention",
             Self::Unauthorized => "unauthorized",
@@ -167,6 +170,7 @@ impl ErrorKind {
             | Self::LimitReached
             | Self::ChildSetMismatch
             | Self::RevisionMismatch
+            | Self::NewerVersion
             | Self::Referenced
             | Self::DuplicateKey => Class::State,
             Self::Contention | Self::ServerSelection => Class::Transient,
@@ -198,7 +202,7 @@ mod tests {
     use super::*;
     use crate::Error;
 
-    const KINDS: [ErrorKind; 35] = [
+    const KINDS: [ErrorKind; 36] = [
         Configuration,
         InvalidArgument,
         InvalidKey,
@@ -228,6 +232,7 @@ mod tests {
         LimitReached,
         ChildSetMismatch,
         RevisionMismatch,
+        NewerVersion,
         Referenced,
         Contention,
         Unauthorized,

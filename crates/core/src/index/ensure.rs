@@ -237,7 +237,8 @@ impl<'a> Ensure<'a> {
             fits.check_documents(has_documents, conn).await?;
         }
         let own = self.own.as_ref().map(|own| own.collection.namespace());
-        if !has_documents && own == Some(self.first().namespace()) {
+        let is_empty = !has_documents && !self.fields.is_empty();
+        if is_empty && own == Some(self.first().namespace()) {
             return Ok(());
         }
         self.check_own_fields(conn).await

@@ -107,20 +107,17 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
                 Ok(inserted) => Ok(Inserted {
                     id: inserted.inserted_id,
                 }),
-                Err(error) if is_of_id(&error) => Err(Error::from_driver(
-                    ErrorKind::AlreadyExists,
-                    "there is a parent with this `_id` already, nothing was stored: add children to it with add_child()",
-                    error,
-                )),
+                Err(error) if duplicate_key(&error).is_some_and(|duplicate| duplicate.is_of_id()) => {
+                    Err(Error::from_driver(
+                        ErrorKind::AlreadyExists,
+                        "there is a parent with this `_id` already, nothing was stored: add children to it with add_child()",
+                        error,
+                    ))
+                }
                 Err(error) => Err(refused(error)),
             }
         })
     }
-}
-
-fn is_of_id(error: &mongodb::error::Error) -> bool {
-    duplicate_key(error)
-        .is_some_and(|duplicate| duplicate.fields == ["_id"] || duplicate.index.as_deref() == Some("_id_"))
 }
 
 impl<P, C> EmbeddedRepository<P, C> {

@@ -51,8 +51,7 @@ fn refused(error: CommandError) -> Error {
     let Some(duplicate) = duplicate_key(&error) else {
         return error.into();
     };
-    let is_of_id = duplicate.fields == ["_id"] || duplicate.index.as_deref() == Some("_id_");
-    let (kind, text) = match is_of_id {
+    let (kind, text) = match duplicate.is_of_id() {
         true => (
             ErrorKind::AlreadyExists,
             "there is a document with this `_id` already, nothing was stored: use another one",

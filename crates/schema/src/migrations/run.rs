@@ -17,11 +17,11 @@ use mongodb::Database;
 use mongodb::options::{DatabaseOptions, WriteConcern};
 use tokio::time::timeout;
 
+use super::order::{check_names, first_pending, unknown};
+use super::record::{Record, Stored, lost};
+use super::results::Applied;
+use super::step::{InTransaction, Step, Work};
 use super::{Migrations, NAME};
-use crate::order::{check_names, first_pending, unknown};
-use crate::record::{Record, Stored, lost};
-use crate::results::Applied;
-use crate::step::{InTransaction, Step, Work};
 
 /// How long a run waits for the release of its lease.
 const RELEASED_WITHIN: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ impl Migrations {
     /// A service calls it when it starts, before it serves.
     ///
     /// # Guarantees
-    /// See the [crate](crate#guarantees).
+    /// See the [module](super#guarantees).
     ///
     /// # Cost
     /// One round trip if all steps are applied. Otherwise four, one more if one of them is in a transaction, and for each
@@ -50,7 +50,7 @@ impl Migrations {
     /// - [`Configuration`](ErrorKind::Configuration): a step has an empty name or that of another step, or the time to live
     ///   is out of its range.
     /// - [`SettingsMismatch`](ErrorKind::SettingsMismatch): the list and the applied steps contradict each other, as the
-    ///   [crate](crate#the-order-of-steps) describes.
+    ///   [module](super#the-order-of-steps) describes.
     /// - [`Unsupported`](ErrorKind::Unsupported): a pending step is in a transaction, and the server is a standalone.
     /// - [`Contention`](ErrorKind::Contention): another instance ran for longer than [`max_wait`](Self::max_wait).
     /// - [`Corrupt`](ErrorKind::Corrupt): the record of the applied steps is damaged.

@@ -3,10 +3,10 @@
 use mongo_patterns_core::Result;
 use mongo_patterns_core::action::{self, ActionFuture, Call};
 
+use super::order::{check_names, first_pending, unknown};
+use super::record::Record;
+use super::results::Status;
 use super::{Migrations, NAME};
-use crate::order::{check_names, first_pending, unknown};
-use crate::record::Record;
-use crate::results::Status;
 
 impl Migrations {
     /// Returns which steps are applied and which are pending. Writes nothing.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use mongo_patterns_core::settings::configuration;
 use mongo_patterns_core::{Error, ErrorKind, Result};
 
-use crate::results::AppliedStep;
+use super::results::AppliedStep;
 
 /// Refuses empty and equal names.
 pub(crate) fn check_names(names: &[&str]) -> Result<()> {

@@ -9,7 +9,7 @@ use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use mongodb::options::{FindOneAndUpdateOptions, FindOptions, ReadConcern, ReturnDocument, WriteConcern};
 use mongodb::{Collection, Database};
 
-use crate::results::AppliedStep;
+use super::results::AppliedStep;
 
 /// The record of a list of migrations.
 #[derive(Clone)]

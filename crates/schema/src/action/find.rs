@@ -1,0 +1,186 @@
+use std::pin::Pin;
+
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use mongo_patterns_core::migration::both;
+use mongodb::options::{FindOneOptions, FindOptions};
+
+use super::prelude::*;
+use crate::form::decode;
+
+impl<D> SchemaRepository<D> {
+    /// Finds documents of the newest version by a filter, and those of older versions by filters of
+    /// [their own](Find::older).
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_schema::SchemaRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// let filter = doc! { "contactInfo.cell": "+1 555" };
+    /// for contact in contacts.find(filter).older(1, doc! { "cell": "+1 555" }).limit(20).await? {
+    ///     println!("{contact}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The filters are the caller's own, as for the driver's `find`. Each older version with a step needs a filter, unless
+    /// no document has this version: a document that is not migrated would be missed. An empty filter matches all documents
+    /// of a version. Older documents are converted, and stay stored as they are. Documents of a later release are not found.
+    ///
+    /// Awaited, it returns all documents in memory; [`stream`](Find::stream) reads them one after another.
+    ///
+    /// # Cost
+    /// One round trip, and one for each further batch of the cursor. One more if an older version has no filter. For older
+    /// documents those of [`get`](Self::get) with steps on the server, each. An index serves it if it serves each filter:
+    /// one on the fields of the newest, and one for those of each older version.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`NotMigrated`] when there are documents of an older version without a filter, [`InvalidArgument`] for a filter of a
+    /// version that has no step, the error of a step, [`Decode`], and those of the driver.
+    pub fn find(&self, filter: Document) -> Find<'_, D> {
+        Find {
+            shared: self.shared(),
+            filter,
+            older: Vec::new(),
+            options: FindOptions::default(),
+            types: PhantomData,
+            session: None,
+            max_time: None,
+        }
+    }
+}
+
+mongo_patterns_core::action! {
+    /// Finds documents; returned by [`SchemaRepository::find`].
+    pub struct Find<'a, D> {
+        shared: &'a Shared,
+        filter: Document,
+        older: Vec<(u32, Document)>,
+        options: FindOptions,
+        types: PhantomData<fn() -> D>,
+    }
+    with session, max_time;
+    "find" => Vec<D> where D: DeserializeOwned + Send + 'a
+}
+
+/// A stream of documents; returned by [`Find::stream`].
+pub type Documents<'a, D> = Pin<Box<dyn Stream<Item = Result<D>> + Send + 'a>>;
+
+impl<D> Find<'_, D> {
+    /// Finds documents of an older version by a filter on their fields.
+    pub fn older(mut self, version: u32, filter: Document) -> Self {
+        self.older.push((version, filter));
+        self
+    }
+
+    mongo_patterns_core::setters! {
+        /// Sets the order, by fields of the stored documents. A field that older documents do not have counts as null in
+        /// them.
+        sort(fields: Document) => options.sort = Some(fields);
+
+        /// Sets the most documents to find.
+        limit(documents: u32) => options.limit = Some(documents.into());
+    }
+
+    /// Returns the filter of all versions.
+    fn all_versions(&self) -> Result<Document> {
+        let settings = &self.shared.settings;
+        let of_newest = both(query::newest(settings), self.filter.clone());
+        if self.older.is_empty() {
+            return Ok(of_newest);
+        }
+        let mut any = vec![of_newest];
+        for (version, filter) in &self.older {
+            if !settings.steps.older().contains(version) {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    format!(
+                        "version {version} has no step, nothing was read: give filters for the versions that the builder has steps for"
+                    ),
+                ));
+            }
+            any.push(both(
+                query::of_versions(settings, std::iter::once(*version)),
+                filter.clone(),
+            ));
+        }
+        Ok(doc! { "$or": any })
+    }
+
+    /// Checks that there are no documents of the versions without a filter.
+    async fn check_others(&self, conn: &mut Conn<'_>) -> Result<()> {
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
+        let has_filter = |version: &u32| self.older.iter().any(|(with, _)| with == version);
+        let mut others = settings.steps.older().filter(|version| !has_filter(version)).peekable();
+        if others.peek().is_none() {
+            return Ok(());
+        }
+        let options = FindOneOptions::builder()
+            .projection(doc! { settings.version.as_str(): 1 })
+            .build();
+        let other = conn
+            .find_one(collection, query::of_versions(settings, others), options)
+            .await?;
+        other.map_or(Ok(()), |other| {
+            let error = Error::new(
+                ErrorKind::NotMigrated,
+                "there are documents of an older version for which the call has no filter, and they would be missed, nothing was read: call migrate(), or give a filter by older(..)",
+            );
+            Err(error.at(id_of(&other), settings.version.as_str()))
+        })
+    }
+}
+
+impl<'a, D: DeserializeOwned + Send + 'a> Find<'a, D> {
+    async fn execute(mut self) -> Result<Vec<D>> {
+        let filter = self.all_versions()?;
+        let max_time = self.max_time.or(self.shared.settings.max_time);
+        let mut conn = Conn::to_read(self.session.take(), max_time).await?;
+        self.check_others(&mut conn).await?;
+        let found = conn.find_all(&self.shared.collection, filter, self.options).await?;
+        let mut documents = Vec::with_capacity(found.len());
+        for document in found {
+            if let Some(document) = convert::read(self.shared, document, &mut conn).await? {
+                documents.push(decode(&document)?);
+            }
+        }
+        Ok(documents)
+    }
+
+    /// Returns the documents as a stream, which sends nothing before it is polled, and ends after an error. A stream does
+    /// not use the session.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item.
+    pub fn stream(self) -> Documents<'a, D> {
+        let (shared, call) = (self.shared, self.shared.operation("find"));
+        let max_time = self.max_time.or(shared.settings.max_time);
+        let start = async move {
+            let filter = self.all_versions()?;
+            self.check_others(&mut Conn::to_read(None, max_time).await?).await?;
+            let mut options = self.options;
+            options.max_time = max_time;
+            let rows = send::find_rows(&shared.collection, filter, options).await?;
+            Ok::<_, Error>(rows.map_err(Error::from))
+        };
+        let converted = stream::once(start).try_flatten().and_then(move |document| async move {
+            let mut conn = Conn::to_read(None, max_time).await?;
+            let document = convert::read(shared, document, &mut conn).await?;
+            document.map(|document| decode::<D>(&document)).transpose()
+        });
+        let documents = converted.try_filter_map(|document| async move { Ok(document) });
+        Box::pin(
+            documents
+                .map_err(move |error| call.name(error))
+                .scan(false, |is_over, item| {
+                    let is_first = !std::mem::replace(is_over, item.is_err());
+                    std::future::ready(is_first.then_some(item))
+                }),
+        )
+    }
+}

@@ -1,0 +1,112 @@
+use mongo_patterns_core::migration;
+use mongo_patterns_core::migration::Pace;
+
+use super::prelude::*;
+use crate::results::Migrated;
+
+impl<D> SchemaRepository<D> {
+    /// Converts all documents of older versions to the newest one, in the background, while services read and write.
+    ///
+    /// ```no_run
+    /// # async fn f(contacts: mongo_patterns_schema::SchemaRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// let migrated = contacts.migrate().rate(5_000).await?;
+    /// println!("{} documents", migrated.documents);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// One pass, by `_id`: documents that programs of an older release insert meanwhile can be left.
+    /// [`versions`](Self::versions) shows them. Run it when these programs have ended, and again if some are left. Before it
+    /// is complete, do not delete a step from the program.
+    ///
+    /// Several calls at once are safe, in any number of processes, and no faster than one. A [lease](mongo_patterns_core::lease)
+    /// lets one instance of a service call it.
+    ///
+    /// [`plan`](Migrate::plan) runs the steps on all documents and writes nothing, so it finds the documents that a step
+    /// refuses. It lists the commands of the first chunk. Steps that follow one on the server are not run.
+    ///
+    /// # Guarantees
+    /// A step is applied to a document once. A write of another client is in the document before its conversion, or after
+    /// it, or refused; it is never overwritten. A chunk is converted as a whole, or not at all if a step is typed.
+    ///
+    /// # Cost
+    /// Three round trips, one more with a progress callback, and for each chunk one for steps on the server, or three with typed steps: a read, an update and a
+    /// commit. The server reads the older documents twice, and sends them to the client for typed steps. Writers of the
+    /// documents of a chunk wait, or retry, for a few milliseconds.
+    ///
+    /// # Cancel safety
+    /// A chunk is converted or not, with steps on the server alone each document. Call it again: it resumes.
+    ///
+    /// # Errors
+    /// With nothing changed: [`InvalidArgument`] for a number that is 0, [`SettingsMismatch`], also when the catalog has no
+    /// entry, and [`IndexMissing`]; [`ensure_indexes`](Repository::ensure_indexes) writes both. [`Unsupported`] for typed
+    /// steps on a standalone.
+    ///
+    /// With the chunks before converted: the error of a step, with its [version](Error::step) and the
+    /// [document](Error::document_id), which names a step on the server only by its version; [`Contention`] when writers of
+    /// the chunk exhausted the retry policy, [`TooLarge`], [`DuplicateKey`], and those of the driver.
+    /// Call it again.
+    pub fn migrate(&self) -> Migrate<'_> {
+        Migrate::with_defaults(self.shared())
+    }
+}
+
+migration! {
+    /// Converts older documents; returned by [`SchemaRepository::migrate`].
+    pub struct Migrate<'a> {
+        shared: &'a Shared,
+    }
+    "migrate" => Migrated;
+    in chunks of 500 "documents";
+}
+
+impl Migrate<'_> {
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
+        let (shared, chunk) = (self.shared, self.chunk_size());
+        self.options.check_numbers()?;
+        let run = Run {
+            shared,
+            chunk,
+            pace: self.options.pace(),
+        };
+        let ensure = shared.ensure();
+        ensure.require(conn).await?;
+        ensure.check_indexes(conn).await?;
+        run.execute(conn, reporter).await
+    }
+}
+
+struct Run<'a> {
+    shared: &'a Shared,
+    chunk: u64,
+    pace: Pace,
+}
+
+impl Run<'_> {
+    async fn execute(mut self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
+        if reporter.is_asked() {
+            let filter = query::older(settings);
+            reporter.begin(Conn::new().count_documents(collection, filter, None).await?);
+        }
+        let mut migrated = Migrated::default();
+        let walk = query::walk(settings, self.chunk);
+        let mut chunks = conn
+            .chunks("walk through the older documents", walk, collection)
+            .await?;
+        while let Some(chunk) = chunks.next_chunk().await? {
+            let documents = chunk.ids.len() as u64;
+            match conn.is_plan() && migrated.documents > 0 {
+                true => convert::store(self.shared, &chunk.ids, &mut Conn::plan()).await?,
+                false => convert::store(self.shared, &chunk.ids, conn).await?,
+            }
+            conn.count_migrated(documents);
+            migrated.documents += documents;
+            reporter.advance(documents);
+            self.pace.pause(conn, documents).await;
+        }
+        Ok(migrated)
+    }
+}

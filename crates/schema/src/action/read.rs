@@ -1,0 +1,102 @@
+//! The calls that read one document, and count versions.
+
+use mongo_patterns_core::index::hinted;
+use mongo_patterns_core::migration::number;
+use mongodb::options::{AggregateOptions, Hint};
+
+use super::prelude::*;
+use crate::form::{decode, version_of};
+use crate::results::VersionCount;
+
+impl<D: DeserializeOwned> SchemaRepository<D> {
+    /// Reads a document. One of an older version is converted by the steps, and stays stored as it is. `None` if there is
+    /// none with this `_id`.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_schema::SchemaRepository;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(contact) = contacts.get(1).await? {
+    ///     println!("{contact}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip, which examines one document. For an older document one more for its steps on the server, or for each
+    /// row of these between typed ones.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`NewerVersion`] for a document of a later release, [`NotMigrated`] for one whose version has no step, [`Corrupt`]
+    /// when the version field has another value, the error of a step, [`InvalidArgument`] for an id of an invalid type, and
+    /// [`Decode`].
+    pub fn get(&self, id: impl IntoId) -> Read<'_, Option<D>> {
+        let (shared, id) = (self.shared(), DocumentId::new(id));
+        let max_time = shared.settings.max_time;
+        Read::new(shared.operation("get"), max_time, async move |mut conn| {
+            let id = id?;
+            let found = conn.find_one(&shared.collection, by_id(id.value()), None).await?;
+            let Some(found) = found else { return Ok(None) };
+            let converted = convert::read(shared, found, &mut conn).await?;
+            converted.map(|document| decode(&document)).transpose()
+        })
+    }
+}
+
+impl<D> SchemaRepository<D> {
+    /// Counts the documents of each version, in the order of the versions.
+    ///
+    /// ```no_run
+    /// # async fn f(contacts: mongo_patterns_schema::SchemaRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// for count in contacts.versions().await? {
+    ///     println!("{:?}: {}", count.version, count.documents);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip. The server reads the whole index on the version, and no document.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`IndexMissing`], and those of the driver.
+    pub fn versions(&self) -> Read<'_, Vec<VersionCount>> {
+        let shared = self.shared();
+        let (settings, max_time) = (&shared.settings, shared.settings.max_time);
+        Read::new(shared.operation("versions"), max_time, async move |mut conn| {
+            let options = AggregateOptions::builder()
+                .hint(Hint::Name(shared.index.clone()))
+                .build();
+            let rows = conn.aggregate_all(&shared.collection, query::count_versions(settings), options);
+            let rows = rows.await.map_err(|error| hinted(error, &shared.index))?;
+            let mut counts: Vec<VersionCount> = Vec::new();
+            for row in rows {
+                let row = Document::try_from(row).map_err(mongodb::error::Error::from)?;
+                let version = version_of_group(settings, &row)?;
+                let documents = number(&row, "documents");
+                match counts.iter_mut().find(|count| count.version == version) {
+                    Some(count) => count.documents += documents,
+                    None => counts.push(VersionCount { version, documents }),
+                }
+            }
+            // Invalid values are before numbers or after them.
+            counts.sort_by_key(|count| count.version.unwrap_or(u32::MAX));
+            Ok(counts)
+        })
+    }
+}
+
+/// Returns the version of a group, whose `_id` is the value of the field.
+fn version_of_group(settings: &Settings, row: &Document) -> Result<Option<u32>> {
+    let value = row.get("_id").cloned().unwrap_or(Bson::Null);
+    let document = doc! { settings.version.as_str(): value };
+    let document = RawDocumentBuf::try_from(&document).map_err(mongodb::error::Error::from)?;
+    Ok(version_of(&settings.version, &document))
+}

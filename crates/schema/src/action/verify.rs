@@ -1,0 +1,143 @@
+use futures::TryStreamExt;
+use mongo_patterns_core::send::Rows;
+use mongo_patterns_core::verify::{self, Verify, scan};
+use mongodb::bson;
+use mongodb::options::FindOptions;
+
+use super::prelude::*;
+use crate::finding::{Finding, Problem};
+use crate::form::{convert, version_of};
+use crate::steps::{Work, encode};
+
+/// The documents in a batch of the server.
+const BATCH: u32 = 1000;
+
+/// Checks a document of the newest version: its type, and the fields that the type does not have.
+type Check = fn(&RawDocument) -> Option<Vec<String>>;
+
+impl<D: Serialize + DeserializeOwned> SchemaRepository<D> {
+    /// Checks all stored documents: their versions, and whether the types fit. It finds the documents that the
+    /// [migration](Self::migrate) cannot convert, before it runs, and what programs that write without the repository leave.
+    ///
+    /// ```no_run
+    /// # use futures::TryStreamExt;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(contacts: mongo_patterns_schema::SchemaRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// let mut findings = contacts.verify().stream();
+    /// while let Some(finding) = findings.try_next().await? {
+    ///     println!("{}: {}", finding.document_id, finding.problem);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// See [`verify`](mongo_patterns_core::verify) for what is true of the verifications of all patterns. An older document
+    /// is converted by the typed steps from its version on, up to the first step on the server. A field with null counts as
+    /// known.
+    ///
+    /// # Cost
+    /// The server reads all documents and sends them to the client, one round trip for each 1000.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
+    /// # Errors
+    /// [`SettingsMismatch`], and those of the driver, as the last item of the stream.
+    pub fn verify(&self) -> Verify<'_, Problem> {
+        let shared = self.shared();
+        Verify::new(shared.ensure(), |reporter| {
+            scan(Scan {
+                shared,
+                check: unknown_fields::<D>,
+                reporter,
+                rows: None,
+            })
+        })
+    }
+}
+
+/// Returns the fields that a type does not have. `None` if the document does not fit the type.
+fn unknown_fields<D: Serialize + DeserializeOwned>(document: &RawDocument) -> Option<Vec<String>> {
+    let decoded: D = bson::deserialize_from_slice(document.as_bytes()).ok()?;
+    Some(only_in(document, &encode(&decoded).ok()?))
+}
+
+/// Returns the fields with a value that only the first document has.
+fn only_in(document: &RawDocument, other: &RawDocument) -> Vec<String> {
+    let has = |name: &str| other.get(name).is_ok_and(|value| value.is_some());
+    let fields = document.iter().flatten();
+    let only = fields.filter(|(name, value)| *value != bson::RawBsonRef::Null && !has(name.as_str()));
+    only.map(|(name, _)| name.as_str().to_owned()).collect()
+}
+
+struct Scan<'a> {
+    shared: &'a Shared,
+    check: Check,
+    reporter: Reporter<'a>,
+    rows: Option<Rows>,
+}
+
+impl Scan<'_> {
+    async fn open(&mut self) -> Result<Rows> {
+        let collection = &self.shared.collection;
+        if self.reporter.is_asked() {
+            self.reporter.begin(send::estimated_count(collection).await?);
+        }
+        let options = FindOptions::builder().batch_size(BATCH).build();
+        Ok(send::find_rows(collection, doc! {}, send::latest(options)).await?)
+    }
+
+    fn problem_of(&self, document: &RawDocument) -> Option<(Problem, Vec<String>)> {
+        let (settings, steps) = (&self.shared.settings, &self.shared.settings.steps);
+        let none = |problem| Some((problem, Vec::new()));
+        let Some(mut version) = version_of(&settings.version, document) else {
+            return none(Problem::InvalidVersion);
+        };
+        if version > steps.newest() {
+            return none(Problem::NewerVersion { version });
+        }
+        if version < steps.oldest() {
+            return none(Problem::NoStep { version });
+        }
+        let mut document = document.to_owned();
+        while let Some(work) = steps.from(version) {
+            let Work::Typed(step) = work else { return None };
+            match convert(settings, step, version, &document) {
+                Ok(converted) => document = converted,
+                Err(_) => return none(Problem::NotConverted { version }),
+            }
+            version += 1;
+        }
+        match (self.check)(&document) {
+            None => none(Problem::NotDecoded),
+            Some(mut fields) => {
+                fields.retain(|name| name != "_id" && name != settings.version.as_str());
+                (!fields.is_empty()).then_some((Problem::UnknownFields, fields))
+            }
+        }
+    }
+}
+
+impl verify::Scan for Scan<'_> {
+    type Found = Finding;
+
+    async fn next(&mut self) -> Result<Option<Vec<Finding>>> {
+        let rows = match &mut self.rows {
+            Some(rows) => rows,
+            None => {
+                let rows = self.open().await?;
+                self.rows.insert(rows)
+            }
+        };
+        let Some(document) = rows.try_next().await? else {
+            return Ok(None);
+        };
+        self.reporter.advance(1);
+        let found = self.problem_of(&document).map(|(problem, fields)| {
+            let mut finding = Finding::new(self.shared.collection.namespace(), id_of(&document), problem);
+            finding.fields = fields;
+            finding
+        });
+        Ok(Some(Vec::from_iter(found)))
+    }
+}

@@ -1,0 +1,174 @@
+//! The calls that write one document.
+
+use mongo_patterns_core::error::duplicate_key;
+use mongo_patterns_core::update::Operators;
+use mongo_patterns_core::{Removed, Updated};
+
+use super::prelude::*;
+use crate::form::checked;
+use crate::results::Inserted;
+use crate::steps::encode;
+use crate::write::{self, Change, refused};
+
+impl<D: Serialize> SchemaRepository<D> {
+    /// Inserts a document, with the newest version.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_schema::SchemaRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// contacts.insert(&doc! { "_id": 1, "name": "Taylor" }).await?; // stored with schemaVersion
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip.
+    ///
+    /// # Cancel safety
+    /// The document is stored or not. Retry it: `AlreadyExists` means that it is stored. Without an `_id`, a retry can store
+    /// it twice. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing stored: [`AlreadyExists`] when there is a document with this `_id`, [`DuplicateKey`] by a unique index
+    /// of your own, [`InvalidArgument`] when its `_id` has an invalid type or its version field another version,
+    /// [`Encode`], and [`TooLarge`].
+    pub fn insert(&self, document: &D) -> Write<'_, Inserted> {
+        let shared = self.shared();
+        let document = encode(document).and_then(|document| checked(&shared.settings, &document));
+        Write::new(shared.operation("insert"), async move |session| {
+            let document = document?;
+            let mut conn = Conn::of_caller(session).await?;
+            match conn.insert_one(&shared.collection, document, None).await {
+                Ok(inserted) => Ok(Inserted {
+                    id: inserted.inserted_id,
+                }),
+                Err(error) if duplicate_key(&error).is_some_and(|duplicate| duplicate.is_of_id()) => {
+                    Err(Error::from_driver(
+                        ErrorKind::AlreadyExists,
+                        "there is a document with this `_id` already, nothing was stored: replace it, or use another `_id`",
+                        error,
+                    ))
+                }
+                Err(error) => Err(refused(error)),
+            }
+        })
+    }
+
+    /// Replaces a document, of the newest or of an older version, by one of the newest. Idempotent: safe to retry.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_schema::SchemaRepository;
+    /// # use mongodb::bson::{Document, doc};
+    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// contacts.replace(1, &doc! { "name": "Taylor", "contactInfo": { "cell": "+1 555" } }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip, which examines one document. A refused one takes a second, which reads the reason.
+    ///
+    /// # Cancel safety
+    /// The document is replaced or not. Retry it. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing changed: [`NotFound`], [`NewerVersion`] for a document of a later release, [`Corrupt`] when its version
+    /// field has another value, [`InvalidArgument`] when the document has another `_id`, and those of
+    /// [`insert`](Self::insert) but for `AlreadyExists`.
+    pub fn replace(&self, id: impl IntoId, document: &D) -> Write<'_, Updated> {
+        let (shared, id) = (self.shared(), DocumentId::new(id));
+        let document = encode(document).and_then(|document| checked(&shared.settings, &document));
+        Write::new(shared.operation("replace"), async move |session| {
+            let (id, document) = (id?, document?);
+            if document.get("_id").ok().flatten().is_some() && id_of(&document) != *id.value() {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    "the document has another `_id` than the call, nothing was changed: an `_id` does not change",
+                ));
+            }
+            let replaced = write::run(shared, &id, Change::Replace(document), session);
+            Ok(Updated::new(replaced.await?))
+        })
+    }
+}
+
+impl<D> SchemaRepository<D> {
+    /// Updates a document by update operators, which are for the newest version. One of an older version is converted first.
+    ///
+    /// ```no_run
+    /// # use mongodb::bson::doc;
+    /// # async fn f(contacts: mongo_patterns_schema::SchemaRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// contacts.update(1, doc! { "$set": { "contactInfo.cell": "+1 555" } }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Operators are `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`. The
+    /// version field and `_id` cannot be changed.
+    ///
+    /// # Cost
+    /// One round trip, which examines one document. For an older document three more with steps on the server alone, or
+    /// five with typed steps. A refused write takes a second round trip, which reads the reason.
+    ///
+    /// # Cancel safety
+    /// The document is updated or not; an older one may be converted only. Retry an idempotent update. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing changed: [`NotFound`], [`NewerVersion`] for a document of a later release, [`NotMigrated`] for one whose
+    /// version has no step, [`Corrupt`] when its version field has another value, the error of a step,
+    /// [`InvalidArgument`] for an invalid update or one that does not suit the stored values, [`Unsupported`] for typed
+    /// steps on a standalone, [`DuplicateKey`] by a unique index of your own, and [`Contention`].
+    pub fn update(&self, id: impl IntoId, update: Document) -> Write<'_, Updated> {
+        let (shared, id) = (self.shared(), DocumentId::new(id));
+        Write::new(shared.operation("update"), async move |session| {
+            let fixed = [
+                (
+                    "_id",
+                    "the `_id` of a document does not change, nothing was sent: leave it out",
+                ),
+                (
+                    shared.settings.version.as_str(),
+                    "the repository sets the version, nothing was sent: leave it out",
+                ),
+            ];
+            let operators = Operators::new(update, &fixed)?.under("");
+            let id = id?;
+            let updated = write::run(shared, &id, Change::Update(operators), session);
+            Ok(Updated::new(updated.await?))
+        })
+    }
+
+    /// Deletes a document, of the newest or of an older version.
+    ///
+    /// ```no_run
+    /// # async fn f(contacts: mongo_patterns_schema::SchemaRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// let deleted = contacts.delete(1).await?;
+    /// println!("{}", deleted.found);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip. A second one when there is no such document, or when it was refused.
+    ///
+    /// # Cancel safety
+    /// The document is deleted or not. Retry it: [`found`](Removed::found) is `false` if it was deleted. A [transaction of
+    /// the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing changed: [`NewerVersion`] for a document of a later release, which may have more to delete with it,
+    /// [`Corrupt`] when its version field has another value, and [`InvalidArgument`] for an id of an invalid type.
+    pub fn delete(&self, id: impl IntoId) -> Write<'_, Removed> {
+        let (shared, id) = (self.shared(), DocumentId::new(id));
+        Write::new(shared.operation("delete"), async move |session| {
+            match write::run(shared, &id?, Change::Delete, session).await {
+                Ok(found) => Ok(Removed::new(found)),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(Removed::new(false)),
+                Err(error) => Err(error),
+            }
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! The construction of a repository.
+
+use std::time::Duration;
+
+use mongo_patterns_core::RetryPolicy;
+use mongo_patterns_core::settings::check_acknowledged;
+
+use crate::prelude::*;
+use crate::repository::SchemaRepository;
+use crate::steps::{Steps, Work};
+
+/// Builds a [`SchemaRepository`].
+#[must_use = "a builder does nothing until build() is called"]
+pub struct SchemaRepositoryBuilder<D> {
+    collection: Collection<RawDocumentBuf>,
+    version: String,
+    steps: Vec<(u32, Work)>,
+    newest: Option<u32>,
+    retry: RetryPolicy,
+    max_time: Option<Duration>,
+    types: PhantomData<fn() -> D>,
+}
+
+mongo_patterns_core::redacted_debug!(SchemaRepositoryBuilder<D>, |this| "collection" =
+    this.collection.namespace());
+
+impl<D> SchemaRepository<D> {
+    /// Starts to build a repository over a collection, with its read preference, read concern and write concern.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_schema::SchemaRepository;
+    /// # use mongodb::{Database, bson::{Document, doc}};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Serialize, Deserialize)] struct ContactV1 { name: String }
+    /// # #[derive(Serialize, Deserialize)] struct ContactV2 { name: String }
+    /// # impl From<ContactV1> for ContactV2 { fn from(old: ContactV1) -> Self { Self { name: old.name } } }
+    /// # #[derive(Serialize, Deserialize)] struct Contact { full_name: String }
+    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
+    /// let contacts = SchemaRepository::<Contact>::builder(database.collection::<Document>("contacts"))
+    ///     .step(1, |old: ContactV1| Ok(ContactV2::from(old)))
+    ///     .pipeline_step(2, vec![doc! { "$set": { "full_name": "$name" } }, doc! { "$unset": "name" }])
+    ///     .build()?;
+    /// assert_eq!(contacts.newest(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[allow(clippy::needless_pass_by_value)] // the builder keeps the collection, as one of another type
+    pub fn builder<Any: Send + Sync>(collection: Collection<Any>) -> SchemaRepositoryBuilder<D> {
+        SchemaRepositoryBuilder {
+            collection: collection.clone_with_type(),
+            version: "schemaVersion".to_owned(),
+            steps: Vec::new(),
+            newest: None,
+            retry: RetryPolicy::default(),
+            max_time: None,
+            types: PhantomData,
+        }
+    }
+}
+
+impl<D> SchemaRepositoryBuilder<D> {
+    /// Adds the step that converts documents of the version `from` to the next version, by a function of the program.
+    ///
+    /// `Old` is the type of that version, as the program had it when it was the newest. Fields of the stored document that
+    /// `Old` does not have stay as they are; a field that it has and `New` does not is removed. `_id` and the version field
+    /// need not be in either.
+    ///
+    /// The function runs again after a conflict with a writer, and for each read of a document that is not migrated yet. So
+    /// it must return the same for the same document. Its error, made by [`Error::new`], refuses the call or stops the
+    /// migration, and the document stays as it is.
+    ///
+    /// Needs a replica set or a sharded cluster, because a document is read and replaced in a transaction.
+    pub fn step<Old, New>(mut self, from: u32, convert: impl Fn(Old) -> Result<New> + Send + Sync + 'static) -> Self
+    where
+        Old: Serialize + DeserializeOwned,
+        New: Serialize,
+    {
+        self.steps.push((from, Work::typed(convert)));
+        self
+    }
+
+    /// Adds the step that converts documents of the version `from` to the next version, by the stages of an update on the
+    /// server: `$set`, `$addFields`, `$unset`, `$project`, `$replaceWith` and `$replaceRoot`. Faster than a
+    /// [`step`](Self::step), as no document is sent to the client.
+    ///
+    /// The repository sets the version field itself.
+    pub fn pipeline_step(mut self, from: u32, stages: impl Into<Vec<Document>>) -> Self {
+        self.steps.push((from, Work::Stages(stages.into())));
+        self
+    }
+
+    mongo_patterns_core::setters! {
+        /// Sets the field with the version of a document, `schemaVersion` by default. A document without it has version 1.
+        version_field(name: impl Into<String>) => version = name.into();
+
+        /// Sets the version of the type `D`. By default it is the version after the last step, or 1 without steps. Needed
+        /// when all steps were deleted from the program.
+        newest(version: u32) => newest = Some(version);
+
+        /// Sets how a write retries after conflicts with other writers.
+        retry(policy: RetryPolicy) => retry = policy;
+
+        /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves.
+        /// Without it a read takes as long as it needs.
+        ///
+        /// See [time limits](mongo_patterns_core::action#time-limits).
+        max_time(time: Duration) => max_time = Some(time);
+    }
+
+    /// Checks the settings and returns the repository. Sends nothing.
+    ///
+    /// # Errors
+    /// [`Configuration`](ErrorKind::Configuration) when the steps have a gap, two of them are for one version, a version is
+    /// 0 or above `i32::MAX`, [`newest`](Self::newest) is not the version after the last step, a stage is none of an update,
+    /// the version field is `_id` or no plain name, or the collection's write concern is `w: 0`, which confirms no write.
+    pub fn build(self) -> Result<SchemaRepository<D>> {
+        let settings = Settings {
+            version: FieldName::new(self.version)?,
+            steps: Steps::new(self.steps, self.newest)?,
+            retry: self.retry,
+            max_time: self.max_time,
+        };
+        check_acknowledged(&self.collection)?;
+        Ok(SchemaRepository::new(self.collection, settings))
+    }
+}

@@ -1,0 +1,189 @@
+//! The conversion of documents to the newest version: of one that was read, and of stored ones.
+//!
+//! # Design
+//!
+//! ## Why are typed steps in a transaction?
+//!
+//! The client reads a document, converts it, and replaces it. A write in between must not be overwritten. A filter that
+//! compares the whole document with what was read is blind to changes of a type and of a collation, and documents would be
+//! replaced one by one. A transaction conflicts with every write of its documents.
+//!
+//! ## How does one command replace many documents?
+//!
+//! The update has the new documents in an array, and looks up the position of each `_id` in another one. The server
+//! compares each document with up to all ids of the chunk, which takes less than the round trips of single replacements.
+
+use mongo_patterns_core::migration::Step;
+use mongo_patterns_core::transaction;
+use mongodb::options::FindOptions;
+
+use crate::form::{convert, known_version_of};
+use crate::prelude::*;
+use crate::query;
+use crate::repository::Shared;
+use crate::steps::{Convert, Work};
+
+/// About the most bytes of the documents of one update. A command has at most 16 MiB.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
+
+/// Converts a document that was read to the newest version. Writes nothing. `None` if the document was deleted before the
+/// server converted it. One round trip for each row of steps on the server.
+///
+/// # Errors
+/// Those of [`known_version_of`] and of the steps.
+pub(crate) async fn read(
+    shared: &Shared,
+    mut document: RawDocumentBuf,
+    conn: &mut Conn<'_>,
+) -> Result<Option<RawDocumentBuf>> {
+    let settings = &shared.settings;
+    let mut version = known_version_of(settings, &document)?;
+    while let Some(work) = settings.steps.from(version) {
+        match work {
+            Work::Typed(step) => {
+                document = convert(settings, step, version, &document)?;
+                version += 1;
+            }
+            Work::Stages(_) => {
+                let (stages, next) = query::stages(settings, version);
+                let mut pipeline = query::given(&document)?.to_vec();
+                pipeline.extend(stages);
+                let converted = conn.aggregate_all(&shared.collection, pipeline, None).await;
+                let mut converted = converted.map_err(|error| of_step(error.into(), version))?;
+                let Some(converted) = converted.pop() else {
+                    return Ok(None);
+                };
+                (document, version) = (converted, next);
+            }
+        }
+    }
+    Ok(Some(document))
+}
+
+/// Converts stored documents of older versions, all or none. Documents of other versions stay as they are.
+///
+/// # Errors
+/// Those of the steps and of a transaction.
+pub(crate) async fn store(shared: &Shared, ids: &[Bson], conn: &mut Conn<'_>) -> Result<()> {
+    if conn.is_plan() || shared.settings.steps.are_on_server() {
+        return Stored { shared, ids }.run(conn).await;
+    }
+    let stored = Stored { shared, ids };
+    let (collection, retry) = (&shared.collection, &shared.settings.retry);
+    transaction::run(collection, retry, conn, stored, |conn, stored| {
+        Box::pin(stored.run(conn))
+    })
+    .await
+}
+
+#[derive(Clone, Copy)]
+struct Stored<'a> {
+    shared: &'a Shared,
+    ids: &'a [Bson],
+}
+
+impl Stored<'_> {
+    async fn run(self, conn: &mut Conn<'_>) -> Result<()> {
+        let settings = &self.shared.settings;
+        let steps = &settings.steps;
+        let mut version = steps.oldest();
+        while let Some(work) = steps.from(version) {
+            version = match work {
+                Work::Typed(_) => {
+                    let end = steps.end_of_typed(version);
+                    self.replace(version, end, conn).await?;
+                    end
+                }
+                Work::Stages(stages) => {
+                    let mut stages = stages.clone();
+                    stages.push(query::set_version(settings, version + 1));
+                    let filter = self.of_versions(version..version + 1);
+                    let update = Step::update_many(
+                        "convert documents on the server",
+                        &self.shared.collection,
+                        filter,
+                        stages,
+                    );
+                    conn.write(update)
+                        .await
+                        .map_err(|error| of_step(error.into(), version))?;
+                    version + 1
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn of_versions(self, versions: std::ops::Range<u32>) -> Document {
+        query::guarded(by_ids(self.ids), query::of_versions(&self.shared.settings, versions))
+    }
+
+    /// Converts documents by typed steps that follow each other.
+    async fn replace(self, from: u32, end: u32, conn: &mut Conn<'_>) -> Result<()> {
+        let (settings, collection) = (&self.shared.settings, &self.shared.collection);
+        let find = Step::find(
+            "read documents to convert",
+            collection,
+            self.of_versions(from..end),
+            FindOptions::default(),
+        );
+        let found = conn.read(find).await?.documents;
+        let (mut together, mut bytes) = (Vec::new(), 0);
+        for document in found {
+            let mut version = known_version_of(settings, &document)?;
+            let mut document = document;
+            while let Some(step) = typed(self.shared, version).filter(|_| version < end) {
+                document = convert(settings, step, version, &document)?;
+                version += 1;
+            }
+            if bytes + document.as_bytes().len() > MOST_BYTES && !together.is_empty() {
+                self.send(&together, from..end, conn).await?;
+                together.clear();
+                bytes = 0;
+            }
+            bytes += document.as_bytes().len();
+            together.push(document);
+        }
+        if together.is_empty() {
+            return Ok(());
+        }
+        self.send(&together, from..end, conn).await
+    }
+
+    async fn send(
+        self,
+        documents: &[RawDocumentBuf],
+        versions: std::ops::Range<u32>,
+        conn: &mut Conn<'_>,
+    ) -> Result<()> {
+        let ids: Vec<Bson> = documents.iter().map(|document| id_of(document)).collect();
+        let filter = query::guarded(by_ids(&ids), query::of_versions(&self.shared.settings, versions));
+        let replacement = vec![query::replace(documents)?];
+        let update = Step::update_many(
+            "replace converted documents",
+            &self.shared.collection,
+            filter,
+            replacement,
+        );
+        conn.write(update).await?;
+        Ok(())
+    }
+}
+
+fn typed(shared: &Shared, version: u32) -> Option<&Convert> {
+    match shared.settings.steps.from(version)? {
+        Work::Typed(step) => Some(step),
+        Work::Stages(_) => None,
+    }
+}
+
+/// Names the step in the error of its command. The server refuses stages that do not suit the stored values.
+fn of_step(error: Error, version: u32) -> Error {
+    let error = error.with_step(version.to_string());
+    match error.kind() {
+        ErrorKind::Driver if !error.is_outcome_unknown() && !error.is_transient() => error.with_kind(ErrorKind::InvalidArgument).with_text(
+            "the stages of the step do not suit a stored document, nothing was changed: let them handle its values, or correct it; as_driver_error() has the reason",
+        ),
+        _ => error,
+    }
+}

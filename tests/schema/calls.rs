@@ -1,0 +1,468 @@
+//! The commands that each call sends, and their effects.
+
+use mongo_patterns::schema::SchemaRepository;
+use mongo_patterns::{Error, ErrorKind, Result};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::WriteConcern;
+
+use super::contacts::*;
+use crate::common::support::contents;
+
+fn names(db: &TestDatabase) -> Vec<String> {
+    let names = db.recorder().names();
+    db.recorder().clear();
+    names
+}
+
+/// Returns the filter of the only command that was sent.
+fn filter(db: &TestDatabase, statements: &str) -> Document {
+    assert_eq!(db.recorder().round_trips(), 1, "{:?}", db.recorder().names());
+    let command = db.recorder().commands()[0].essence();
+    db.recorder().clear();
+    let statement = command.get_array(statements).unwrap()[0].as_document().unwrap();
+    statement.get_document("q").unwrap().clone()
+}
+
+#[tokio::test]
+async fn documents_of_the_newest_version_take_one_round_trip_each() {
+    testkit::run(async |db| {
+        for (contacts, version) in [
+            (release_1(db), doc! { "$in": [null, 1] }.into()),
+            (typed(db), Bson::from(2)),
+            (on_server(db), 2.into()),
+        ] {
+            plant(db, [doc! { "_id": 0 }]).await;
+            let newest = contacts.newest();
+            let taylor = doc! { "_id": 1, "name": "Taylor", "n": 1 };
+            assert_eq!(contacts.insert(&taylor).await.unwrap().id, 1.into());
+            assert_eq!(names(db), ["insert"]);
+            let with_version =
+                doc! { "_id": 1, "schemaVersion": i32::try_from(newest).unwrap(), "name": "Taylor", "n": 1 };
+            assert_eq!(one(db, 1).await, Some(with_version.clone()));
+            assert_eq!(contacts.get(1).await.unwrap(), Some(with_version.clone()));
+            assert_eq!(names(db), ["find"]);
+            assert!(contacts.update(1, doc! { "$inc": { "n": 1 } }).await.unwrap().modified);
+            assert_eq!(
+                filter(db, "updates"),
+                doc! { "_id": { "$eq": 1 }, "schemaVersion": &version }
+            );
+            assert_eq!(one(db, 1).await.unwrap().get("n"), Some(&2.into()));
+            assert!(!contacts.update(1, doc! { "$set": { "n": 2 } }).await.unwrap().modified);
+            db.recorder().clear();
+
+            // Of any version up to the newest.
+            let mut versions = vec![Bson::Null, 1.into()];
+            versions.extend((newest == 2).then_some(Bson::from(2)));
+            let known = doc! { "_id": { "$eq": 1 }, "schemaVersion": { "$in": versions } };
+            for document in [taylor.clone(), doc! { "name": "Taylor", "n": 1 }, with_version] {
+                contacts.replace(1, &document).await.unwrap();
+                assert_eq!(filter(db, "updates"), known);
+                assert_eq!(one(db, 1).await.unwrap().get("n"), Some(&1.into()));
+            }
+            assert!(contacts.delete(1).await.unwrap().found);
+            assert_eq!(filter(db, "deletes"), known);
+            assert!(!contacts.delete(1).await.unwrap().found);
+            assert_eq!(names(db), ["delete", "find"]);
+            assert_eq!(contacts.get(1).await.unwrap(), None);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_older_document_is_converted_when_it_is_read_and_stays_stored() {
+    testkit::run(async |db| {
+        for version in [
+            None,
+            Some(Bson::Null),
+            Some(1.into()),
+            Some(1_i64.into()),
+            Some(1.0.into()),
+        ] {
+            let mut taylor = v1(1);
+            taylor.extend(version.map(|version| ("schemaVersion".to_owned(), version)));
+            plant(db, [taylor.clone()]).await;
+            assert_eq!(typed(db).get(1).await.unwrap(), Some(v2(1)));
+            assert_eq!(names(db), ["find"]);
+            let converted = on_server(db).get(1).await.unwrap().unwrap();
+            assert_eq!(sorted(&converted), sorted(&v2(1)));
+            assert_eq!(names(db), ["find", "aggregate"]);
+            let converted = mixed(db).get(1).await.unwrap().unwrap();
+            assert_eq!(names(db), ["find", "aggregate", "aggregate"]);
+            let expected = doc! {
+                "_id": 1, "contactInfo": { "home": "209-555-7788", "work": "503-555-0110" }, "double": 12,
+                "fullName": "Taylor", "length": 6, "schemaVersion": 5,
+            };
+            assert_eq!(sorted(&converted), expected);
+            assert_eq!(one(db, 1).await, Some(taylor));
+        }
+    })
+    .await;
+}
+
+/// The type of the step's version is not that of the stored document.
+#[tokio::test]
+async fn a_typed_step_keeps_the_fields_that_its_type_does_not_have() {
+    testkit::run(async |db| {
+        let contacts = typed(db);
+        let mut taylor = v1(1);
+        let others = doc! { "$dollar": 1, "a.b": 2, "": 3, "tags": ["x"], "fax": null };
+        taylor.extend(others.clone());
+        let mut expected = v2(1);
+        expected.extend(others);
+        plant(db, [taylor]).await;
+        assert_eq!(contacts.get(1).await.unwrap(), Some(expected.clone()));
+        set_up(&contacts, db).await;
+        contacts.migrate().await.unwrap();
+        assert_eq!(one(db, 1).await, Some(expected));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_older_document_is_converted_before_its_update() {
+    testkit::run(async |db| {
+        let update = doc! { "$set": { "contactInfo.cell": "903-555-1122" } };
+        let mut expected = v2(1);
+        let info = expected.get_document_mut("contactInfo").unwrap();
+        info.insert("cell", "903-555-1122");
+        for (contacts, commands) in [
+            (
+                typed(db),
+                &["update", "find", "find", "update", "commitTransaction", "update"][..],
+            ),
+            (on_server(db), &["update", "find", "update", "update"]),
+        ] {
+            plant(db, [v1(1), v1(2)]).await;
+            assert!(contacts.update(1, update.clone()).await.unwrap().modified);
+            assert_eq!(names(db), commands);
+            assert_eq!(sorted(&one(db, 1).await.unwrap()), sorted(&expected));
+            assert_eq!(one(db, 2).await, Some(v1(2)));
+            contacts.replace(2, &doc! { "name": "Cameron" }).await.unwrap();
+            assert_eq!(names(db), ["update"]);
+            assert_eq!(
+                one(db, 2).await,
+                Some(doc! { "_id": 2, "schemaVersion": 2, "name": "Cameron" })
+            );
+        }
+        // All steps in their order.
+        plant(db, [v1(1)]).await;
+        mixed(db).update(1, doc! { "$inc": { "double": 1 } }).await.unwrap();
+        let found = one(db, 1).await.unwrap();
+        assert_eq!(
+            (found.get("double"), found.get("schemaVersion")),
+            (Some(&13.into()), Some(&5.into()))
+        );
+    })
+    .await;
+}
+
+/// Calls that write the document with the `_id` 1.
+async fn writes(contacts: &SchemaRepository<Document>) -> [(&'static str, Result<()>); 3] {
+    [
+        (
+            "update",
+            contacts.update(1, doc! { "$set": { "a": 1 } }).await.map(drop),
+        ),
+        ("replace", contacts.replace(1, &doc! { "a": 1 }).await.map(drop)),
+        ("delete", contacts.delete(1).await.map(drop)),
+    ]
+}
+
+#[tokio::test]
+async fn a_document_that_the_program_does_not_understand_is_refused_and_stays() {
+    testkit::run(async |db| {
+        let oldest_2 = builder::<Document>(db).pipeline_step(2, stages()).build().unwrap();
+        let newest_3 = builder::<Document>(db).newest(3).build().unwrap();
+        let invalid = [
+            "2".into(),
+            0.into(),
+            (-1).into(),
+            1.5.into(),
+            f64::NAN.into(),
+            (1_i64 << 40).into(),
+            doc! {}.into(),
+        ];
+        let mut cases = vec![
+            (release_1(db), Bson::from(2), ErrorKind::NewerVersion),
+            (typed(db), 3.into(), ErrorKind::NewerVersion),
+            (on_server(db), 3_i64.into(), ErrorKind::NewerVersion),
+            (oldest_2, 1.into(), ErrorKind::NotMigrated),
+            (newest_3, 2.into(), ErrorKind::NotMigrated),
+        ];
+        cases.extend(invalid.map(|version| (typed(db), version, ErrorKind::Corrupt)));
+        for (contacts, version, kind) in cases {
+            plant(
+                db,
+                [doc! { "_id": 1, "schemaVersion": version.clone(), "secret": "s3cret" }],
+            )
+            .await;
+            let before = contents(db).await;
+            let mut refused = vec![("get", contacts.get(1).await.map(drop))];
+            for (call, result) in writes(&contacts).await {
+                // What replaces or deletes an older document need not understand it.
+                match kind == ErrorKind::NotMigrated && call != "update" {
+                    true => result.unwrap(),
+                    false => refused.push((call, result)),
+                }
+            }
+            for (call, result) in refused {
+                let error = result.unwrap_err();
+                assert_error(&error, kind, None, Some(&1.into()));
+                assert_eq!((error.operation(), error.field()), (Some(call), Some("schemaVersion")));
+                assert!(!error.is_transient() && !error.is_outcome_unknown());
+            }
+            if kind != ErrorKind::NotMigrated {
+                // NaN is not equal to itself.
+                assert_eq!(format!("{:?}", contents(db).await), format!("{before:?}"));
+            }
+        }
+        plant(db, [doc! { "_id": 2 }]).await;
+        let contacts = typed(db);
+        let missing = [
+            contacts.update(1, doc! { "$set": { "a": 1 } }).await.unwrap_err(),
+            contacts.replace(1, &doc! { "a": 1 }).await.unwrap_err(),
+        ];
+        for error in missing {
+            assert_error(&error, ErrorKind::NotFound, None, None);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_error_of_a_step_names_it_and_the_document() {
+    testkit::run(async |db| {
+        let refuse = |_: Document| Err::<Document, _>(Error::new(ErrorKind::InvalidArgument, "no name"));
+        let other_id = |_: Document| Ok(doc! { "_id": 7, "secret": "s3cret" });
+        let no_document = |_: Document| Ok(7);
+        let too_large = |_: Document| Ok(doc! { "all": "x".repeat(17 << 20) });
+        let second = |build: mongo_patterns::schema::SchemaRepositoryBuilder<Document>| {
+            build.step(1, |old: Document| Ok(old)).build().unwrap()
+        };
+        let to_int = vec![doc! { "$set": { "n": { "$toInt": "$secret" } } }];
+        let cases = [
+            (second(builder(db).step(2, refuse)), ErrorKind::InvalidArgument, "2"),
+            (second(builder(db).step(2, other_id)), ErrorKind::InvalidArgument, "2"),
+            (second(builder(db).step(2, no_document)), ErrorKind::Encode, "2"),
+            (second(builder(db).step(2, too_large)), ErrorKind::TooLarge, "2"),
+            (typed(db), ErrorKind::Decode, "1"),
+            (
+                second(builder(db).pipeline_step(2, to_int)),
+                ErrorKind::InvalidArgument,
+                "2",
+            ),
+        ];
+        for (contacts, kind, step) in cases {
+            plant(db, [doc! { "_id": 1, "secret": "s3cret" }]).await;
+            set_up(&contacts, db).await;
+            let before = contents(db).await;
+            let refused = [
+                contacts.get(1).await.unwrap_err(),
+                contacts.update(1, doc! { "$set": { "a": 1 } }).await.unwrap_err(),
+                contacts.migrate().await.unwrap_err(),
+            ];
+            for error in refused {
+                assert_eq!((error.kind(), error.step()), (kind, Some(step)), "{error:?}");
+                let text = format!("{error} {error:?}");
+                assert!(!text.contains("s3cret"), "{text}");
+                assert!(!error.is_outcome_unknown() && !error.is_transient(), "{error:?}");
+                // The server does not name the document.
+                let is_on_server = error
+                    .as_driver_error()
+                    .is_some_and(|error| error.server_response().is_some());
+                assert!(is_on_server || error.document_id() == Some(&1.into()), "{error:?}");
+            }
+            let only = |contents: Vec<(String, Vec<Document>)>| -> Vec<_> {
+                contents.into_iter().filter(|(name, _)| name == "contacts").collect()
+            };
+            assert_eq!(only(contents(db).await), only(before));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn invalid_input_is_refused_and_nothing_is_sent() {
+    testkit::run(async |db| {
+        let contacts = typed(db);
+        let with_version = |version: i32| doc! { "_id": 1, "schemaVersion": version };
+        let refused = [
+            contacts.insert(&with_version(1)).await.unwrap_err(),
+            contacts.insert(&with_version(3)).await.unwrap_err(),
+            contacts.insert(&doc! { "schemaVersion": "2" }).await.unwrap_err(),
+            contacts.insert(&doc! { "_id": [1] }).await.unwrap_err(),
+            contacts.replace(1, &with_version(1)).await.unwrap_err(),
+            contacts.replace(1, &doc! { "_id": 2 }).await.unwrap_err(),
+            contacts.replace(Bson::Null, &doc! {}).await.unwrap_err(),
+            contacts.update(1, doc! { "a": 1 }).await.unwrap_err(),
+            contacts
+                .update(1, doc! { "$set": { "schemaVersion": 3 } })
+                .await
+                .unwrap_err(),
+            contacts
+                .update(1, doc! { "$unset": { "schemaVersion.a": "" } })
+                .await
+                .unwrap_err(),
+            contacts.update(1, doc! { "$set": { "_id": 3 } }).await.unwrap_err(),
+            contacts
+                .update(Bson::Null, doc! { "$set": { "a": 3 } })
+                .await
+                .unwrap_err(),
+            contacts.get(Bson::Null).await.unwrap_err(),
+            contacts.delete(Bson::Array(vec![])).await.unwrap_err(),
+            contacts.find(doc! {}).older(2, doc! {}).await.unwrap_err(),
+        ];
+        for error in refused {
+            assert_error(&error, ErrorKind::InvalidArgument, None, None);
+        }
+        let too_large = doc! { "all": "x".repeat(17 << 20) };
+        for error in [
+            contacts.insert(&too_large).await.unwrap_err(),
+            contacts.replace(1, &too_large).await.unwrap_err(),
+        ] {
+            assert_error(&error, ErrorKind::TooLarge, None, None);
+        }
+        let numbers = SchemaRepository::<i32>::builder(db.collection::<Document>("contacts"))
+            .build()
+            .unwrap();
+        assert_error(&numbers.insert(&7).await.unwrap_err(), ErrorKind::Encode, None, None);
+        assert_eq!(db.recorder().round_trips(), 0);
+        contacts.insert(&doc! { "_id": 1 }).await.unwrap();
+        let exists = contacts.insert(&doc! { "_id": 1 }).await.unwrap_err();
+        assert_error(&exists, ErrorKind::AlreadyExists, None, None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn wrong_settings_are_refused() {
+    testkit::run(async |db| {
+        let same = |old: Document| Ok(old);
+        let build = || builder::<Document>(db);
+        let unacknowledged = db.collection::<Document>("contacts").clone_with_type::<Document>();
+        let unacknowledged = db.database().collection_with_options::<Document>(
+            unacknowledged.name(),
+            mongodb::options::CollectionOptions::builder()
+                .write_concern(
+                    WriteConcern::builder()
+                        .w(mongodb::options::Acknowledgment::Nodes(0))
+                        .build(),
+                )
+                .build(),
+        );
+        let wrong = [
+            build().step(1, same).step(3, same),
+            build().step(1, same).step(1, same),
+            build().step(1, same).pipeline_step(1, stages()),
+            build().step(0, same),
+            build().step(u32::MAX, same),
+            build().step(i32::MAX as u32, same),
+            build().newest(0),
+            build().newest(u32::MAX),
+            build().step(1, same).newest(3),
+            build().step(1, same).newest(1),
+            build().version_field("_id"),
+            build().version_field("a.b"),
+            build().version_field("$v"),
+            build().version_field(""),
+            build().pipeline_step(1, vec![doc! { "$match": {} }]),
+            build().pipeline_step(1, vec![doc! {}]),
+            build().pipeline_step(1, vec![doc! { "$set": { "a": 1 }, "$unset": "b" }]),
+            SchemaRepository::builder(unacknowledged),
+        ];
+        for builder in wrong {
+            let error = builder.build().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
+        }
+        let right = [
+            (build(), 1),
+            (build().newest(7), 7),
+            (build().step(6, same), 7),
+            (build().step(2, same).step(1, same).newest(3), 3),
+            (build().step(i32::MAX as u32 - 1, same), i32::MAX as u32),
+            (build().pipeline_step(1, Vec::new()), 2),
+        ];
+        for (builder, newest) in right {
+            assert_eq!(builder.build().unwrap().newest(), newest);
+        }
+        assert_eq!(db.recorder().round_trips(), 0);
+    })
+    .await;
+}
+
+/// Ids and values are never interpreted.
+#[tokio::test]
+async fn hostile_values_are_stored_and_converted_literally() {
+    testkit::run(async |db| {
+        let ids = [
+            Bson::from("$name"),
+            doc! { "a": "$gt" }.into(),
+            doc! { "k": "$$ROOT" }.into(),
+            f64::NAN.into(),
+            "".into(),
+        ];
+        let old = |id: &Bson| {
+            doc! { "_id": id, "name": "$$ROOT", "home": "$home", "x": { "$literal": 1, "a.b": ["$x", { "$set": 1 }] } }
+        };
+        for contacts in both(db) {
+            plant(db, ids.iter().map(old)).await;
+            set_up(&contacts, db).await;
+            for id in &ids {
+                let read = contacts.get(id.clone()).await.unwrap().unwrap();
+                assert_eq!(read.get("name"), Some(&"$$ROOT".into()));
+            }
+            contacts
+                .update(ids[1].clone(), doc! { "$set": { "y": "$y" } })
+                .await
+                .unwrap();
+            contacts.migrate().await.unwrap();
+            for id in &ids {
+                // NaN is not equal to itself here.
+                let found = contacts.get(id.clone()).await.unwrap().unwrap();
+                let expected = old(id);
+                assert_eq!(found.get("x"), expected.get("x"));
+                assert_eq!(found.get("name"), Some(&"$$ROOT".into()));
+                assert_eq!(found.get_document("contactInfo").unwrap(), &doc! { "home": "$home" });
+                assert_eq!(found.get("schemaVersion"), Some(&2.into()));
+            }
+            assert_eq!(stored(db).count_documents(doc! {}).await.unwrap(), 5);
+            for id in &ids {
+                contacts
+                    .replace(id.clone(), &doc! { "x": "$x", "y": { "$dollar": 1 } })
+                    .await
+                    .unwrap();
+                assert!(contacts.delete(id.clone()).await.unwrap().found);
+            }
+        }
+    })
+    .await;
+}
+
+/// Documents whose version field has another name.
+#[tokio::test]
+async fn the_version_field_has_any_plain_name() {
+    testkit::run(async |db| {
+        for name in ["v", "2", "größe", "a b", "type"] {
+            let contacts = builder::<Document>(db)
+                .version_field(name)
+                .pipeline_step(1, stages())
+                .build()
+                .unwrap();
+            plant(db, [v1(1), v1(2)]).await;
+            db.plain_collection::<Document>("mongo_patterns").drop().await.unwrap();
+            db.plain_collection::<Document>("contacts")
+                .drop_indexes()
+                .await
+                .unwrap();
+            set_up(&contacts, db).await;
+            contacts.update(1, doc! { "$set": { "n": 1 } }).await.unwrap();
+            assert_eq!(contacts.migrate().await.unwrap().documents, 1);
+            for id in [1, 2] {
+                assert_eq!(one(db, id).await.unwrap().get(name), Some(&2.into()));
+            }
+        }
+    })
+    .await;
+}

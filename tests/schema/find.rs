@@ -1,0 +1,152 @@
+//! Queries over documents of several versions.
+
+use futures::TryStreamExt;
+use mongo_patterns::ErrorKind;
+use mongo_patterns::schema::SchemaRepository;
+use mongo_patterns_testkit::{self as testkit};
+use mongodb::bson::{Bson, Document, doc};
+
+use super::contacts::*;
+
+fn ids(found: &[Document]) -> Vec<i32> {
+    found.iter().map(|document| document.get_i32("_id").unwrap()).collect()
+}
+
+fn of_city(n: i32) -> Bson {
+    if n % 3 == 0 { "Cork".into() } else { "Dublin".into() }
+}
+
+/// Version 1 has a field `city`, version 2 a document `place`, and version 3 `places`.
+fn people(repository: mongo_patterns::schema::SchemaRepositoryBuilder<Document>) -> SchemaRepository<Document> {
+    let to_place = vec![
+        doc! { "$set": { "place": { "city": "$city" } } },
+        doc! { "$unset": "city" },
+    ];
+    let to_places = |mut old: Document| {
+        let place = old.remove("place").unwrap_or(Bson::Null);
+        old.insert("places", vec![place]);
+        Ok(old)
+    };
+    repository
+        .pipeline_step(1, to_place)
+        .step(2, to_places)
+        .build()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn documents_of_all_versions_are_found_and_converted() {
+    testkit::run(async |db| {
+        let all = (0..30).map(|n| match n % 5 {
+            0 => doc! { "_id": n, "city": of_city(n) },
+            1 => doc! { "_id": n, "schemaVersion": 1, "city": of_city(n) },
+            2 => doc! { "_id": n, "schemaVersion": 2, "place": { "city": of_city(n) } },
+            3 => doc! { "_id": n, "schemaVersion": 3, "places": [{ "city": of_city(n) }] },
+            // Of a later release.
+            _ => doc! { "_id": n, "schemaVersion": 4, "places": [{ "city": of_city(n) }] },
+        });
+        plant(db, all).await;
+        let people = people(builder(db));
+        let find = || {
+            let newest = people.find(doc! { "places.city": "Cork" });
+            newest
+                .older(1, doc! { "city": "Cork" })
+                .older(2, doc! { "place.city": "Cork" })
+        };
+        let expected: Vec<i32> = (0..30).filter(|n| n % 3 == 0 && n % 5 != 4).collect();
+        let found = find().sort(doc! { "_id": 1 }).await.unwrap();
+        assert_eq!(ids(&found), expected);
+        for document in &found {
+            assert_eq!(
+                document.get("places"),
+                Some(&vec![Bson::from(doc! { "city": "Cork" })].into())
+            );
+            assert_eq!(document.get("schemaVersion"), Some(&3.into()));
+        }
+        db.recorder().clear();
+        let mut streamed: Vec<Document> = find().stream().try_collect().await.unwrap();
+        streamed.sort_by_key(|document| document.get_i32("_id").unwrap());
+        assert_eq!(streamed, found);
+        let first = find().sort(doc! { "_id": -1 }).limit(3).await.unwrap();
+        assert_eq!(ids(&first), expected.iter().rev().take(3).copied().collect::<Vec<_>>());
+        // With a filter for each version there is nothing to check.
+        db.recorder().clear();
+        find().limit(1).await.unwrap();
+        assert_eq!(db.recorder().names()[0], "find");
+        assert!(db.recorder().names()[1..].iter().all(|name| name == "aggregate"));
+        let mut session = db.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let in_session = find().sort(doc! { "_id": 1 }).session(&mut session).await.unwrap();
+        assert_eq!(in_session, found);
+        session.commit_transaction().await.unwrap();
+        // All documents of a version.
+        let all = people.find(doc! {}).older(1, doc! {}).older(2, doc! {}).await.unwrap();
+        assert_eq!(all.len(), 24);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_query_that_would_miss_older_documents_is_refused() {
+    testkit::run(async |db| {
+        let people = people(builder(db));
+        plant(
+            db,
+            [
+                doc! { "_id": 1, "schemaVersion": 3, "n": 1 },
+                doc! { "_id": 2, "schemaVersion": 2, "n": 1 },
+            ],
+        )
+        .await;
+        for find in [
+            people.find(doc! { "n": 1 }),
+            people.find(doc! { "n": 1 }).older(1, doc! {}),
+        ] {
+            let refused = find.await.unwrap_err();
+            assert_error(&refused, ErrorKind::NotMigrated, None, Some(&2.into()));
+        }
+        let refused: Result<Vec<_>, _> = people.find(doc! {}).stream().try_collect().await;
+        assert_error(&refused.unwrap_err(), ErrorKind::NotMigrated, None, Some(&2.into()));
+        assert_eq!(
+            people
+                .find(doc! { "n": 1 })
+                .older(2, doc! { "n": 1 })
+                .await
+                .unwrap()
+                .len(),
+            2
+        );
+        set_up(&people, db).await;
+        people.migrate().await.unwrap();
+        db.recorder().clear();
+        assert_eq!(people.find(doc! { "n": 1 }).await.unwrap().len(), 2);
+        assert_eq!(db.recorder().names(), ["find", "find"]);
+        // Without steps there is nothing to check.
+        db.recorder().clear();
+        let newest = builder::<Document>(db).newest(3).build().unwrap();
+        assert_eq!(newest.find(doc! { "n": 1 }).await.unwrap().len(), 2);
+        assert_eq!(db.recorder().names(), ["find"]);
+        let refused = newest.find(doc! { "$noSuch": "s3cret" }).await.unwrap_err();
+        assert!(!format!("{refused} {refused:?}").contains("s3cret"));
+    })
+    .await;
+}
+
+/// The error of a document ends the stream.
+#[tokio::test]
+async fn a_stream_ends_after_an_error() {
+    testkit::run(async |db| {
+        let contacts = builder::<ContactV2>(db)
+            .step(1, |old: ContactV1| Ok(ContactV2::from(old)))
+            .build()
+            .unwrap();
+        plant(db, [v1(1), doc! { "_id": 2 }, v1(3)]).await;
+        let find = contacts.find(doc! {}).older(1, doc! {}).sort(doc! { "_id": 1 });
+        let (found, error) = crate::common::support::until_error(find.stream()).await;
+        assert_eq!(found.len(), 1);
+        assert_error(&error, ErrorKind::Decode, Some("1"), Some(&2.into()));
+        let found = contacts.find(doc! {}).older(1, doc! { "_id": 1 }).await.unwrap();
+        assert_eq!(found[0].contact_info.home.as_deref(), Some("209-555-7788"));
+    })
+    .await;
+}
