@@ -61,5 +61,7 @@ tests! {
     of_update: "update";
     of_add_child: "add_child";
     of_update_source: "update_source";
+    of_update_of_a_version: "update of a version";
+    of_update_of_an_older_version: "update of an older version";
     of_set_reference: "set_reference";
 }

@@ -7,6 +7,7 @@ use mongo_patterns::embedded::EmbeddedRepository;
 use mongo_patterns::history::HistoryRepository;
 use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns::reference::ReferenceRepository;
+use mongo_patterns::schema::SchemaRepository;
 use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongodb::Database;
 use mongodb::bson::{DateTime, Document, doc};
@@ -23,6 +24,7 @@ pub struct Repositories {
     pub policies: HistoryRepository<Document>,
     pub patrons: EmbeddedRepository<Document, Document>,
     pub orders: ReferenceRepository<Document, Document>,
+    pub contacts: SchemaRepository<Document>,
 }
 
 impl Repositories {
@@ -64,6 +66,10 @@ impl Repositories {
             orders: ReferenceRepository::builder(of("orders"), of("customers"))
                 .reference_field("customer")
                 .copied_fields(["name"])
+                .build()
+                .unwrap(),
+            contacts: SchemaRepository::builder(of("contacts"))
+                .step(1, |old: Document| Ok(old))
                 .build()
                 .unwrap(),
         }
@@ -126,7 +132,7 @@ macro_rules! operation {
 }
 
 /// All operations.
-pub static OPERATIONS: [Operation; 10] = [
+pub static OPERATIONS: [Operation; 12] = [
     operation!("append", "trades" "customerId", |of, key, n| of.trades.append(&key, &trade(n))),
     operation!("append_many", "trades" "customerId", |of, key, n| {
         of.trades.append_many(&key, &[n, n + 100_000, n + 200_000].map(trade))
@@ -144,6 +150,12 @@ pub static OPERATIONS: [Operation; 10] = [
     operation!("add_child", "patron" "_id", |of, patron, n| of.patrons.add_child(patron, &doc! { "id": n })),
     operation!("update_source", "customers" "_id", |of, customer, n| {
         of.orders.update_source(customer, doc! { "$set": { "name": user(n) } })
+    }),
+    operation!("update of a version", "contacts" "_id", |of, contact, n| {
+        of.contacts.update(contact, doc! { "$push": { "calls": n } })
+    }),
+    operation!("update of an older version", "contacts" "_id", |of, contact, n| {
+        of.contacts.update(contact, doc! { "$push": { "calls": n } })
     }),
     operation!("set_reference", "orders" "_id", |of, order, n| of.orders.set_reference(order, n % 2 + 2)),
 ];

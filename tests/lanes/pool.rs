@@ -186,3 +186,8 @@ async fn of_update() {
 async fn of_add_child() {
     check(operation("add_child")).await;
 }
+
+#[tokio::test]
+async fn of_update_of_a_version() {
+    check(operation("update of a version")).await;
+}

@@ -93,6 +93,13 @@ async fn store(db: &TestDatabase, of: &Repositories, operation: &Operation, docu
             let order = doc! { "_id": document, "customer": { "_id": document } };
             of.orders.insert(&order).await.unwrap();
         }
+        "contacts" => {
+            of.contacts.ensure_indexes().await.unwrap();
+            let version = if operation.name == "update of a version" { 2 } else { 1 };
+            let contacts = db.plain_collection::<Document>("contacts");
+            let contact = doc! { "_id": document, "schemaVersion": version, "calls": [] };
+            contacts.insert_one(contact).await.unwrap();
+        }
         other => panic!("{other}"),
     }
 }
@@ -106,6 +113,7 @@ pub async fn stored(db: &TestDatabase, operation: &Operation, document: i32) -> 
         "insert" => ("review", "product_id", ""),
         "update" => ("currentPolicies", "policyId", "itemsInsured"),
         "add_child" => ("patron", "_id", "addresses"),
+        "update of a version" | "update of an older version" => ("contacts", "_id", "calls"),
         other => panic!("{other} replaces a value"),
     };
     let found = plain(collection).find(doc! { id_field: document }).await.unwrap();

@@ -16,6 +16,7 @@ mod outlier;
 mod recipe;
 mod reference;
 mod report;
+mod schema;
 mod stored;
 mod subset;
 
@@ -48,6 +49,7 @@ async fn prepare(pattern: Pattern, source: Source, database: &Database) -> Resul
         Pattern::Embedded => embedded::prepare(source, database).await,
         Pattern::History => history::prepare(source, database).await,
         Pattern::Reference => reference::prepare(source, database).await,
+        Pattern::Schema => schema::prepare(source, database).await,
     }
 }
 
@@ -61,6 +63,7 @@ fn writes(pattern: Pattern, source: Source, databases: &[Database]) -> Result<Ve
         Pattern::Embedded => embedded::writes(source, databases),
         Pattern::History => history::writes(source, databases),
         Pattern::Reference => reference::writes(source, databases),
+        Pattern::Schema => schema::writes(source, databases),
     }
 }
 
@@ -73,6 +76,7 @@ async fn check(pattern: Pattern, source: Source, database: &Database, ledger: &L
         Pattern::Embedded => embedded::check(database, ledger).await,
         Pattern::History => history::check(source, database, ledger).await,
         Pattern::Reference => reference::check(source, database, ledger).await,
+        Pattern::Schema => schema::check(database, ledger).await,
     }
 }
 

@@ -17,6 +17,7 @@ mod outlier;
 mod page;
 mod reference;
 mod report;
+mod schema;
 mod subset;
 mod summary;
 mod svg;
@@ -63,7 +64,7 @@ enum Command {
     Hazards(hazards::Options),
 }
 
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     Part {
         name: "bucket",
         page: "README.md",
@@ -89,6 +90,11 @@ const PARTS: [Part; 5] = [
         page: "reference.md",
         sections: &reference::SECTIONS,
     },
+    Part {
+        name: "schema",
+        page: "schema.md",
+        sections: &schema::SECTIONS,
+    },
 ];
 
 /// Runs a section of a pattern.
@@ -98,7 +104,8 @@ async fn section(part: &Part, bench: &Bench<'_>, section: &str) -> Result<Sectio
         "outlier" => outlier::section(bench, section).await,
         "subset" => subset::section(bench, section).await,
         "history" => history::section(bench, section).await,
-        _ => reference::section(bench, section).await,
+        "reference" => reference::section(bench, section).await,
+        _ => schema::section(bench, section).await,
     }
 }
 

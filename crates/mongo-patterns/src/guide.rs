@@ -8,3 +8,4 @@
 #![cfg_attr(feature = "embedded", doc = "- [`embedded`](crate::embedded)")]
 #![cfg_attr(feature = "history", doc = "- [`history`](crate::history)")]
 #![cfg_attr(feature = "reference", doc = "- [`reference`](mod@crate::reference)")]
+#![cfg_attr(feature = "schema", doc = "- [`schema`](crate::schema)")]

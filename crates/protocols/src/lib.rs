@@ -20,6 +20,7 @@
 //! | [`mod@reference`] | `insert`, `set_reference`, `update_source`, `delete_source`, `sweep` of the reference pattern |
 //! | [`reference_follow`] | `follow` of the reference pattern, beside programs that write without a repository |
 //! | [`steps`] | `run` of migrations that run once, with its lease |
+//! | [`versions`] | `update` and `migrate` of documents of several versions, beside an older release |
 //! | [`migration`] | `migrate_from_embedded`, with the writes of [`subset`] |
 //!
 //! A model is only as good as its likeness to the code. Each names the modules that it mirrors: a change of the order
@@ -43,4 +44,5 @@ pub mod reference_follow;
 pub mod steps;
 pub mod subset;
 pub mod transactions;
+pub mod versions;
 pub mod world;

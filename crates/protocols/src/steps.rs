@@ -1,6 +1,6 @@
 //! Migrations that run once, by one of several instances.
 //!
-//! Mirrors `crates/core/src/lease.rs`, and `record.rs` and `migrations/run.rs` in `crates/schema/src`. A change of the order
+//! Mirrors `crates/core/src/lease.rs`, and `migrations/record.rs` and `migrations/run.rs` in `crates/schema/src`. A change of the order
 //! of the commands or of a filter there requires the same change here.
 //!
 //! A list has a plain step and then one in a transaction. The clock is a client: its command is the moment at which the

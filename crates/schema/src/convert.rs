@@ -13,6 +13,10 @@
 //! The update has the new documents in an array, and looks up the position of each `_id` in another one. The server
 //! compares each document with up to all ids of the chunk, which takes less than the round trips of single replacements.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
+use mongo_patterns_core::document_id::bytes;
 use mongo_patterns_core::migration::Step;
 use mongo_patterns_core::transaction;
 use mongodb::options::FindOptions;
@@ -26,38 +30,90 @@ use crate::steps::{Convert, Work};
 /// About the most bytes of the documents of one update. A command has at most 16 MiB.
 const MOST_BYTES: usize = 8 * 1024 * 1024;
 
-/// Converts a document that was read to the newest version. Writes nothing. `None` if the document was deleted before the
-/// server converted it. One round trip for each row of steps on the server.
+/// Converts documents that were read to the newest version, and writes nothing. Those that were deleted before the server
+/// converted them are left out. One round trip for each version from which the server converts.
 ///
 /// # Errors
 /// Those of [`known_version_of`] and of the steps.
 pub(crate) async fn read(
     shared: &Shared,
-    mut document: RawDocumentBuf,
+    documents: Vec<RawDocumentBuf>,
     conn: &mut Conn<'_>,
-) -> Result<Option<RawDocumentBuf>> {
+) -> Result<Vec<RawDocumentBuf>> {
     let settings = &shared.settings;
-    let mut version = known_version_of(settings, &document)?;
-    while let Some(work) = settings.steps.from(version) {
-        match work {
-            Work::Typed(step) => {
-                document = convert(settings, step, version, &document)?;
-                version += 1;
+    let with_version = |document: RawDocumentBuf| Ok((known_version_of(settings, &document)?, document));
+    let mut documents = documents.into_iter().map(with_version).collect::<Result<Vec<_>>>()?;
+    for version in settings.steps.older() {
+        let is_at = |(at, _): &&mut (u32, RawDocumentBuf)| *at == version;
+        match settings.steps.from(version) {
+            Some(Work::Typed(step)) => {
+                for (at, document) in documents.iter_mut().filter(is_at) {
+                    *document = convert(settings, step, version, document)?;
+                    *at += 1;
+                }
             }
-            Work::Stages(_) => {
-                let (stages, next) = query::stages(settings, version);
-                let mut pipeline = query::given(&document)?.to_vec();
-                pipeline.extend(stages);
-                let converted = conn.aggregate_all(&shared.collection, pipeline, None).await;
-                let mut converted = converted.map_err(|error| of_step(error.into(), version))?;
-                let Some(converted) = converted.pop() else {
-                    return Ok(None);
-                };
-                (document, version) = (converted, next);
+            Some(Work::Stages(_)) => {
+                let given = documents.iter().filter(|(at, _)| *at == version);
+                let given = given.map(|(_, document)| document.clone()).collect();
+                let (mut converted, next) = read_on_server(shared, version, given, conn).await?;
+                documents.retain_mut(|(at, document)| {
+                    if *at != version {
+                        return true;
+                    }
+                    let found = converted.remove(&bytes(&id_of(document)));
+                    let is_found = found.is_some();
+                    *document = found.unwrap_or_default();
+                    *at = next;
+                    is_found
+                });
+            }
+            None => {}
+        }
+    }
+    Ok(documents.into_iter().map(|(_, document)| document).collect())
+}
+
+/// Converts documents of a version by all steps on the server that follow. Returns them by their `_id`s, and their version.
+async fn read_on_server(
+    shared: &Shared,
+    version: u32,
+    documents: Vec<RawDocumentBuf>,
+    conn: &mut Conn<'_>,
+) -> Result<(HashMap<Vec<u8>, RawDocumentBuf>, u32)> {
+    let (stages, next) = query::stages(&shared.settings, version);
+    let mut all = HashMap::new();
+    for together in in_commands(documents) {
+        let mut pipeline = vec![doc! { "$match": by_ids(&ids(&together)) }, query::replace(&together)?];
+        pipeline.extend(stages.iter().cloned());
+        let converted = conn.aggregate_all(&shared.collection, pipeline, None).await;
+        let converted = converted.map_err(|error| of_step(error.into(), version))?;
+        all.extend(
+            converted
+                .into_iter()
+                .map(|document| (bytes(&id_of(&document)), document)),
+        );
+    }
+    Ok((all, next))
+}
+
+fn ids(documents: &[RawDocumentBuf]) -> Vec<Bson> {
+    documents.iter().map(|document| id_of(document)).collect()
+}
+
+/// Splits documents into those of one command each, which has at least one.
+fn in_commands(documents: Vec<RawDocumentBuf>) -> Vec<Vec<RawDocumentBuf>> {
+    let (mut all, mut bytes) = (Vec::<Vec<_>>::new(), 0);
+    for document in documents {
+        bytes += document.as_bytes().len();
+        match all.last_mut() {
+            Some(together) if bytes <= MOST_BYTES => together.push(document),
+            _ => {
+                bytes = document.as_bytes().len();
+                all.push(vec![document]);
             }
         }
     }
-    Ok(Some(document))
+    all
 }
 
 /// Converts stored documents of older versions, all or none. Documents of other versions stay as they are.
@@ -114,7 +170,7 @@ impl Stored<'_> {
         Ok(())
     }
 
-    fn of_versions(self, versions: std::ops::Range<u32>) -> Document {
+    fn of_versions(self, versions: Range<u32>) -> Document {
         query::guarded(by_ids(self.ids), query::of_versions(&self.shared.settings, versions))
     }
 
@@ -128,44 +184,21 @@ impl Stored<'_> {
             FindOptions::default(),
         );
         let found = conn.read(find).await?.documents;
-        let (mut together, mut bytes) = (Vec::new(), 0);
-        for document in found {
+        let mut converted = Vec::with_capacity(found.len());
+        for mut document in found {
             let mut version = known_version_of(settings, &document)?;
-            let mut document = document;
             while let Some(step) = typed(self.shared, version).filter(|_| version < end) {
                 document = convert(settings, step, version, &document)?;
                 version += 1;
             }
-            if bytes + document.as_bytes().len() > MOST_BYTES && !together.is_empty() {
-                self.send(&together, from..end, conn).await?;
-                together.clear();
-                bytes = 0;
-            }
-            bytes += document.as_bytes().len();
-            together.push(document);
+            converted.push(document);
         }
-        if together.is_empty() {
-            return Ok(());
+        for together in in_commands(converted) {
+            let filter = query::guarded(by_ids(&ids(&together)), query::of_versions(settings, from..end));
+            let replacement = vec![query::replace(&together)?];
+            let update = Step::update_many("replace converted documents", collection, filter, replacement);
+            conn.write(update).await?;
         }
-        self.send(&together, from..end, conn).await
-    }
-
-    async fn send(
-        self,
-        documents: &[RawDocumentBuf],
-        versions: std::ops::Range<u32>,
-        conn: &mut Conn<'_>,
-    ) -> Result<()> {
-        let ids: Vec<Bson> = documents.iter().map(|document| id_of(document)).collect();
-        let filter = query::guarded(by_ids(&ids), query::of_versions(&self.shared.settings, versions));
-        let replacement = vec![query::replace(documents)?];
-        let update = Step::update_many(
-            "replace converted documents",
-            &self.shared.collection,
-            filter,
-            replacement,
-        );
-        conn.write(update).await?;
         Ok(())
     }
 }

@@ -86,7 +86,7 @@ pub(crate) fn stages(settings: &Settings, from: u32) -> (Vec<Document>, u32) {
     (all, version)
 }
 
-/// Replaces each of these documents, which are found by their `_id`s. At least one.
+/// Replaces documents by these, which are found by their `_id`s. At least one. A stage of an update or an aggregation.
 pub(crate) fn replace(documents: &[RawDocumentBuf]) -> Result<Document> {
     let new = match documents {
         [document] => doc! { "$literal": Document::try_from(document.clone()).map_err(mongodb::error::Error::from)? },
@@ -101,15 +101,6 @@ pub(crate) fn replace(documents: &[RawDocumentBuf]) -> Result<Document> {
         }
     };
     Ok(doc! { "$replaceWith": new })
-}
-
-/// Returns a document as a value to a pipeline: the stored document with this `_id` becomes the given one.
-pub(crate) fn given(document: &RawDocument) -> Result<[Document; 2]> {
-    let value = Document::try_from(document).map_err(mongodb::error::Error::from)?;
-    Ok([
-        doc! { "$match": by_id(&id_of(document)) },
-        doc! { "$replaceWith": { "$literal": value } },
-    ])
 }
 
 /// Counts the documents of each version. Rows have the value of the field, and null for a missing one.

@@ -53,10 +53,11 @@ pub(crate) async fn run(
             ));
         };
         let is_older = known_version_of(settings, &found)? < settings.steps.newest();
-        if is_older {
+        let converts = is_older && matches!(change, Change::Update(_));
+        if converts {
             convert::store(shared, slice::from_ref(id), &mut conn).await?;
         }
-        if !is_older || std::mem::replace(&mut was_converted, true) {
+        if !converts || std::mem::replace(&mut was_converted, true) {
             let changed = CommandError::custom("the document changed after the write");
             attempts.next(changed).await?;
         }

@@ -88,6 +88,11 @@ impl Migrates for PageSize {
     fn lists_all(&self) -> bool {
         false
     }
+
+    /// The keys of several pages. The progress is that of the buckets.
+    fn rated(&self, _total: u64) -> u64 {
+        2
+    }
 }
 
 /// Stores pages of three items: of seven items of key 1, of three of key 2, and so on.

@@ -38,6 +38,11 @@ pub(super) trait Migrates: Sync {
         true
     }
 
+    /// How many units its rate counts, of this total of its progress.
+    fn rated(&self, total: u64) -> u64 {
+        total
+    }
+
     /// What its options `filter` and `skip_invalid` take, if it has them.
     fn selected(&self) -> Option<Selected> {
         None

@@ -336,14 +336,14 @@ pub(super) const BROADCAST: [Broadcast; 44] = [
     of(
         "schema",
         "find",
-        "the filters are the caller's",
-        &[("find", "contacts", All)],
+        "the filters are the caller's, and the server converts the documents of a version together",
+        &[("find", "contacts", All), ("aggregate", "contacts", Listed)],
     ),
     of(
         "schema",
         "stream",
-        "the filters are the caller's",
-        &[("find", "contacts", All)],
+        "the filters are the caller's, and the server converts the documents of a version together",
+        &[("find", "contacts", All), ("aggregate", "contacts", Listed)],
     ),
     of("schema", "versions", WHOLE, &[("aggregate", "contacts", All)]),
     of("schema", "verify", WHOLE, &[("find", "contacts", All)]),

@@ -43,10 +43,11 @@ pub(super) enum Pattern {
     Embedded,
     History,
     Reference,
+    Schema,
 }
 
 impl Pattern {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Bucket,
         Self::Outlier,
         Self::Subset,
@@ -54,6 +55,7 @@ impl Pattern {
         Self::Embedded,
         Self::History,
         Self::Reference,
+        Self::Schema,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -65,14 +67,15 @@ impl Pattern {
             Self::Embedded => "embedded",
             Self::History => "history",
             Self::Reference => "reference",
+            Self::Schema => "schema versions",
         }
     }
 
     /// Returns whether the pattern has this recipe. Where the manual has no commands for an array, a
-    /// program can also write it back. The manual computes fields by a job, and not with each write.
+    /// program can also write it back. The manual computes fields by a job, and not with each write, and converts no documents.
     pub(super) fn has(self, source: Source) -> bool {
         match source {
-            Source::Manual => !matches!(self, Self::Computed),
+            Source::Manual => !matches!(self, Self::Computed | Self::Schema),
             Source::WriteBack => matches!(self, Self::Outlier | Self::Embedded),
             Source::InTransactions => matches!(self, Self::Reference),
             // They have no commands for this pattern.

@@ -208,7 +208,9 @@ several buckets of a key within a second, and only one gets the name.
 
 *Lost* are acknowledged and not stored, *doubled* are stored more than once. *Stale* documents contradict the data: a subset,
 a count, a total, a sum, a newest revision or a copy. *Gaps* are partial pages before the last one, and missing revisions.
-*Wrong documents* exceed a bound, have an overflow that no reader finds, or have the same position as another one.
+*Wrong documents* exceed a bound, have an overflow that no reader finds, have the same position as another one, or have data in
+the field of another version, which no reader finds. Half of the writers of *schema versions* are of the first release, and
+half of the second, which converts.
 
 A sixth of the operations of *embedded* would exceed the bound of a list. A recipe that observes the bound refuses them, and
 they are in no column. The calls of mongo-patterns have the ids that make them idempotent. To repeat the run: `cargo run

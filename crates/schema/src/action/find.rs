@@ -2,6 +2,7 @@ use std::pin::Pin;
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use mongo_patterns_core::migration::both;
+use mongo_patterns_core::send::Rows;
 use mongodb::options::{FindOneOptions, FindOptions};
 
 use super::prelude::*;
@@ -30,8 +31,8 @@ impl<D> SchemaRepository<D> {
     /// Awaited, it returns all documents in memory; [`stream`](Find::stream) reads them one after another.
     ///
     /// # Cost
-    /// One round trip, and one for each further batch of the cursor. One more if an older version has no filter. For older
-    /// documents those of [`get`](Self::get) with steps on the server, each. An index serves it if it serves each filter:
+    /// One round trip, and one for each further batch of the cursor. One more if an older version has no filter, and one for
+    /// each older version with a step on the server, of a stream for each 100 documents. An index serves it if it serves each filter:
     /// one on the fields of the newest, and one for those of each older version.
     ///
     /// # Cancel safety
@@ -52,6 +53,9 @@ impl<D> SchemaRepository<D> {
         }
     }
 }
+
+/// How many documents of a stream are converted together.
+const TOGETHER: usize = 100;
 
 mongo_patterns_core::action! {
     /// Finds documents; returned by [`SchemaRepository::find`].
@@ -143,13 +147,8 @@ impl<'a, D: DeserializeOwned + Send + 'a> Find<'a, D> {
         let mut conn = Conn::to_read(self.session.take(), max_time).await?;
         self.check_others(&mut conn).await?;
         let found = conn.find_all(&self.shared.collection, filter, self.options).await?;
-        let mut documents = Vec::with_capacity(found.len());
-        for document in found {
-            if let Some(document) = convert::read(self.shared, document, &mut conn).await? {
-                documents.push(decode(&document)?);
-            }
-        }
-        Ok(documents)
+        let documents = convert::read(self.shared, found, &mut conn).await?;
+        documents.iter().map(|document| decode(document)).collect()
     }
 
     /// Returns the documents as a stream, which sends nothing before it is polled, and ends after an error. A stream does
@@ -166,14 +165,15 @@ impl<'a, D: DeserializeOwned + Send + 'a> Find<'a, D> {
             let mut options = self.options;
             options.max_time = max_time;
             let rows = send::find_rows(&shared.collection, filter, options).await?;
-            Ok::<_, Error>(rows.map_err(Error::from))
+            Ok::<_, Error>(in_parts(rows))
         };
-        let converted = stream::once(start).try_flatten().and_then(move |document| async move {
+        let converted = stream::once(start).try_flatten().and_then(move |part| async move {
             let mut conn = Conn::to_read(None, max_time).await?;
-            let document = convert::read(shared, document, &mut conn).await?;
-            document.map(|document| decode::<D>(&document)).transpose()
+            let documents = convert::read(shared, part, &mut conn).await?;
+            let documents: Vec<_> = documents.iter().map(|document| decode::<D>(document)).collect();
+            Ok(stream::iter(documents))
         });
-        let documents = converted.try_filter_map(|document| async move { Ok(document) });
+        let documents = converted.try_flatten();
         Box::pin(
             documents
                 .map_err(move |error| call.name(error))
@@ -183,4 +183,18 @@ impl<'a, D: DeserializeOwned + Send + 'a> Find<'a, D> {
                 }),
         )
     }
+}
+
+/// Returns the documents that have arrived together, and then the error, if there is one.
+fn in_parts(rows: Rows) -> impl Stream<Item = Result<Vec<RawDocumentBuf>>> {
+    rows.ready_chunks(TOGETHER).flat_map(|part| {
+        let (mut documents, mut failed) = (Vec::new(), None);
+        for row in part {
+            match row {
+                Ok(document) => documents.push(document),
+                Err(error) => failed = Some(Err(error.into())),
+            }
+        }
+        stream::iter(std::iter::once(Ok(documents)).chain(failed))
+    })
 }

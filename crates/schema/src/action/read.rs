@@ -41,8 +41,8 @@ impl<D: DeserializeOwned> SchemaRepository<D> {
             let id = id?;
             let found = conn.find_one(&shared.collection, by_id(id.value()), None).await?;
             let Some(found) = found else { return Ok(None) };
-            let converted = convert::read(shared, found, &mut conn).await?;
-            converted.map(|document| decode(&document)).transpose()
+            let converted = convert::read(shared, vec![found], &mut conn).await?;
+            converted.first().map(|document| decode(document)).transpose()
         })
     }
 }

@@ -1,0 +1,161 @@
+//! Contacts with the calls to them, while the second release of a service is deployed beside the first one.
+
+use anyhow::Result;
+use mongo_patterns_core::{ErrorKind, Repository};
+use mongo_patterns_schema::SchemaRepository;
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::{Collection, Database};
+
+use super::load::{Answer, Failure, Ledger, Write, write};
+use super::recipe::{Hazards, Source};
+use super::stored::{Times, all, elements};
+use crate::bucket::scatter;
+
+const CONTACTS: i64 = 200;
+const COLLECTION: &str = "contacts";
+/// The list of calls in version 1.
+const OLD: &str = "calls";
+/// The document with this list in version 2.
+const NEW: &str = "history";
+
+type Contacts = SchemaRepository<Document>;
+
+pub(super) async fn prepare(source: Source, database: &Database) -> Result<()> {
+    let contacts = database.collection::<Document>(COLLECTION);
+    let empty = |id: i64| doc! { "_id": id, "schemaVersion": 1, "name": "Taylor", OLD: [] };
+    contacts.insert_many((0..CONTACTS).map(empty)).await?;
+    if source == Source::Ours {
+        second_release(&contacts)?.ensure_indexes().await?;
+    }
+    Ok(())
+}
+
+fn first_release(contacts: &Collection<Document>) -> Result<Contacts> {
+    Ok(Contacts::builder(contacts.clone()).build()?)
+}
+
+fn second_release(contacts: &Collection<Document>) -> Result<Contacts> {
+    let step = |old: Document| Ok(converted(old));
+    Ok(Contacts::builder(contacts.clone()).step(1, step).build()?)
+}
+
+/// Returns what a document of version 1 becomes.
+fn converted(mut old: Document) -> Document {
+    let calls = old.remove(OLD).unwrap_or_else(|| Bson::Array(Vec::new()));
+    old.insert("schemaVersion", 2);
+    old.insert(NEW, doc! { OLD: calls });
+    old
+}
+
+fn contact(number: u64) -> i64 {
+    (scatter(number) % CONTACTS as u64) as i64
+}
+
+/// Returns whether an operation arrives at an instance of the first release.
+fn is_of_first_release(number: u64) -> bool {
+    (scatter(number) >> 16).is_multiple_of(2)
+}
+
+/// Adds a call to the list of the first release or of the second.
+fn add(number: u64, to_first: bool) -> Document {
+    let list = if to_first {
+        OLD.to_owned()
+    } else {
+        format!("{NEW}.{OLD}")
+    };
+    doc! { "$addToSet": { list: number as i64 } }
+}
+
+pub(super) fn writes(source: Source, databases: &[Database]) -> Result<Vec<Write>> {
+    let of_client = |database: &Database| {
+        let contacts = database.collection::<Document>(COLLECTION);
+        let (first, second) = (first_release(&contacts)?, second_release(&contacts)?);
+        Ok(write(move |number| {
+            let (first, second, contacts) = (first.clone(), second.clone(), contacts.clone());
+            async move {
+                match source {
+                    Source::Ours => by_repository(&first, &second, number).await?,
+                    _ => recipe(&contacts, number).await?,
+                }
+                Ok(Answer::Done)
+            }
+        }))
+    };
+    databases.iter().map(of_client).collect()
+}
+
+async fn by_repository(first: &Contacts, second: &Contacts, number: u64) -> Result<(), Failure> {
+    let id = contact(number);
+    if is_of_first_release(number) {
+        match first.update(id, add(number, true)).await {
+            // The request is sent again, to an instance of the second release.
+            Err(error) if error.kind() == ErrorKind::NewerVersion => {}
+            updated => return updated.map(drop).map_err(Failure::from),
+        }
+    }
+    second.update(id, add(number, false)).await?;
+    Ok(())
+}
+
+/// The recipe of the agent skills that converts a document when it is read. The first release writes by `_id`.
+async fn recipe(contacts: &Collection<Document>, number: u64) -> Result<(), Failure> {
+    let this = doc! { "_id": contact(number) };
+    if is_of_first_release(number) {
+        contacts.update_one(this, add(number, true)).await?;
+        return Ok(());
+    }
+    let found = contacts.find_one(this.clone()).await?.unwrap_or_default();
+    if found.get_i32("schemaVersion").is_ok_and(|version| version < 2) {
+        contacts.replace_one(this.clone(), converted(found)).await?;
+    }
+    contacts.update_one(this, add(number, false)).await?;
+    Ok(())
+}
+
+pub(super) async fn check(database: &Database, ledger: &Ledger) -> Result<Hazards> {
+    hazards(&all(database, COLLECTION).await?, ledger)
+}
+
+/// A call that the second release does not read is lost, and its document wrong.
+fn hazards(contacts: &[Document], ledger: &Ledger) -> Result<Hazards> {
+    let mut times = Times::default();
+    let mut wrong = 0;
+    for contact in contacts {
+        let is_new = contact.get_i32("schemaVersion").is_ok_and(|version| version == 2);
+        let read = match is_new {
+            true => elements(contact.get_document(NEW)?, OLD)?,
+            false => elements(contact, OLD)?,
+        };
+        read.iter()
+            .filter_map(Bson::as_i64)
+            .for_each(|number| times.add(number));
+        wrong += u64::from(is_new && contact.contains_key(OLD));
+    }
+    Ok(Hazards {
+        lost: times.lost(ledger, |_| true),
+        doubled: times.doubled(),
+        wrong,
+        ..Hazards::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load::Fate;
+    use super::*;
+
+    #[test]
+    fn a_call_that_nobody_reads_is_lost() {
+        let old = doc! { "_id": 1, "schemaVersion": 1, OLD: [0_i64] };
+        let new = doc! { "_id": 2, "schemaVersion": 2, NEW: { OLD: [1_i64] } };
+        let both = doc! { "_id": 2, "schemaVersion": 2, NEW: { OLD: [] }, OLD: [1_i64] };
+        let ledger = Ledger::of(&[Fate::Acknowledged; 2]);
+        let found = |contacts: &[Document]| hazards(contacts, &ledger).unwrap();
+        assert!(found(&[old.clone(), new.clone()]).is_none());
+        let lost = found(&[old.clone(), both]);
+        assert_eq!((lost.lost, lost.wrong), (1, 1));
+        assert_eq!(found(&[converted(old.clone()), new.clone()]).lost, 0);
+        let twice = doc! { "_id": 3, "schemaVersion": 2, NEW: { OLD: [1_i64] } };
+        assert_eq!(found(&[old, new, twice]).doubled, 1);
+    }
+}
