@@ -5,6 +5,7 @@ use mongo_patterns::{Error, ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::WriteConcern;
+use serde::{Deserialize, Serialize};
 
 use super::contacts::*;
 use crate::common::support::contents;
@@ -116,6 +117,53 @@ async fn a_typed_step_keeps_the_fields_that_its_type_does_not_have() {
         set_up(&contacts, db).await;
         contacts.migrate().await.unwrap();
         assert_eq!(one(db, 1).await, Some(expected));
+    })
+    .await;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Shop {
+    place: Place,
+    #[serde(default)]
+    doors: Vec<Place>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Place {
+    city: String,
+}
+
+#[tokio::test]
+async fn a_typed_step_keeps_fields_in_documents_and_refuses_to_lose_one_in_an_array() {
+    testkit::run(async |db| {
+        let rename = |old: Shop| Ok(doc! { "shop": { "city": old.place.city }, "doors": old.doors.len() as i64 });
+        let keep = |old: Shop| Ok(old);
+        let (renamed, kept) = (
+            builder::<Document>(db).step(1, rename).build().unwrap(),
+            builder::<Document>(db).step(1, keep).build().unwrap(),
+        );
+        let shop = |doors: Document| doc! { "_id": 1, "place": { "city": "Cork", "zip": "T12" }, "doors": [doors] };
+        plant(db, [shop(doc! { "city": "Cobh" })]).await;
+        let expected = doc! {
+            "_id": 1, "schemaVersion": 2, "place": { "city": "Cork", "zip": "T12" }, "doors": [{ "city": "Cobh" }],
+        };
+        assert_eq!(kept.get(1).await.unwrap(), Some(expected));
+        let expected = doc! {
+            "_id": 1, "schemaVersion": 2, "shop": { "city": "Cork" }, "doors": 1_i64, "place": { "zip": "T12" },
+        };
+        assert_eq!(renamed.get(1).await.unwrap(), Some(expected));
+        plant(db, [shop(doc! { "city": "Cobh", "zip": "P24" })]).await;
+        for contacts in [renamed, kept] {
+            let before = one(db, 1).await;
+            for error in [
+                contacts.get(1).await.unwrap_err(),
+                contacts.update(1, doc! { "$set": { "a": 1 } }).await.unwrap_err(),
+            ] {
+                assert_error(&error, ErrorKind::InvalidArgument, Some("1"), Some(&1.into()));
+                assert_eq!(error.field(), Some("doors.0.zip"));
+            }
+            assert_eq!(one(db, 1).await, before);
+        }
     })
     .await;
 }

@@ -245,7 +245,7 @@ impl Error {
         self.0.field.as_deref()
     }
 
-    /// Returns the name of the step that failed, in a list of migrations.
+    /// Returns the name of the step that failed, in a list of migrations, or the version from which it converts documents.
     pub fn step(&self) -> Option<&str> {
         self.0.step.as_deref()
     }

@@ -83,6 +83,8 @@ pub mod transaction;
 #[doc(hidden)] // update operators of one element
 pub mod update;
 pub mod verify;
+#[doc(hidden)] // documents and items of several versions
+pub mod versions;
 
 pub use catalog::{MigrationRecord, forget_migration, migrations};
 #[doc(hidden)]
@@ -99,3 +101,4 @@ pub use repository::{Repository, Validator};
 pub use results::{Removed, Updated};
 pub use retry::RetryPolicy;
 pub use tasks::drain;
+pub use versions::{ItemSteps, MigratedItems};

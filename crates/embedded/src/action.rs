@@ -1,6 +1,7 @@
 //! The actions that the methods of [`EmbeddedRepository`](crate::EmbeddedRepository) return, one file each.
 
 mod migrate_from_references;
+mod migrate_items;
 mod migrate_to_references;
 mod orphans;
 mod read;
@@ -8,6 +9,7 @@ mod verify;
 mod write;
 
 pub use migrate_from_references::MigrateFromReferences;
+pub use migrate_items::MigrateItems;
 pub use migrate_to_references::MigrateToReferences;
 pub use mongo_patterns_core::action::{Read, Write};
 pub use mongo_patterns_core::verify::Verify;

@@ -86,6 +86,7 @@ async fn main() -> Result<()> {
     for id in [1, 2] {
         println!("{:?}", second.get(id).await?);
     }
+    println!();
     print_wire(&recorder);
 
     println!("# The first release writes its own version\n");
@@ -132,7 +133,7 @@ fn work_is(field: &str) -> Document {
 
 /// Prints the commands, and forgets them.
 fn print_wire(recorder: &CommandRecorder) {
-    println!("\nOn the wire:");
+    println!("On the wire:");
     for command in recorder.commands() {
         println!("  {}", shell::call(&command));
     }

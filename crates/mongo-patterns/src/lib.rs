@@ -273,9 +273,9 @@ pub use mongo_patterns_bucket as bucket;
 #[cfg(feature = "metrics")]
 pub use mongo_patterns_core::metrics;
 pub use mongo_patterns_core::{
-    AsKey, Error, ErrorKind, FoundInvalid, IntoId, InvalidDocuments, Key, MigrationRecord, Planned, PlannedCommand,
-    Progress, Remedy, Removed, Repository, Result, RetryPolicy, Updated, Validator, action, drain, forget_migration,
-    index, key, lease, migrations, sharding, verify,
+    AsKey, Error, ErrorKind, FoundInvalid, IntoId, InvalidDocuments, ItemSteps, Key, MigratedItems, MigrationRecord,
+    Planned, PlannedCommand, Progress, Remedy, Removed, Repository, Result, RetryPolicy, Updated, Validator, action,
+    drain, forget_migration, index, key, lease, migrations, sharding, verify,
 };
 /// Makes a newtype a key that is stored as the key in it: implements `AsKey`.
 ///

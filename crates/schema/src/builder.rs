@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use mongo_patterns_core::RetryPolicy;
 use mongo_patterns_core::settings::check_acknowledged;
+use mongo_patterns_core::versions::converting;
 
 use crate::prelude::*;
 use crate::repository::SchemaRepository;
-use crate::steps::{Steps, Work};
+use crate::steps::{self, Work};
 
 /// Builds a [`SchemaRepository`].
 #[must_use = "a builder does nothing until build() is called"]
@@ -23,6 +24,16 @@ pub struct SchemaRepositoryBuilder<D> {
 
 mongo_patterns_core::redacted_debug!(SchemaRepositoryBuilder<D>, |this| "collection" =
     this.collection.namespace());
+mongo_patterns_core::clone_fields!(
+    SchemaRepositoryBuilder<D>,
+    collection,
+    version,
+    steps,
+    newest,
+    retry,
+    max_time,
+    types
+);
 
 impl<D> SchemaRepository<D> {
     /// Starts to build a repository over a collection, with its read preference, read concern and write concern.
@@ -62,8 +73,9 @@ impl<D> SchemaRepositoryBuilder<D> {
     /// Adds the step that converts documents of the version `from` to the next version, by a function of the program.
     ///
     /// `Old` is the type of that version, as the program had it when it was the newest. Fields of the stored document that
-    /// `Old` does not have stay as they are; a field that it has and `New` does not is removed. `_id` and the version field
-    /// need not be in either.
+    /// `Old` does not have stay where they are, at any depth of documents; a field that it has and `New` does not is removed.
+    /// In an array, whose elements may move, a field that `Old` does not have refuses the document. `_id` and the version
+    /// field need not be in either.
     ///
     /// The function runs again after a conflict with a writer, and for each read of a document that is not migrated yet. So
     /// it must return the same for the same document. Its error, made by [`Error::new`], refuses the call or stops the
@@ -75,7 +87,7 @@ impl<D> SchemaRepositoryBuilder<D> {
         Old: Serialize + DeserializeOwned,
         New: Serialize,
     {
-        self.steps.push((from, Work::typed(convert)));
+        self.steps.push((from, Work::Typed(converting(convert))));
         self
     }
 
@@ -116,7 +128,7 @@ impl<D> SchemaRepositoryBuilder<D> {
     pub fn build(self) -> Result<SchemaRepository<D>> {
         let settings = Settings {
             version: FieldName::new(self.version)?,
-            steps: Steps::new(self.steps, self.newest)?,
+            steps: steps::check(self.steps, self.newest)?,
             retry: self.retry,
             max_time: self.max_time,
         };

@@ -7,11 +7,6 @@
 //! The client reads a document, converts it, and replaces it. A write in between must not be overwritten. A filter that
 //! compares the whole document with what was read is blind to changes of a type and of a collation, and documents would be
 //! replaced one by one. A transaction conflicts with every write of its documents.
-//!
-//! ## How does one command replace many documents?
-//!
-//! The update has the new documents in an array, and looks up the position of each `_id` in another one. The server
-//! compares each document with up to all ids of the chunk, which takes less than the round trips of single replacements.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -19,16 +14,14 @@ use std::ops::Range;
 use mongo_patterns_core::document_id::bytes;
 use mongo_patterns_core::migration::Step;
 use mongo_patterns_core::transaction;
+use mongo_patterns_core::versions::{Convert, convert, in_commands, replace};
 use mongodb::options::FindOptions;
 
-use crate::form::{convert, known_version_of};
+use crate::form::known_version_of;
 use crate::prelude::*;
 use crate::query;
 use crate::repository::Shared;
-use crate::steps::{Convert, Work};
-
-/// About the most bytes of the documents of one update. A command has at most 16 MiB.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
+use crate::steps::{Work, are_on_server, end_of_typed};
 
 /// Converts documents that were read to the newest version, and writes nothing. Those that were deleted before the server
 /// converted them are left out. One round trip for each version from which the server converts.
@@ -48,7 +41,7 @@ pub(crate) async fn read(
         match settings.steps.from(version) {
             Some(Work::Typed(step)) => {
                 for (at, document) in documents.iter_mut().filter(is_at) {
-                    *document = convert(settings, step, version, document)?;
+                    *document = convert(&settings.version, step, version, document)?;
                     *at += 1;
                 }
             }
@@ -82,8 +75,8 @@ async fn read_on_server(
 ) -> Result<(HashMap<Vec<u8>, RawDocumentBuf>, u32)> {
     let (stages, next) = query::stages(&shared.settings, version);
     let mut all = HashMap::new();
-    for together in in_commands(documents) {
-        let mut pipeline = vec![doc! { "$match": by_ids(&ids(&together)) }, query::replace(&together)?];
+    for together in in_commands(documents, |document| document.as_bytes().len()) {
+        let mut pipeline = vec![doc! { "$match": by_ids(&ids(&together)) }, replace(&together)?];
         pipeline.extend(stages.iter().cloned());
         let converted = conn.aggregate_all(&shared.collection, pipeline, None).await;
         let converted = converted.map_err(|error| of_step(error.into(), version))?;
@@ -100,28 +93,12 @@ fn ids(documents: &[RawDocumentBuf]) -> Vec<Bson> {
     documents.iter().map(|document| id_of(document)).collect()
 }
 
-/// Splits documents into those of one command each, which has at least one.
-fn in_commands(documents: Vec<RawDocumentBuf>) -> Vec<Vec<RawDocumentBuf>> {
-    let (mut all, mut bytes) = (Vec::<Vec<_>>::new(), 0);
-    for document in documents {
-        bytes += document.as_bytes().len();
-        match all.last_mut() {
-            Some(together) if bytes <= MOST_BYTES => together.push(document),
-            _ => {
-                bytes = document.as_bytes().len();
-                all.push(vec![document]);
-            }
-        }
-    }
-    all
-}
-
 /// Converts stored documents of older versions, all or none. Documents of other versions stay as they are.
 ///
 /// # Errors
 /// Those of the steps and of a transaction.
 pub(crate) async fn store(shared: &Shared, ids: &[Bson], conn: &mut Conn<'_>) -> Result<()> {
-    if conn.is_plan() || shared.settings.steps.are_on_server() {
+    if conn.is_plan() || are_on_server(&shared.settings.steps) {
         return Stored { shared, ids }.run(conn).await;
     }
     let stored = Stored { shared, ids };
@@ -146,7 +123,7 @@ impl Stored<'_> {
         while let Some(work) = steps.from(version) {
             version = match work {
                 Work::Typed(_) => {
-                    let end = steps.end_of_typed(version);
+                    let end = end_of_typed(steps, version);
                     self.replace(version, end, conn).await?;
                     end
                 }
@@ -188,14 +165,14 @@ impl Stored<'_> {
         for mut document in found {
             let mut version = known_version_of(settings, &document)?;
             while let Some(step) = typed(self.shared, version).filter(|_| version < end) {
-                document = convert(settings, step, version, &document)?;
+                document = convert(&settings.version, step, version, &document)?;
                 version += 1;
             }
             converted.push(document);
         }
-        for together in in_commands(converted) {
+        for together in in_commands(converted, |document| document.as_bytes().len()) {
             let filter = query::guarded(by_ids(&ids(&together)), query::of_versions(settings, from..end));
-            let replacement = vec![query::replace(&together)?];
+            let replacement = vec![replace(&together)?];
             let update = Step::update_many("replace converted documents", collection, filter, replacement);
             conn.write(update).await?;
         }

@@ -91,7 +91,8 @@
 // proof: schema::calls::a_document_that_the_program_does_not_understand_is_refused_and_stays
 //! - A step is applied to a document once. A concurrent write is in the document before the step, or after it, or refused.
 // proof: schema::migrate::no_write_is_lost_beside_the_migration, schema::releases::programs_of_two_releases_lose_nothing_while_one_of_them_migrates
-//! - A step keeps the fields that its old type does not have, and the `_id`.
+//! - A step keeps the `_id`, and the fields that its old type does not have, also those in documents. One that has no place
+//!   in what it returns, such as a field of an element of an array, is not lost: the document is refused.
 // proof: schema::calls::a_typed_step_keeps_the_fields_that_its_type_does_not_have, schema::calls::the_error_of_a_step_names_it_and_the_document
 //! - A read writes nothing. A query that would miss documents that are not converted is refused.
 // proof: schema::calls::an_older_document_is_converted_when_it_is_read_and_stays_stored, schema::find::a_query_that_would_miss_older_documents_is_refused
@@ -120,7 +121,7 @@
 //! | [`migrate`](SchemaRepository::migrate) | 3, and 1 or 3 for each chunk of 500 | the older ones, twice |
 //! | [`verify`](SchemaRepository::verify) | 1, and 1 for each 1000 documents | all |
 //!
-//! The version in the filter of a write costs nothing that can be measured.
+//! The version in the filter of a write changes its rate by less than the noise of a measurement.
 //!
 //! # Steps
 //!

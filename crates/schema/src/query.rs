@@ -1,43 +1,18 @@
 //! The filters and updates, as pure functions.
 
-use mongo_patterns_core::migration::Walk;
-use mongo_patterns_core::size;
+use mongo_patterns_core::versions;
 
 use crate::prelude::*;
 use crate::steps::Work;
 
-/// The versions as values of the field. Documents without the field, or with null, have version 1.
-fn values(versions: impl Iterator<Item = u32>) -> Vec<Bson> {
-    let mut values = Vec::new();
-    for version in versions {
-        if version == 1 {
-            values.push(Bson::Null);
-        }
-        values.push(number(version));
-    }
-    values
-}
-
-fn number(version: u32) -> Bson {
-    i32::try_from(version).unwrap_or(i32::MAX).into()
-}
-
 /// Sets the version of a document.
 pub(crate) fn set_version(settings: &Settings, version: u32) -> Document {
-    doc! { "$set": { settings.version.as_str(): number(version) } }
+    doc! { "$set": { settings.version.as_str(): versions::number(version) } }
 }
 
 /// Matches documents of these versions.
 pub(crate) fn of_versions(settings: &Settings, versions: impl Iterator<Item = u32>) -> Document {
-    let mut values = values(versions);
-    let condition = match (values.len(), values.pop()) {
-        (1, Some(version)) => version,
-        (_, last) => {
-            values.extend(last);
-            doc! { "$in": values }.into()
-        }
-    };
-    doc! { settings.version.as_str(): condition }
+    versions::of_versions(&settings.version, versions)
 }
 
 /// Matches documents by `_id` that have a version, too.
@@ -61,19 +36,6 @@ pub(crate) fn older(settings: &Settings) -> Document {
     of_versions(settings, settings.steps.older())
 }
 
-/// Walks through the documents that a step converts. A chunk has at most this number of documents, and about as many bytes as
-/// the largest document.
-pub(crate) fn walk(settings: &Settings, most: u64) -> Walk {
-    let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-    let share = doc! { "$divide": [long(most), long(size::MAX_BYTES as u64)] };
-    let of_bytes = doc! { "$toLong": { "$multiply": [{ "$bsonSize": "$$ROOT" }, share] } };
-    Walk {
-        filter: older(settings),
-        weight: doc! { "$max": [1_i64, of_bytes] }.into(),
-        most,
-    }
-}
-
 /// Returns the stages that convert documents of a version by all steps on the server that follow, and the version after
 /// these.
 pub(crate) fn stages(settings: &Settings, from: u32) -> (Vec<Document>, u32) {
@@ -84,23 +46,6 @@ pub(crate) fn stages(settings: &Settings, from: u32) -> (Vec<Document>, u32) {
         all.push(set_version(settings, version));
     }
     (all, version)
-}
-
-/// Replaces documents by these, which are found by their `_id`s. At least one. A stage of an update or an aggregation.
-pub(crate) fn replace(documents: &[RawDocumentBuf]) -> Result<Document> {
-    let new = match documents {
-        [document] => doc! { "$literal": Document::try_from(document.clone()).map_err(mongodb::error::Error::from)? },
-        documents => {
-            let ids: Vec<Bson> = documents.iter().map(|document| id_of(document)).collect();
-            let documents = documents.iter().map(|document| Document::try_from(document.clone()));
-            let documents = documents
-                .collect::<std::result::Result<Vec<_>, _>>()
-                .map_err(mongodb::error::Error::from)?;
-            let position = doc! { "$indexOfArray": [{ "$literal": ids }, "$_id"] };
-            doc! { "$arrayElemAt": [{ "$literal": documents }, position] }
-        }
-    };
-    Ok(doc! { "$replaceWith": new })
 }
 
 /// Counts the documents of each version. Rows have the value of the field, and null for a missing one.
@@ -124,4 +69,65 @@ pub(crate) fn is_version(settings: &Settings) -> Document {
             { "$eq": [&version, { "$trunc": [{ "$cond": [{ "$isNumber": &version }, &version, 0] }, 0] }] },
         ] },
     ] }
+}
+
+#[cfg(test)]
+mod tests {
+    use mongo_patterns_core::versions::converting;
+
+    use super::*;
+    use crate::steps::{Steps, Work, are_on_server, end_of_typed};
+
+    fn settings(steps: Vec<(u32, Work)>) -> Settings {
+        Settings {
+            version: FieldName::new("v").unwrap(),
+            steps: Steps::new(steps, None).unwrap(),
+            retry: mongo_patterns_core::RetryPolicy::default(),
+            max_time: None,
+        }
+    }
+
+    fn stage(n: i32) -> Document {
+        doc! { "$set": { "n": n } }
+    }
+
+    #[test]
+    fn documents_without_the_field_have_version_1() {
+        let (first, third) = (
+            settings(vec![]),
+            settings(vec![(1, Work::Stages(vec![])), (2, Work::Stages(vec![]))]),
+        );
+        assert_eq!(newest(&first), doc! { "v": { "$in": [null, 1] } });
+        assert_eq!(not_newer(&first), newest(&first));
+        assert_eq!(newest(&third), doc! { "v": 3 });
+        assert_eq!(older(&third), doc! { "v": { "$in": [null, 1, 2] } });
+        assert_eq!(not_newer(&third), doc! { "v": { "$in": [null, 1, 2, 3] } });
+        let later = settings(vec![(5, Work::Stages(vec![]))]);
+        assert_eq!(older(&later), doc! { "v": 5 });
+        assert_eq!(
+            guarded(by_id(&7.into()), newest(&later)),
+            doc! { "_id": { "$eq": 7 }, "v": 6 }
+        );
+    }
+
+    #[test]
+    fn steps_on_the_server_that_follow_each_other_are_one_pipeline() {
+        let typed = || Work::Typed(converting(|old: Document| Ok(old)));
+        let on_server = |n| Work::Stages(vec![stage(n)]);
+        let settings = settings(vec![
+            (1, on_server(1)),
+            (2, on_server(2)),
+            (3, typed()),
+            (4, on_server(4)),
+        ]);
+        let version = |n: i32| doc! { "$set": { "v": n } };
+        assert_eq!(
+            stages(&settings, 1),
+            (vec![stage(1), version(2), stage(2), version(3)], 3)
+        );
+        assert_eq!(stages(&settings, 2), (vec![stage(2), version(3)], 3));
+        assert_eq!(stages(&settings, 4), (vec![stage(4), version(5)], 5));
+        assert_eq!(end_of_typed(&settings.steps, 3), 4);
+        assert!(!are_on_server(&settings.steps));
+    }
 }

@@ -5,6 +5,7 @@
 mod follow;
 mod migrate_existing;
 mod migrate_from_embedded;
+mod migrate_items;
 mod migrate_layout_from;
 mod read;
 mod repair;
@@ -13,6 +14,7 @@ mod write;
 pub use follow::Follow;
 pub use migrate_existing::MigrateExisting;
 pub use migrate_from_embedded::MigrateFromEmbedded;
+pub use migrate_items::MigrateItems;
 pub use migrate_layout_from::MigrateLayoutFrom;
 pub use mongo_patterns_core::action::{Read, Write};
 pub use mongo_patterns_core::verify::{Repair, Verify};

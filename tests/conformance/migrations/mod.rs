@@ -8,6 +8,7 @@ mod embedded;
 mod history;
 mod interrupted;
 mod invalid;
+mod items;
 mod model;
 mod options;
 mod outlier;
@@ -22,7 +23,7 @@ use super::each;
 use model::Migrates;
 
 /// All migrations.
-const ALL: [&dyn Migrates; 13] = [
+const ALL: [&dyn Migrates; 17] = [
     &bucket::FromFlat,
     &bucket::ToFlat,
     &bucket::PageSize,
@@ -36,6 +37,10 @@ const ALL: [&dyn Migrates; 13] = [
     &reference::FromReferences,
     &reference::ToReferences,
     &schema::Versions,
+    &items::Trades,
+    &items::Books,
+    &items::Patrons,
+    &items::Products,
 ];
 
 /// Runs a test for each migration, with a database of its own.

@@ -7,7 +7,8 @@ use std::path::Path;
 use super::operation::Model;
 use super::{
     bucket, bucket_figures, bucket_migrations, bucket_windows, embedded, history, history_follow, history_migrations,
-    outlier, reference, reference_follow, reference_migrations, schema, schema_contacts, subset, subset_migrations,
+    items, outlier, reference, reference_follow, reference_migrations, schema, schema_contacts, subset,
+    subset_migrations,
 };
 
 /// Public functions that send no command, and the reason.
@@ -68,6 +69,10 @@ fn the_table_has_every_public_operation() {
     names::<reference_migrations::Migrations>(&mut covered);
     names::<schema::Instance>(&mut covered);
     names::<schema_contacts::Contacts>(&mut covered);
+    names::<items::Trades>(&mut covered);
+    names::<items::Books>(&mut covered);
+    names::<items::Patrons>(&mut covered);
+    names::<items::Products>(&mut covered);
 
     let public = public();
     let missing: Vec<&String> = public

@@ -21,6 +21,7 @@ mod held;
 mod history;
 mod history_follow;
 mod history_migrations;
+mod items;
 mod operation;
 mod outlier;
 mod reference;
@@ -72,6 +73,10 @@ fn table() -> Table {
     table.add::<reference_migrations::Migrations>();
     table.add::<schema::Instance>();
     table.add::<schema_contacts::Contacts>();
+    table.add::<items::Trades>();
+    table.add::<items::Books>();
+    table.add::<items::Patrons>();
+    table.add::<items::Products>();
     table
 }
 

@@ -9,6 +9,7 @@ use mongodb::options::FindOptions;
 use crate::error::Result;
 use crate::key::stored_integer;
 use crate::send::{self, Rows};
+use crate::size;
 
 /// The most documents of a chunk: their ids must fit into a command.
 const MOST_DOCUMENTS: usize = 10_000;
@@ -51,6 +52,15 @@ impl Walk {
     pub fn by_number(filter: Document, most: u64) -> Self {
         // A plain number in a projection would include a field of that name.
         let weight = doc! { "$literal": 1_i64 }.into();
+        Self { filter, weight, most }
+    }
+
+    /// Walks through all documents that match, at most `most` in a chunk, with about as many bytes as the largest document.
+    pub fn by_bytes(filter: Document, most: u64) -> Self {
+        let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let share = doc! { "$divide": [long(most), long(size::MAX_BYTES as u64)] };
+        let of_bytes = doc! { "$toLong": { "$multiply": [{ "$bsonSize": "$$ROOT" }, share] } };
+        let weight = doc! { "$max": [1_i64, of_bytes] }.into();
         Self { filter, weight, most }
     }
 

@@ -26,7 +26,7 @@ impl<D> SchemaRepository<D> {
     ///
     /// The filters are the caller's own, as for the driver's `find`. Each older version with a step needs a filter, unless
     /// no document has this version: a document that is not migrated would be missed. An empty filter matches all documents
-    /// of a version. Older documents are converted, and stay stored as they are. Documents of a later release are not found.
+    /// of a version. Older documents are converted, and stay stored as they are. DocumentStream of a later release are not found.
     ///
     /// Awaited, it returns all documents in memory; [`stream`](Find::stream) reads them one after another.
     ///
@@ -71,7 +71,7 @@ mongo_patterns_core::action! {
 }
 
 /// A stream of documents; returned by [`Find::stream`].
-pub type Documents<'a, D> = Pin<Box<dyn Stream<Item = Result<D>> + Send + 'a>>;
+pub type DocumentStream<'a, D> = Pin<Box<dyn Stream<Item = Result<D>> + Send + 'a>>;
 
 impl<D> Find<'_, D> {
     /// Finds documents of an older version by a filter on their fields.
@@ -156,7 +156,7 @@ impl<'a, D: DeserializeOwned + Send + 'a> Find<'a, D> {
     ///
     /// # Cancel safety
     /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item.
-    pub fn stream(self) -> Documents<'a, D> {
+    pub fn stream(self) -> DocumentStream<'a, D> {
         let (shared, call) = (self.shared, self.shared.operation("find"));
         let max_time = self.max_time.or(shared.settings.max_time);
         let start = async move {

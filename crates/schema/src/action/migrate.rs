@@ -1,5 +1,5 @@
 use mongo_patterns_core::migration;
-use mongo_patterns_core::migration::Pace;
+use mongo_patterns_core::migration::{Pace, Walk};
 
 use super::prelude::*;
 use crate::results::Migrated;
@@ -92,7 +92,7 @@ impl Run<'_> {
             reporter.begin(Conn::new().count_documents(collection, filter, None).await?);
         }
         let mut migrated = Migrated::default();
-        let walk = query::walk(settings, self.chunk);
+        let walk = Walk::by_bytes(query::older(settings), self.chunk);
         let mut chunks = conn
             .chunks("walk through the older documents", walk, collection)
             .await?;

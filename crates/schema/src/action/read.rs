@@ -2,10 +2,11 @@
 
 use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::migration::number;
+use mongo_patterns_core::versions::version_of;
 use mongodb::options::{AggregateOptions, Hint};
 
 use super::prelude::*;
-use crate::form::{decode, version_of};
+use crate::form::decode;
 use crate::results::VersionCount;
 
 impl<D: DeserializeOwned> SchemaRepository<D> {

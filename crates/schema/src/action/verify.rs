@@ -1,13 +1,13 @@
 use futures::TryStreamExt;
 use mongo_patterns_core::send::Rows;
 use mongo_patterns_core::verify::{self, Verify, scan};
+use mongo_patterns_core::versions::{Unknown, convert, encode, unknown, version_of};
 use mongodb::bson;
 use mongodb::options::FindOptions;
 
 use super::prelude::*;
 use crate::finding::{Finding, Problem};
-use crate::form::{convert, version_of};
-use crate::steps::{Work, encode};
+use crate::steps::Work;
 
 /// The documents in a batch of the server.
 const BATCH: u32 = 1000;
@@ -59,15 +59,9 @@ impl<D: Serialize + DeserializeOwned> SchemaRepository<D> {
 /// Returns the fields that a type does not have. `None` if the document does not fit the type.
 fn unknown_fields<D: Serialize + DeserializeOwned>(document: &RawDocument) -> Option<Vec<String>> {
     let decoded: D = bson::deserialize_from_slice(document.as_bytes()).ok()?;
-    Some(only_in(document, &encode(&decoded).ok()?))
-}
-
-/// Returns the fields with a value that only the first document has.
-fn only_in(document: &RawDocument, other: &RawDocument) -> Vec<String> {
-    let has = |name: &str| other.get(name).is_ok_and(|value| value.is_some());
-    let fields = document.iter().flatten();
-    let only = fields.filter(|(name, value)| *value != bson::RawBsonRef::Null && !has(name.as_str()));
-    only.map(|(name, _)| name.as_str().to_owned()).collect()
+    let others = unknown(document, &encode(&decoded).ok()?);
+    let others = others.iter().filter(|field| !field.is_null());
+    Some(others.map(Unknown::path).collect())
 }
 
 struct Scan<'a> {
@@ -102,7 +96,7 @@ impl Scan<'_> {
         let mut document = document.to_owned();
         while let Some(work) = steps.from(version) {
             let Work::Typed(step) = work else { return None };
-            match convert(settings, step, version, &document) {
+            match convert(&settings.version, step, version, &document) {
                 Ok(converted) => document = converted,
                 Err(_) => return none(Problem::NotConverted { version }),
             }

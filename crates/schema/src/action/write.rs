@@ -2,12 +2,12 @@
 
 use mongo_patterns_core::error::duplicate_key;
 use mongo_patterns_core::update::Operators;
+use mongo_patterns_core::versions::encode;
 use mongo_patterns_core::{Removed, Updated};
 
 use super::prelude::*;
 use crate::form::checked;
 use crate::results::Inserted;
-use crate::steps::encode;
 use crate::write::{self, Change, refused};
 
 impl<D: Serialize> SchemaRepository<D> {

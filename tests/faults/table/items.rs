@@ -1,0 +1,132 @@
+//! The migrations of items, of four patterns.
+
+use futures::TryStreamExt;
+use mongodb::Database;
+use mongodb::bson::Document;
+
+use super::operation::Promise::{Reads, Steps};
+use super::operation::{Model, Of, Operation, text};
+use crate::common::items::*;
+use crate::common::support::all;
+
+macro_rules! model {
+    ($name:ident, $pattern:literal, $repository:literal, $collections:expr, $build:ident, $fill:ident) => {
+        pub(super) struct $name {
+            database: Database,
+        }
+
+        impl Model for $name {
+            const PATTERN: &'static str = $pattern;
+            const COLLECTIONS: &'static [&'static str] = &$collections;
+
+            fn new(of: Of<'_>) -> Self {
+                Self {
+                    database: of.database(),
+                }
+            }
+
+            async fn fill(&self) {
+                $fill(&self.database).await;
+            }
+
+            /// Items, whatever their version is.
+            async fn facts(&self) -> Vec<String> {
+                let mut facts = Vec::new();
+                for name in Self::COLLECTIONS {
+                    for document in all(&self.database.collection::<Document>(name)).await {
+                        facts.extend(numbers(document).into_iter().map(|n| format!("{name} {n}")));
+                    }
+                }
+                facts.sort();
+                facts
+            }
+
+            /// Readers find items of both versions meanwhile.
+            async fn read(&self) -> Option<Vec<String>> {
+                None
+            }
+
+            async fn damage(&self) -> Vec<String> {
+                Vec::new()
+            }
+
+            /// A subset is stale until it is refreshed.
+            async fn found(&self) -> Vec<String> {
+                let found = $build(&self.database)
+                    .verify()
+                    .stream()
+                    .try_collect::<Vec<_>>()
+                    .await
+                    .unwrap();
+                let found = found.iter().filter(|_| Self::PATTERN != "subset");
+                found.map(|finding| format!("{:?}", finding.problem)).collect()
+            }
+
+            async fn repair(&self) {}
+
+            fn operations() -> Vec<Operation<Self>> {
+                vec![
+                    Operation::<$name>::new(Steps, concat!($repository, "::migrate_items"), "", |m| {
+                        Box::pin(async move {
+                            text(
+                                $build(&m.database)
+                                    .migrate_items(steps())
+                                    .chunk(2)
+                                    .await
+                                    .map(drop),
+                            )
+                        })
+                    }),
+                    Operation::<$name>::new(
+                        Reads,
+                        concat!($repository, "::migrate_items + MigrateItems::plan"),
+                        "",
+                        |m| {
+                            Box::pin(
+                                async move { text($build(&m.database).migrate_items(steps()).plan().await.map(drop)) },
+                            )
+                        },
+                    ),
+                ]
+            }
+        }
+    };
+}
+
+/// Returns the numbers of the items of a document, with those of its arrays.
+fn numbers(document: Document) -> Vec<String> {
+    if let Some(n) = document.get("n") {
+        return vec![n.to_string()];
+    }
+    let arrays = document.into_iter().filter_map(|(_, value)| value.as_array().cloned());
+    let items = arrays.flatten().filter_map(|item| item.as_document().cloned());
+    items
+        .map(|item| format!("in an array: {}", item.get("n").unwrap()))
+        .collect()
+}
+
+model!(Trades, "bucket", "BucketRepository", ["trades"], trades, fill_trades);
+model!(
+    Books,
+    "outlier",
+    "OutlierRepository",
+    ["sales", "extra_sales"],
+    books,
+    fill_books
+);
+model!(
+    Patrons,
+    "embedded",
+    "EmbeddedRepository",
+    ["patron"],
+    patrons,
+    fill_patrons
+);
+model!(
+    Products,
+    "subset",
+    "SubsetRepository",
+    ["product", "review"],
+    products,
+    fill_products
+);
