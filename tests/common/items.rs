@@ -293,7 +293,7 @@ async fn no_item_is_lost_beside_the_migration() {
                         _ => {
                             let mut review = item;
                             review.insert("product_id", 1);
-                            drop(products(db.database()).insert(&review).await.unwrap());
+                            products(db.database()).insert(&review).await.map(drop).unwrap();
                         }
                     }
                 }

@@ -174,13 +174,48 @@ pub(crate) enum SchemaVerb {
         list: String,
     },
     /// Counts the documents of each version
-    Versions {
-        /// The collection of the documents.
-        collection: String,
-        /// The field with the version.
-        #[arg(long, value_name = "FIELD", default_value = "schemaVersion")]
-        version_field: String,
+    Versions(Versioned),
+    /// Prints the commands that migrate would send, for the first chunk
+    Plan(Versioned),
+    /// Converts the documents of older versions by the steps, on the server
+    Migrate {
+        #[command(flatten)]
+        versioned: Versioned,
+        /// The most documents in a chunk.
+        #[arg(long, value_name = "DOCUMENTS", value_parser = clap::value_parser!(u64).range(1..))]
+        chunk: Option<u64>,
+        /// The most documents per second, by pauses between chunks.
+        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+        rate: Option<u64>,
+        #[command(flatten)]
+        dry_run: DryRun,
     },
+    /// Checks the versions of the documents and prints findings
+    Verify(Versioned),
+    /// Shows the index that the pattern needs
+    Indexes {
+        #[command(flatten)]
+        versioned: Versioned,
+        #[command(flatten)]
+        create: Create,
+    },
+}
+
+/// A collection with documents of several versions.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Versioned {
+    /// The collection of the documents.
+    pub(crate) collection: String,
+    /// The field with the version.
+    #[arg(long, value_name = "FIELD", default_value = "schemaVersion")]
+    pub(crate) version_field: String,
+    /// The version that the first step converts; without steps, the newest version.
+    #[arg(long, value_name = "VERSION", default_value_t = 1)]
+    pub(crate) from: u32,
+    /// A step to the next version, as the stages of an update in MongoDB Extended JSON, such as [{"$set": {"name": "$title"}},
+    /// {"$unset": "title"}]. Several steps follow each other.
+    #[arg(long, value_name = "STAGES")]
+    pub(crate) step: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,23 +1,97 @@
 //! Documents of several versions, and the migrations that a service runs at its start.
 
 use mongo_patterns_core::catalog::COLLECTION;
+use mongo_patterns_core::migration::{MigrateOptions, Migration};
 use mongo_patterns_schema::{Migrations, SchemaRepository};
-use mongodb::bson::{DateTime, Document};
+use mongodb::bson::{Bson, DateTime, Document};
 use serde_json::json;
 
-use crate::Context;
-use crate::args::SchemaVerb;
-use crate::failure::{Exit, Outcome};
+use crate::args::{SchemaVerb, Versioned};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::findings::Check;
+use crate::migrate::{Migrate, Mode};
 use crate::output::{Record, Summary, printable};
+use crate::{Context, extended_json, indexes};
+
+type Documents = SchemaRepository<Document>;
 
 pub(crate) async fn run(context: &Context, verb: &SchemaVerb) -> Outcome {
+    let migrate = async |versioned: &Versioned, options: MigrateOptions, mode| {
+        let documents = repository(context, versioned).await?;
+        let mut migration = documents.migrate();
+        *migration.options() = options;
+        Migrate::new(context, &documents, mode, "documents")
+            .execute(migration)
+            .await
+    };
     match verb {
         SchemaVerb::Status { list } => status(context, list).await,
-        SchemaVerb::Versions {
-            collection,
-            version_field,
-        } => versions(context, collection, version_field).await,
+        SchemaVerb::Versions(versioned) => versions(context, versioned).await,
+        SchemaVerb::Plan(versioned) => migrate(versioned, MigrateOptions::default(), Mode::Plan).await,
+        SchemaVerb::Migrate {
+            versioned,
+            chunk,
+            rate,
+            dry_run,
+        } => {
+            let options = MigrateOptions {
+                chunk: *chunk,
+                rate: *rate,
+                ..MigrateOptions::default()
+            };
+            migrate(versioned, options, dry_run.mode()).await
+        }
+        SchemaVerb::Verify(versioned) => {
+            let documents = repository(context, versioned).await?;
+            let check = Check::new(context.output, &documents, "verify", "documents");
+            let verify = documents.verify().on_progress(check.progress.callback());
+            let (summary, found) = check.find(verify.stream()).await?;
+            let exit = Exit::of_findings(found);
+            context.output.summary(&summary, exit)?;
+            Ok(exit)
+        }
+        SchemaVerb::Indexes { versioned, create } => {
+            let documents = repository(context, versioned).await?;
+            indexes::run(context.output, &documents, *create).await
+        }
     }
+}
+
+/// Returns the repository with the steps.
+async fn repository(context: &Context, versioned: &Versioned) -> Result<Documents, Failure> {
+    let Versioned {
+        collection,
+        version_field,
+        from,
+        step,
+    } = versioned;
+    let stored = context.database.collection::<Document>(collection);
+    let mut builder = Documents::builder(stored).version_field(version_field);
+    if step.is_empty() {
+        builder = builder.newest(*from);
+    }
+    for (version, step) in (*from..).zip(step) {
+        builder = builder.pipeline_step(version, stages(step)?);
+    }
+    let documents = builder.build()?;
+    context.must_exist(collection).await?;
+    Ok(documents)
+}
+
+/// Parses a step. The error does not quote it.
+fn stages(text: &str) -> Result<Vec<Document>, Failure> {
+    let no_stages = || {
+        Failure::usage("--step: it is not an array of stages, such as [{\"$set\": {\"name\": \"$title\"}}]".to_owned())
+    };
+    let stages = extended_json::value(text).map_err(|problem| Failure::usage(format!("--step: {problem}")))?;
+    let Bson::Array(stages) = stages else {
+        return Err(no_stages());
+    };
+    let stages = stages.into_iter().map(|stage| match stage {
+        Bson::Document(stage) => Ok(stage),
+        _ => Err(no_stages()),
+    });
+    stages.collect()
 }
 
 async fn status(context: &Context, list: &str) -> Outcome {
@@ -41,11 +115,9 @@ async fn status(context: &Context, list: &str) -> Outcome {
     Ok(Exit::Success)
 }
 
-async fn versions(context: &Context, collection: &str, version_field: &str) -> Outcome {
-    let stored = context.database.collection::<Document>(collection);
-    let repository = SchemaRepository::<Document>::builder(stored)
-        .version_field(version_field)
-        .build()?;
+async fn versions(context: &Context, versioned: &Versioned) -> Outcome {
+    let collection = &versioned.collection;
+    let repository = repository(context, versioned).await?;
     let counts = repository.versions().await?;
     for count in &counts {
         let version = match count.version {

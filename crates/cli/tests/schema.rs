@@ -63,3 +63,63 @@ async fn the_documents_of_each_version_are_counted() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn documents_are_converted_by_steps_on_the_server() {
+    testkit::run(async |db: &TestDatabase| {
+        let stored = db.collection::<Document>("contacts");
+        stored
+            .insert_many((0..5).map(|n| doc! { "_id": n, "title": "Ann" }))
+            .await
+            .unwrap();
+        let steps = [
+            "--step",
+            r#"[{"$set": {"name": "$title"}}, {"$unset": "title"}]"#,
+            "--step",
+            r#"[{"$set": {"length": {"$strLenBytes": "$name"}}}]"#,
+        ];
+        let schema = |verb: &str, options: &[&str]| {
+            ran(on(db)
+                .args(["schema", verb, "contacts"])
+                .args(steps)
+                .args(options)
+                .arg("--json"))
+        };
+        refused(&schema("migrate", &[]), "indexes --create");
+        schema("indexes", &["--create"]);
+        let dry = schema("migrate", &["--dry-run"]);
+        assert_eq!(
+            (dry.code, dry.summary()["documents"].as_u64()),
+            (Some(0), Some(5)),
+            "{dry:?}"
+        );
+        let plan = schema("plan", &[]);
+        assert!(plan.out.contains("$strLenBytes"), "{plan:?}");
+        assert_eq!(stored.count_documents(doc! { "title": "Ann" }).await.unwrap(), 5);
+        let migrated = schema("migrate", &["--chunk", "2", "--rate", "1000"]);
+        assert_eq!(migrated.summary()["documents"], 5, "{migrated:?}");
+        let converted = doc! { "name": "Ann", "length": 3, "schemaVersion": 3, "title": { "$exists": false } };
+        assert_eq!(stored.count_documents(converted).await.unwrap(), 5);
+        assert_eq!(schema("verify", &[]).code, Some(0));
+        stored.insert_one(doc! { "schemaVersion": 4 }).await.unwrap();
+        let found = schema("verify", &[]);
+        assert_eq!(
+            (found.code, found.json()[0]["problem"].as_str()),
+            (Some(1), Some("NewerVersion")),
+            "{found:?}"
+        );
+        // Errors do not quote the steps.
+        for wrong in [
+            r#"{"$set": {"s3cret": 1}}"#,
+            r#"["s3cret"]"#,
+            "s3cret",
+            r#"[{"$match": {"s3cret": 1}}]"#,
+        ] {
+            let wrong = ran(on(db).args(["schema", "plan", "contacts", "--step", wrong]));
+            assert!(wrong.code != Some(0) && !wrong.err.contains("s3cret"), "{wrong:?}");
+        }
+        let missing = ran(on(db).args(["schema", "verify", "nothing"]));
+        refused(&missing, "there is no collection");
+    })
+    .await;
+}

@@ -20,7 +20,7 @@ use crate::size;
 use crate::stored::{id_of, not_decoded};
 
 pub use self::items::{CheckedSteps, ItemSteps, Items, MigratedItems, check_items, migrate_items};
-pub use self::replace::{in_commands, literal_of, replace};
+pub use self::replace::{check_distinct, in_commands, literal_of, replace};
 pub use self::unknown::{Unknown, unknown};
 
 /// A stored document, decoded and converted.

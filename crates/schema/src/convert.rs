@@ -14,7 +14,7 @@ use std::ops::Range;
 use mongo_patterns_core::document_id::bytes;
 use mongo_patterns_core::migration::Step;
 use mongo_patterns_core::transaction;
-use mongo_patterns_core::versions::{Convert, convert, in_commands, replace};
+use mongo_patterns_core::versions::{Convert, check_distinct, convert, in_commands, replace};
 use mongodb::options::FindOptions;
 
 use crate::form::known_version_of;
@@ -170,6 +170,7 @@ impl Stored<'_> {
             }
             converted.push(document);
         }
+        check_distinct(ids(&converted).iter())?;
         for together in in_commands(converted, |document| document.as_bytes().len()) {
             let filter = query::guarded(by_ids(&ids(&together)), query::of_versions(settings, from..end));
             let replacement = vec![replace(&together)?];

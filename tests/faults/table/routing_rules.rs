@@ -67,6 +67,7 @@ impl Broadcast {
 }
 
 const WHOLE: &str = "reads the whole collection";
+const ITEMS: &str = "the older items are on all shards, and a chunk is found by `_id`s";
 const BY_ID: &str = "a bucket of the key whose key field has another value can be on any shard, as documented";
 
 const fn of(
@@ -107,7 +108,7 @@ const SOURCES: &str = "reads all sources of a document by one command";
 
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 44] = [
+pub(super) const BROADCAST: [Broadcast; 48] = [
     of(
         "bucket",
         "page",
@@ -355,6 +356,44 @@ pub(super) const BROADCAST: [Broadcast; 44] = [
             ("find", "contacts", All),
             ("find", "contacts", Listed),
             ("update", "contacts", Listed),
+        ],
+    ),
+    of(
+        "bucket",
+        "migrate_items",
+        ITEMS,
+        &[("find", "trades", All), ("update", "trades", All)],
+    ),
+    of(
+        "outlier",
+        "migrate_items",
+        ITEMS,
+        &[
+            ("find", "sales", All),
+            ("find", "sales", Listed),
+            ("update", "sales", Listed),
+            ("find", "extra_sales", All),
+            ("update", "extra_sales", All),
+        ],
+    ),
+    of(
+        "subset",
+        "migrate_items",
+        ITEMS,
+        &[
+            ("find", "review", All),
+            ("update", "review", All),
+            ("find", "product", All),
+        ],
+    ),
+    of(
+        "embedded",
+        "migrate_items",
+        ITEMS,
+        &[
+            ("find", "patron", All),
+            ("find", "patron", Listed),
+            ("update", "patron", Listed),
         ],
     ),
 ];

@@ -6,7 +6,7 @@ use mongodb::options::FindOptions;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Convert, Steps, convert, converting, in_commands, literal_of, of_versions, version_of};
+use super::{Convert, Steps, check_distinct, convert, converting, in_commands, literal_of, of_versions, version_of};
 use crate::conn::Conn;
 use crate::document_id::by_ids;
 use crate::error::{Error, ErrorKind, Result};
@@ -315,6 +315,7 @@ impl Items<'_> {
             items += converted;
             values.push((id, value, document.as_bytes().len()));
         }
+        check_distinct(values.iter().map(|(id, _, _)| id))?;
         for together in in_commands(values, |(_, _, bytes)| *bytes) {
             let (ids, values): (Vec<Bson>, Vec<Bson>) = together.into_iter().map(|(id, value, _)| (id, value)).unzip();
             let mut filter = by_ids(&ids);

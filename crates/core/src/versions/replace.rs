@@ -7,9 +7,14 @@
 //! It has the values in an array, and looks up the position of each `_id` in another one. The server compares each document
 //! with up to all ids of the command, which takes less time than the round trips of single updates.
 
+use std::collections::HashSet;
+
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 
-use crate::error::Result;
+use crate::document_id::bytes;
+#[allow(unused_imports)] // the links of the documentation use it
+use crate::error::ErrorKind;
+use crate::error::{Error, Result};
 use crate::stored::id_of;
 
 /// About the most bytes of the values of one command, which has at most 16 MiB.
@@ -30,6 +35,22 @@ pub fn in_commands<T>(values: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>>
         }
     }
     all
+}
+
+/// Refuses documents of which two have the same `_id`, which a cluster allows on two shards: both would get the value of one.
+///
+/// # Errors
+/// [`Corrupt`](ErrorKind::Corrupt).
+pub fn check_distinct<'i>(mut ids: impl Iterator<Item = &'i Bson>) -> Result<()> {
+    let mut seen = HashSet::new();
+    match ids.find(|id| !seen.insert(bytes(id))) {
+        None => Ok(()),
+        Some(twice) => Err(Error::corrupt(
+            twice.clone(),
+            "_id",
+            "two documents on different shards have the same `_id`, nothing was changed: give one of them another",
+        )),
+    }
 }
 
 /// Returns an expression of the value that belongs to the `_id` of a document. At least one.
@@ -77,6 +98,17 @@ mod tests {
         assert_eq!(
             replace(&[raw(one.clone()), raw(two.clone())]).unwrap(),
             doc! { "$replaceWith": { "$arrayElemAt": [{ "$literal": [one, two] }, position] } }
+        );
+    }
+
+    #[test]
+    fn two_documents_with_one_id_are_refused() {
+        let ids = |ids: &[i32]| ids.iter().map(|id| Bson::from(*id)).collect::<Vec<_>>();
+        check_distinct(ids(&[1, 2, 3]).iter()).unwrap();
+        let refused = check_distinct(ids(&[1, 2, 1]).iter()).unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.document_id()),
+            (ErrorKind::Corrupt, Some(&1.into()))
         );
     }
 
