@@ -14,4 +14,5 @@ pub(crate) mod refused;
 pub(crate) mod releases;
 pub(crate) mod steps;
 pub(crate) mod support;
+pub(crate) mod values;
 pub(crate) mod verify;

@@ -54,7 +54,7 @@ async fn programs_of_two_releases_lose_nothing_while_one_of_them_migrates() {
             let done = programs.iter_mut().map(numbers).collect::<Vec<_>>();
             assert!(done.iter().all(|numbers| numbers[2] == 0), "{done:?}");
             let acknowledged: i64 = done.iter().map(|numbers| numbers[0]).sum();
-            assert!(done[0][1] > 0, "the first release is told that documents are newer: {done:?}");
+            assert!(done[0][1] > 0, "the first release gets errors for newer documents: {done:?}");
             assert_eq!(done[1][1] + done[2][1], 0, "{done:?}");
             let sum = doc! { "$group": {
                 "_id": "$schemaVersion", "documents": { "$sum": 1 }, "count": { "$sum": "$count.n" }, "n": { "$sum": "$n" },

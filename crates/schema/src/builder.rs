@@ -78,7 +78,7 @@ impl<D> SchemaRepositoryBuilder<D> {
     /// field need not be in either.
     ///
     /// The function runs again after a conflict with a writer, and for each read of a document that is not migrated yet. So
-    /// it must return the same for the same document. Its error, made by [`Error::new`], refuses the call or stops the
+    /// it must return the same for the same document. Its error, such as one of [`Error::new`], refuses the call or stops the
     /// migration, and the document stays as it is.
     ///
     /// Needs a replica set or a sharded cluster, because a document is read and replaced in a transaction.

@@ -58,7 +58,7 @@
 //! # }
 //! ```
 //!
-//! # Adopt it in two releases
+//! # Two releases to begin with
 //!
 //! A conversion is safe only if every *writer* names the version that it understands. In a rolling deployment, programs of
 //! the old release write beside those of the new one. If the old release writes by `_id` alone, it writes the old fields into
@@ -93,13 +93,13 @@
 // proof: schema::migrate::no_write_is_lost_beside_the_migration, schema::releases::programs_of_two_releases_lose_nothing_while_one_of_them_migrates
 //! - A step keeps the `_id`, and the fields that its old type does not have, also those in documents. One that has no place
 //!   in what it returns, such as a field of an element of an array, is not lost: the document is refused.
-// proof: schema::calls::a_typed_step_keeps_the_fields_that_its_type_does_not_have, schema::calls::the_error_of_a_step_names_it_and_the_document
+// proof: schema::values::a_typed_step_keeps_the_fields_that_its_type_does_not_have, schema::calls::the_error_of_a_step_names_it_and_the_document
 //! - A read writes nothing. A query that would miss documents that are not converted is refused.
 // proof: schema::calls::an_older_document_is_converted_when_it_is_read_and_stays_stored, schema::find::a_query_that_would_miss_older_documents_is_refused
 //! - A migration can end at any point, and resumes when it is called again.
 // proof: conformance::migrations::interrupted::a_migration_that_fails_at_a_command_resumes, conformance::migrations::interrupted::a_migration_that_is_dropped_after_a_command_resumes
 //! - Ids and values are never interpreted.
-// proof: schema::calls::hostile_values_are_stored_and_converted_literally
+// proof: schema::values::hostile_values_are_stored_and_converted_literally
 //!
 //! Not guaranteed is that [`find`](SchemaRepository::find) of an older release returns documents of a later one: it cannot
 //! read them. And a query that reads while documents are converted can return one in both forms, or miss it between them, as

@@ -41,7 +41,7 @@ macro_rules! model {
                 facts
             }
 
-            /// Readers find items of both versions meanwhile.
+            /// Readers find items of both versions until then.
             async fn read(&self) -> Option<Vec<String>> {
                 None
             }

@@ -14,7 +14,7 @@ use crate::common::support::all;
 /// The contact 1 has the newest version, and the others have older ones.
 pub(super) struct Contacts {
     stored: Collection<Document>,
-    pub(super) contacts: SchemaRepository<Document>,
+    contacts: SchemaRepository<Document>,
 }
 
 /// One fact for each document, whatever its version is.
@@ -98,7 +98,6 @@ impl Model for Contacts {
     fn operations() -> Vec<Operation<Self>> {
         let mut operations = writes();
         operations.extend(reads());
-        operations.extend(super::shard_keys::of_contacts());
         operations
     }
 }
@@ -157,6 +156,12 @@ fn reads() -> Vec<Operation<Contacts>> {
                 let found: Result<Vec<_>, _> = found.sort(doc! { "_id": 1 }).stream().try_collect().await;
                 text(found)
             })
+        }),
+        Operation::<Contacts>::new(Reads, "SchemaRepository::ensure_sharded", "plan", |m| {
+            Box::pin(async move { text(m.contacts.ensure_sharded().plan().await.map(|plan| plan.len())) })
+        }),
+        Operation::<Contacts>::new(Reads, "SchemaRepository::verify_shard_keys", "", |m| {
+            Box::pin(async move { text(m.contacts.verify_shard_keys().await) })
         }),
         Operation::<Contacts>::new(Reads, "SchemaRepository::versions", "", |m| {
             Box::pin(async move { text(m.contacts.versions().await) })

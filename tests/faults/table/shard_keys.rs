@@ -4,7 +4,7 @@
 use super::operation::Operation;
 use super::operation::Promise::Reads;
 use super::operation::text;
-use super::{bucket, embedded, history, outlier, reference, schema_contacts, subset};
+use super::{bucket, embedded, history, outlier, reference, subset};
 use mongo_patterns::Repository;
 
 macro_rules! shard_keys {
@@ -28,4 +28,3 @@ shard_keys!(of_subsets, subset::Shop, "SubsetRepository", newest);
 shard_keys!(of_parents, embedded::Library, "EmbeddedRepository", patrons);
 shard_keys!(of_policies, history::Office, "HistoryRepository", policies);
 shard_keys!(of_orders, reference::Sales, "ReferenceRepository", orders);
-shard_keys!(of_contacts, schema_contacts::Contacts, "SchemaRepository", contacts);

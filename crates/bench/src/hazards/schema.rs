@@ -88,7 +88,7 @@ async fn by_repository(first: &Contacts, second: &Contacts, number: u64) -> Resu
     let id = contact(number);
     if is_of_first_release(number) {
         match first.update(id, add(number, true)).await {
-            // The request is sent again, to an instance of the second release.
+            // The request is retried at an instance of the second release.
             Err(error) if error.kind() == ErrorKind::NewerVersion => {}
             updated => return updated.map(drop).map_err(Failure::from),
         }

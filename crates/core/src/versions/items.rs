@@ -52,7 +52,7 @@ type Raw = Collection<RawDocumentBuf>;
 /// a transaction, as a whole or not at all, so no concurrent write is lost: a transaction that conflicts with one runs again.
 /// It is idempotent: after an interruption, call it again. Order, numbers of items and figures stay as they are.
 ///
-/// It is one pass. Items of older versions that other programs add meanwhile are left: run it when these have ended. Until then,
+/// It is one pass. Items of older versions that other programs add concurrently are left: run it when these have ended. Until then,
 /// readers find items of both versions, so deploy the reader of both before. A program that updates fields of older items writes
 /// them into converted ones: do not run it beside one.
 ///
@@ -101,7 +101,7 @@ impl ItemSteps {
     ///
     /// Fields of a stored item that `Old` does not have stay where they are, and one in an array refuses the item, as it would
     /// be lost. The function can run again after a conflict with a writer, so it must return the same for the same item. Its
-    /// error, made by [`Error::new`], stops the migration.
+    /// error, such as one of [`Error::new`], stops the migration.
     #[must_use]
     pub fn step<Old, New>(mut self, from: u32, convert: impl Fn(Old) -> Result<New> + Send + Sync + 'static) -> Self
     where
@@ -338,7 +338,7 @@ impl Items<'_> {
             Error::corrupt(
                 id_of(document),
                 array,
-                "the items of a document are no array, nothing was changed: correct it by hand",
+                "the items of a document are not an array, nothing was changed: correct it by hand",
             )
         })?;
         for (position, item) in stored.into_iter().enumerate() {

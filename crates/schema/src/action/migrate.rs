@@ -15,7 +15,7 @@ impl<D> SchemaRepository<D> {
     /// # }
     /// ```
     ///
-    /// One pass, by `_id`: documents that programs of an older release insert meanwhile can be left.
+    /// One pass, by `_id`: documents that programs of an older release insert concurrently can be left.
     /// [`versions`](Self::versions) shows them. Run it when these programs have ended, and again if some are left. Before it
     /// is complete, do not delete a step from the program.
     ///
