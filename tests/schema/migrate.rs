@@ -4,8 +4,10 @@ use futures::future::{join, join_all, try_join_all};
 use mongo_patterns::mongodb::Client;
 use mongo_patterns::schema::SchemaRepository;
 use mongo_patterns::{ErrorKind, Repository, RetryPolicy};
-use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions};
+use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions};
+use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
+use mongodb::options::IndexOptions;
 
 use super::contacts::*;
 use crate::common::explain::explain;
@@ -271,6 +273,34 @@ async fn a_migration_needs_the_settings_of_the_catalog() {
             contacts.ensure_indexes().await.unwrap();
         }
         assert_eq!(one(db, 1).await, Some(v1(1)));
+    })
+    .await;
+}
+
+/// A unique index refuses what a step returns, and a limit of time is not the fault of a step.
+#[tokio::test]
+async fn errors_of_the_server_are_told_apart() {
+    testkit::run(async |db| {
+        let unique = IndexModel::builder().keys(doc! { "contactInfo.home": 1 }).options(
+            IndexOptions::builder()
+                .unique(true)
+                .partial_filter_expression(doc! { "schemaVersion": 2 })
+                .build(),
+        );
+        for contacts in both(db) {
+            plant(db, [v1(1), v1(2)]).await;
+            set_up(&contacts, db).await;
+            stored(db).create_index(unique.clone().build()).await.unwrap();
+            let refused = contacts.migrate().await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::DuplicateKey, "{refused:?}");
+            assert_eq!(stored(db).count_documents(doc! {}).await.unwrap(), 2);
+            stored(db).drop_index("contactInfo.home_1").await.unwrap();
+        }
+        plant(db, [v1(1)]).await;
+        let fault = FailPoint::on(&["aggregate"]).times(1).error_code(50).enable(db).await;
+        let late = on_server(db).get(1).await.unwrap_err();
+        fault.disable().await;
+        assert_eq!((late.kind(), late.step()), (ErrorKind::Driver, Some("1")), "{late:?}");
     })
     .await;
 }

@@ -135,6 +135,14 @@ pub fn check_path(path: &str, fixed: &[Fixed<'_>]) -> Result<()> {
     Path::new(path)?.check(fixed)
 }
 
+/// The lowest code of the server's errors of expressions. Those below are of other kinds.
+const OF_EXPRESSIONS: i32 = 14_000;
+
+/// Returns whether the server refused the stages of a pipeline because of the values of a document.
+pub fn is_of_stages(error: &mongodb::error::Error) -> bool {
+    code(error).is_some_and(|code| UNSUITABLE.contains(&code) || code >= OF_EXPRESSIONS) && !is_bad_hint(error)
+}
+
 /// Returns the error of an update that failed. The server refuses one that does not suit the stored values.
 pub fn failed(error: Error) -> Error {
     let is_unsuitable = |error: &mongodb::error::Error| {

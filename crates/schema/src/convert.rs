@@ -12,12 +12,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use mongo_patterns_core::document_id::bytes;
+use mongo_patterns_core::error::{CommandError, duplicate_key};
 use mongo_patterns_core::migration::Step;
-use mongo_patterns_core::transaction;
 use mongo_patterns_core::versions::{Convert, check_distinct, convert, in_commands, replace};
+use mongo_patterns_core::{transaction, update};
 use mongodb::options::FindOptions;
 
-use crate::form::known_version_of;
+use crate::form::{known_version_of, refused};
 use crate::prelude::*;
 use crate::query;
 use crate::repository::Shared;
@@ -79,7 +80,7 @@ async fn read_on_server(
         let mut pipeline = vec![doc! { "$match": by_ids(&ids(&together)) }, replace(&together)?];
         pipeline.extend(stages.iter().cloned());
         let converted = conn.aggregate_all(&shared.collection, pipeline, None).await;
-        let converted = converted.map_err(|error| of_step(error.into(), version))?;
+        let converted = converted.map_err(|error| of_step(error, version))?;
         all.extend(
             converted
                 .into_iter()
@@ -137,9 +138,7 @@ impl Stored<'_> {
                         filter,
                         stages,
                     );
-                    conn.write(update)
-                        .await
-                        .map_err(|error| of_step(error.into(), version))?;
+                    conn.write(update).await.map_err(|error| of_step(error, version))?;
                     version + 1
                 }
             };
@@ -175,7 +174,7 @@ impl Stored<'_> {
             let filter = query::guarded(by_ids(&ids(&together)), query::of_versions(settings, from..end));
             let replacement = vec![replace(&together)?];
             let update = Step::update_many("replace converted documents", collection, filter, replacement);
-            conn.write(update).await?;
+            conn.write(update).await.map_err(refused)?;
         }
         Ok(())
     }
@@ -188,13 +187,22 @@ fn typed(shared: &Shared, version: u32) -> Option<&Convert> {
     }
 }
 
-/// Names the step in the error of its command. The server refuses stages that do not suit the stored values.
-fn of_step(error: Error, version: u32) -> Error {
-    let error = error.with_step(version.to_string());
-    match error.kind() {
-        ErrorKind::Driver if !error.is_outcome_unknown() && !error.is_transient() => error.with_kind(ErrorKind::InvalidArgument).with_text(
-            "the stages of the step do not suit a stored document, nothing was changed: let them handle its values, or correct it; as_driver_error() has the reason",
-        ),
-        _ => error,
-    }
+/// Converts the error of the command of a step on the server, with the step.
+fn of_step(error: CommandError, version: u32) -> Error {
+    let text = match duplicate_key(&error) {
+        Some(_) => Some((
+            ErrorKind::DuplicateKey,
+            "a unique index refused a document that a step converted, which stays as it is: let the step return other values",
+        )),
+        None if update::is_of_stages(&error) => Some((
+            ErrorKind::InvalidArgument,
+            "the stages of a step do not suit a stored document, which stays as it is: let them handle its values, or correct it; as_driver_error() has the reason",
+        )),
+        None => None,
+    };
+    let error = match text {
+        Some((kind, text)) => Error::from_driver(kind, text, error),
+        None => error.into(),
+    };
+    error.with_step(version.to_string())
 }

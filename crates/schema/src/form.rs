@@ -1,7 +1,9 @@
 //! Documents with their versions.
 
+use mongo_patterns_core::error::{CommandError, duplicate_key};
 use mongo_patterns_core::size;
 use mongo_patterns_core::stored::not_decoded;
+use mongo_patterns_core::update;
 use mongo_patterns_core::versions::{version_of, with_version};
 use mongodb::bson::{self, RawBsonRef};
 
@@ -71,4 +73,19 @@ pub(crate) fn checked(settings: &Settings, document: &RawDocument) -> Result<Raw
 pub(crate) fn decode<D: DeserializeOwned>(document: &RawDocument) -> Result<D> {
     let text = "a stored document cannot be read as the repository's type: change the type, or correct the document";
     bson::deserialize_from_slice(document.as_bytes()).map_err(|error| not_decoded(error, text, document, ""))
+}
+
+/// Converts the error of a write.
+pub(crate) fn refused(error: CommandError) -> Error {
+    match duplicate_key(&error) {
+        Some(duplicate) => Error::from_driver(
+            ErrorKind::DuplicateKey,
+            format!(
+                "the unique index `{}` refused the write, nothing was stored: use other values",
+                duplicate.index.unwrap_or_default()
+            ),
+            error,
+        ),
+        None => update::failed(error.into()),
+    }
 }

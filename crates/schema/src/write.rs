@@ -3,14 +3,13 @@
 use std::slice;
 
 use mongo_patterns_core::action::record_attempts;
-use mongo_patterns_core::error::{CommandError, duplicate_key};
-use mongo_patterns_core::update;
+use mongo_patterns_core::error::CommandError;
 use mongodb::ClientSession;
 use mongodb::options::FindOneOptions;
 use tracing::Span;
 
 use crate::convert;
-use crate::form::known_version_of;
+use crate::form::{known_version_of, refused};
 use crate::prelude::*;
 use crate::query;
 use crate::repository::Shared;
@@ -84,19 +83,4 @@ async fn send(shared: &Shared, id: &Bson, change: &Change, conn: &mut Conn<'_>) 
     };
     let updated = updated.map_err(refused)?;
     Ok((updated.matched_count > 0).then_some(updated.modified_count > 0))
-}
-
-/// Converts the error of a write.
-pub(crate) fn refused(error: CommandError) -> Error {
-    match duplicate_key(&error) {
-        Some(duplicate) => Error::from_driver(
-            ErrorKind::DuplicateKey,
-            format!(
-                "the unique index `{}` refused the write, nothing was stored: use other values",
-                duplicate.index.unwrap_or_default()
-            ),
-            error,
-        ),
-        None => update::failed(error.into()),
-    }
 }

@@ -6,9 +6,9 @@ use mongo_patterns_core::versions::encode;
 use mongo_patterns_core::{Removed, Updated};
 
 use super::prelude::*;
-use crate::form::checked;
+use crate::form::{checked, refused};
 use crate::results::Inserted;
-use crate::write::{self, Change, refused};
+use crate::write::{self, Change};
 
 impl<D: Serialize> SchemaRepository<D> {
     /// Inserts a document, with the newest version.
