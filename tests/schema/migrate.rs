@@ -279,7 +279,7 @@ async fn a_migration_needs_the_settings_of_the_catalog() {
 
 /// A unique index refuses what a step returns, and a limit of time is not the fault of a step.
 #[tokio::test]
-async fn errors_of_the_server_are_told_apart() {
+async fn errors_of_the_server_have_different_kinds() {
     testkit::run(async |db| {
         let unique = IndexModel::builder().keys(doc! { "contactInfo.home": 1 }).options(
             IndexOptions::builder()
