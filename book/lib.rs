@@ -75,3 +75,7 @@ mod history {}
 #[doc = include_str!("src/patterns/reference.md")]
 #[cfg(doctest)]
 mod reference {}
+
+#[doc = include_str!("src/patterns/schema.md")]
+#[cfg(doctest)]
+mod schema {}
