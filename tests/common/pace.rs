@@ -29,7 +29,7 @@ impl Pace {
         self.add(writes);
     }
 
-    /// Allows this number of writes for each command that some work sends.
+    /// Allows this number of writes before some work, of which one has begun then, and for each command that it sends.
     pub async fn beside<T>(&self, db: &TestDatabase, writes: usize, work: impl Future<Output = T>) -> T {
         let more = async {
             loop {
@@ -37,6 +37,8 @@ impl Pace {
                 self.add(writes);
             }
         };
+        self.add(writes);
+        until("a writer", async || self.0.available_permits() < writes).await;
         tokio::select! {
             done = work => done,
             () = more => unreachable!(),
