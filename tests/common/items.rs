@@ -12,7 +12,7 @@ use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 use serde::{Deserialize, Serialize};
 
-use crate::common::support::{all, at, contents};
+use crate::common::support::{all, at, contents, once_elsewhere};
 
 pub type Trades = BucketRepository<u32, Document>;
 pub type Books = OutlierRepository<Document, Document>;
@@ -323,6 +323,41 @@ async fn no_item_is_lost_beside_the_migration() {
             assert_eq!(findings(repository.verify().stream()).await, 0, "{pattern}");
         });
         assert!(!all(&db.plain_collection("mongo_patterns")).await.is_empty());
+    })
+    .await;
+}
+
+/// Another client writes all documents after the migration has read them. The transaction conflicts, and runs again.
+#[tokio::test]
+async fn a_write_between_the_read_and_the_update_is_kept() {
+    testkit::run(async |db| {
+        each!(db, |repository, number| {
+            assert!(number > 0);
+            let (name, field) = match repository.pattern() {
+                "bucket" => ("trades", "history.0.late"),
+                "outlier" => ("sales", "customers.0.late"),
+                "embedded" => ("patron", "addresses.0.late"),
+                _ => ("review", "late"),
+            };
+            let (update, kept) = (doc! { "$set": { field: true } }, doc! { field: true });
+            let write = once_elsewhere(db, name, update);
+            let steps = ItemSteps::new().step(1, move |old: Old| {
+                write();
+                let amount = i64::from(old.qty) * 100;
+                Ok(New { n: old.n, amount })
+            });
+            let stored = db.plain_collection::<Document>(name);
+            let documents = stored.count_documents(doc! {}).await.unwrap();
+            repository.migrate_items(steps).await.unwrap();
+            assert_eq!(stored.count_documents(kept).await.unwrap(), documents, "{name}");
+            assert!(
+                items(db)
+                    .await
+                    .iter()
+                    .all(|item| item.get("schemaVersion") == Some(&2.into())),
+                "{name}"
+            );
+        });
     })
     .await;
 }

@@ -1,6 +1,7 @@
 //! Shared code of the tests.
 
 pub use mongo_patterns::Repository;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -11,7 +12,7 @@ use mongo_patterns_core::sharding::EnsureSharded;
 use mongo_patterns_testkit::{TestDatabase, Topology};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
-use mongodb::{ClientSession, Collection, Database};
+use mongodb::{Client, ClientSession, Collection, Database};
 use serde::{Deserialize, Serialize};
 
 pub use crate::common::explain::{explain, explain_last};
@@ -328,5 +329,25 @@ pub async fn until_error<T>(mut stream: impl Stream<Item = Result<T, Error>> + U
             Some(Err(error)) => return (read, error),
             None => panic!("no error after {} items", read.len()),
         }
+    }
+}
+
+/// Returns a function that updates all documents of a collection by another client when it is called first, and waits for the
+/// reply. It can be called where nothing can be awaited.
+pub fn once_elsewhere(db: &TestDatabase, collection: &str, update: Document) -> impl Fn() + Send + Sync + 'static {
+    let (uri, database) = (db.server().uri().to_owned(), db.database().name().to_owned());
+    let (collection, is_done) = (collection.to_owned(), AtomicBool::new(false));
+    move || {
+        if is_done.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (uri, database, collection, update) = (uri.clone(), database.clone(), collection.clone(), update.clone());
+        let write = async move {
+            let client = Client::with_uri_str(uri).await.unwrap();
+            let collection = client.database(&database).collection::<Document>(&collection);
+            collection.update_many(doc! {}, update).await.unwrap();
+        };
+        let elsewhere = std::thread::spawn(|| tokio::runtime::Runtime::new().unwrap().block_on(write));
+        elsewhere.join().unwrap();
     }
 }

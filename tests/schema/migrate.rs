@@ -11,6 +11,7 @@ use mongodb::options::IndexOptions;
 
 use super::contacts::*;
 use crate::common::explain::explain;
+use crate::common::support::once_elsewhere;
 
 #[tokio::test]
 async fn all_older_documents_are_converted_and_the_others_stay() {
@@ -301,6 +302,31 @@ async fn errors_of_the_server_have_different_kinds() {
         let late = on_server(db).get(1).await.unwrap_err();
         fault.disable().await;
         assert_eq!((late.kind(), late.step()), (ErrorKind::Driver, Some("1")), "{late:?}");
+    })
+    .await;
+}
+
+/// A program of the first release writes all documents after the conversion has read them. The transaction conflicts, and runs
+/// again.
+#[tokio::test]
+async fn a_write_between_the_read_and_the_replacement_is_kept() {
+    testkit::run(async |db| {
+        for updates in [false, true] {
+            plant(db, (0..5).map(v1)).await;
+            let write = once_elsewhere(db, "contacts", doc! { "$set": { "home": "new" } });
+            let step = move |old: ContactV1| {
+                write();
+                Ok(ContactV2::from(old))
+            };
+            let contacts = builder::<Document>(db).step(1, step).build().unwrap();
+            set_up(&contacts, db).await;
+            if updates {
+                contacts.update(1, doc! { "$set": { "n": 1 } }).await.unwrap();
+            }
+            contacts.migrate().await.unwrap();
+            let kept = doc! { "schemaVersion": 2, "contactInfo.home": "new", "home": { "$exists": false } };
+            assert_eq!(stored(db).count_documents(kept).await.unwrap(), 5);
+        }
     })
     .await;
 }

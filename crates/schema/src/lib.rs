@@ -90,7 +90,7 @@
 //! - A document is never written by a release that does not know its version, and never decoded as another version.
 // proof: schema::calls::a_document_that_the_program_does_not_understand_is_refused_and_stays
 //! - A step is applied to a document once. A concurrent write is in the document before the step, or after it, or refused.
-// proof: schema::migrate::no_write_is_lost_beside_the_migration, schema::releases::programs_of_two_releases_lose_nothing_while_one_of_them_migrates
+// proof: schema::migrate::a_write_between_the_read_and_the_replacement_is_kept, schema::migrate::no_write_is_lost_beside_the_migration
 //! - A step keeps the `_id`, and the fields that its old type does not have, also those in documents. One that has no place
 //!   in what it returns, such as a field of an element of an array, is not lost: the document is refused.
 // proof: schema::values::a_typed_step_keeps_the_fields_that_its_type_does_not_have, schema::calls::the_error_of_a_step_names_it_and_the_document
