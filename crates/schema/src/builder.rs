@@ -74,8 +74,8 @@ impl<D> SchemaRepositoryBuilder<D> {
     ///
     /// `Old` is the type of that version, as the program had it when it was the newest. Fields of the stored document that
     /// `Old` does not have stay where they are, at any depth of documents; a field that it has and `New` does not is removed.
-    /// In an array, whose elements may move, a field that `Old` does not have refuses the document. `_id` and the version
-    /// field need not be in either.
+    /// In an array, whose elements may move, a field that `Old` does not have refuses the document, and so does an array of
+    /// documents that `Old` reads with another length. `_id` and the version field need not be in either.
     ///
     /// The function runs again after a conflict with a writer, and for each read of a document that is not migrated yet. So
     /// it must return the same for the same document. Its error, such as one of [`Error::new`], refuses the call or stops the

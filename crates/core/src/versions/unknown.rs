@@ -1,6 +1,6 @@
 //! The fields of a stored document that a type does not have.
 
-use mongodb::bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
+use mongodb::bson::{Bson, Document, RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::stored::id_of;
@@ -25,11 +25,12 @@ impl Unknown {
         self.value == Bson::Null
     }
 
-    /// Puts it into another document. Returns whether it has a place there.
+    /// Puts it into another document. Returns whether it has a place there. In an array only null is not lost: a type may
+    /// read it and leave it out.
     fn put(&self, document: &mut Document) -> bool {
         let mut at = document;
         let Some((last, outer)) = self.path.split_last().filter(|_| !self.is_in_array) else {
-            return false;
+            return self.is_null();
         };
         for name in outer {
             let inner = at.entry(name.clone()).or_insert_with(|| Document::new().into());
@@ -44,7 +45,7 @@ impl Unknown {
 }
 
 /// Returns the fields of a stored document that are not in the same document as a type writes it, also those in documents and
-/// in arrays of the same length.
+/// in arrays. An array of documents that has another length is one, because its elements cannot be compared.
 pub fn unknown(stored: &RawDocument, known: &RawDocument) -> Vec<Unknown> {
     let mut found = Vec::new();
     in_document(stored, known, &mut Vec::new(), false, &mut found);
@@ -81,10 +82,20 @@ fn in_document(
                     in_document(stored, known, path, true, found);
                 }
             }
+            (RawBsonRef::Array(array), Some(RawBsonRef::Array(_))) if has_documents(array) => found.push(Unknown {
+                path: path.clone(),
+                value: Bson::Array(Vec::new()),
+                is_in_array: true,
+            }),
             _ => {}
         }
         path.pop();
     }
+}
+
+fn has_documents(array: &RawArray) -> bool {
+    let mut elements = array.into_iter().flatten();
+    elements.any(|element| matches!(element, RawBsonRef::Document(_)))
 }
 
 /// Adds fields to a document, each at its path.
@@ -117,12 +128,15 @@ mod tests {
     fn fields_that_a_type_does_not_have_are_found_at_any_depth() {
         let stored = raw(doc! {
             "a": 1, "b": { "c": 1, "d": { "e": 1, "f": null } }, "g": [{ "h": 1, "i": 1 }, 2], "j": [1, 2], "k": { "l": 1 },
+            "m": [{ "h": 1 }, { "h": 1 }],
         });
-        let known = raw(doc! { "a": 7, "b": { "d": { "e": 1 } }, "g": [{ "h": 1 }, 2], "j": [1] });
+        let known = raw(doc! {
+            "a": 7, "b": { "d": { "e": 1 } }, "g": [{ "h": 1 }, 2], "j": [1], "m": [{ "h": 1 }],
+        });
         let found = unknown(&stored, &known);
         let paths: Vec<String> = found.iter().map(Unknown::path).collect();
-        assert_eq!(paths, ["b.c", "b.d.f", "g.0.i", "k"]);
-        assert!(found[1].is_null() && found[2].is_in_array);
+        assert_eq!(paths, ["b.c", "b.d.f", "g.0.i", "k", "m"]);
+        assert!(found[1].is_null() && found[2].is_in_array && found[4].is_in_array);
         assert!(unknown(&stored, &stored).is_empty());
     }
 
@@ -143,5 +157,7 @@ mod tests {
         assert_eq!((error.document_id(), error.field()), (Some(&1.into()), Some("b.d")));
         let in_array = unknown(&raw(doc! { "a": [{ "b": 1 }] }), &raw(doc! { "a": [{}] }));
         assert_eq!(add(&raw(doc! {}), &in_array).unwrap_err().field(), Some("a.0.b"));
+        let null = unknown(&raw(doc! { "a": [{ "b": null }] }), &raw(doc! { "a": [{}] }));
+        assert_eq!(add(&raw(doc! {}), &null).unwrap(), raw(doc! {}));
     }
 }
