@@ -62,7 +62,7 @@
 //!
 //! A conversion is safe only if every *writer* names the version that it understands. In a rolling deployment, programs of
 //! the old release write beside those of the new one. If the old release writes by `_id` alone, it writes the old fields into
-//! documents that are converted already, and nobody reads them there. Measured beside a correct migration, 193 of 400
+//! documents that are converted already, where no reader finds them. Measured beside a correct migration, 193 of 400
 //! acknowledged writes were lost in that way. So:
 //!
 //! 1. Release the repository **without a step**. Its writes have version 1 in their filter. Deploy it everywhere.

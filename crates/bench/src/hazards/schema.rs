@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_that_nobody_reads_is_lost() {
+    fn a_call_that_no_reader_finds_is_lost() {
         let old = doc! { "_id": 1, "schemaVersion": 1, OLD: [0_i64] };
         let new = doc! { "_id": 2, "schemaVersion": 2, NEW: { OLD: [1_i64] } };
         let both = doc! { "_id": 2, "schemaVersion": 2, NEW: { OLD: [] }, OLD: [1_i64] };

@@ -24,7 +24,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// A step must keep the time, the id, and the fields with figures of an item. See [`ItemSteps`] for what is true of all patterns, also for the errors.
+    /// A step must keep the time, the id, and the fields with figures of an item. See [`ItemSteps`] for what is true of all
+    /// patterns, also for the errors.
     ///
     /// # Cost
     /// Two round trips, one more with a progress callback, and for each chunk three: a read, an update and a commit. The server
