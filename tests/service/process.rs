@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use crate::common::support::pause;
 use crate::service::support::*;
 
 const TASKS: u64 = 8;
@@ -236,7 +237,7 @@ async fn a_graceful_shutdown_answers_the_requests_in_flight() {
     service.terminate().await;
     let is_closed = async {
         while TcpStream::connect(address).await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            pause().await;
         }
     };
     tokio::time::timeout(TIMEOUT, is_closed)

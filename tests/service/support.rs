@@ -9,6 +9,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
+use crate::common::support::pause;
+
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running service. It is killed when this is dropped.
@@ -85,7 +87,7 @@ impl Service {
     pub async fn wait_for(&self, path: &str, status: u16) {
         let answered = async {
             while get(self.address, path).await.map_or(0, |answer| answer.status) != status {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                pause().await;
             }
         };
         let answered = tokio::time::timeout(TIMEOUT, answered).await;
