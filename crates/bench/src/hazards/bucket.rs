@@ -47,11 +47,11 @@ pub(super) fn writes(source: Source, databases: &[Database]) -> Result<Vec<Write
                     "trade_id": number as i64, "type": "buy", "ticker": "MDB", "qty": 42, "date": DateTime::now(),
                 };
                 match source {
-                    Source::Manual | Source::WriteBack | Source::InTransactions => {
-                        upsert(&database, customer, trade).await?;
-                    }
                     Source::AgentSkills => find_and_upsert(&database, customer, trade).await?,
                     Source::Ours => drop(trades.append(&customer, &trade).await?),
+                    _ => {
+                        upsert(&database, customer, trade).await?;
+                    }
                 }
                 Ok(Answer::Done)
             }

@@ -38,7 +38,7 @@ pub(super) async fn prepare(source: Source, database: &Database) -> Result<()> {
             let schema = doc! { "properties": { "addresses": addresses } };
             create.validator(doc! { "$jsonSchema": schema }).await?;
         }
-        Source::Manual | Source::WriteBack | Source::InTransactions | Source::Ours => create.await?,
+        _ => create.await?,
     }
     if source == Source::Ours {
         patrons(database)?.ensure_indexes().await?;
@@ -57,7 +57,6 @@ pub(super) fn writes(source: Source, databases: &[Database]) -> Result<Vec<Write
                 let patron = (number / OFFERED) as i64;
                 let address = doc! { "id": number as i64, "street": "123 Fake Street", "zip": "12345" };
                 match source {
-                    Source::Manual | Source::InTransactions => read_and_push(&database, patron, address).await,
                     Source::WriteBack => read_and_set(&database, patron, address).await,
                     Source::AgentSkills => push(&database, patron, address).await,
                     Source::Ours => match patrons.add_child(patron, &address).await {
@@ -66,6 +65,7 @@ pub(super) fn writes(source: Source, databases: &[Database]) -> Result<Vec<Write
                         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Answer::Done),
                         added => Ok(added.map(|()| Answer::Done)?),
                     },
+                    _ => read_and_push(&database, patron, address).await,
                 }
             }
         }))

@@ -69,7 +69,7 @@ pub(super) fn writes(source: Source, databases: &[Database]) -> Result<Vec<Write
                         ours.update(policy, insure).await?;
                     }
                     Source::AgentSkills => copy_and_update(&current, &revisions, policy, item).await?,
-                    Source::Manual | Source::WriteBack | Source::InTransactions => {
+                    _ => {
                         update_and_merge(&current, policy, item).await?;
                     }
                 }

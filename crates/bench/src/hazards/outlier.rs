@@ -36,14 +36,6 @@ fn books(database: &Database) -> Result<Books> {
 
 fn layout(source: Source) -> Layout {
     match source {
-        Source::Manual | Source::WriteBack | Source::InTransactions => Layout {
-            array: "customers_purchased",
-            flag: "has_extras",
-            total: None,
-            parent: "book_id",
-            extras: "customers_purchased_extra",
-            position: None,
-        },
         Source::AgentSkills => Layout {
             array: "customers",
             flag: "hasExtras",
@@ -55,6 +47,14 @@ fn layout(source: Source) -> Layout {
         Source::Ours => Layout {
             position: Some(("seq", 0)),
             ..layout(Source::Manual)
+        },
+        _ => Layout {
+            array: "customers_purchased",
+            flag: "has_extras",
+            total: None,
+            parent: "book_id",
+            extras: "customers_purchased_extra",
+            position: None,
         },
     }
 }
@@ -69,14 +69,14 @@ pub(super) async fn prepare(source: Source, database: &Database) -> Result<()> {
     database.create_collection(OVERFLOW).await?;
     let layout = layout(source);
     match source {
-        Source::Manual | Source::WriteBack | Source::InTransactions => {
-            drop(overflow.create_index(index("book_id")).await?);
-        }
         Source::AgentSkills => {
             main.create_index(index("customers")).await?;
             overflow.create_indexes([index("bookId"), index("customers")]).await?;
         }
         Source::Ours => drop(books(database)?.ensure_indexes().await?),
+        _ => {
+            drop(overflow.create_index(index("book_id")).await?);
+        }
     }
     let new = (0..BOOKS as i32).map(|id| doc! { "_id": id, "title": "The Wooden Amulet", layout.array: [] });
     main.insert_many(new).await?;
@@ -95,10 +95,10 @@ pub(super) fn writes(source: Source, databases: &[Database]) -> Result<Vec<Write
             async move {
                 let (book, customer) = ((number % BOOKS) as i32, customer(number));
                 match source {
-                    Source::Manual | Source::InTransactions => collections.read_and_push(book, &customer).await?,
                     Source::WriteBack => collections.read_and_set(book, &customer).await?,
                     Source::AgentSkills => collections.push_or_overflow(book, &customer).await?,
                     Source::Ours => drop(books.push_unique(book, &customer).await?),
+                    _ => collections.read_and_push(book, &customer).await?,
                 }
                 Ok(Answer::Done)
             }

@@ -11,15 +11,21 @@ pub(super) enum Source {
     /// The manual, by a program that runs the commands of an operation in a transaction.
     InTransactions,
     AgentSkills,
+    /// The agent skills, converting by a job that reads, computes and sets.
+    InBatches,
+    /// The agent skills, converting by one `updateMany`.
+    ByUpdateMany,
     Ours,
 }
 
 impl Source {
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::Manual,
         Self::WriteBack,
         Self::InTransactions,
         Self::AgentSkills,
+        Self::InBatches,
+        Self::ByUpdateMany,
         Self::Ours,
     ];
 
@@ -29,6 +35,8 @@ impl Source {
             Self::WriteBack => "manual, array written back",
             Self::InTransactions => "manual, in transactions",
             Self::AgentSkills => "agent skills",
+            Self::InBatches => "agent skills, in batches",
+            Self::ByUpdateMany => "agent skills, `updateMany`",
             Self::Ours => "mongo-patterns",
         }
     }
@@ -72,14 +80,15 @@ impl Pattern {
     }
 
     /// Returns whether the pattern has this recipe. Where the manual has no commands for an array, a
-    /// program can also write it back. The manual computes fields by a job, and not with each write, and converts no documents.
+    /// program can also write it back. The manual computes fields by a job, and not with each write.
     pub(super) fn has(self, source: Source) -> bool {
         match source {
-            Source::Manual => !matches!(self, Self::Computed | Self::Schema),
+            Source::Manual => !matches!(self, Self::Computed),
             Source::WriteBack => matches!(self, Self::Outlier | Self::Embedded),
             Source::InTransactions => matches!(self, Self::Reference),
             // They have no commands for this pattern.
             Source::AgentSkills => !matches!(self, Self::Reference),
+            Source::InBatches | Source::ByUpdateMany => matches!(self, Self::Schema),
             Source::Ours => true,
         }
     }

@@ -1,4 +1,8 @@
 //! Contacts with the calls to them, while the second release of a service is deployed beside the first one.
+//!
+//! The first release writes by `_id`, as a program does that knows of no versions. The manual converts nothing: its second
+//! release has stored half of the contacts, and writes a document of either version. The agent skills convert when they
+//! read, in batches, or at once.
 
 use anyhow::Result;
 use mongo_patterns_core::{ErrorKind, Repository};
@@ -13,6 +17,12 @@ use crate::bucket::scatter;
 
 const CONTACTS: i64 = 200;
 const COLLECTION: &str = "contacts";
+/// One of this number of operations runs the job that converts a batch.
+const CONVERTING: u64 = 100;
+/// The contacts of a batch: the job has converted all of them in the middle of the run.
+const BATCH: i64 = 10;
+/// One of this number of operations converts all.
+const CONVERTING_ALL: u64 = 4000;
 /// The list of calls in version 1.
 const OLD: &str = "calls";
 /// The document with this list in version 2.
@@ -23,7 +33,11 @@ type Contacts = SchemaRepository<Document>;
 pub(super) async fn prepare(source: Source, database: &Database) -> Result<()> {
     let contacts = database.collection::<Document>(COLLECTION);
     let empty = |id: i64| doc! { "_id": id, "schemaVersion": 1, "name": "Taylor", OLD: [] };
-    contacts.insert_many((0..CONTACTS).map(empty)).await?;
+    let stored = |id: i64| match source == Source::Manual && id % 2 == 0 {
+        true => converted(empty(id)),
+        false => empty(id),
+    };
+    contacts.insert_many((0..CONTACTS).map(stored)).await?;
     if source == Source::Ours {
         second_release(&contacts)?.ensure_indexes().await?;
     }
@@ -75,7 +89,7 @@ pub(super) fn writes(source: Source, databases: &[Database]) -> Result<Vec<Write
             async move {
                 match source {
                     Source::Ours => by_repository(&first, &second, number).await?,
-                    _ => recipe(&contacts, number).await?,
+                    _ => recipe(source, &contacts, number).await?,
                 }
                 Ok(Answer::Done)
             }
@@ -97,19 +111,95 @@ async fn by_repository(first: &Contacts, second: &Contacts, number: u64) -> Resu
     Ok(())
 }
 
-/// The recipe of the agent skills that converts a document when it is read. The first release writes by `_id`.
-async fn recipe(contacts: &Collection<Document>, number: u64) -> Result<(), Failure> {
+async fn recipe(source: Source, contacts: &Collection<Document>, number: u64) -> Result<(), Failure> {
     let this = doc! { "_id": contact(number) };
+    match source {
+        Source::InBatches if number.is_multiple_of(CONVERTING) => convert_batch(contacts).await?,
+        // In the middle of the run, and again.
+        Source::ByUpdateMany if number % CONVERTING_ALL == CONVERTING_ALL / 2 => {
+            contacts.update_many(older(), conversion_on_server()).await?;
+        }
+        _ => {}
+    }
     if is_of_first_release(number) {
         contacts.update_one(this, add(number, true)).await?;
         return Ok(());
     }
+    match source {
+        Source::Manual => {
+            contacts.update_one(this, add_to_either(number)).await?;
+            return Ok(());
+        }
+        Source::AgentSkills => convert_at_read(contacts, &this).await?,
+        _ => {}
+    }
+    add_to_known_version(contacts, this, number).await
+}
+
+/// The recipe of the agent skills that converts a document when it is read.
+async fn convert_at_read(contacts: &Collection<Document>, this: &Document) -> Result<(), Failure> {
     let found = contacts.find_one(this.clone()).await?.unwrap_or_default();
-    if found.get_i32("schemaVersion").is_ok_and(|version| version < 2) {
+    if is_old(&found) {
         contacts.replace_one(this.clone(), converted(found)).await?;
     }
-    contacts.update_one(this, add(number, false)).await?;
     Ok(())
+}
+
+/// The recipe of the agent skills that converts by a job in the background.
+async fn convert_batch(contacts: &Collection<Document>) -> Result<(), Failure> {
+    let mut found = contacts.find(older()).limit(BATCH).await?;
+    while found.advance().await? {
+        let old = found.deserialize_current()?;
+        let mut this = older();
+        this.insert("_id", old.get_i64("_id").unwrap_or_default());
+        let new = converted(old);
+        let set = doc! { "schemaVersion": 2, NEW: new.get(NEW).cloned() };
+        let update = doc! { "$set": set, "$unset": { OLD: "" } };
+        contacts.update_one(this, update).await?;
+    }
+    Ok(())
+}
+
+/// Returns the pipeline of the agent skills that converts all documents.
+fn conversion_on_server() -> Vec<Document> {
+    let set = doc! { "schemaVersion": 2, NEW: { OLD: { "$ifNull": [format!("${OLD}"), []] } } };
+    vec![doc! { "$set": set }, doc! { "$unset": [OLD] }]
+}
+
+fn older() -> Document {
+    doc! { "schemaVersion": { "$lt": 2 } }
+}
+
+fn is_old(contact: &Document) -> bool {
+    contact.get_i32("schemaVersion").is_ok_and(|version| version < 2)
+}
+
+/// Adds to the list of the version that the second release reads, and reads again if it has changed since.
+async fn add_to_known_version(contacts: &Collection<Document>, this: Document, number: u64) -> Result<(), Failure> {
+    for is_first in [true, false] {
+        let mut of_version = this.clone();
+        of_version.insert("schemaVersion", if is_first { 1 } else { 2 });
+        if contacts
+            .update_one(of_version, add(number, is_first))
+            .await?
+            .matched_count
+            > 0
+        {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The update of the manual for documents of either version.
+fn add_to_either(number: u64) -> Vec<Document> {
+    let list = |version: i32, list: &str| {
+        let added = doc! { "$setUnion": [format!("${list}"), [number as i64]] };
+        let is_version = doc! { "$eq": ["$schemaVersion", version] };
+        doc! { "$cond": { "if": is_version, "then": added, "else": Bson::Null } }
+    };
+    let of_new = format!("{NEW}.{OLD}");
+    vec![doc! { "$set": { OLD: list(1, OLD), &of_new: list(2, &of_new) } }]
 }
 
 pub(super) async fn check(database: &Database, ledger: &Ledger) -> Result<Hazards> {
@@ -129,7 +219,7 @@ fn hazards(contacts: &[Document], ledger: &Ledger) -> Result<Hazards> {
         read.iter()
             .filter_map(Bson::as_i64)
             .for_each(|number| times.add(number));
-        wrong += u64::from(is_new && contact.contains_key(OLD));
+        wrong += u64::from(contact.contains_key(if is_new { OLD } else { NEW }));
     }
     Ok(Hazards {
         lost: times.lost(ledger, |_| true),

@@ -123,29 +123,29 @@ pub(super) fn writes(source: Source, databases: &[Database]) -> Result<Vec<Write
                 if is_insert(number) {
                     let new = review(product, number as i64, DateTime::now());
                     match source {
-                        Source::Manual | Source::WriteBack | Source::InTransactions => {
-                            collections.insert_and_push(product, &new).await?;
-                        }
                         Source::AgentSkills => collections.push_and_insert(product, &new).await?,
                         Source::Ours => match ours.insert(&new).await {
                             // The first attempt has stored it.
                             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                             inserted => drop(inserted?),
                         },
+                        _ => {
+                            collections.insert_and_push(product, &new).await?;
+                        }
                     }
                     newest.store(number as i64, Ordering::Relaxed);
                     return Ok(Answer::Done);
                 }
                 let (id, text) = (newest.load(Ordering::Relaxed), format!("Edit {number}."));
                 match source {
-                    Source::Manual | Source::WriteBack | Source::InTransactions => {
-                        collections.edit_both(product, id, &text).await?;
-                    }
                     Source::AgentSkills => collections.edit_and_refresh(product, id, &text).await?,
                     Source::Ours => drop(
                         ours.update(product, id, doc! { "$set": { "review_text": text } })
                             .await?,
                     ),
+                    _ => {
+                        collections.edit_both(product, id, &text).await?;
+                    }
                 }
                 Ok(Answer::Done)
             }
