@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
+mod archive;
 mod bucket;
 mod cluster;
 mod common;

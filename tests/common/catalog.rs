@@ -9,7 +9,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::common::support::*;
-use crate::{embedded, history, outlier, reference, schema, subset};
+use crate::{archive, embedded, history, outlier, reference, schema, subset};
 
 async fn entries(db: &TestDatabase) -> Vec<Document> {
     all(&db.plain_collection("mongo_patterns")).await
@@ -35,6 +35,7 @@ async fn ensure_indexes_stores_the_settings_once() {
         history::support::policies(db).await;
         reference::support::orders(db).await;
         schema::contacts::typed(db).ensure_indexes().await.unwrap();
+        archive::sales::archive(db).await;
         let entries = entries(db).await;
         let stored: Vec<(Document, Document)> = entries
             .iter()
@@ -98,6 +99,12 @@ async fn ensure_indexes_stores_the_settings_once() {
             (
                 doc! { "kind": "schema", "collection": "contacts" },
                 doc! { "version": "schemaVersion" },
+            ),
+            (
+                doc! { "kind": "archive", "collection": "sales" },
+                doc! {
+                    "age": "date", "archive_database": db.database().name(), "archive_collection": "archived_sales",
+                },
             ),
         ];
         assert_eq!(stored.len(), golden.len());

@@ -9,7 +9,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::common::support::{builder, spread};
-use crate::{embedded, history, outlier, reference, schema, subset};
+use crate::{archive, embedded, history, outlier, reference, schema, subset};
 
 const OF_REPOSITORY: Duration = Duration::from_secs(50);
 const OF_CALL: Duration = Duration::from_millis(40_123);
@@ -121,9 +121,14 @@ async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
             .unwrap();
         contacts.ensure_indexes().await.unwrap();
         schema::contacts::plant(db, [schema::contacts::v1(1)]).await;
+        let sales = archive::sales::builder(db).max_time(OF_REPOSITORY).build().unwrap();
+        sales.ensure_indexes().await.unwrap();
         db.recorder().clear();
         check!(
             db,
+            sales.get(1),
+            sales.find(doc! {}),
+            sales.due(),
             contacts.get(1),
             contacts.find(doc! {}).older(1, doc! {}),
             contacts.versions(),

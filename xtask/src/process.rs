@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// The crates of the patterns.
-pub(crate) const PATTERNS: [&str; 7] = [
+pub(crate) const PATTERNS: [&str; 8] = [
     "bucket",
     "outlier",
     "subset",
@@ -15,6 +15,7 @@ pub(crate) const PATTERNS: [&str; 7] = [
     "history",
     "reference",
     "schema",
+    "archive",
 ];
 
 /// Makes the root of the workspace the current directory.

@@ -27,6 +27,7 @@ const LIBRARY: [&str; 8] = [
     "crates/history/src",
     "crates/reference/src",
     "crates/schema/src",
+    "crates/archive/src",
 ];
 const OTHERS: [&str; 11] = [
     "crates/derive/src",

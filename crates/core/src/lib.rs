@@ -76,6 +76,8 @@ pub mod size;
 #[doc(hidden)] // reads of stored documents
 pub mod stored;
 mod tasks;
+#[doc(hidden)] // texts of positions that have values of documents
+pub mod token;
 #[doc(hidden)] // a standalone, a replica set, or a sharded cluster
 pub mod topology;
 #[doc(hidden)] // transactions of our own

@@ -41,8 +41,8 @@ pub trait Options: Default {
     /// Bounds the time of a read, unless it is bounded.
     fn limit(&mut self, _time: Duration) {}
 
-    /// Lets a read see the latest data of the primary, or the snapshot of a transaction.
-    fn see_latest(&mut self, _in_transaction: bool) {}
+    /// Lets a read see the latest data of the primary, or the snapshot of its session.
+    fn see_latest(&mut self, _in_snapshot: bool) {}
 }
 
 macro_rules! options {
@@ -52,9 +52,9 @@ macro_rules! options {
                 self.max_time.get_or_insert(time);
             }
 
-            fn see_latest(&mut self, in_transaction: bool) {
+            fn see_latest(&mut self, in_snapshot: bool) {
                 self.selection_criteria.get_or_insert_with(primary);
-                if !in_transaction {
+                if !in_snapshot {
                     self.read_concern.get_or_insert_with(ReadConcern::local);
                 }
             }
@@ -76,7 +76,7 @@ fn of_call<O: Options>(options: Option<O>, conn: &Conn<'_>) -> O {
         options.limit(time);
     }
     if conn.sees_latest() {
-        options.see_latest(conn.is_in_transaction());
+        options.see_latest(conn.is_in_transaction() || conn.is_snapshot());
     }
     options
 }

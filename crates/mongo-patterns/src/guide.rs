@@ -9,3 +9,4 @@
 #![cfg_attr(feature = "history", doc = "- [`history`](crate::history)")]
 #![cfg_attr(feature = "reference", doc = "- [`reference`](mod@crate::reference)")]
 #![cfg_attr(feature = "schema", doc = "- [`schema`](crate::schema)")]
+#![cfg_attr(feature = "archive", doc = "- [`archive`](crate::archive)")]

@@ -13,6 +13,7 @@
 //! | [`history`] | `history` | current documents, all of their revisions in a second collection |
 //! | [`reference`](mod@reference) | `reference` | references with copies of fields of their sources, which follow them |
 //! | [`schema`] | `schema` | documents of several versions in one collection; migrations that run once |
+//! | [`archive`] | `archive` | old documents in a second collection |
 //!
 //! The [`guide`] leads from questions about your data to one of them, or to none. These features are on by default.
 //! The feature `derive` adds derive macros: `Fields` gives a struct the stored names of its fields, so that a builder takes
@@ -268,6 +269,8 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "archive")]
+pub use mongo_patterns_archive as archive;
 #[cfg(feature = "bucket")]
 pub use mongo_patterns_bucket as bucket;
 #[cfg(feature = "metrics")]
@@ -361,6 +364,8 @@ mod readmes {
     struct Reference;
     #[doc = include_str!("../../schema/README.md")]
     struct Schema;
+    #[doc = include_str!("../../archive/README.md")]
+    struct Archive;
     #[doc = include_str!("../../testkit/README.md")]
     struct Testkit;
     #[cfg(feature = "derive")]

@@ -3,6 +3,8 @@
 //! The repositories, with the types that are passed to them or read from their results. Results and actions are in the
 //! modules of the patterns.
 
+#[cfg(feature = "archive")]
+pub use crate::archive::{Archive, ArchiveToken};
 #[cfg(feature = "bucket")]
 pub use crate::bucket::{BucketRepository, ItemToken, PageToken};
 #[cfg(feature = "embedded")]

@@ -3,6 +3,7 @@
 //! [`Migrates`] describes one migration: the documents before it, and the call. What all migrations promise is tested here.
 //! What a migration makes of the documents is tested by its pattern.
 
+mod archive;
 mod bucket;
 mod embedded;
 mod history;
@@ -23,7 +24,7 @@ use super::each;
 use model::Migrates;
 
 /// All migrations.
-const ALL: [&dyn Migrates; 17] = [
+const ALL: [&dyn Migrates; 20] = [
     &bucket::FromFlat,
     &bucket::ToFlat,
     &bucket::PageSize,
@@ -37,6 +38,9 @@ const ALL: [&dyn Migrates; 17] = [
     &reference::FromReferences,
     &reference::ToReferences,
     &schema::Versions,
+    &archive::Run,
+    &archive::Restore,
+    &archive::Delete,
     &items::Trades,
     &items::Books,
     &items::Patrons,

@@ -6,13 +6,13 @@ use std::path::Path;
 
 use super::operation::Model;
 use super::{
-    bucket, bucket_figures, bucket_migrations, bucket_windows, embedded, history, history_follow, history_migrations,
-    items, outlier, reference, reference_follow, reference_migrations, schema, schema_contacts, subset,
-    subset_migrations,
+    archive, bucket, bucket_figures, bucket_migrations, bucket_windows, embedded, history, history_follow,
+    history_migrations, items, outlier, reference, reference_follow, reference_migrations, schema, schema_contacts,
+    subset, subset_migrations,
 };
 
 /// Public functions that send no command, and the reason.
-const SILENT: [(&str, &str); 19] = [
+const SILENT: [(&str, &str); 20] = [
     ("builder", "checks names"),
     ("build", "checks names"),
     ("collection", "returns the driver's collection"),
@@ -20,6 +20,7 @@ const SILENT: [(&str, &str); 19] = [
     ("overflow_collection", "returns the driver's collection"),
     ("revisions_collection", "returns the driver's collection"),
     ("sources_collection", "returns the driver's collection"),
+    ("archived_collection", "returns the driver's collection"),
     ("page_size", "returns a setting"),
     ("subset_size", "returns a setting"),
     ("max_children", "returns a setting"),
@@ -35,9 +36,10 @@ const SILENT: [(&str, &str); 19] = [
 ];
 
 /// Those of single types.
-const SILENT_OF_TYPES: [(&str, &str); 7] = [
+const SILENT_OF_TYPES: [(&str, &str); 8] = [
     ("schema Migrations::new", "sends nothing"),
     ("schema VersionCount::new", "is for fakes"),
+    ("archive Found::new", "is for fakes"),
     ("subset Subset::new", "is checked by the builder"),
     ("reference Reference::new", "is checked by the builder"),
     ("bucket Bucket::token", "belongs to a page that was read"),
@@ -69,6 +71,7 @@ fn the_table_has_every_public_operation() {
     names::<reference_migrations::Migrations>(&mut covered);
     names::<schema::Instance>(&mut covered);
     names::<schema_contacts::Contacts>(&mut covered);
+    names::<archive::Sales>(&mut covered);
     names::<items::Trades>(&mut covered);
     names::<items::Books>(&mut covered);
     names::<items::Patrons>(&mut covered);
@@ -125,6 +128,7 @@ fn public() -> BTreeMap<String, String> {
         ("history", "HistoryRepository"),
         ("reference", "ReferenceRepository"),
         ("schema", "SchemaRepository"),
+        ("archive", "Archive"),
     ] {
         functions(&crates.join(pattern).join("src"), pattern, &mut public);
         for (number, line) in lines.iter().enumerate() {

@@ -8,6 +8,7 @@
 //! `cargo test` runs one case of each operation. `cargo xtask ci --full` runs a few faults at each command, which rotate
 //! over the table, and `cargo xtask long faults` and `drops` run all.
 
+mod archive;
 mod bucket;
 mod bucket_figures;
 mod bucket_migrations;
@@ -73,6 +74,7 @@ fn table() -> Table {
     table.add::<reference_migrations::Migrations>();
     table.add::<schema::Instance>();
     table.add::<schema_contacts::Contacts>();
+    table.add::<archive::Sales>();
     table.add::<items::Trades>();
     table.add::<items::Books>();
     table.add::<items::Patrons>();

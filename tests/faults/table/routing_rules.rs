@@ -14,7 +14,7 @@ pub(super) enum Route {
 }
 
 /// The collections of the operations, and the fields by which the documentation shards them.
-pub(super) const SHARD_KEYS: [(&str, &str); 11] = [
+pub(super) const SHARD_KEYS: [(&str, &str); 12] = [
     ("trades", "customerId"),
     ("sales", "_id"),
     ("extra_sales", "book_id"),
@@ -26,6 +26,7 @@ pub(super) const SHARD_KEYS: [(&str, &str); 11] = [
     ("orders", "_id"),
     ("customers", "_id"),
     ("contacts", "_id"),
+    ("archived_sales", "_id"),
 ];
 
 /// Collections of the operations for which the documentation names no shard key, and the reason.
@@ -68,6 +69,7 @@ impl Broadcast {
 
 const WHOLE: &str = "reads the whole collection";
 const ITEMS: &str = "the older items are on all shards, and a chunk is found by `_id`s";
+const MOVED: &str = "old documents are on all shards, and a chunk is found by `_id`s";
 const BY_ID: &str = "a bucket of the key whose key field has another value can be on any shard, as documented";
 
 const fn of(
@@ -108,7 +110,7 @@ const SOURCES: &str = "reads all sources of a document by one command";
 
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 48] = [
+pub(super) const BROADCAST: [Broadcast; 54] = [
     of(
         "bucket",
         "page",
@@ -356,6 +358,51 @@ pub(super) const BROADCAST: [Broadcast; 48] = [
             ("find", "contacts", All),
             ("find", "contacts", Listed),
             ("update", "contacts", Listed),
+        ],
+    ),
+    of(
+        "archive",
+        "run",
+        MOVED,
+        &[
+            ("find", "sales", All),
+            ("find", "sales", Listed),
+            ("delete", "sales", Listed),
+            ("insert", "archived_sales", Listed),
+        ],
+    ),
+    of(
+        "archive",
+        "restore_many",
+        MOVED,
+        &[
+            ("find", "archived_sales", All),
+            ("find", "archived_sales", Listed),
+            ("delete", "archived_sales", Listed),
+            ("insert", "sales", Listed),
+        ],
+    ),
+    of(
+        "archive",
+        "delete_archived_before",
+        MOVED,
+        &[("find", "archived_sales", All), ("delete", "archived_sales", Listed)],
+    ),
+    of("archive", "due", WHOLE, &[("aggregate", "sales", All)]),
+    of(
+        "archive",
+        "find",
+        "the filter is the caller's",
+        &[("find", "sales", All), ("find", "archived_sales", All)],
+    ),
+    of(
+        "archive",
+        "verify",
+        WHOLE,
+        &[
+            ("find", "sales", All),
+            ("find", "archived_sales", All),
+            ("find", "sales", Listed),
         ],
     ),
     of(

@@ -4,7 +4,7 @@ use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc, serialize_to_document};
-use mongodb::options::FindOptions;
+use mongodb::options::{FindOptions, Hint};
 
 use crate::error::Result;
 use crate::key::stored_integer;
@@ -24,9 +24,11 @@ pub struct Walk {
     /// The filter of the documents.
     pub filter: Document,
     /// The weight of a document, as an expression.
-    pub weight: Bson,
+    weight: Bson,
     /// About the weight of a chunk, which has at least one document.
-    pub most: u64,
+    most: u64,
+    /// The index in whose order it walks. `None` for the order of the `_id`s.
+    index: Option<Document>,
 }
 
 /// A walk that has begun.
@@ -52,7 +54,17 @@ impl Walk {
     pub fn by_number(filter: Document, most: u64) -> Self {
         // A plain number in a projection would include a field of that name.
         let weight = doc! { "$literal": 1_i64 }.into();
-        Self { filter, weight, most }
+        Self::by_weight(filter, weight, most)
+    }
+
+    /// Walks through all documents that match, in chunks of about this weight.
+    pub fn by_weight(filter: Document, weight: Bson, most: u64) -> Self {
+        Self {
+            filter,
+            weight,
+            most,
+            index: None,
+        }
     }
 
     /// Walks through all documents that match, at most `most` in a chunk, with about as many bytes as the largest document.
@@ -61,7 +73,14 @@ impl Walk {
         let share = doc! { "$divide": [long(most), long(size::MAX_BYTES as u64)] };
         let of_bytes = doc! { "$toLong": { "$multiply": [{ "$bsonSize": "$$ROOT" }, share] } };
         let weight = doc! { "$max": [1_i64, of_bytes] }.into();
-        Self { filter, weight, most }
+        Self::by_weight(filter, weight, most)
+    }
+
+    /// Walks by an index, in its order.
+    #[must_use]
+    pub fn by_index(mut self, keys: Document) -> Self {
+        self.index = Some(keys);
+        self
     }
 
     /// Begins it. One round trip, and one more for each 1000 documents.
@@ -82,7 +101,8 @@ impl Walk {
 
     fn options(&self) -> FindOptions {
         let options = FindOptions::builder()
-            .sort(doc! { "_id": 1 })
+            .sort(self.index.clone().unwrap_or(doc! { "_id": 1 }))
+            .hint(self.index.clone().map(Hint::Keys))
             .projection(doc! { "_id": 1, "weight": self.weight.clone() })
             .batch_size(BATCH);
         send::latest(options.build())

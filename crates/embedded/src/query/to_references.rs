@@ -34,11 +34,7 @@ impl ToReferences<'_> {
     pub(crate) fn walk(&self, most: u64) -> Walk {
         let array = format!("${}", self.settings.children);
         let children = doc! { "$cond": [{ "$isArray": &array }, { "$size": &array }, 0] };
-        Walk {
-            filter: Document::new(),
-            weight: children.into(),
-            most,
-        }
+        Walk::by_weight(Document::new(), children.into(), most)
     }
 
     /// Writes the children of these parents. A document that exists stays, so it can run again, even while the server

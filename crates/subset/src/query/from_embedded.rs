@@ -253,11 +253,7 @@ impl EmbeddedChildren<'_> {
     /// The walk through the parents to migrate, weighted by their numbers of children.
     pub(crate) fn walk(&self, chunk_children: u64) -> Walk {
         let children = doc! { "$size": embedded_ids(self.settings, &format!("${}", self.settings.first().field)) };
-        Walk {
-            filter: self.selected(),
-            weight: children.into(),
-            most: chunk_children,
-        }
+        Walk::by_weight(self.selected(), children.into(), chunk_children)
     }
 
     /// The settings that all calls of one migration share.

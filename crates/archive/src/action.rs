@@ -1,0 +1,26 @@
+//! The actions that the methods of [`Archive`](crate::Archive) return.
+
+mod delete;
+mod due;
+mod find;
+mod get;
+mod restore;
+mod run;
+mod verify;
+
+pub use delete::DeleteArchivedBefore;
+pub use find::Find;
+pub use mongo_patterns_core::action::{Read, Write};
+pub use mongo_patterns_core::verify::Verify;
+pub use restore::RestoreMany;
+pub use run::Run;
+
+/// The names that most actions use.
+mod prelude {
+    #[allow(unused_imports)] // the links of the documentation use them
+    pub(crate) use mongo_patterns_core::{ErrorKind::*, Repository};
+
+    pub(crate) use crate::archive::{Archive, Shared};
+    pub(crate) use crate::prelude::*;
+    pub(crate) use crate::query;
+}

@@ -1,0 +1,63 @@
+use mongo_patterns_core::index::hinted;
+use mongo_patterns_core::migration::number;
+use mongodb::options::{AggregateOptions, Hint};
+
+use super::prelude::*;
+use super::run::older_than;
+use crate::results::Due;
+
+impl<D> Archive<D> {
+    /// Counts the documents that [`run`](Self::run) would archive, and returns the time of the oldest one, which shows whether runs are
+    /// late.
+    ///
+    /// ```no_run
+    /// # async fn f(archive: mongo_patterns_archive::Archive<()>) -> mongo_patterns_core::Result<()> {
+    /// let due = archive.due().await?;
+    /// println!("{} documents, the oldest of {:?}", due.documents, due.oldest);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip. The server reads the keys of the old documents in the index, and these documents only if some are to
+    /// [keep](crate::ArchiveBuilder::keep).
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`IndexMissing`], and those of the driver.
+    pub fn due(&self) -> Read<'_, Due> {
+        let shared = self.shared();
+        Read::new(
+            shared.operation("due"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let Shared {
+                    current,
+                    settings,
+                    index,
+                    ..
+                } = shared;
+                let group = doc! { "$group": {
+                    "_id": null, "documents": { "$sum": 1_i64 }, "oldest": { "$min": format!("${}", settings.age) },
+                } };
+                let stages = [
+                    doc! { "$match": query::before(settings, older_than(settings.older_than)) },
+                    group,
+                ];
+                let options = AggregateOptions::builder().hint(Hint::Name(index.clone())).build();
+                let rows = conn.aggregate_all(current, stages, options).await;
+                let rows = rows.map_err(|error| hinted(error, index))?;
+                let Some(row) = rows.first() else {
+                    return Ok(Due::default());
+                };
+                let row = Document::try_from(row.as_ref()).map_err(mongodb::error::Error::from)?;
+                Ok(Due {
+                    documents: number(&row, "documents"),
+                    oldest: row.get_datetime("oldest").ok().copied(),
+                })
+            },
+        )
+    }
+}

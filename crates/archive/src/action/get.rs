@@ -1,0 +1,70 @@
+use mongo_patterns_core::stored::not_decoded;
+use mongodb::bson;
+
+use super::prelude::*;
+use crate::results::Found;
+
+impl<D: DeserializeOwned> Archive<D> {
+    /// Reads a document, wherever it is. `None` if there is none with this `_id`.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_archive::Archive;
+    /// # use mongodb::bson::Document;
+    /// # async fn f(archive: Archive<Document>) -> mongo_patterns_core::Result<()> {
+    /// if let Some(found) = archive.get(1).await? {
+    ///     println!("{} {}", found.document, if found.is_archived { "(archived)" } else { "" });
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It reads the collection first, and then the archive. If both have a document with this `_id`, the one of the collection
+    /// is found.
+    ///
+    /// # Cost
+    /// One round trip, which examines one document; two for an archived one. For an absent one three: it may have been
+    /// restored between the first two.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an id of an invalid type, and [`Decode`].
+    pub fn get(&self, id: impl IntoId) -> Read<'_, Option<Found<D>>> {
+        let (shared, id) = (self.shared(), DocumentId::new(id));
+        Read::new(
+            shared.operation("get"),
+            shared.settings.max_time,
+            async move |mut conn| {
+                let found = find(shared, id?.value(), &mut conn).await?;
+                found
+                    .map(|(document, is_archived)| Ok(Found::new(decode(&document)?, is_archived)))
+                    .transpose()
+            },
+        )
+    }
+}
+
+/// Finds a document, and whether it is archived.
+async fn find(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<(RawDocumentBuf, bool)>> {
+    let Shared { current, archived, .. } = shared;
+    if let Some(document) = conn.find_one(current, by_id(id), None).await? {
+        return Ok(Some((document, false)));
+    }
+    // An older state of a secondary would have it in neither.
+    conn.see_latest();
+    if let Some(document) = conn.find_one(archived, by_id(id), None).await? {
+        return Ok(Some((document, true)));
+    }
+    let restored = conn.find_one(current, by_id(id), None).await?;
+    Ok(restored.map(|document| (document, false)))
+}
+
+/// Decodes a document.
+///
+/// # Errors
+/// [`Decode`](ErrorKind::Decode).
+pub(super) fn decode<D: DeserializeOwned>(document: &RawDocument) -> Result<D> {
+    let text = "a stored document cannot be read as the archive's type: change the type, or correct the document";
+    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| not_decoded(error, text, document, ""))
+}

@@ -1,0 +1,131 @@
+use mongo_patterns_core::migration;
+use mongo_patterns_core::migration::{Walk, check_filter};
+use mongo_patterns_core::transaction;
+
+use super::prelude::*;
+use super::run::move_all;
+use crate::results::{Moved, Restored};
+use crate::transfer::{Transfer, refused};
+
+impl<D> Archive<D> {
+    /// Restores an archived document: moves it back. Idempotent: safe to retry.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_archive::Archive;
+    /// # use mongodb::{Client, bson::{DateTime, doc}};
+    /// # async fn f(client: Client, archive: Archive<()>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut session = client.start_session().await?;
+    /// session.start_transaction().await?;
+    /// archive.restore(1).session(&mut session).await?;
+    /// // Otherwise the next run archives it again.
+    /// let keep = doc! { "$set": { "retentionPolicy": "permanent" } };
+    /// archive.collection().update_one(doc! { "_id": 1 }, keep).session(&mut session).await?;
+    /// session.commit_transaction().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The document is as old as before, so the next [`run`](Self::run) archives it again, unless it is changed: give it
+    /// another age, or let it match the filter of the documents to [keep](crate::ArchiveBuilder::keep).
+    ///
+    /// # Cost
+    /// Four round trips, in a transaction.
+    ///
+    /// # Cancel safety
+    /// The document is restored or not. Retry it. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// With nothing changed: [`NotFound`] when neither collection has the document, [`AlreadyExists`] when both have one,
+    /// [`DuplicateKey`] by a unique index of the collection, whose value another document has by now,
+    /// [`InvalidArgument`] for an id of an invalid type, [`Unsupported`] on a standalone, and [`Contention`].
+    pub fn restore(&self, id: impl IntoId) -> Write<'_, Restored> {
+        let (shared, id) = (self.shared(), DocumentId::new(id));
+        Write::new(shared.operation("restore"), async move |session| {
+            let id = id?;
+            let mut conn = Conn::of_caller(session).await?;
+            let retry = &shared.settings.retry;
+            transaction::run(
+                &shared.archived,
+                retry,
+                &mut conn,
+                (shared, &id),
+                |conn, (shared, id)| Box::pin(restore(shared, id.value(), conn)),
+            )
+            .await
+        })
+    }
+
+    /// Restores all archived documents that match a filter, in the background, as [`run`](Self::run) archives them.
+    ///
+    /// ```no_run
+    /// # use mongodb::bson::doc;
+    /// # async fn f(archive: mongo_patterns_archive::Archive<()>) -> mongo_patterns_core::Result<()> {
+    /// let moved = archive.restore_many(doc! { "customer_name": "Claire" }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// An empty filter restores everything. What is true of [`run`](Self::run) is true of this call in the other direction: a
+    /// document whose `_id` is in the collection stays in the archive.
+    ///
+    /// # Cost
+    /// That of [`run`](Self::run), and one round trip that checks the filter. The archive is read in the order of the `_id`s: an
+    /// index that finds few documents is not used.
+    ///
+    /// # Cancel safety
+    /// A chunk is restored or not. Call it again.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run), and [`InvalidArgument`] for an invalid filter.
+    pub fn restore_many(&self, filter: Document) -> RestoreMany<'_> {
+        RestoreMany::with_defaults(self.shared(), filter)
+    }
+}
+
+async fn restore(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Restored> {
+    let Shared { current, archived, .. } = shared;
+    let Some(document) = conn.find_one(archived, by_id(id), None).await? else {
+        return match conn.find_one(current, by_id(id), None).await? {
+            Some(_) => Ok(Restored { already_there: true }),
+            None => Err(Error::new(
+                ErrorKind::NotFound,
+                "there is no document with this `_id`, in the collection or in the archive, nothing was changed",
+            )),
+        };
+    };
+    conn.delete_one(archived, by_id(id), None).await?;
+    let inserted = conn.insert_one(current, document, None).await;
+    inserted.map_err(|error| refused(error, current, Some(id.clone())))?;
+    Ok(Restored { already_there: false })
+}
+
+migration! {
+    /// Restores documents; returned by [`Archive::restore_many`].
+    pub struct RestoreMany<'a> {
+        shared: &'a Shared,
+        filter: Document,
+    }
+    "restore_many" => Moved;
+    in chunks of 500 "documents";
+}
+
+impl RestoreMany<'_> {
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Moved> {
+        let (shared, chunk) = (self.shared, self.chunk_size());
+        self.options.check_numbers()?;
+        if !self.filter.is_empty() {
+            check_filter(conn, &shared.archived, &self.filter).await?;
+        }
+        let walk = Walk::by_bytes(self.filter.clone(), chunk);
+        let transfer = Transfer {
+            from: &shared.archived,
+            to: &shared.current,
+            filter: &self.filter,
+            replaces: false,
+            retry: &shared.settings.retry,
+        };
+        let pace = self.options.pace();
+        move_all(shared, transfer, walk, pace, conn, reporter).await
+    }
+}

@@ -1,0 +1,143 @@
+use std::time::Duration;
+
+use mongo_patterns_core::migration;
+use mongo_patterns_core::migration::{Chunks, Pace, Walk};
+
+use super::prelude::*;
+use crate::results::Moved;
+use crate::transfer::Transfer;
+
+impl<D> Archive<D> {
+    /// Archives the documents that are old enough, in the background, while services read and write.
+    ///
+    /// ```no_run
+    /// # async fn f(archive: mongo_patterns_archive::Archive<()>) -> mongo_patterns_core::Result<()> {
+    /// let moved = archive.run().rate(2_000).await?; // every night
+    /// println!("{} documents, {} conflicts", moved.documents, moved.conflicts);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The oldest documents first. The age is that of the archive's settings, unless the call has a [time](Run::before).
+    ///
+    /// A document whose `_id` is in the archive already was inserted again: it stays, and is counted as a
+    /// [conflict](Moved::conflicts), unless [`replace_archived`](Run::replace_archived) is set.
+    ///
+    /// Several calls at once are safe, in any number of processes, and no faster than one. A [lease](mongo_patterns_core::lease)
+    /// lets one instance of a service call it.
+    ///
+    /// [`plan`](Run::plan) counts what would move, and the conflicts. It lists the commands of the first chunk.
+    ///
+    /// # Guarantees
+    /// A document is in one of the collections, for every reader of a snapshot, and with the same bytes. A concurrent update
+    /// is in the archived document, or the document stays, or the update finds no document. A document that no longer
+    /// matches stays.
+    ///
+    /// # Cost
+    /// Three round trips, one more with a progress callback, and for each chunk four: a read, a deletion, an insert, and a commit. The
+    /// server reads the documents twice, and sends them to the client. It examines only documents that are old enough.
+    /// Writers of the documents of a chunk wait, or retry, for a few milliseconds.
+    ///
+    /// # Cancel safety
+    /// A chunk is archived or not. Call it again.
+    ///
+    /// # Errors
+    /// With nothing changed: [`InvalidArgument`] for a number that is 0, [`SettingsMismatch`], also when the catalog has no
+    /// entry, and [`IndexMissing`]; [`ensure_indexes`](Repository::ensure_indexes) writes both.
+    ///
+    /// With the chunks before archived, and the [document](Error::document_id): [`DuplicateKey`] when a unique index of the
+    /// archive refused one, [`ValidationFailed`] when its validator did; and those of the driver. Call it again.
+    pub fn run(&self) -> Run<'_> {
+        Run::with_defaults(self.shared(), None, false)
+    }
+}
+
+migration! {
+    /// Archives documents; returned by [`Archive::run`].
+    pub struct Run<'a> {
+        shared: &'a Shared,
+        before: Option<DateTime>,
+        replaces: bool,
+    }
+    "run" => Moved;
+    in chunks of 500 "documents";
+}
+
+mongo_patterns_core::setters! {
+    for Run<'a>:
+
+    /// Archives the documents from before a time, instead of those of the age of the settings.
+    before(time: DateTime) => before = Some(time);
+
+    /// Deletes an archived document when the one with its `_id` is archived again, which replaces it. The content of the older
+    /// one is lost.
+    replace_archived() => replaces = true;
+}
+
+impl Run<'_> {
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Moved> {
+        let (shared, chunk) = (self.shared, self.chunk_size());
+        self.options.check_numbers()?;
+        let before = self.before.unwrap_or_else(|| older_than(shared.settings.older_than));
+        let filter = query::before(&shared.settings, before);
+        let walk = Walk::by_bytes(filter.clone(), chunk).by_index(query::index(&shared.settings));
+        let transfer = Transfer {
+            from: &shared.current,
+            to: &shared.archived,
+            filter: &filter,
+            replaces: self.replaces,
+            retry: &shared.settings.retry,
+        };
+        let pace = self.options.pace();
+        move_all(shared, transfer, walk, pace, conn, reporter).await
+    }
+}
+
+/// Returns the time that is this long ago.
+pub(super) fn older_than(age: Duration) -> DateTime {
+    let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+    DateTime::from_millis(DateTime::now().timestamp_millis().saturating_sub(age))
+}
+
+/// Moves the documents of a walk.
+pub(super) async fn move_all(
+    shared: &Shared,
+    transfer: Transfer<'_>,
+    walk: Walk,
+    mut pace: Pace,
+    conn: &mut Conn<'_>,
+    mut reporter: Reporter<'_>,
+) -> Result<Moved> {
+    let mut chunks = begin(shared, transfer.from, walk, conn, &mut reporter).await?;
+    let mut moved = Moved::default();
+    while let Some(chunk) = chunks.next_chunk().await? {
+        moved.add(match (conn.is_plan(), moved == Moved::default()) {
+            (true, true) => transfer.plan(&chunk.ids, conn).await?,
+            (true, false) => transfer.plan(&chunk.ids, &mut Conn::plan()).await?,
+            (false, _) => transfer.chunk(&chunk.ids, conn).await?,
+        });
+        let documents = chunk.ids.len() as u64;
+        conn.count_migrated(documents);
+        reporter.advance(documents);
+        pace.pause(conn, documents).await;
+    }
+    Ok(moved)
+}
+
+/// Checks the settings and the indexes, counts the documents for a progress callback, and begins the walk.
+pub(super) async fn begin(
+    shared: &Shared,
+    collection: &Raw,
+    walk: Walk,
+    conn: &mut Conn<'_>,
+    reporter: &mut Reporter<'_>,
+) -> Result<Chunks> {
+    let ensure = shared.ensure();
+    ensure.require(conn).await?;
+    ensure.check_indexes(conn).await?;
+    if reporter.is_asked() {
+        let filter = walk.filter.clone();
+        reporter.begin(Conn::new().count_documents(collection, filter, None).await?);
+    }
+    conn.chunks("walk through the documents", walk, collection).await
+}

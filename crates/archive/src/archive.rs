@@ -1,0 +1,103 @@
+//! The archive, and what its calls share.
+
+use std::sync::Arc;
+
+use mongo_patterns_core::action::Call;
+use mongo_patterns_core::index::{Ensure, Managed, PlannedIndex};
+use mongo_patterns_core::{Repository, Validator};
+
+use crate::prelude::*;
+use crate::query;
+
+/// A collection whose old documents are in a second one.
+///
+/// `D` is the type of the documents. A clone is cheap, and shares everything. The [crate documentation](crate) has the stored
+/// documents and the guarantees.
+pub struct Archive<D> {
+    shared: Arc<Shared>,
+    types: PhantomData<fn() -> D>,
+}
+
+/// The part that does not depend on the type of the documents.
+pub(crate) struct Shared {
+    pub(crate) current: Raw,
+    pub(crate) archived: Raw,
+    pub(crate) settings: Settings,
+    /// The name of the index on the age, in both.
+    pub(crate) index: String,
+}
+
+mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.current.namespace());
+
+impl Shared {
+    pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
+        Call::new("archive", operation, &self.current)
+    }
+
+    /// Returns what checks the collections, creates the indexes, stores the entry, and shards the collections.
+    pub(crate) fn ensure(&self) -> Ensure<'_> {
+        let (settings, age) = (&self.settings, self.settings.age.as_str());
+        let managed = |collection| {
+            let index = PlannedIndex::new(self.index.clone(), query::index(settings));
+            Managed::by_id(collection).indexes(vec![index])
+        };
+        Ensure::new(
+            self.operation("ensure_indexes"),
+            None,
+            settings.stored_form(&self.archived),
+            vec![managed(&self.archived), managed(&self.current)],
+        )
+        .fields(vec![("age", age)])
+    }
+}
+
+impl<D> Archive<D> {
+    pub(crate) fn new(current: Raw, archived: Raw, settings: Settings) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                index: format!("{}_1__id_1", settings.age),
+                current,
+                archived,
+                settings,
+            }),
+            types: PhantomData,
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl<D: Send + Sync> Archive<D> {
+    /// Returns the collection of the documents that are not archived, for all calls of a service.
+    pub fn collection(&self) -> Collection<D> {
+        self.shared.current.clone_with_type()
+    }
+
+    /// Returns the collection of the archived documents, for what this crate does not do.
+    pub fn archived_collection(&self) -> Collection<D> {
+        self.shared.archived.clone_with_type()
+    }
+}
+
+/// The index `{ date: 1, _id: 1 }`, with the name of the age field, finds documents by their age, in both collections.
+///
+/// There are no validators: the documents are those of the application.
+impl<D> Repository for Archive<D> {
+    fn managed(&self) -> Ensure<'_> {
+        self.shared.ensure()
+    }
+
+    fn validators(&self) -> Vec<Validator> {
+        Vec::new()
+    }
+}
+
+mongo_patterns_core::clone_fields!(Archive<D>, shared, types);
+
+mongo_patterns_core::redacted_debug!(
+    Archive<D>,
+    |this| "collection" = this.shared.current.namespace(),
+    "archive" = this.shared.archived.namespace()
+);

@@ -1,0 +1,79 @@
+//! The results of the calls.
+
+use crate::prelude::*;
+use crate::token::ArchiveToken;
+
+/// A document that a read found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Found<D> {
+    /// The document.
+    pub document: D,
+    /// Whether it is in the archive.
+    pub is_archived: bool,
+}
+
+impl<D> Found<D> {
+    /// Creates it, for example in a fake of an archive.
+    pub fn new(document: D, is_archived: bool) -> Self {
+        Self { document, is_archived }
+    }
+}
+
+/// A page of documents of both collections; returned by [`find`](crate::Archive::find).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct FoundPage<D> {
+    /// The documents, in the order of their ages.
+    pub documents: Vec<Found<D>>,
+    /// The position after the last of them. `None` if there are no more.
+    pub next: Option<ArchiveToken>,
+}
+
+/// How many documents a run has moved, and left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Moved {
+    /// The documents that it moved.
+    pub documents: u64,
+    /// The documents that stay because the other collection has one with their `_id`. [`verify`](crate::Archive::verify)
+    /// names them.
+    pub conflicts: u64,
+    /// The documents that stay because others wrote them all the time. A further run may move them.
+    pub busy: u64,
+}
+
+impl Moved {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.documents += other.documents;
+        self.conflicts += other.conflicts;
+        self.busy += other.busy;
+    }
+}
+
+/// The documents that a run would archive; returned by [`due`](crate::Archive::due).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Due {
+    /// The number of documents.
+    pub documents: u64,
+    /// The time of the oldest one.
+    pub oldest: Option<DateTime>,
+}
+
+/// The result of a restore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Restored {
+    /// Whether the document was not in the archive, but in the collection. A retry of a restore that took effect finds it
+    /// there.
+    pub already_there: bool,
+}
+
+/// The result of a deletion in the archive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct DeletedArchived {
+    /// The number of documents.
+    pub documents: u64,
+}

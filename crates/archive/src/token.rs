@@ -1,0 +1,110 @@
+//! Positions among the documents of both collections.
+
+use std::fmt;
+use std::str::FromStr;
+
+use mongo_patterns_core::token;
+use serde::Deserialize;
+
+use crate::prelude::*;
+
+/// A position among documents in the order of their ages, from a [`FoundPage`](crate::FoundPage).
+///
+/// Its text is safe in a URL. It contains the age and the `_id` of a document: do not hand it to someone who must not see them.
+/// A forged token can only select another position. A token stays valid when documents are archived, restored or deleted.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ArchiveToken {
+    /// The age of the last document.
+    pub(crate) age: DateTime,
+    /// The last `_id`s of this age in the collection and in the archive. `None` where none was returned.
+    pub(crate) ids: [Option<DocumentId>; 2],
+}
+
+impl ArchiveToken {
+    fn decoded(text: &str) -> Option<Self> {
+        let values: [Bson; 3] = token::values(text)?.try_into().ok()?;
+        let [Bson::DateTime(age), current, archived] = values else {
+            return None;
+        };
+        let id = |value: Bson| match value {
+            Bson::Null => Some(None),
+            id => DocumentId::new(id).ok().map(Some),
+        };
+        Some(Self {
+            age,
+            ids: [id(current)?, id(archived)?],
+        })
+    }
+}
+
+impl FromStr for ArchiveToken {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::decoded(text).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidArgument,
+                "the token is not one of an archive: pass it on unchanged",
+            )
+        })
+    }
+}
+
+impl TryFrom<String> for ArchiveToken {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
+
+impl From<ArchiveToken> for String {
+    fn from(token: ArchiveToken) -> Self {
+        token.to_string()
+    }
+}
+
+mongo_patterns_core::redacted_debug!(ArchiveToken);
+
+impl fmt::Display for ArchiveToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [current, archived] = &self.ids;
+        let id = |id: &Option<DocumentId>| id.as_ref().map_or(Bson::Null, DocumentId::to_bson);
+        token::Text(&[Bson::DateTime(self.age), id(current), id(archived)]).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_survives_its_text() {
+        for ids in [[None, None], [Some(7.into()), None], [None, Some("a".into())]] {
+            let ids = ids.map(|id: Option<Bson>| id.map(|id| DocumentId::new(id).unwrap()));
+            let token = ArchiveToken {
+                age: DateTime::from_millis(-5),
+                ids,
+            };
+            assert!(token.to_string().parse::<ArchiveToken>().unwrap() == token);
+        }
+    }
+
+    #[test]
+    fn other_text_is_not_a_token() {
+        let of = |values: &[Bson]| token::Text(values).to_string();
+        let date = Bson::DateTime(DateTime::from_millis(1));
+        let texts = [
+            String::new(),
+            "xyz".to_owned(),
+            of(&[date.clone(), Bson::Null]),
+            of(&[1.into(), Bson::Null, Bson::Null]),
+            of(&[date, Bson::Array(vec![]), Bson::Null]),
+        ];
+        for text in texts {
+            let error = text.parse::<ArchiveToken>().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{text}");
+        }
+    }
+}

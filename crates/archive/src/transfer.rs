@@ -1,0 +1,197 @@
+//! Documents that move from one collection to another.
+//!
+//! # Design
+//!
+//! ## Why a transaction?
+//!
+//! Copy and delete are two commands, and another client can write between them: the update is in the document that is
+//! deleted, and not in the copy. A deletion that names the copied values compares by meaning, so it misses a change of type
+//! only, and one of case under a collation. In a transaction, the server refuses the deletion of a document that was written
+//! since it was read.
+//!
+//! ## Why is a chunk halved?
+//!
+//! A chunk is refused as a whole when one of its documents is written. Halves have fewer documents and take less time, and
+//! one document that is written all the time is left in the end.
+
+use mongo_patterns_core::error::{CommandError, duplicate_key, refused_document};
+use mongo_patterns_core::migration::{Step, both};
+use mongo_patterns_core::{RetryPolicy, transaction};
+use mongodb::options::FindOptions;
+
+use crate::prelude::*;
+use crate::results::Moved;
+
+/// How often a chunk is tried before it is halved.
+const ATTEMPTS: u32 = 3;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Transfer<'a> {
+    pub(crate) from: &'a Raw,
+    pub(crate) to: &'a Raw,
+    /// What a document must match when it moves.
+    pub(crate) filter: &'a Document,
+    /// Whether a document replaces one of its `_id` in the target. Otherwise it stays.
+    pub(crate) replaces: bool,
+    pub(crate) retry: &'a RetryPolicy,
+}
+
+/// A try to move documents.
+#[derive(Clone, Copy)]
+struct Attempt<'a> {
+    transfer: Transfer<'a>,
+    ids: &'a [Bson],
+    /// Whether it looks for their `_id`s in the target first.
+    looks: bool,
+}
+
+impl Transfer<'_> {
+    /// Moves those of the documents that still match. Each of them is in one of the collections, for every reader of a
+    /// snapshot.
+    ///
+    /// # Errors
+    /// Those of the insert, and those of the driver. Parts of the chunk may have moved.
+    pub(crate) async fn chunk(self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
+        let mut moved = Moved::default();
+        let mut parts = vec![ids];
+        while let Some(part) = parts.pop() {
+            match self.part(part, conn).await {
+                Ok(done) => moved.add(done),
+                Err(error) if error.kind() != ErrorKind::Contention => return Err(error),
+                Err(_) if part.len() == 1 => moved.busy += 1,
+                Err(_) => parts.extend([&part[part.len() / 2..], &part[..part.len() / 2]]),
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Moves documents together, or none of them. Expects that the target has none of them, which is nearly always so.
+    async fn part(self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
+        let attempt = |looks| Attempt {
+            transfer: self,
+            ids,
+            looks,
+        };
+        match self.run(attempt(false), conn).await {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => self.run(attempt(true), conn).await,
+            moved => moved,
+        }
+    }
+
+    async fn run(self, attempt: Attempt<'_>, conn: &mut Conn<'_>) -> Result<Moved> {
+        let most = self.retry.max_attempts.min(ATTEMPTS);
+        let hurried = self.retry.clone().with_max_attempts(most);
+        match self.run_with(&hurried, attempt, conn).await {
+            // A failover, for which the policy has more time.
+            Err(error) if error.kind() != ErrorKind::Contention && may_pass(&error) => {
+                self.run_with(self.retry, attempt, conn).await
+            }
+            moved => moved,
+        }
+    }
+
+    async fn run_with(self, retry: &RetryPolicy, attempt: Attempt<'_>, conn: &mut Conn<'_>) -> Result<Moved> {
+        transaction::run(self.from, retry, conn, attempt, |conn, attempt| {
+            Box::pin(attempt.run(conn))
+        })
+        .await
+    }
+
+    /// Returns what [`chunk`](Self::chunk) would move. Lists its commands.
+    pub(crate) async fn plan(self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
+        let attempt = |looks| Attempt {
+            transfer: self,
+            ids,
+            looks,
+        };
+        attempt(false).run(conn).await?;
+        attempt(true).run(&mut Conn::plan()).await
+    }
+}
+
+impl Attempt<'_> {
+    async fn run(self, conn: &mut Conn<'_>) -> Result<Moved> {
+        let Transfer { from, to, filter, .. } = self.transfer;
+        let filter = both(by_ids(self.ids), filter.clone());
+        let find = Step::find("read documents", from, filter, FindOptions::default());
+        let mut documents = conn.read(find).await?.documents;
+        let mut moved = Moved::default();
+        if self.looks {
+            moved.conflicts = self.make_room(&mut documents, conn).await?;
+        }
+        if documents.is_empty() {
+            return Ok(moved);
+        }
+        moved.documents = documents.len() as u64;
+        let delete = Step::delete_many("delete documents", from, by_ids(&ids(&documents)));
+        let deleted = conn.write(delete).await?;
+        if deleted.is_some_and(|reply| reply.deleted != moved.documents) {
+            return Err(Error::new(
+                ErrorKind::Contention,
+                "documents were read and not deleted in one transaction, nothing was changed: retry later",
+            ));
+        }
+        let ids = ids(&documents);
+        let insert = Step::insert_many("insert the documents", to, documents);
+        conn.write(insert).await.map_err(|error| {
+            let id = refused_document(&error).and_then(|at| ids.into_iter().nth(at));
+            refused(error, to, id)
+        })?;
+        Ok(moved)
+    }
+
+    /// Leaves out the documents whose `_id`s the target has, or deletes these. Returns how many are left out.
+    async fn make_room(self, documents: &mut Vec<RawDocumentBuf>, conn: &mut Conn<'_>) -> Result<u64> {
+        let Transfer { to, replaces, .. } = self.transfer;
+        if documents.is_empty() {
+            return Ok(0);
+        }
+        let options = FindOptions::builder().projection(doc! { "_id": 1 }).build();
+        let find = Step::find("look for their _ids", to, by_ids(&ids(documents)), options);
+        let there = ids(&conn.read(find).await?.documents);
+        if there.is_empty() {
+            return Ok(0);
+        }
+        if replaces {
+            let delete = Step::delete_many("delete what is replaced", to, by_ids(&there));
+            conn.write(delete).await?;
+            return Ok(0);
+        }
+        let before = documents.len();
+        let there: Vec<Vec<u8>> = there.iter().map(bytes).collect();
+        documents.retain(|document| !there.contains(&bytes(&id_of(document))));
+        Ok((before - documents.len()) as u64)
+    }
+}
+
+fn may_pass(error: &Error) -> bool {
+    error.is_transient() || error.is_outcome_unknown()
+}
+
+pub(crate) fn ids(documents: &[RawDocumentBuf]) -> Vec<Bson> {
+    documents.iter().map(|document| id_of(document)).collect()
+}
+
+/// Converts the error of the insert, with the document that was refused.
+pub(crate) fn refused(error: CommandError, to: &Raw, id: Option<Bson>) -> Error {
+    let error = match duplicate_key(&error) {
+        Some(duplicate) if duplicate.is_of_id() => Error::from_driver(
+            ErrorKind::AlreadyExists,
+            "the other collection has a document with this `_id`, nothing was changed: delete one of the two",
+            error,
+        ),
+        Some(duplicate) => Error::from_driver(
+            ErrorKind::DuplicateKey,
+            format!(
+                "the unique index `{}` of the other collection refused a document, which stays where it is: drop the index, or change one of the two documents",
+                duplicate.index.unwrap_or_default()
+            ),
+            error,
+        ),
+        None => error.into(),
+    };
+    match id {
+        Some(id) => error.at(id, "").of_collection(to),
+        None => error,
+    }
+}

@@ -1,0 +1,266 @@
+//! The calls for one document, and wrong settings.
+
+use mongo_patterns::archive::Archive;
+use mongo_patterns::mongodb::Client;
+use mongo_patterns::{ErrorKind, Repository};
+use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions};
+use mongodb::IndexModel;
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::{CollectionOptions, IndexOptions, WriteConcern};
+
+use super::sales::*;
+
+#[tokio::test]
+async fn a_document_is_found_wherever_it_is() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        plant(db, [sale(1, old(0)), sale(2, new(1))]).await;
+        archive.run().await.unwrap();
+        for (id, is_archived, round_trips) in [(2, Some(false), 1), (1, Some(true), 2), (3, None, 3)] {
+            db.recorder().clear();
+            let found = archive.get(id).await.unwrap();
+            assert_eq!(found.as_ref().map(|found| found.is_archived), is_archived);
+            assert!(found.is_none_or(|found| found.document.get("_id") == Some(&id.into())));
+            assert_eq!(db.recorder().round_trips(), round_trips);
+        }
+        let invalid = archive.get(Bson::Array(vec![])).await.unwrap_err();
+        assert_eq!(invalid.kind(), ErrorKind::InvalidArgument);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_document_is_restored_once() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        let stored = sale(1, old(0));
+        plant(db, [stored.clone()]).await;
+        archive.run().await.unwrap();
+        db.recorder().clear();
+        assert!(!archive.restore(1).await.unwrap().already_there);
+        assert_eq!(db.recorder().names(), ["find", "delete", "insert", "commitTransaction"]);
+        assert_eq!(current(db).find_one(doc! {}).await.unwrap(), Some(stored));
+        assert_eq!(both(db).await, [numbers([1]), vec![]]);
+        // A retry.
+        assert!(archive.restore(1).await.unwrap().already_there);
+        let missing = archive.restore(2).await.unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        archived(db).insert_one(sale(1, old(5))).await.unwrap();
+        let conflict = archive.restore(1).await.unwrap_err();
+        assert_eq!(
+            (conflict.kind(), conflict.document_id()),
+            (ErrorKind::AlreadyExists, Some(&1.into()))
+        );
+        assert_eq!(both(db).await, [numbers([1]), numbers([1])]);
+    })
+    .await;
+}
+
+/// A restore and a change of the application, in a transaction of the caller.
+#[tokio::test]
+async fn a_restore_is_a_part_of_the_callers_transaction() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        plant(db, (1..3).map(|id| sale(id, old(0)))).await;
+        archive.run().await.unwrap();
+        let mut session = db.client().start_session().await.unwrap();
+        for commits in [false, true] {
+            session.start_transaction().await.unwrap();
+            archive.restore(1).session(&mut session).await.unwrap();
+            let keep = doc! { "$set": { "retentionPolicy": "permanent" } };
+            let sales = archive.collection();
+            sales
+                .update_one(doc! { "_id": 1 }, keep)
+                .session(&mut session)
+                .await
+                .unwrap();
+            let read = archive.get(1).session(&mut session).await.unwrap().unwrap();
+            assert!(!read.is_archived && read.document.contains_key("retentionPolicy"));
+            assert_eq!(
+                archive
+                    .find(doc! {})
+                    .session(&mut session)
+                    .await
+                    .unwrap()
+                    .documents
+                    .len(),
+                2
+            );
+            // A refused call does not abort the transaction.
+            let missing = archive.restore(7).session(&mut session).await.unwrap_err();
+            assert_eq!(missing.kind(), ErrorKind::NotFound);
+            assert_eq!(both(db).await, [vec![], numbers([1, 2])]);
+            match commits {
+                true => session.commit_transaction().await.unwrap(),
+                false => session.abort_transaction().await.unwrap(),
+            }
+        }
+        assert_eq!(both(db).await, [numbers([1]), numbers([2])]);
+        // A permanent document stays.
+        assert_eq!(archive.run().await.unwrap().documents, 0);
+        // A conflict is that of the caller's transaction.
+        let mut other = db.client().start_session().await.unwrap();
+        for session in [&mut session, &mut other] {
+            session.start_transaction().await.unwrap();
+            archive.get(2).session(session).await.unwrap();
+        }
+        archive.restore(2).session(&mut session).await.unwrap();
+        let conflict = archive.restore(2).session(&mut other).await.unwrap_err();
+        assert_eq!((conflict.kind(), conflict.attempts()), (ErrorKind::Contention, None));
+        session.commit_transaction().await.unwrap();
+        // Reads of one moment.
+        let mut snapshot = db.client().start_session().snapshot(true).await.unwrap();
+        assert!(archive.get(9).session(&mut snapshot).await.unwrap().is_none());
+        assert!(archive.get(2).session(&mut snapshot).await.unwrap().is_some());
+        assert_eq!(
+            archive
+                .find(doc! {})
+                .session(&mut snapshot)
+                .await
+                .unwrap()
+                .documents
+                .len(),
+            2
+        );
+    })
+    .await;
+}
+
+/// The value of a unique index went to another document in the meantime.
+#[tokio::test]
+async fn a_unique_index_refuses_a_restore_and_an_archiving() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        let with_code = |id: i32, date| {
+            let mut sale = sale(id, date);
+            sale.insert("code", "A");
+            sale
+        };
+        let unique = || {
+            let options = IndexOptions::builder().unique(true).sparse(true).build();
+            IndexModel::builder().keys(doc! { "code": 1 }).options(options).build()
+        };
+        plant(db, [with_code(1, old(0))]).await;
+        current(db).create_index(unique()).await.unwrap();
+        archive.run().await.unwrap();
+        current(db).insert_one(with_code(2, old(1))).await.unwrap();
+        let refused = archive.restore(1).await.unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.document_id()),
+            (ErrorKind::DuplicateKey, Some(&1.into()))
+        );
+        archived(db).create_index(unique()).await.unwrap();
+        let refused = archive.run().await.unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.operation(), refused.document_id()),
+            (ErrorKind::DuplicateKey, Some("run"), Some(&2.into())),
+        );
+        assert!(!refused.to_string().contains('A'), "{refused}");
+        assert_eq!(both(db).await, [numbers([2]), numbers([1])]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn wrong_settings_are_refused() {
+    testkit::run(async |db| {
+        let (sales, archived_sales) = (db.collection::<Document>("sales"), db.collection("archived_sales"));
+        let of = || Archive::<Document>::builder(sales.clone(), archived_sales.clone());
+        let full = || of().age_field("date").older_than(AGE);
+        let unconfirmed = CollectionOptions::builder()
+            .write_concern(
+                WriteConcern::builder()
+                    .w(mongodb::options::Acknowledgment::Nodes(0))
+                    .build(),
+            )
+            .build();
+        let unconfirmed = db
+            .database()
+            .collection_with_options::<Document>("archived_sales", unconfirmed);
+        for builder in [
+            of().age_field("date"),
+            of().older_than(AGE),
+            of().age_field("a.b").older_than(AGE),
+            of().age_field("_id").older_than(AGE),
+            full().keep(doc! {}),
+            Archive::builder(sales.clone(), sales.clone())
+                .age_field("date")
+                .older_than(AGE),
+            Archive::builder(sales.clone(), unconfirmed)
+                .age_field("date")
+                .older_than(AGE),
+        ] {
+            assert_eq!(builder.build().unwrap_err().kind(), ErrorKind::Configuration);
+        }
+        // The settings of the catalog decide: another field, and another archive.
+        archive(db).await;
+        plant(db, [sale(1, old(0))]).await;
+        let other = Archive::<Document>::builder(sales.clone(), db.collection("other"));
+        for wrong in [
+            full().age_field("sold").build().unwrap(),
+            other.age_field("date").older_than(AGE).build().unwrap(),
+        ] {
+            for error in [
+                wrong.ensure_indexes().await.unwrap_err(),
+                wrong.run().await.unwrap_err(),
+                wrong.restore_many(doc! {}).await.unwrap_err(),
+                wrong.delete_archived_before(old(9)).await.unwrap_err(),
+            ] {
+                assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{error:?}");
+            }
+        }
+        assert_eq!(both(db).await, [numbers([1]), vec![]]);
+    })
+    .await;
+}
+
+/// What moves or deletes documents needs an entry in the catalog, and the index.
+#[tokio::test]
+async fn a_run_needs_the_settings_and_the_index() {
+    testkit::run(async |db| {
+        let archive = builder(db).build().unwrap();
+        current(db).insert_one(sale(1, old(0))).await.unwrap();
+        assert_eq!(archive.run().await.unwrap_err().kind(), ErrorKind::SettingsMismatch);
+        archive.ensure_indexes().await.unwrap();
+        current(db).drop_indexes().await.unwrap();
+        for error in [
+            archive.run().await.unwrap_err(),
+            archive.find(doc! {}).await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error:?}");
+        }
+        assert_eq!(both(db).await, [numbers([1]), vec![]]);
+        // An archive that has documents without the field is none of this.
+        db.plain_collection::<Document>("mongo_patterns").drop().await.unwrap();
+        archived(db)
+            .insert_one(doc! { "_id": 7, "sold": old(0) })
+            .await
+            .unwrap();
+        let refused = archive.ensure_indexes().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::SettingsMismatch);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_standalone_is_refused() {
+    let mongod = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
+    let database = Client::with_uri_str(mongod.uri()).await.unwrap().database("shop");
+    let (sales, archived) = (
+        database.collection::<Document>("sales"),
+        database.collection("archived"),
+    );
+    sales.insert_one(sale(1, old(0))).await.unwrap();
+    let archive = Archive::<Document>::builder(sales.clone(), archived)
+        .age_field("date")
+        .older_than(AGE);
+    let archive = archive.build().unwrap();
+    for error in [
+        archive.ensure_indexes().await.unwrap_err(),
+        archive.run().await.unwrap_err(),
+        archive.restore(1).await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+    }
+    assert_eq!(sales.count_documents(doc! {}).await.unwrap(), 1);
+}

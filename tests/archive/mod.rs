@@ -1,0 +1,9 @@
+//! Tests of the archive: old documents in a second collection.
+
+pub(crate) mod calls;
+pub(crate) mod concurrent;
+pub(crate) mod pages;
+pub(crate) mod run;
+pub(crate) mod sales;
+pub(crate) mod values;
+pub(crate) mod verify;

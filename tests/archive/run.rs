@@ -1,0 +1,216 @@
+//! The runs: archiving, restoring, and deleting in the archive.
+
+use mongo_patterns::archive::Due;
+use mongo_patterns::{ErrorKind, Progress, Repository};
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::doc;
+
+use super::sales::*;
+use crate::common::explain::{explain, explain_last};
+
+#[tokio::test]
+async fn old_documents_are_archived_with_their_bytes() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        let mut permanent = sale(100, old(0));
+        permanent.insert("retentionPolicy", "permanent");
+        let stay = [permanent, sale(101, new(1)), doc! { "_id": 102 }];
+        let go: Vec<_> = (0..12).map(|id| sale(id, old(i64::from(id)))).collect();
+        plant(db, go.clone().into_iter().chain(stay)).await;
+        let mut seen = Vec::new();
+        let run = archive
+            .run()
+            .chunk(5)
+            .on_progress(|progress: Progress| seen.push(progress));
+        let moved = run.await.unwrap();
+        assert_eq!((moved.documents, moved.conflicts, moved.busy), (12, 0, 0));
+        assert_eq!(seen.last().map(|last| (last.done, last.total)), Some((12, 12)));
+        let names = db.recorder().names();
+        let chunk = ["find", "delete", "insert", "commitTransaction"];
+        let mut expected = vec!["find", "listIndexes", "listIndexes", "aggregate", "find"];
+        (0..3).for_each(|_| expected.extend(chunk));
+        assert_eq!(names, expected);
+        let stored = crate::common::support::all(&archived(db)).await;
+        assert_eq!(stored, go);
+        assert_eq!(both(db).await[0], numbers(100..103));
+        db.recorder().clear();
+        assert_eq!(archive.run().await.unwrap().documents, 0);
+        assert_eq!(db.recorder().names(), ["find", "listIndexes", "listIndexes", "find"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_due_is_counted_by_the_index() {
+    testkit::run(async |db| {
+        let archive = builder(db).build().unwrap();
+        archive.ensure_indexes().await.unwrap();
+        assert_eq!(archive.due().await.unwrap(), Due::default());
+        plant(
+            db,
+            (0..9)
+                .map(|id| sale(id, old(i64::from(id + 3))))
+                .chain([sale(20, new(0))]),
+        )
+        .await;
+        let due = archive.due().await.unwrap();
+        assert_eq!((due.documents, due.oldest), (9, Some(old(3))));
+        assert_eq!(db.recorder().round_trips(), 1);
+        let examined = explain_last(db).await;
+        assert_eq!((&*examined.index, examined.documents), ("date_1__id_1", 9));
+    })
+    .await;
+}
+
+/// A time of the call instead of the age, and the rate.
+#[tokio::test]
+async fn a_run_takes_a_time() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        plant(db, (0..6).map(|id| sale(id, old(i64::from(id))))).await;
+        let start = std::time::Instant::now();
+        let moved = archive.run().before(old(3)).rate(2).await.unwrap();
+        assert_eq!(moved.documents, 3);
+        assert!(start.elapsed() >= std::time::Duration::from_secs(1));
+        assert_eq!(both(db).await, [numbers(3..6), numbers(0..3)]);
+        for error in [
+            archive.run().chunk(0).await.unwrap_err(),
+            archive.run().rate(0).await.unwrap_err(),
+            archive.restore_many(doc! {}).chunk(0).await.unwrap_err(),
+            archive.delete_archived_before(old(9)).rate(0).await.unwrap_err(),
+            archive.restore_many(doc! { "$nonsense": 1 }).await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error:?}");
+        }
+    })
+    .await;
+}
+
+/// The walk reads old documents only.
+#[tokio::test]
+async fn the_index_finds_the_old_documents() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        plant(
+            db,
+            (0..200)
+                .map(|id| sale(id, new(i64::from(id))))
+                .chain([sale(-1, old(0))]),
+        )
+        .await;
+        archive.run().await.unwrap();
+        let commands = db.recorder().commands();
+        let walk = commands.iter().filter(|command| command.name == "find").nth(1).unwrap();
+        current(db).insert_one(sale(-1, old(0))).await.unwrap();
+        let examined = explain(db, walk).await;
+        assert_eq!((&*examined.index, examined.documents), ("date_1__id_1", 1));
+    })
+    .await;
+}
+
+/// A document that was inserted again under the `_id` of an archived one.
+#[tokio::test]
+async fn a_conflict_stays_unless_it_replaces() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        plant(db, (0..4).map(|id| sale(id, old(0)))).await;
+        archived(db)
+            .insert_one(doc! { "_id": 2, "date": old(1), "first": true })
+            .await
+            .unwrap();
+        let planned = archive.run().plan().await.unwrap();
+        assert_eq!((planned.migrated.documents, planned.migrated.conflicts), (3, 1));
+        assert_eq!(both(db).await, [numbers(0..4), numbers([2])]);
+        let moved = archive.run().await.unwrap();
+        assert_eq!((moved.documents, moved.conflicts), (3, 1));
+        let [current_ids, mut archived_ids] = both(db).await;
+        archived_ids.sort_by_key(mongodb::bson::Bson::as_i32);
+        assert_eq!([current_ids, archived_ids], [numbers([2]), numbers(0..4)]);
+        let first = doc! { "_id": 2, "first": true };
+        assert_eq!(archived(db).count_documents(first.clone()).await.unwrap(), 1);
+        let moved = archive.run().replace_archived().await.unwrap();
+        assert_eq!((moved.documents, moved.conflicts), (1, 0));
+        assert_eq!(archived(db).count_documents(first).await.unwrap(), 0);
+        assert_eq!(archived(db).count_documents(doc! {}).await.unwrap(), 4);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn documents_are_restored_by_a_filter() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        let of = |id: i32, name: &str| {
+            let mut sale = sale(id, old(i64::from(id)));
+            sale.insert("customer_name", name);
+            sale
+        };
+        plant(db, (0..6).map(|id| of(id, if id < 3 { "Ann" } else { "Bea" }))).await;
+        archive.run().await.unwrap();
+        current(db).insert_one(sale(1, new(0))).await.unwrap();
+        let filter = doc! { "customer_name": "Ann" };
+        let planned = archive.restore_many(filter.clone()).plan().await.unwrap().migrated;
+        let moved = archive.restore_many(filter).await.unwrap();
+        assert_eq!((moved.documents, moved.conflicts), (2, 1));
+        assert_eq!(planned, moved);
+        let [mut current_ids, archived_ids] = both(db).await;
+        current_ids.sort_by_key(mongodb::bson::Bson::as_i32);
+        assert_eq!(current_ids, numbers(0..3));
+        assert_eq!(archived_ids.len(), 4);
+        assert_eq!(archive.restore_many(doc! {}).await.unwrap().documents, 3);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn archived_documents_are_deleted_by_their_age() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        plant(db, (0..6).map(|id| sale(id, old(i64::from(id))))).await;
+        archive.run().await.unwrap();
+        // It was permanent only later.
+        let permanent = doc! { "$set": { "retentionPolicy": "permanent" } };
+        archived(db).update_one(doc! { "_id": 1 }, permanent).await.unwrap();
+        let planned = archive.delete_archived_before(old(4)).chunk(2).plan().await.unwrap();
+        assert_eq!(planned.migrated.documents, 3);
+        assert_eq!(planned.commands.iter().filter(|command| command.writes).count(), 1);
+        assert_eq!(archived(db).count_documents(doc! {}).await.unwrap(), 6);
+        db.recorder().clear();
+        let deleted = archive.delete_archived_before(old(4)).chunk(2).await.unwrap();
+        assert_eq!(deleted.documents, 3);
+        let names = ["find", "listIndexes", "listIndexes", "find", "delete", "delete"];
+        assert_eq!(db.recorder().names(), names);
+        assert_eq!(both(db).await, [vec![], numbers([1, 4, 5])]);
+    })
+    .await;
+}
+
+/// 40 MB in a chunk, and a document of nearly 16 MiB.
+#[tokio::test]
+async fn documents_of_any_size_are_archived() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        let large = |id: i32, bytes: usize| doc! { "_id": id, "date": old(i64::from(id)), "photo": "x".repeat(bytes) };
+        let documents = (0..20)
+            .map(|id| large(id, 2 << 20))
+            .chain([large(20, (16 << 20) - 100)]);
+        for document in documents {
+            current(db).insert_one(document).await.unwrap();
+        }
+        assert_eq!(archive.run().await.unwrap().documents, 21);
+        let sizes = doc! { "$group": { "_id": { "$strLenBytes": "$photo" }, "n": { "$sum": 1 } } };
+        let sizes = archived(db)
+            .aggregate([sizes, doc! { "$sort": { "_id": 1 } }])
+            .await
+            .unwrap();
+        let sizes: Vec<_> = futures::TryStreamExt::try_collect(sizes).await.unwrap();
+        assert_eq!(
+            sizes,
+            [
+                doc! { "_id": 2 << 20, "n": 20 },
+                doc! { "_id": (16 << 20) - 100, "n": 1 }
+            ]
+        );
+    })
+    .await;
+}

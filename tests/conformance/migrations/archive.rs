@@ -1,0 +1,91 @@
+//! Old documents in a second collection.
+
+use futures::future::LocalBoxFuture;
+use mongo_patterns::Result;
+use mongo_patterns_testkit::TestDatabase;
+use mongodb::bson::{Document, doc};
+
+use super::model::{Call, Called, Migrates};
+use crate::archive::sales::{archive, archived, current, new, old, sale, unchecked};
+
+/// Archives old documents.
+pub(super) struct Run;
+/// Restores some of them.
+pub(super) struct Restore;
+/// Deletes archived documents.
+pub(super) struct Delete;
+
+impl Migrates for Run {
+    fn name(&self) -> &'static str {
+        "archive::run"
+    }
+
+    fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
+        Box::pin(async move {
+            archive(db).await;
+            let stay = (12..15).map(|id| sale(id, new(0)));
+            let documents: Vec<Document> = (0..12).map(|id| sale(id, old(i64::from(id)))).chain(stay).collect();
+            current(db).insert_many(documents).await.unwrap();
+            archived(db).insert_one(sale(100, old(0))).await.unwrap();
+        })
+    }
+
+    fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
+        Box::pin(async move { call.of(unchecked(db).run()).await })
+    }
+
+    /// Those of the first chunk, without the transaction.
+    fn lists_all(&self) -> bool {
+        false
+    }
+
+    fn normalize(&self, collection: &str, document: &mut Document) {
+        if collection == "sales" && document.get_i32("_id").is_ok_and(|id| id >= 12) {
+            document.remove("date");
+        }
+    }
+}
+
+async fn fill_archive(db: &TestDatabase) {
+    archive(db).await;
+    let documents: Vec<Document> = (0..12).map(|id| sale(id, old(i64::from(id)))).collect();
+    archived(db).insert_many(documents).await.unwrap();
+    current(db).insert_one(sale(100, old(0))).await.unwrap();
+}
+
+impl Migrates for Restore {
+    fn name(&self) -> &'static str {
+        "archive::restore_many"
+    }
+
+    fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
+        Box::pin(fill_archive(db))
+    }
+
+    fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
+        let some = doc! { "_id": { "$lt": 10 } };
+        Box::pin(async move { call.of(unchecked(db).restore_many(some)).await })
+    }
+
+    fn lists_all(&self) -> bool {
+        false
+    }
+}
+
+impl Migrates for Delete {
+    fn name(&self) -> &'static str {
+        "archive::delete_archived_before"
+    }
+
+    fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
+        Box::pin(fill_archive(db))
+    }
+
+    fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
+        Box::pin(async move { call.of(unchecked(db).delete_archived_before(old(9))).await })
+    }
+
+    fn lists_all(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,168 @@
+//! Old documents in a second collection.
+
+use futures::TryStreamExt;
+use mongo_patterns::Repository;
+use mongo_patterns::archive::Archive;
+use mongodb::Collection;
+use mongodb::bson::{Document, doc};
+
+use super::operation::Promise::{Atomic, Reads, Steps};
+use super::operation::{Model, Of, Operation, indexes, retry_policy, serialized, text};
+use crate::archive::sales::{AGE, new, old, sale};
+use crate::common::support::all;
+
+/// The sales 1 to 4 are old, 5 is new, and 6 to 9 are archived.
+pub(super) struct Sales {
+    current: Collection<Document>,
+    archived: Collection<Document>,
+    archive: Archive<Document>,
+}
+
+impl Model for Sales {
+    const PATTERN: &'static str = "archive";
+    const COLLECTIONS: &'static [&'static str] = &["sales", "archived_sales"];
+
+    fn new(of: Of<'_>) -> Self {
+        let (current, archived) = (of.collection("sales"), of.collection("archived_sales"));
+        let archive = Archive::builder(current.clone(), archived.clone())
+            .age_field("date")
+            .older_than(AGE)
+            .retry(retry_policy());
+        Self {
+            archive: archive.build().unwrap(),
+            current,
+            archived,
+        }
+    }
+
+    async fn fill(&self) {
+        self.archive.ensure_indexes().await.unwrap();
+        let current = (1..5).map(|id| sale(id, old(i64::from(id)))).chain([sale(5, new(0))]);
+        self.current.insert_many(current).await.unwrap();
+        let archived = (6..10).map(|id| sale(id, old(i64::from(id))));
+        self.archived.insert_many(archived).await.unwrap();
+    }
+
+    /// Where each document is. One in both has two facts, and one in neither none.
+    async fn facts(&self) -> Vec<String> {
+        let mut facts = Vec::new();
+        for collection in [&self.current, &self.archived] {
+            let ids = all(collection)
+                .await
+                .into_iter()
+                .map(|found| found.get_i32("_id").unwrap());
+            let mut ids: Vec<i32> = ids.collect();
+            ids.sort_unstable();
+            facts.extend(ids.iter().map(|id| format!("{id} in {}", collection.name())));
+            facts.extend(indexes(collection).await);
+        }
+        facts
+    }
+
+    async fn read(&self) -> Option<Vec<String>> {
+        let found = self.archive.find(doc! {}).await.unwrap().documents;
+        let mut read: Vec<(bool, i32)> = found
+            .iter()
+            .map(|found| (found.is_archived, found.document.get_i32("_id").unwrap()))
+            .collect();
+        read.sort_unstable();
+        let collections = [&self.current, &self.archived];
+        let facts = read
+            .into_iter()
+            .map(|(is_archived, id)| format!("{id} in {}", collections[usize::from(is_archived)].name()));
+        Some(facts.collect())
+    }
+
+    async fn damage(&self) -> Vec<String> {
+        let mut ids: Vec<i32> = Vec::new();
+        for collection in [&self.current, &self.archived] {
+            ids.extend(all(collection).await.iter().map(|found| found.get_i32("_id").unwrap()));
+        }
+        ids.sort_unstable();
+        let twice = ids.windows(2).filter(|pair| pair[0] == pair[1]);
+        twice.map(|pair| format!("{} in both", pair[0])).collect()
+    }
+
+    async fn found(&self) -> Vec<String> {
+        let found: Vec<_> = self.archive.verify().stream().try_collect().await.unwrap();
+        found.iter().map(|finding| format!("{:?}", finding.problem)).collect()
+    }
+
+    async fn repair(&self) {}
+
+    fn operations() -> Vec<Operation<Self>> {
+        let mut operations = writes();
+        operations.extend(reads());
+        operations
+    }
+}
+
+fn writes() -> Vec<Operation<Sales>> {
+    vec![
+        Operation::<Sales>::new(Steps, "Archive::run", "", |m| {
+            Box::pin(async move { text(m.archive.run().chunk(2).await.map(drop)) })
+        }),
+        Operation::<Sales>::new(Atomic, "Archive::restore", "", |m| {
+            Box::pin(async move { text(m.archive.restore(7).await.map(drop)) })
+        }),
+        Operation::<Sales>::new(Steps, "Archive::restore_many", "", |m| {
+            Box::pin(async move {
+                text(
+                    m.archive
+                        .restore_many(doc! { "_id": { "$lt": 9 } })
+                        .chunk(2)
+                        .await
+                        .map(drop),
+                )
+            })
+        }),
+        Operation::<Sales>::new(Steps, "Archive::delete_archived_before", "", |m| {
+            Box::pin(async move { text(m.archive.delete_archived_before(old(9)).chunk(2).await.map(drop)) })
+        }),
+        Operation::<Sales>::new(Steps, "Archive::ensure_indexes", "", |m| {
+            Box::pin(async move { text(m.archive.ensure_indexes().await.map(drop)) })
+        })
+        .prepare(|m| Box::pin(async move { m.current.drop_indexes().await.unwrap() })),
+    ]
+}
+
+fn reads() -> Vec<Operation<Sales>> {
+    vec![
+        Operation::<Sales>::new(Reads, "Archive::get", "archived", |m| {
+            Box::pin(async move { text(m.archive.get(7).await) })
+        }),
+        Operation::<Sales>::new(Reads, "Archive::get", "absent", |m| {
+            Box::pin(async move { text(m.archive.get(70).await) })
+        }),
+        Operation::<Sales>::new(Reads, "Archive::find", "", |m| {
+            Box::pin(async move { text(m.archive.find(doc! { "_id": { "$ne": 5 } }).limit(3).await) })
+        }),
+        Operation::<Sales>::new(Reads, "Archive::due", "", |m| {
+            Box::pin(async move { text(m.archive.due().await) })
+        }),
+        Operation::<Sales>::new(Reads, "Archive::ensure_sharded", "plan", |m| {
+            Box::pin(async move { text(m.archive.ensure_sharded().plan().await.map(|plan| plan.len())) })
+        }),
+        Operation::<Sales>::new(Reads, "Archive::verify_shard_keys", "", |m| {
+            Box::pin(async move { text(m.archive.verify_shard_keys().await) })
+        }),
+        Operation::<Sales>::new(Reads, "Archive::run + Run::plan", "", |m| {
+            Box::pin(async move { text(m.archive.run().plan().await.map(drop)) })
+        }),
+        Operation::<Sales>::new(Reads, "Archive::restore_many + RestoreMany::plan", "", |m| {
+            Box::pin(async move { text(m.archive.restore_many(doc! {}).plan().await.map(drop)) })
+        }),
+        Operation::<Sales>::new(
+            Reads,
+            "Archive::delete_archived_before + DeleteArchivedBefore::plan",
+            "",
+            |m| Box::pin(async move { text(m.archive.delete_archived_before(old(9)).plan().await.map(drop)) }),
+        ),
+        Operation::<Sales>::new(Reads, "Archive::verify", "", |m| {
+            Box::pin(async move {
+                let found: Result<Vec<_>, _> = m.archive.verify().stream().try_collect().await;
+                serialized(found)
+            })
+        }),
+    ]
+}
