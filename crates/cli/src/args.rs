@@ -1,5 +1,6 @@
 //! The command line.
 
+mod archive;
 mod effects;
 mod history;
 mod options;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use self::archive::{Archive, ArchivePace, ArchiveSettings, ArchiveVerb, OlderThan};
 pub(crate) use self::history::{History, HistoryMigration, HistoryVerb, LogOptions, ShowOptions};
 pub(crate) use self::options::{Create, DryRun, Sample};
 pub(crate) use self::reference::{
@@ -23,8 +25,8 @@ use crate::selection::Selection;
 use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings};
 use crate::shard::ShardOptions;
 
-/// Analyzes, migrates, verifies and repairs MongoDB collections of the bucket, outlier, subset, embedded, history and
-/// reference patterns.
+/// Analyzes, migrates, verifies and repairs MongoDB collections of the bucket, outlier, subset, embedded, history,
+/// reference and archive patterns.
 ///
 /// Exit codes: 0 success, 1 findings in the data, 2 an invalid command, 3 the server is unreachable or refuses, 130
 /// stopped by Ctrl-C, 143 by SIGTERM. A stopped migration or repair resumes when the command is run again.
@@ -63,6 +65,8 @@ pub(crate) enum Command {
     History(History),
     /// Documents with copies of fields of the documents that they refer to
     Reference(Reference),
+    /// Old documents in a second collection
+    Archive(Archive),
     /// Writes a profile from a sample of a collection
     Init(InitOptions),
     /// Lists the records of migrations, or deletes one

@@ -5,6 +5,7 @@
 //! and 143 for SIGTERM.
 
 mod analyze;
+mod archive;
 mod args;
 mod bucket;
 mod catalog;
@@ -118,6 +119,7 @@ async fn execute(context: &Context, command: &Command) -> Outcome {
         Command::Embedded(pattern) => embedded::run(context, pattern).await,
         Command::History(pattern) => history::run(context, pattern).await,
         Command::Reference(pattern) => reference::run(context, pattern).await,
+        Command::Archive(pattern) => archive::run(context, &pattern.settings, &pattern.verb).await,
         Command::Init(options) => init::run(context, options).await,
         Command::Migrations { verb } => migrations::run(context, verb).await,
         Command::Schema { verb } => schema::run(context, verb).await,

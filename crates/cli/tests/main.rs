@@ -4,6 +4,7 @@
 
 mod analyze;
 mod analyze_lists;
+mod archive;
 mod bucket;
 mod catalog;
 mod duplicates;

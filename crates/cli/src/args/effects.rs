@@ -1,8 +1,8 @@
 //! What commands write, and what to do after they were stopped.
 
 use super::{
-    Bucket, BucketVerb, Command, DryRun, Embedded, EmbeddedVerb, History, HistoryVerb, MigrationsVerb, Outlier,
-    OutlierVerb, Reference, ReferenceRepair, ReferenceVerb, Subset, SubsetVerb,
+    Archive, ArchiveVerb, Bucket, BucketVerb, Command, DryRun, Embedded, EmbeddedVerb, History, HistoryVerb,
+    MigrationsVerb, Outlier, OutlierVerb, Reference, ReferenceRepair, ReferenceVerb, Subset, SubsetVerb,
 };
 
 impl Command {
@@ -29,6 +29,14 @@ impl Command {
                 BucketVerb::Shard(options) => !options.plan,
                 BucketVerb::View { .. } | BucketVerb::Figures => true,
                 BucketVerb::Analyze(_) | BucketVerb::Plan(_) | BucketVerb::Verify => false,
+            },
+            Self::Archive(Archive { verb, .. }) => match verb {
+                ArchiveVerb::Run { pace, .. }
+                | ArchiveVerb::Restore { pace, .. }
+                | ArchiveVerb::Delete { pace, .. } => is_live(&pace.dry_run),
+                ArchiveVerb::Indexes(create) => create.create,
+                ArchiveVerb::Shard(options) => !options.plan,
+                ArchiveVerb::Status(_) | ArchiveVerb::Plan(_) | ArchiveVerb::Verify => false,
             },
             Self::Outlier(Outlier { verb, .. }) => match verb {
                 OutlierVerb::Migrate { dry_run, .. } | OutlierVerb::Repair { options: dry_run, .. } => is_live(dry_run),

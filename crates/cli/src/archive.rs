@@ -1,0 +1,120 @@
+//! Old documents in a second collection.
+
+use std::time::{Duration, SystemTime};
+
+use mongo_patterns_archive::Archive;
+use mongo_patterns_core::migration::Migration;
+use mongo_patterns_core::{Error, send};
+use mongodb::bson::{DateTime, Document, RawDocumentBuf};
+
+use crate::args::{ArchivePace, ArchiveSettings, ArchiveVerb, OlderThan};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::findings::Check;
+use crate::migrate::{Migrate, Mode};
+use crate::output::Summary;
+use crate::{Context, extended_json, indexes, shard};
+
+type Documents = Archive<Document>;
+
+pub(crate) async fn run(context: &Context, settings: &ArchiveSettings, verb: &ArchiveVerb) -> Outcome {
+    let archive = archive(context, settings, verb).await?;
+    match verb {
+        ArchiveVerb::Status(_) => status(context, settings, &archive).await,
+        ArchiveVerb::Plan(_) => {
+            let plan = Migrate::new(context, &archive, Mode::Plan, "documents");
+            plan.execute(archive.run()).await
+        }
+        ArchiveVerb::Run {
+            replace_archived, pace, ..
+        } => {
+            let run = match replace_archived {
+                true => archive.run().replace_archived(),
+                false => archive.run(),
+            };
+            moved(context, &archive, "run", run, pace).await
+        }
+        ArchiveVerb::Restore { filter, pace } => {
+            let filter = filter_of("--where", filter)?;
+            moved(context, &archive, "restore", archive.restore_many(filter), pace).await
+        }
+        ArchiveVerb::Delete { older_than, pace } => {
+            let before = DateTime::from_system_time(SystemTime::now() - age(*older_than));
+            moved(
+                context,
+                &archive,
+                "delete",
+                archive.delete_archived_before(before),
+                pace,
+            )
+            .await
+        }
+        ArchiveVerb::Verify => {
+            let check = Check::new(context.output, &archive, "verify", "documents");
+            let verify = archive.verify().on_progress(check.progress.callback());
+            check.verify(verify.stream()).await
+        }
+        ArchiveVerb::Indexes(create) => indexes::run(context.output, &archive, *create).await,
+        ArchiveVerb::Shard(options) => shard::run(context, &archive, options).await,
+    }
+}
+
+async fn archive(context: &Context, settings: &ArchiveSettings, verb: &ArchiveVerb) -> Result<Documents, Failure> {
+    let of = |name: &str| context.database.collection::<Document>(name);
+    let older_than = match verb {
+        ArchiveVerb::Status(older_than) | ArchiveVerb::Plan(older_than) | ArchiveVerb::Run { older_than, .. } => {
+            age(*older_than)
+        }
+        _ => Duration::ZERO, // not used
+    };
+    let mut builder = Documents::builder(of(&settings.collection), of(&settings.archive))
+        .age_field(&settings.age)
+        .older_than(older_than);
+    if let Some(keep) = &settings.keep {
+        builder = builder.keep(filter_of("--keep", keep)?);
+    }
+    let archive = builder.build()?;
+    context.must_exist(&settings.collection).await?;
+    Ok(archive)
+}
+
+fn age(older_than: OlderThan) -> Duration {
+    Duration::from_secs(u64::from(older_than.older_than) * 24 * 60 * 60)
+}
+
+/// Parses a filter. The error does not quote it.
+fn filter_of(option: &str, text: &str) -> Result<Document, Failure> {
+    extended_json::document(text).map_err(|problem| Failure::usage(format!("{option}: {problem}")))
+}
+
+async fn moved<'a>(
+    context: &'a Context,
+    archive: &'a Documents,
+    verb: &'static str,
+    mut migration: impl Migration<'a>,
+    pace: &ArchivePace,
+) -> Outcome {
+    let options = migration.options();
+    (options.chunk, options.rate) = (pace.chunk, pace.rate);
+    let migrate = Migrate {
+        verb,
+        omits: &crate::migrate::COMMANDS, // of the first chunk
+        ..Migrate::new(context, archive, pace.dry_run.mode(), "documents")
+    };
+    migrate.execute(migration).await
+}
+
+async fn status(context: &Context, settings: &ArchiveSettings, archive: &Documents) -> Outcome {
+    let due = archive.due().await?;
+    let count = async |name: &str| {
+        let collection = context.database.collection::<RawDocumentBuf>(name);
+        send::estimated_count(&collection).await.map_err(Error::from)
+    };
+    let oldest = due.oldest.map(|time| time.try_to_rfc3339_string().unwrap_or_default());
+    let summary = Summary::of(archive, "status")
+        .row("documents", count(&settings.collection).await?)
+        .row("archived", count(&settings.archive).await?)
+        .row("due", due.documents)
+        .row("oldest_due", oldest);
+    context.output.summary(&summary, Exit::Success)?;
+    Ok(Exit::Success)
+}

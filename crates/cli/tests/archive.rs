@@ -1,0 +1,121 @@
+//! Tests of the archive.
+
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{DateTime, Document, doc};
+
+use crate::support::*;
+
+const SETTINGS: [&str; 8] = [
+    "archive",
+    "--collection",
+    "sales",
+    "--archive",
+    "archived_sales",
+    "--age",
+    "date",
+    "--json",
+];
+
+/// Returns a time some days ago.
+fn days_ago(days: i64) -> DateTime {
+    DateTime::from_millis(DateTime::now().timestamp_millis() - days * 24 * 60 * 60 * 1000)
+}
+
+#[tokio::test]
+async fn documents_move_there_and_back() {
+    testkit::run(async |db: &TestDatabase| {
+        let (sales, archived) = (
+            db.collection::<Document>("sales"),
+            db.collection::<Document>("archived_sales"),
+        );
+        let sale = |id: i32| doc! { "_id": id, "date": days_ago(i64::from(id) * 100 + 50) };
+        sales.insert_many((0..8).map(sale)).await.unwrap();
+        let archive = |arguments: &[&str]| ran(on(db).args(SETTINGS).args(arguments));
+        let old = ["--older-than", "300"];
+        let of = |verb: &'static str| [&[verb][..], &old].concat();
+
+        // The catalog and the indexes come first.
+        let refused = archive(&of("run"));
+        assert!(
+            refused.code == Some(2) && refused.err.contains("indexes --create"),
+            "{refused:?}"
+        );
+        assert_eq!(archive(&["indexes", "--create"]).code, Some(0));
+
+        let status = archive(&of("status"));
+        assert_eq!(
+            (&status.summary()["documents"], &status.summary()["due"]),
+            (&8.into(), &5.into())
+        );
+        assert!(status.summary()["oldest_due"].as_str().unwrap().contains('T'));
+        let dry = archive(&[&of("run")[..], &["--dry-run", "--keep", r#"{"_id": 7}"#]].concat());
+        assert_eq!(dry.summary()["documents"], 4, "{dry:?}");
+        let plan = archive(&of("plan"));
+        assert!(plan.code == Some(0) && plan.out.contains("archived_sales"), "{plan:?}");
+        assert_eq!(archived.count_documents(doc! {}).await.unwrap(), 0);
+        let run = archive(&[&of("run")[..], &["--chunk", "2"]].concat());
+        assert_eq!(run.summary()["documents"], 5, "{run:?}");
+        assert_eq!(archived.count_documents(doc! {}).await.unwrap(), 5);
+
+        sales.insert_one(sale(3)).await.unwrap();
+        let verify = archive(&["verify"]);
+        assert_eq!(
+            (verify.code, &verify.summary()["findings"]),
+            (Some(1), &1.into()),
+            "{verify:?}"
+        );
+        assert_eq!(verify.json()[0]["problem"], "InBoth");
+        let conflict = archive(&of("run"));
+        assert_eq!(conflict.summary()["conflicts"], 1);
+        let replaced = archive(&[&of("run")[..], &["--replace-archived"]].concat());
+        assert_eq!(replaced.summary()["documents"], 1);
+
+        let restored = archive(&["restore", "--where", r#"{"_id": {"$lt": 5}}"#]);
+        assert_eq!(restored.summary()["documents"], 2, "{restored:?}");
+        let deleted = archive(&["delete", "--older-than", "600"]);
+        assert_eq!(deleted.summary()["documents"], 2, "{deleted:?}");
+        assert_eq!(archived.count_documents(doc! {}).await.unwrap(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn wrong_options_are_refused() {
+    testkit::run(async |db: &TestDatabase| {
+        db.collection::<Document>("sales")
+            .insert_one(doc! { "_id": 1 })
+            .await
+            .unwrap();
+        let archive = |arguments: &[&str]| ran(on(db).args(SETTINGS).args(arguments));
+        for arguments in [
+            &["run"][..],
+            &["restore"],
+            &["run", "--older-than", "-1"],
+            &["run", "--older-than", "1", "--rate", "0"],
+            &["run", "--older-than", "1", "--keep", "secret"],
+            &["run", "--older-than", "1", "--keep", "{}"],
+        ] {
+            let refused = archive(arguments);
+            assert_eq!(refused.code, Some(2), "{arguments:?} {refused:?}");
+            assert!(!refused.err.contains("secret"), "{refused:?}");
+        }
+        for (collection, archive, age, text) in [
+            ("sales", "sales", "date", "second collection"),
+            ("sales", "archived_sales", "a.b", "a.b"),
+            ("salse", "archived_sales", "date", "salse"),
+        ] {
+            let settings = [
+                "archive",
+                "--collection",
+                collection,
+                "--archive",
+                archive,
+                "--age",
+                age,
+            ];
+            let refused = ran(on(db).args(settings).arg("verify"));
+            assert!(refused.code == Some(2) && refused.err.contains(text), "{refused:?}");
+        }
+    })
+    .await;
+}
