@@ -5,6 +5,7 @@
 //! gets the same operations, the same callers and the same kills. Checks of the stored documents, which share no code
 //! with the library, count the damage.
 
+mod archive;
 mod block;
 mod bucket;
 mod cluster;
@@ -50,6 +51,7 @@ async fn prepare(pattern: Pattern, source: Source, database: &Database) -> Resul
         Pattern::History => history::prepare(source, database).await,
         Pattern::Reference => reference::prepare(source, database).await,
         Pattern::Schema => schema::prepare(source, database).await,
+        Pattern::Archive => archive::prepare(source, database).await,
     }
 }
 
@@ -64,6 +66,7 @@ fn writes(pattern: Pattern, source: Source, databases: &[Database]) -> Result<Ve
         Pattern::History => history::writes(source, databases),
         Pattern::Reference => reference::writes(source, databases),
         Pattern::Schema => schema::writes(source, databases),
+        Pattern::Archive => archive::writes(source, databases),
     }
 }
 
@@ -77,6 +80,7 @@ async fn check(pattern: Pattern, source: Source, database: &Database, ledger: &L
         Pattern::History => history::check(source, database, ledger).await,
         Pattern::Reference => reference::check(source, database, ledger).await,
         Pattern::Schema => schema::check(database, ledger).await,
+        Pattern::Archive => archive::check(database, ledger).await,
     }
 }
 

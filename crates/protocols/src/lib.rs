@@ -21,6 +21,7 @@
 //! | [`reference_follow`] | `follow` of the reference pattern, beside programs that write without a repository |
 //! | [`steps`] | `run` of migrations that run once, with its lease |
 //! | [`versions`] | `update` and `migrate` of documents of several versions, beside an older release |
+//! | [`archive`] | `run`, `restore` and `get` of the archive, beside a writer |
 //! | [`migration`] | `migrate_from_embedded`, with the writes of [`subset`] |
 //!
 //! A model is only as good as its likeness to the code. Each names the modules that it mirrors: a change of the order
@@ -33,6 +34,7 @@
 //! The models do not prove that a call ends. A client can lose against others any number of times; the code bounds the
 //! number of its attempts, the models do not.
 
+pub mod archive;
 pub mod bucket;
 pub mod check;
 pub mod history;

@@ -11,7 +11,7 @@ pub(super) enum Source {
     /// The manual, by a program that runs the commands of an operation in a transaction.
     InTransactions,
     AgentSkills,
-    /// The agent skills, converting by a job that reads, computes and sets.
+    /// The agent skills, by a job that takes a batch of documents at a time.
     InBatches,
     /// The agent skills, converting by one `updateMany`.
     ByUpdateMany,
@@ -52,10 +52,11 @@ pub(super) enum Pattern {
     History,
     Reference,
     Schema,
+    Archive,
 }
 
 impl Pattern {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Bucket,
         Self::Outlier,
         Self::Subset,
@@ -64,6 +65,7 @@ impl Pattern {
         Self::History,
         Self::Reference,
         Self::Schema,
+        Self::Archive,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -76,6 +78,7 @@ impl Pattern {
             Self::History => "history",
             Self::Reference => "reference",
             Self::Schema => "schema versions",
+            Self::Archive => "archive",
         }
     }
 
@@ -88,7 +91,8 @@ impl Pattern {
             Source::InTransactions => matches!(self, Self::Reference),
             // They have no commands for this pattern.
             Source::AgentSkills => !matches!(self, Self::Reference),
-            Source::InBatches | Source::ByUpdateMany => matches!(self, Self::Schema),
+            Source::InBatches => matches!(self, Self::Schema | Self::Archive),
+            Source::ByUpdateMany => matches!(self, Self::Schema),
             Source::Ours => true,
         }
     }
