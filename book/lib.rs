@@ -52,6 +52,10 @@ mod bulk_loads {}
 #[cfg(doctest)]
 mod errors {}
 
+#[doc = include_str!("src/patterns/archive.md")]
+#[cfg(doctest)]
+mod archive {}
+
 #[doc = include_str!("src/patterns/bucket.md")]
 #[cfg(doctest)]
 mod bucket {}

@@ -57,13 +57,20 @@
 //! Safe for concurrent writers in any number of processes, whether they use this crate or not:
 //!
 //! - A document is in the collection or in the archive, in exactly one of them for every reader of a snapshot.
+// proof: archive::concurrent::no_write_is_lost_beside_runs_and_restores, faults::table::every_operation_with_a_fault_and_a_drop
 //! - An acknowledged write of another client is in the archived document, or the document stays. A write that comes later finds no
 //!   document with this `_id`. [`get`](Archive::get) finds it in the archive.
+// proof: archive::concurrent::a_write_between_the_read_and_the_deletion_is_kept, archive::concurrent::no_write_is_lost_beside_runs_and_restores
 //! - A document keeps all of its bytes.
+// proof: archive::values::documents_keep_their_bytes_there_and_back
 //! - A document that is inserted again under the `_id` of an archived one stays in the collection, and is reported.
+// proof: archive::run::a_conflict_stays_unless_it_replaces
 //! - A run that ends at any point leaves no document in both, and the next one continues.
+// proof: conformance::migrations::interrupted::a_migration_that_fails_at_a_command_resumes, conformance::migrations::interrupted::a_migration_that_is_dropped_after_a_command_resumes
 //! - A document that another client writes all the time does not stop a run.
+// proof: archive::concurrent::a_document_that_others_hold_does_not_stop_a_run
 //! - Ids and values are never interpreted.
+// proof: archive::values::ids_of_all_types_move_and_are_found
 //!
 //! The caller's filters and the documents to keep are filters of the driver: do not build them from text of users.
 //!

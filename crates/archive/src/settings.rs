@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use mongo_patterns_core::RetryPolicy;
-
-use crate::prelude::*;
+use mongo_patterns_core::{FieldName, RetryPolicy};
+use mongodb::Collection;
+use mongodb::bson::{Document, RawDocumentBuf, doc};
 
 pub(crate) struct Settings {
     /// The field with the time that decides.
@@ -20,7 +20,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// Returns the settings of the stored form. The age and the documents to keep can change at any time.
-    pub(crate) fn stored_form(&self, archived: &Raw) -> Document {
+    pub(crate) fn stored_form(&self, archived: &Collection<RawDocumentBuf>) -> Document {
         doc! {
             "age": self.age.as_str(),
             "archive_database": archived.namespace().db,

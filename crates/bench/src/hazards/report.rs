@@ -210,8 +210,8 @@ several buckets of a key within a second, and only one gets the name.
 a count, a total, a sum, a newest revision or a copy. *Gaps* are partial pages before the last one, and missing revisions.
 *Wrong documents* exceed a bound, have an overflow that no reader finds, have the same position as another one, have data in
 the field of another version, which no reader finds, or are in the archive and in the collection. Half of the writers of *schema
-versions* are of the first release, and half of the second, which converts. Those of *archive* update sales beside a job: a third
-of the operations find that their sale is archived, and are in no column.
+versions* are of the first release, and half of the second, which converts. Those of *archive* update sales
+beside a job. An update that finds no sale, because it is archived, is in no column.
 
 A sixth of the operations of *embedded* would exceed the bound of a list. A recipe that observes the bound refuses them, and
 they are in no column. The calls of mongo-patterns have the ids that make them idempotent. To repeat the run: `cargo run
