@@ -121,9 +121,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Returns the collection, for operations that this crate does not have.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::bson::doc;
-    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::doc;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns::Result<()> {
     /// let with_mdb = trades.collection().count_documents(doc! { "history.ticker": "MDB" }).await?;
     /// println!("{with_mdb} pages have a trade of MDB");
     /// # Ok(())
@@ -136,7 +136,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Returns the number of items of a full bucket.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::{Bucket, BucketRepository};
+    /// # use mongo_patterns::bucket::{Bucket, BucketRepository};
     /// # fn f(trades: BucketRepository<u32, i32>, page: Bucket<u32, i32>) {
     /// let is_full = page.items.len() == trades.page_size() as usize;
     /// # }

@@ -58,7 +58,6 @@ use mongodb::options::{CollectionOptions, ReadConcern, WriteConcern};
 pub use self::entry::{Entry, Stored};
 #[doc(hidden)]
 pub use self::plausible::{OwnField, OwnFields, check_fields, implausible};
-#[doc(hidden)]
 pub use self::record::{Last, Position, Record};
 #[doc(hidden)]
 pub use self::records::migration_comment;

@@ -53,11 +53,11 @@ pub trait EncodeKey: sealed::Sealed + Sync {
     /// Encodes the key: its text in `_id`, and its value in the key field.
     ///
     /// ```
-    /// # use mongo_patterns_core::key::EncodeKey;
+    /// # use mongo_patterns::key::EncodeKey;
     /// let key = 123_u32.encode_key()?;
     /// assert_eq!((key.text(), key.value()), ("123", &123.into()));
     /// assert_eq!("12_3".encode_key()?.text(), "12%5F3");
-    /// # Ok::<(), mongo_patterns_core::key::KeyError>(())
+    /// # Ok::<(), mongo_patterns::key::KeyError>(())
     /// ```
     ///
     /// # Errors
