@@ -117,13 +117,26 @@ pub(crate) async fn complete<S: Managed>(context: &Context, given: S) -> Result<
     let (Some(collection), field) = given.id() else {
         return Ok(given);
     };
-    let mut filter = doc! { "_id.kind": S::PATTERN, "_id.collection": collection };
-    filter.extend(field.map(|field| ("_id.field".to_owned(), field.into())));
-    match find(context, filter).await?.as_slice() {
-        [entry] => {
-            let part = |name: &str| entry.get_document(name).cloned().unwrap_or_default();
-            overlay(Some(&S::of_entry(&part("_id"), &part("settings"))), &given)
-        }
+    let entries = find(context, doc! { "_id.kind": S::PATTERN }).await?;
+    let part = |entry: &Document, name: &str| entry.get_document(name).cloned().unwrap_or_default();
+    let is_given = |id: &Document| {
+        text(id, "collection").as_ref() == Some(collection) && (field.is_none() || text(id, "field").as_ref() == field)
+    };
+    let same: Vec<&Document> = entries.iter().filter(|entry| is_given(&part(entry, "_id"))).collect();
+    if let ([], false) = (same.as_slice(), entries.is_empty()) {
+        let name = |id: Document| [text(&id, "collection"), text(&id, "field")].into_iter().flatten();
+        let names = entries
+            .iter()
+            .map(|entry| name(part(entry, "_id")).collect::<Vec<_>>().join("."));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let unknown = format!("no {} of that name in the catalog: {names}", S::PATTERN);
+        let _ = context.unknown.set((collection.clone(), unknown));
+    }
+    match same.as_slice() {
+        [entry] => overlay(
+            Some(&S::of_entry(&part(entry, "_id"), &part(entry, "settings"))),
+            &given,
+        ),
         _ => Ok(given),
     }
 }

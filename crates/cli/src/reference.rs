@@ -15,7 +15,7 @@ use crate::migrate::Mode;
 use crate::nested::references::{self, ReferenceField};
 use crate::profile::overlay;
 use crate::settings::{ReferenceSettings, check_different, need};
-use crate::{Context, catalog, indexes, shard};
+use crate::{Context, catalog, indexes};
 
 const PATTERN: &str = "reference";
 
@@ -45,11 +45,10 @@ pub(crate) async fn run(context: &Context, pattern: &Reference) -> Outcome {
         }
         ReferenceVerb::Plan(options) => work.migrate(options, Mode::Plan).await,
         ReferenceVerb::Migrate { options, dry_run } => work.migrate(options, dry_run.mode()).await,
-        ReferenceVerb::Verify => work.verify().await,
+        ReferenceVerb::Verify(listing) => work.verify(*listing).await,
         ReferenceVerb::Repair(options) => work.repair(*options).await,
         ReferenceVerb::Sweep { source } => work.sweep(source.as_deref()).await,
-        ReferenceVerb::Shard(options) => shard::run(context, &work.documents, options).await,
-        ReferenceVerb::Indexes(create) => indexes::run(context.output, &work.documents, *create).await,
+        ReferenceVerb::Setup(setup) => indexes::set_up(context, &work.documents, setup).await,
     }
 }
 
@@ -63,7 +62,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Checks that the collections that the command reads exist.
     async fn check_collections(&self, verb: &ReferenceVerb) -> Result<(), Failure> {
-        if matches!(verb, ReferenceVerb::Indexes(_) | ReferenceVerb::Shard(_)) {
+        if matches!(verb, ReferenceVerb::Setup(_)) {
             return Ok(());
         }
         let mut namespaces = self.documents.namespaces();

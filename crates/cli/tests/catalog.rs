@@ -53,6 +53,34 @@ fn outlier(db: &TestDatabase, arguments: &[&str]) -> Ran {
     ran(on(db).args(DRUGS).args(arguments))
 }
 
+/// Whether a setting is missing then, or the collection.
+#[tokio::test]
+async fn a_wrong_name_of_a_collection_is_answered_by_those_of_the_catalog() {
+    testkit::run(async |db| {
+        for name in ["trades", "visits"] {
+            let create = ["--collection", name, "indexes", "--create"];
+            assert_eq!(bucket(db, &create).code, Some(0));
+        }
+        drugs(db).await;
+        assert_eq!(outlier(db, &["indexes", "--create"]).code, Some(0));
+        let names = "no bucket of that name in the catalog: trades, visits; ";
+        let verify = |collection: &str| ran(on(db).args(["bucket", "--collection", collection, "verify"]));
+        refused(&verify("trade"), &format!("{names}--key is missing"));
+        refused(&verify("drug"), &format!("{names}--key is missing"));
+        refused(
+            &bucket(db, &["--collection", "trade", "verify"]),
+            &format!("{names}there is no collection"),
+        );
+        assert!(!verify("trades").err.contains("no bucket"));
+        let array = ran(on(db).args(["outlier", "--collection", "drugs", "verify"]));
+        refused(
+            &array,
+            "no outlier of that name in the catalog: drug.reviews; --array is missing",
+        );
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn settings_that_contradict_the_catalog_are_refused() {
     testkit::run(async |db| {
