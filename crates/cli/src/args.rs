@@ -111,7 +111,7 @@ pub(crate) struct Bucket {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BucketVerb {
-    /// Shows how the items of the flat collection are distributed over keys, and recommends a pattern
+    /// Shows how the items of the flat collection, or of the buckets, are distributed over keys, and recommends a pattern
     Analyze(Sample),
     /// Prints every command that migrate would send
     Plan(BucketMigration),

@@ -12,8 +12,8 @@ use mongodb::bson::oid::ObjectId;
 use self::keys::{PATTERN, flat_key, key_type};
 use self::work::Work;
 use crate::Context;
-use crate::analyze::{self, Source};
-use crate::args::{Bucket, BucketVerb, DryRun, Listing};
+use crate::analyze::{self, Managed, Source, managed};
+use crate::args::{Bucket, BucketVerb, DryRun, Listing, Sample};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::Mode;
@@ -27,12 +27,7 @@ pub(crate) async fn run(context: &Context, pattern: &Bucket) -> Outcome {
     let settings = catalog::complete(context, settings).await?;
     check(&settings)?;
     if let BucketVerb::Analyze(sample) = &pattern.verb {
-        let source = Source::Groups {
-            collection: need(settings.flat.as_ref(), PATTERN, "flat")?,
-            field: flat_key(&settings)?,
-        };
-        let invalid = invalid::find(context, &settings, *sample).await?;
-        return analyze::run(context, PATTERN, &source, *sample, invalid.as_ref()).await;
+        return analyze(context, &settings, *sample).await;
     }
     match key_type(context, &settings).await? {
         KeyType::Int => Work::<i64>::new(context, &settings)?.run(&pattern.verb).await,
@@ -40,6 +35,39 @@ pub(crate) async fn run(context: &Context, pattern: &Bucket) -> Outcome {
         KeyType::ObjectId => Work::<ObjectId>::new(context, &settings)?.run(&pattern.verb).await,
         KeyType::Uuid => Work::<Uuid>::new(context, &settings)?.run(&pattern.verb).await,
     }
+}
+
+/// Analyzes the flat collection, or the buckets if there is none.
+async fn analyze(context: &Context, settings: &BucketSettings, sample: Sample) -> Outcome {
+    let buckets = settings.collection.as_deref().zip(settings.items.as_deref());
+    if let Some((collection, items)) = buckets {
+        let buckets = Managed::new(collection).limit(Some(items), "page_size", settings.page_size);
+        managed::print(context, &[buckets], sample.sample).await?;
+    }
+    if let (Some((collection, items)), None) = (buckets, &settings.flat) {
+        if sample.sample.is_some() {
+            // No index finds all buckets of the keys of a sample.
+            let output = context.output;
+            output.text("omit --sample to analyze the keys too, which reads all buckets")?;
+            let namespace = format!("{}.{collection}", context.database.name());
+            let summary = Summary::new("bucket analyze", namespace).row("sample", sample.sample);
+            output.summary(&summary, Exit::Success)?;
+            return Ok(Exit::Success);
+        }
+        let source = Source::Groups {
+            collection,
+            field: need(settings.key.as_ref(), PATTERN, "key")?,
+            array: Some(items),
+        };
+        return analyze::run(context, PATTERN, &source, sample, None).await;
+    }
+    let source = Source::Groups {
+        collection: need(settings.flat.as_ref(), PATTERN, "flat")?,
+        field: flat_key(settings)?,
+        array: None,
+    };
+    let invalid = invalid::find(context, settings, sample).await?;
+    analyze::run(context, PATTERN, &source, sample, invalid.as_ref()).await
 }
 
 impl<K: Key> Work<'_, K> {

@@ -5,8 +5,8 @@ use mongo_patterns_embedded::EmbeddedRepository;
 use mongodb::Collection;
 use mongodb::bson::Document;
 
-use crate::analyze::{self, Source};
-use crate::args::{Embedded, EmbeddedMigration, EmbeddedVerb, Listing};
+use crate::analyze::{self, Fields, Managed, Source, managed};
+use crate::args::{Embedded, EmbeddedMigration, EmbeddedVerb, Listing, Sample};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
@@ -22,11 +22,7 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
     let settings = overlay(context.profile.embedded.as_ref(), &pattern.settings)?;
     let settings = catalog::complete(context, settings).await?;
     if let EmbeddedVerb::Analyze(sample) = &pattern.verb {
-        let source = Source::Groups {
-            collection: need(settings.source.as_ref(), PATTERN, "source")?,
-            field: need(settings.reference.as_ref(), PATTERN, "reference")?,
-        };
-        return analyze::run(context, PATTERN, &source, *sample, None).await;
+        return analyze(context, &settings, *sample).await;
     }
     let work = Work {
         context,
@@ -42,6 +38,31 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
         EmbeddedVerb::Setup(setup) => indexes::set_up(context, &work.parents, setup).await,
         EmbeddedVerb::Analyze(_) => unreachable!("analyze needs no repository"),
     }
+}
+
+/// Analyzes the collection of the children, or the parents if there is none.
+async fn analyze(context: &Context, settings: &EmbeddedSettings, sample: Sample) -> Outcome {
+    let parents = settings.collection.as_deref().zip(settings.children.as_deref());
+    check_fields([("--children", &settings.children)])?;
+    if let Some((collection, children)) = parents {
+        let parents = Managed::new(collection).limit(Some(children), "max_children", settings.max_children);
+        managed::print(context, &[parents], sample.sample).await?;
+    }
+    let overflow = format!("{}_extras", settings.collection.as_deref().unwrap_or_default());
+    let source = match (parents, &settings.source) {
+        (Some((collection, children)), None) => Source::Lists {
+            collection,
+            overflow: &overflow,
+            fields: Fields::of(children),
+            threshold: None,
+        },
+        _ => Source::Groups {
+            collection: need(settings.source.as_ref(), PATTERN, "source")?,
+            field: need(settings.reference.as_ref(), PATTERN, "reference")?,
+            array: None,
+        },
+    };
+    analyze::run(context, PATTERN, &source, sample, None).await
 }
 
 fn repository(context: &Context, settings: &EmbeddedSettings) -> Result<Parents, Failure> {

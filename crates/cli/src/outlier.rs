@@ -4,7 +4,7 @@ use mongo_patterns_core::Repository;
 use mongo_patterns_outlier::OutlierRepository;
 use mongodb::bson::{Bson, Document};
 
-use crate::analyze::{self, Fields, Source};
+use crate::analyze::{self, Fields, Managed, Source, managed};
 use crate::args::{DryRun, Listing, Outlier, OutlierVerb};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
@@ -33,10 +33,15 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
             fields.flag = settings.flag.as_deref().unwrap_or(fields.flag);
             fields.parent = settings.parent.as_deref().unwrap_or(fields.parent);
             fields.extras = settings.extras.clone().unwrap_or(fields.extras);
-            let collection = lists.collection();
+            let (collection, overflow) = (lists.collection(), lists.overflow_collection());
+            let stored = [
+                Managed::new(collection.name()).limit(Some(fields.array), "threshold", settings.threshold),
+                Managed::new(overflow.name()).limit(Some(&fields.extras), "cap", settings.cap),
+            ];
+            managed::print(context, &stored, sample.sample).await?;
             let source = Source::Lists {
                 collection: collection.name(),
-                overflow: lists.overflow_collection().name(),
+                overflow: overflow.name(),
                 fields,
                 threshold: settings.threshold,
             };

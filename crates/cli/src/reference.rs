@@ -8,7 +8,7 @@ use mongo_patterns_core::Repository;
 use mongo_patterns_reference::{ReferenceRepository, ReferenceRepositoryBuilder};
 use mongodb::bson::Document;
 
-use crate::analyze::reference as analysis;
+use crate::analyze::{Managed, managed, reference as analysis};
 use crate::args::{Reference, ReferenceVerb};
 use crate::failure::{Failure, Outcome};
 use crate::migrate::Mode;
@@ -41,6 +41,9 @@ pub(crate) async fn run(context: &Context, pattern: &Reference) -> Outcome {
                 version: settings.version_field.as_deref().unwrap_or("v"),
                 references: &work.references,
             };
+            let namespaces = work.documents.namespaces();
+            let stored: Vec<Managed<'_>> = namespaces.iter().map(|name| Managed::new(&name.coll)).collect();
+            managed::print(context, &stored, options.sample.sample).await?;
             analysis::run(context, &of, options).await
         }
         ReferenceVerb::Plan(options) => work.migrate(options, Mode::Plan).await,

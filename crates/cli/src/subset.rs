@@ -6,8 +6,8 @@ mod migrate;
 use mongo_patterns_subset::SubsetRepository;
 use mongodb::bson::Document;
 
-use crate::analyze::subset as analysis;
-use crate::args::{DryRun, Listing, Subset, SubsetForm, SubsetVerb};
+use crate::analyze::{Managed, managed, subset as analysis};
+use crate::args::{DryRun, Listing, Sample, Subset, SubsetForm, SubsetVerb};
 use crate::failure::{Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::Mode;
@@ -29,6 +29,7 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
             Ok(parents) => invalid::find(&parents, &settings, *sample).await?,
             Err(_) => None,
         };
+        print_stored(context, &settings, *sample).await?;
         return analysis::run(context, &settings, *sample, invalid.as_ref()).await;
     }
     let work = Work {
@@ -45,6 +46,26 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
         SubsetVerb::Setup(setup) => indexes::set_up(context, &work.parents, setup).await,
         SubsetVerb::Analyze(_) => unreachable!("analyze needs no repository"),
     }
+}
+
+/// Prints the sizes of the stored parents and children.
+async fn print_stored(context: &Context, settings: &SubsetSettings, sample: Sample) -> Result<(), Failure> {
+    check(settings)?;
+    let further = settings.add_subset.iter().flatten();
+    let further = further.map(|text| further::field_and_size("--add-subset", text));
+    let further: Vec<(String, u32)> = further.collect::<Result<_, Failure>>()?;
+    let mut stored = Vec::new();
+    if let Some(parents) = settings.collection.as_deref() {
+        let parents = |field, size| Managed::new(parents).limit(field, "size", size);
+        stored.push(parents(settings.subset.as_deref(), settings.size));
+        stored.extend(
+            further
+                .iter()
+                .map(|(field, size)| parents(Some(field.as_str()), Some(*size))),
+        );
+    }
+    stored.extend(settings.children_collection.as_deref().map(Managed::new));
+    managed::print(context, &stored, sample.sample).await
 }
 
 /// The subset commands.

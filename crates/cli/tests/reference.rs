@@ -55,7 +55,7 @@ pub async fn update(db: &TestDatabase, collection: &str, filter: Document, updat
 }
 
 fn problems(ran: &Ran) -> Vec<String> {
-    let lines = ran.json().into_iter().filter(|line| line["type"] == "finding");
+    let lines = ran.lines("finding").into_iter();
     lines.map(|line| line["problem"].as_str().unwrap().to_owned()).collect()
 }
 
