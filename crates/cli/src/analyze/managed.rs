@@ -1,5 +1,6 @@
 //! The stored documents of a pattern, against its settings and the greatest size of a document.
 
+use console::style;
 use futures::TryStreamExt;
 use mongo_patterns_core::migration::number;
 use mongodb::bson::{Bson, Document, doc};
@@ -67,7 +68,7 @@ pub(crate) async fn print(context: &Context, managed: &[Managed<'_>], sample: Op
             let measured = measure(context, one, sample).await?;
             progress.end();
             if number == 0 {
-                context.output.heading("Stored documents")?;
+                context.output.text(&style("Stored documents").bold().to_string())?;
             }
             print_one(context, one, &measured, sample).await?;
         }
