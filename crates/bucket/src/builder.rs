@@ -289,6 +289,7 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
             namespace: self.collection.namespace(),
             open_index: settings::open_index(&key, &count, self.page_size, windows.as_ref()),
             key,
+            key_type: K::BSON_TYPES[0],
             items: required(self.items, "items_field").and_then(FieldName::new)?,
             count,
             figures: figures.build(time.as_ref())?,

@@ -16,7 +16,7 @@ pub(crate) use self::suffixes::NextSuffixes;
 use crate::form::document::{Part, Reader};
 use crate::form::validator;
 use crate::prelude::*;
-use crate::settings::Settings;
+use crate::settings::{KEY_TYPE, Settings};
 
 /// A collection of buckets: the items of each key, one document a page.
 ///
@@ -77,6 +77,7 @@ impl Shared {
             settings.stored_form(),
             vec![buckets],
         )
+        .later(&[KEY_TYPE])
         .fields(settings.fields())
         .own(settings.own_fields(collection))
     }

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::nested::{further, references};
 use crate::profile::{Profile, overlay};
 use crate::settings::{
-    BucketSettings, EmbeddedSettings, HistorySettings, OutlierSettings, ReferenceSettings, SubsetSettings,
+    BucketSettings, EmbeddedSettings, HistorySettings, KeyType, OutlierSettings, ReferenceSettings, SubsetSettings,
 };
 
 /// The settings of a collection that the catalog has.
@@ -156,6 +156,7 @@ impl Managed for BucketSettings {
         Self {
             collection: text(id, "collection"),
             key: text(settings, "key"),
+            key_type: settings.get_str("key_type").ok().and_then(KeyType::of_entry),
             items: text(settings, "items"),
             count: text(settings, "count"),
             time: text(settings, "time"),

@@ -24,6 +24,17 @@ pub(crate) enum KeyType {
 }
 
 impl KeyType {
+    /// Returns the type by the name of its BSON type, as the catalog has it.
+    pub(crate) fn of_entry(name: &str) -> Option<Self> {
+        match name {
+            "int" => Some(Self::Int),
+            "string" => Some(Self::String),
+            "objectId" => Some(Self::ObjectId),
+            "binData" => Some(Self::Uuid),
+            _ => None,
+        }
+    }
+
     /// Returns the type of a key with this value.
     pub(crate) fn of(value: &Bson) -> Option<Self> {
         match value {
@@ -55,7 +66,7 @@ pub(crate) struct BucketSettings {
     /// The key field of the flat documents, if its name differs.
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) flat_key: Option<String>,
-    /// The type of the keys. By default the most common type of the first documents.
+    /// The type of the keys. By default that of the catalog, or the most common type of the first documents.
     #[arg(long, global = true, value_enum, value_name = "TYPE")]
     pub(crate) key_type: Option<KeyType>,
     /// The array field of a bucket that holds its items, such as history.

@@ -13,7 +13,8 @@
 //! | [`ObjectId`] | ObjectId | 24 hex digits |
 //! | [`Uuid`] | binary, subtype 4 | 36 characters, lower case |
 //!
-//! One collection holds keys of one type: the texts of the number 123 and of the string `"123"` are the same.
+//! One collection holds keys of one type: the texts of the number 123 and of the string `"123"` are the same. All integers are
+//! one type here. The [catalog](crate::catalog) has the type, and refuses a repository of another one.
 //!
 //! Implement [`AsKey`] for a type of yours, such as a newtype over one of these.
 
