@@ -69,35 +69,21 @@ impl Stored {
         let (Ok(id), Ok(settings)) = (entry.get_document("_id"), entry.get_document("settings")) else {
             return;
         };
+        fn set<S: Managed>(known: &mut Option<S>, id: &Document, settings: &Document) -> Option<&'static str> {
+            let is_first = known.is_none();
+            known.get_or_insert_with(|| S::of_entry(id, settings));
+            is_first.then_some(S::PATTERN)
+        }
         let profile = &mut self.profile;
-        let pattern = match id.get_str("kind").unwrap_or_default() {
-            "bucket" if profile.bucket.is_none() => {
-                profile.bucket = Some(BucketSettings::of_entry(id, settings));
-                "bucket"
-            }
-            "outlier" if profile.outlier.is_none() => {
-                profile.outlier = Some(OutlierSettings::of_entry(id, settings));
-                "outlier"
-            }
-            "subset" if profile.subset.is_none() => {
-                profile.subset = Some(SubsetSettings::of_entry(id, settings));
-                "subset"
-            }
-            "embedded" if profile.embedded.is_none() => {
-                profile.embedded = Some(EmbeddedSettings::of_entry(id, settings));
-                "embedded"
-            }
-            "history" if profile.history.is_none() => {
-                profile.history = Some(HistorySettings::of_entry(id, settings));
-                "history"
-            }
-            "reference" if profile.reference.is_none() => {
-                profile.reference = Some(ReferenceSettings::of_entry(id, settings));
-                "reference"
-            }
-            _ => return,
-        };
-        self.patterns.push(pattern);
+        self.patterns.extend(match id.get_str("kind").unwrap_or_default() {
+            "bucket" => set(&mut profile.bucket, id, settings),
+            "outlier" => set(&mut profile.outlier, id, settings),
+            "subset" => set(&mut profile.subset, id, settings),
+            "embedded" => set(&mut profile.embedded, id, settings),
+            "history" => set(&mut profile.history, id, settings),
+            "reference" => set(&mut profile.reference, id, settings),
+            _ => None,
+        });
     }
 }
 

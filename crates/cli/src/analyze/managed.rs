@@ -172,15 +172,10 @@ async fn print_one(
         let at_limit = analysis.lengths.iter().find(|lists| lists.length == limit);
         let at_limit = at_limit.map_or(0, |lists| lists.documents);
         full = full_bytes(analysis, limit);
-        let lengths = analysis.percentiles();
-        let lengths: Vec<String> = lengths
-            .iter()
-            .map(|(percent, length)| format!("{percent}% {}", grouped(*length)))
-            .collect();
         let longest = analysis.lengths.last().map_or(0, |lists| lists.length);
         let text = format!(
             "`{array}` by percentile: {}; the longest has {}",
-            lengths.join(", "),
+            analysis.percentiles_text(),
             grouped(longest)
         );
         output.text(&wrapped(&text, 2))?;
