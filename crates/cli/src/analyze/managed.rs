@@ -62,18 +62,19 @@ struct Measured {
 
 /// Prints the sizes of the documents of each collection that exists.
 pub(crate) async fn print(context: &Context, managed: &[Managed<'_>], sample: Option<u32>) -> Result<(), Failure> {
-    for (number, one) in managed.iter().enumerate() {
+    let mut title = Some(style("Stored documents").bold().to_string());
+    for one in managed {
         if context.exists(one.collection).await? {
             let progress = Progress::new(context.output, "analyze", "documents", None);
             let measured = measure(context, one, sample).await?;
             progress.end();
-            if number == 0 {
-                context.output.text(&style("Stored documents").bold().to_string())?;
-            }
+            title.take().map_or(Ok(()), |title| context.output.text(&title))?;
             print_one(context, one, &measured, sample).await?;
         }
     }
-    context.output.text("")?;
+    if title.is_none() {
+        context.output.text("")?;
+    }
     Ok(())
 }
 
@@ -198,7 +199,7 @@ async fn print_one(
     let is_large = full.max(measured.largest) > GREATEST / 2;
     let setting = managed.limit.map_or("", |limit| limit.setting);
     let verdict = match (above > 0, is_large, managed.limit) {
-        (true, ..) => format!("{setting} does not fit: `verify` checks the longer ones"),
+        (true, ..) => format!("{setting} does not fit: `verify` shows what is wrong with the longer ones"),
         (_, true, Some(_)) => format!("{setting} does not fit: choose a smaller one, before documents reach 16 MiB"),
         (_, true, None) => "documents come near 16 MiB: split them, or store less in each".to_owned(),
         (_, false, Some(_)) => format!("{setting} fits"),
@@ -214,8 +215,9 @@ async fn print_one(
 
 /// Estimates the bytes of a document with this number of elements.
 fn full_bytes(analysis: &Analysis, elements: u64) -> u64 {
-    let own = (analysis.bytes - analysis.element_bytes.min(analysis.bytes)) / analysis.documents.max(1);
-    own + analysis.element_bytes * elements / analysis.elements.max(1)
+    let own = analysis.bytes.saturating_sub(analysis.element_bytes) / analysis.documents.max(1);
+    let of_elements = u128::from(analysis.element_bytes) * u128::from(elements) / u128::from(analysis.elements.max(1));
+    own.saturating_add(u64::try_from(of_elements).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -233,5 +235,11 @@ mod tests {
         };
         assert_eq!(full_bytes(&analysis, 10), 100 + 1000);
         assert_eq!(full_bytes(&Analysis::default(), 10), 0);
+        let many = Analysis {
+            element_bytes: u64::MAX,
+            elements: 1,
+            ..analysis
+        };
+        assert_eq!(full_bytes(&many, 10), u64::MAX);
     }
 }
