@@ -199,7 +199,7 @@ async fn print_one(
     let is_large = full.max(measured.largest) > GREATEST / 2;
     let setting = managed.limit.map_or("", |limit| limit.setting);
     let verdict = match (above > 0, is_large, managed.limit) {
-        (true, ..) => format!("{setting} does not fit: `verify` shows what is wrong with the longer ones"),
+        (true, ..) => format!("{setting} does not fit: `verify` shows the problems of the longer ones"),
         (_, true, Some(_)) => format!("{setting} does not fit: choose a smaller one, before documents reach 16 MiB"),
         (_, true, None) => "documents come near 16 MiB: split them, or store less in each".to_owned(),
         (_, false, Some(_)) => format!("{setting} fits"),
