@@ -36,7 +36,7 @@ mod usage;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use mongodb::ClientSession;
+pub use mongodb::ClientSession;
 use mongodb::error::Result as DriverResult;
 use mongodb::options::TransactionOptions;
 use tokio::runtime::Handle;

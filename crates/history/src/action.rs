@@ -1,6 +1,6 @@
 //! The actions: structs with setters for their options, which run when they are awaited.
 //!
-//! See [`mongo_patterns_core::action`] for sessions, transactions and cancel safety.
+//! See [`action`](mongo_patterns_core::action) for sessions, transactions and cancel safety.
 
 mod delete;
 mod follow;

@@ -24,8 +24,8 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns_outlier::{OutlierRepository, Pushed, Repository};
-//! use mongodb::bson::Document;
+//! use mongo_patterns::outlier::{OutlierRepository, Pushed, Repository};
+//! use mongo_patterns::mongodb::bson::Document;
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Serialize, Deserialize)]
@@ -36,7 +36,7 @@
 //!     customers_purchased: Vec<String>,
 //! }
 //!
-//! # async fn f(database: mongodb::Database) -> mongo_patterns_core::Result<()> {
+//! # async fn f(database: mongo_patterns::mongodb::Database) -> mongo_patterns::Result<()> {
 //! let sales = database.collection::<Document>("sales");
 //! let extra_sales = database.collection::<Document>("extra_sales");
 //! let books = OutlierRepository::<Book, String>::builder(sales, extra_sales)
@@ -173,10 +173,10 @@
 //! the transaction after write conflicts:
 //!
 //! ```no_run
-//! # use mongo_patterns_outlier::OutlierRepository;
-//! # use mongodb::{Client, Collection, bson::{Document, doc}};
+//! # use mongo_patterns::outlier::OutlierRepository;
+//! # use mongo_patterns::mongodb::{Client, Collection, bson::{Document, doc}};
 //! # async fn f(client: Client, books: OutlierRepository<Document, String>, orders: Collection<Document>)
-//! # -> mongodb::error::Result<()> {
+//! # -> mongo_patterns::mongodb::error::Result<()> {
 //! let (books, orders) = (books.clone(), orders.clone());
 //! let mut session = client.start_session().await?;
 //! session

@@ -15,8 +15,8 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns_reference::{OnReferences, ReferenceRepository, Repository};
-//! use mongodb::bson::{Document, doc};
+//! use mongo_patterns::reference::{OnReferences, ReferenceRepository, Repository};
+//! use mongo_patterns::mongodb::bson::{Document, doc};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Serialize, Deserialize)]
@@ -28,7 +28,7 @@
 //! #[derive(Serialize, Deserialize)]
 //! struct Order { _id: i32, total: f64, customer: CustomerCopy }
 //!
-//! # async fn f(database: mongodb::Database, order: Order) -> mongo_patterns_core::Result<()> {
+//! # async fn f(database: mongo_patterns::mongodb::Database, order: Order) -> mongo_patterns::Result<()> {
 //! let orders = database.collection::<Document>("orders");
 //! let customers = database.collection::<Document>("customers");
 //! let orders = ReferenceRepository::<Order, Customer>::builder(orders, customers)
@@ -152,10 +152,10 @@
 //! conflict:
 //!
 //! ```no_run
-//! # use mongo_patterns_reference::ReferenceRepository;
-//! # use mongodb::{Client, Collection, bson::{Document, doc}};
+//! # use mongo_patterns::reference::ReferenceRepository;
+//! # use mongo_patterns::mongodb::{Client, Collection, bson::{Document, doc}};
 //! # async fn f(client: Client, orders: ReferenceRepository<Document, Document>, stock: Collection<Document>)
-//! # -> mongodb::error::Result<()> {
+//! # -> mongo_patterns::mongodb::error::Result<()> {
 //! let (orders, stock) = (orders.clone(), stock.clone());
 //! let mut session = client.start_session().await?;
 //! session

@@ -137,9 +137,9 @@ impl<D: Send + Sync, S> ReferenceRepository<D, S> {
     /// it must not change a reference.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let of_customer = doc! { "customer._id": 456 };
     /// println!("{} orders", orders.collection().count_documents(of_customer).await?);
     /// # Ok(())
@@ -154,9 +154,9 @@ impl<D, S: Send + Sync> ReferenceRepository<D, S> {
     /// Returns the collection of the sources, to insert and read them. Update and delete them through the repository.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let customer = doc! { "_id": 456, "name": "Ann", "address": { "city": "Dublin" } };
     /// orders.sources_collection().insert_one(customer).await?;
     /// # Ok(())

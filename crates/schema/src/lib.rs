@@ -16,8 +16,8 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns_schema::SchemaRepository;
-//! use mongodb::bson::{Document, doc};
+//! use mongo_patterns::schema::SchemaRepository;
+//! use mongo_patterns::mongodb::bson::{Document, doc};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Serialize, Deserialize)]
@@ -46,7 +46,7 @@
 //!     }
 //! }
 //!
-//! # async fn f(database: mongodb::Database) -> mongo_patterns_core::Result<()> {
+//! # async fn f(database: mongo_patterns::mongodb::Database) -> mongo_patterns::Result<()> {
 //! let contacts = SchemaRepository::<Contact>::builder(database.collection::<Document>("contacts"))
 //!     .step(1, |old: ContactV1| Ok(Contact::from(old))) // from version 1 to 2
 //!     .build()?;

@@ -19,8 +19,8 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns_subset::{Direction, Repository, Subset, SubsetRepository};
-//! use mongodb::bson::{DateTime, Document, doc};
+//! use mongo_patterns::subset::{Direction, Repository, Subset, SubsetRepository};
+//! use mongo_patterns::mongodb::bson::{DateTime, Document, doc};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Deserialize)]
@@ -44,7 +44,7 @@
 //!     published_date: DateTime,
 //! }
 //!
-//! # async fn f(database: mongodb::Database, review: Review) -> mongo_patterns_core::Result<()> {
+//! # async fn f(database: mongo_patterns::mongodb::Database, review: Review) -> mongo_patterns::Result<()> {
 //! let (product, reviews) = (database.collection::<Document>("product"), database.collection::<Document>("review"));
 //! let products = SubsetRepository::<Product, Review>::builder(product, reviews)
 //!     .parent_field("product_id")
@@ -185,10 +185,10 @@
 //! keep their labels:
 //!
 //! ```no_run
-//! # use mongo_patterns_subset::SubsetRepository;
-//! # use mongodb::{Client, Collection, bson::{Document, doc}};
+//! # use mongo_patterns::subset::SubsetRepository;
+//! # use mongo_patterns::mongodb::{Client, Collection, bson::{Document, doc}};
 //! # async fn f(client: Client, products: SubsetRepository<Document, Document>, audit: Collection<Document>)
-//! # -> mongodb::error::Result<()> {
+//! # -> mongo_patterns::mongodb::error::Result<()> {
 //! let (products, audit) = (products.clone(), audit.clone());
 //! let mut session = client.start_session().await?;
 //! session

@@ -14,9 +14,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// range of time.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::bson::DateTime;
-    /// # async fn f(trades: BucketRepository<u32, i32>, start: DateTime, end: DateTime) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::DateTime;
+    /// # async fn f(trades: BucketRepository<u32, i32>, start: DateTime, end: DateTime) -> mongo_patterns::Result<()> {
     /// let totals = trades.totals(&123).await?;
     /// println!("{} trades of {:?} stocks", totals.items, totals.sum("qty"));
     ///

@@ -31,7 +31,7 @@ impl Window {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use mongo_patterns_bucket::Window;
+    /// use mongo_patterns::bucket::Window;
     ///
     /// let quarter_of_an_hour = Window::every(Duration::from_secs(15 * 60));
     /// ```

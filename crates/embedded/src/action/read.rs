@@ -9,8 +9,8 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
     /// Reads one child of a parent. `None` when there is no such parent or child.
     ///
     /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # async fn f(patrons: EmbeddedRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # async fn f(patrons: EmbeddedRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// if let Some(home) = patrons.child("joe", "home").await? {
     ///     println!("{home}");
     /// }
@@ -55,11 +55,11 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     /// Reads a parent with all its children. `None` when there is no parent with this `_id`.
     ///
     /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::Document;
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
     /// # #[derive(serde::Deserialize)]
     /// # struct Patron { name: String, addresses: Vec<Document> }
-    /// # async fn f(patrons: EmbeddedRepository<Patron, ()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(patrons: EmbeddedRepository<Patron, ()>) -> mongo_patterns::Result<()> {
     /// if let Some(joe) = patrons.get("joe").await? {
     ///     println!("{} has {} addresses", joe.name, joe.addresses.len());
     /// }

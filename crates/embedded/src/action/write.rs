@@ -15,10 +15,10 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// Adds a child to a parent, after its other children. A parent without the array gets one.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::ErrorKind;
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::ErrorKind;
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let home = doc! { "id": "home", "street": "123 Fake Street", "city": "Faketon", "zip": "12345" };
     /// match patrons.add_child("joe", &home).await {
     ///     Err(error) if error.kind() == ErrorKind::LimitReached => println!("joe must remove an address first"),
@@ -64,9 +64,9 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
     /// Inserts a parent with its children. One without the array of children gets an empty one.
     ///
     /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::{Bson, Document, doc};
-    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::bson::{Bson, Document, doc};
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let joe = doc! { "_id": "joe", "name": "Joe Bookreader", "addresses": [] };
     /// let inserted = patrons.insert(&joe).await?;
     /// assert_eq!(inserted.id, Bson::from("joe"));
@@ -124,7 +124,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Removes the child with this id from a parent. The other children keep their order.
     ///
     /// ```no_run
-    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(patrons: mongo_patterns::embedded::EmbeddedRepository<(), ()>) -> mongo_patterns::Result<()> {
     /// let removed = patrons.remove_child("joe", "home").await?;
     /// if !removed.found {
     ///     println!("joe has no such address");
@@ -169,8 +169,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Reorders the children of a parent. The ids must be those of all its children, each once.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::ErrorKind;
-    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::ErrorKind;
+    /// # async fn f(patrons: mongo_patterns::embedded::EmbeddedRepository<(), ()>) -> mongo_patterns::Result<()> {
     /// match patrons.reorder_children("joe", ["work", "home"]).await {
     ///     Err(error) if error.kind() == ErrorKind::ChildSetMismatch => println!("joe has other addresses by now"),
     ///     reordered => reordered?,
@@ -224,9 +224,9 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// Replaces the child of a parent that has the same id. Idempotent: safe to retry.
     ///
     /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let home = doc! { "id": "home", "street": "1 Some Other Street", "city": "Boston", "zip": "12345" };
     /// let replaced = patrons.replace_child("joe", &home).await?;
     /// println!("modified: {}", replaced.modified);
@@ -262,8 +262,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// same time.
     ///
     /// ```no_run
-    /// # use mongodb::bson::doc;
-    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::mongodb::bson::doc;
+    /// # async fn f(patrons: mongo_patterns::embedded::EmbeddedRepository<(), ()>) -> mongo_patterns::Result<()> {
     /// let moved = doc! { "$set": { "city": "Faketon", "zip": "12345" }, "$unset": { "state": "" }, "$inc": { "moves": 1 } };
     /// patrons.update_child("joe", "home", moved).await?;
     /// # Ok(())

@@ -10,9 +10,9 @@ impl<D: Serialize> HistoryRepository<D> {
     /// The repository sets the revision and the time, whatever the document has in these fields.
     ///
     /// ```no_run
-    /// # use mongo_patterns_history::HistoryRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::history::HistoryRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns::Result<()> {
     /// let policy = doc! { "policyId": 1, "customerName": "Michelle", "itemsInsured": ["golf clubs", "car"] };
     /// let recorded = policies.insert(&policy).await?;
     /// assert_eq!(recorded.revision, 1);

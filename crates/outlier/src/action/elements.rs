@@ -9,7 +9,7 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     /// returns a `Vec`. [`stream`](Elements::stream) returns a stream that holds a few overflow documents at a time.
     ///
     /// ```no_run
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// // The third page of 20 customers.
     /// let customers: Vec<String> = books.elements(2).skip(40).limit(20).await?;
     /// # Ok(())
@@ -72,7 +72,7 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// let mut customers = books.elements(2).stream();
     /// while let Some(customer) = customers.try_next().await? {
     ///     println!("{customer}");

@@ -11,7 +11,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// Returns whether a list has an element that is equal to this one, as MongoDB compares values.
     ///
     /// ```no_run
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// if books.contains(2, "user00").await? {
     ///     println!("user00 has bought the book");
     /// }
@@ -52,7 +52,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// Counts the elements of a list.
     ///
     /// ```no_run
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// let counts = books.count(2).await?;
     /// println!("{} customers, {} of them in overflow documents", counts.total(), counts.overflow);
     /// # Ok(())
@@ -99,7 +99,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// document does not exist.
     ///
     /// ```no_run
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<i32, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<i32, String>) -> mongo_patterns::Result<()> {
     /// if let Some(book) = books.get(2).await? {
     ///     let more = if book.has_extras { "and more" } else { "all of them" };
     ///     println!("{}: {more}", book.document);
@@ -141,10 +141,10 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// Reads a document with all its elements in its array, in order. `None` when the document does not exist.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongo_patterns::outlier::OutlierRepository;
     /// # #[derive(serde::Deserialize)]
     /// # struct Book { customers_purchased: Vec<String> }
-    /// # async fn f(books: OutlierRepository<Book, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: OutlierRepository<Book, String>) -> mongo_patterns::Result<()> {
     /// if let Some(book) = books.get_full(2).await? {
     ///     println!("{} customers", book.customers_purchased.len());
     /// }

@@ -6,9 +6,9 @@ impl<D: DeserializeOwned, S> ReferenceRepository<D, S> {
     /// Reads a document with its copies. `None` if it does not exist.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let order = orders.get(1).await?;
     /// let current = orders.get(1).max_staleness(0).await?; // with the current data of the customer
     /// # Ok(())

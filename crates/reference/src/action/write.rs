@@ -17,9 +17,9 @@ impl<D: Serialize, S> ReferenceRepository<D, S> {
     /// document has in them, and keeps further fields, such as the quantity of a product.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # use mongodb::bson::{Bson, Document, doc};
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::{Bson, Document, doc};
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let order = doc! { "_id": 1, "total": 42.5, "customer": { "_id": 456 } };
     /// let inserted = orders.insert(&order).await?; // with the name and the address of the customer
     /// assert_eq!(inserted.id, Bson::from(1));
@@ -65,9 +65,9 @@ impl<D, S> ReferenceRepository<D, S> {
     /// of the source or a newer one.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let updated = orders.update_source(456, doc! { "$set": { "name": "Ann" } }).await?;
     /// println!("version {}, {} copies", updated.version, updated.copies_updated);
     /// # Ok(())

@@ -13,9 +13,9 @@ impl<D> SchemaRepository<D> {
     /// [their own](Find::older).
     ///
     /// ```no_run
-    /// # use mongo_patterns_schema::SchemaRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::schema::SchemaRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns::Result<()> {
     /// let filter = doc! { "contactInfo.cell": "+1 555" };
     /// for contact in contacts.find(filter).older(1, doc! { "cell": "+1 555" }).limit(20).await? {
     ///     println!("{contact}");

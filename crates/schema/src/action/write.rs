@@ -14,9 +14,9 @@ impl<D: Serialize> SchemaRepository<D> {
     /// Inserts a document, with the newest version.
     ///
     /// ```no_run
-    /// # use mongo_patterns_schema::SchemaRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::schema::SchemaRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns::Result<()> {
     /// contacts.insert(&doc! { "_id": 1, "name": "Taylor" }).await?; // stored with schemaVersion
     /// # Ok(())
     /// # }
@@ -58,9 +58,9 @@ impl<D: Serialize> SchemaRepository<D> {
     /// Replaces a document, of the newest or of an older version, by one of the newest. Idempotent: safe to retry.
     ///
     /// ```no_run
-    /// # use mongo_patterns_schema::SchemaRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::schema::SchemaRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns::Result<()> {
     /// contacts.replace(1, &doc! { "name": "Taylor", "contactInfo": { "cell": "+1 555" } }).await?;
     /// # Ok(())
     /// # }
@@ -98,8 +98,8 @@ impl<D> SchemaRepository<D> {
     /// Updates a document by update operators, which are for the newest version. One of an older version is converted first.
     ///
     /// ```no_run
-    /// # use mongodb::bson::doc;
-    /// # async fn f(contacts: mongo_patterns_schema::SchemaRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::mongodb::bson::doc;
+    /// # async fn f(contacts: mongo_patterns::schema::SchemaRepository<()>) -> mongo_patterns::Result<()> {
     /// contacts.update(1, doc! { "$set": { "contactInfo.cell": "+1 555" } }).await?;
     /// # Ok(())
     /// # }
@@ -144,7 +144,7 @@ impl<D> SchemaRepository<D> {
     /// Deletes a document, of the newest or of an older version.
     ///
     /// ```no_run
-    /// # async fn f(contacts: mongo_patterns_schema::SchemaRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(contacts: mongo_patterns::schema::SchemaRepository<()>) -> mongo_patterns::Result<()> {
     /// let deleted = contacts.delete(1).await?;
     /// println!("{}", deleted.found);
     /// # Ok(())

@@ -21,11 +21,11 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// Reads a parent with the first of its children. `None` if it does not exist.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::Document;
+    /// # use mongo_patterns::subset::SubsetRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
     /// # #[derive(serde::Deserialize)]
     /// # struct Product { name: String, reviews: Vec<Document> }
-    /// # async fn f(products: SubsetRepository<Product, ()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: SubsetRepository<Product, ()>) -> mongo_patterns::Result<()> {
     /// if let Some(product) = products.get(1).await? {
     ///     println!("{} and its {} newest reviews", product.name, product.reviews.len());
     /// }
@@ -63,7 +63,7 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// exist.
     ///
     /// ```no_run
-    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// if let Some(review) = products.child(1, 786).await? {
     ///     println!("{review}");
     /// }
@@ -102,8 +102,8 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// [before](Children::before) a position. The page is empty if the parent does not exist.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::{ChildToken, SubsetRepository};
-    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::subset::{ChildToken, SubsetRepository};
+    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// let first = products.children(1).limit(50).await?;
     /// println!("{} reviews", first.children.len());
     /// if let Some(next) = first.next {
