@@ -7,12 +7,31 @@ pub(crate) mod options;
 pub(crate) mod scan;
 pub(crate) mod validator;
 
+use mongo_patterns_core::document_id::with_ids;
+
 use crate::form::document::Head;
 use crate::prelude::*;
 
 /// Matches a current document, or all revisions of a document. By `$eq`, because an id may be a document with operators.
 pub(crate) fn of_id(settings: &Settings, id: &Bson) -> Document {
     doc! { settings.id.as_str(): { "$eq": id } }
+}
+
+/// Matches current documents, or all revisions of documents.
+pub(crate) fn of_ids(settings: &Settings, ids: &[Bson]) -> Document {
+    with_ids(settings.id.as_str(), ids)
+}
+
+/// The fields that name the newest revision of each of some documents.
+pub(crate) fn newest_of(settings: &Settings, ids: &[Bson]) -> Vec<Document> {
+    let id = settings.id.as_str();
+    vec![
+        doc! { "$match": of_ids(settings, ids) },
+        doc! { "$sort": { id: -1, settings.revision.as_str(): -1 } },
+        doc! { "$group": { "_id": format!("${id}"), "newest": { "$first": "$$ROOT" } } },
+        doc! { "$replaceWith": "$newest" },
+        doc! { "$project": head(settings) },
+    ]
 }
 
 /// Returns a number of a revision as it is stored.

@@ -12,6 +12,11 @@
 //! Only the server knows the result of update operators. A copy is only ever a copy of what the current document was, so no
 //! revision is stored that never took effect.
 //!
+//! ## Why does an insert of many documents set their time by a second command?
+//!
+//! Only an update knows the server's clock, and one update command cannot insert many documents. So they are inserted with
+//! the least time that they may have, and get the later one of it and the server's. Both commands are in one transaction.
+//!
 //! ## Why does a deletion first change the document, and then delete it?
 //!
 //! The change gives it the number and the time of its last revision by the server's clock, and returns them. The copy of
@@ -19,6 +24,7 @@
 
 pub(crate) mod change;
 pub(crate) mod insert;
+pub(crate) mod insert_many;
 pub(crate) mod joined;
 pub(crate) mod prune;
 pub(crate) mod record;

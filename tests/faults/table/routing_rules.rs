@@ -106,9 +106,12 @@ const REFERENCE_SCAN: &[(&str, &str, Route)] = &[
 const COPIES: &str = "documents with references to one source are on any shard, as documented";
 const SOURCES: &str = "reads all sources of a document by one command";
 
+const FILTER: &str = "the filter is the caller's";
+const TOGETHER: &str = "inserts documents of several shards together";
+
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 48] = [
+pub(super) const BROADCAST: [Broadcast; 55] = [
     of(
         "bucket",
         "page",
@@ -277,6 +280,27 @@ pub(super) const BROADCAST: [Broadcast; 48] = [
             ("find", "policyRevisions", All),
             ("delete", "policyRevisions", All),
         ],
+    ),
+    of("outlier", "find", FILTER, &[("find", "sales", All)]),
+    of("subset", "find", FILTER, &[("find", "product", All)]),
+    of("embedded", "find", FILTER, &[("find", "patron", All)]),
+    of("history", "find", FILTER, &[("find", "currentPolicies", All)]),
+    of("reference", "find", FILTER, &[("find", "orders", All)]),
+    of(
+        "history",
+        "insert_many",
+        TOGETHER,
+        &[
+            ("aggregate", "policyRevisions", Listed),
+            ("find", "currentPolicies", Listed),
+            ("update", "currentPolicies", Listed),
+        ],
+    ),
+    of(
+        "reference",
+        "insert_many",
+        TOGETHER,
+        &[("find", "customers", Listed), ("update", "customers", Listed)],
     ),
     of("reference", "insert", SOURCES, &[("find", "customers", Listed)]),
     of("reference", "get", SOURCES, &[("find", "customers", Listed)]),

@@ -154,6 +154,25 @@ pub(crate) fn insert(
     vec![doc! { "$replaceWith": { "$mergeObjects": merged } }]
 }
 
+/// Adds the revision after the newest one to a document to insert, and the least time that it may have.
+pub(crate) fn numbered(settings: &Settings, Encoded { document, with, .. }: Encoded, newest: Option<Head>) -> Document {
+    let mut numbered = document;
+    let time = newest.map_or(DateTime::MIN, Head::next_time);
+    numbered.insert(
+        settings.revision.as_str(),
+        number(newest.map_or(0, |newest| newest.revision) + 1),
+    );
+    numbered.insert(settings.time.as_str(), time);
+    numbered.extend(with);
+    numbered
+}
+
+/// Sets the time of the server, unless the stored one is later.
+pub(crate) fn set_time(settings: &Settings) -> Vec<Document> {
+    let time = settings.time.as_str();
+    vec![doc! { "$set": { time: { "$max": [format!("${time}"), "$$NOW"] } } }]
+}
+
 /// Gives a current document the revision and a time after the newest one.
 pub(crate) fn number_after(settings: &Settings, newest: Option<Head>) -> Vec<Document> {
     vec![doc! { "$set": after(settings, newest) }]
