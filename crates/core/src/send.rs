@@ -25,7 +25,6 @@ use mongodb::results::{DeleteResult, InsertManyResult, InsertOneResult, UpdateRe
 use mongodb::{Collection, Database, IndexModel};
 
 pub use self::every::{Every, IsRouter};
-pub use self::in_order::insert_in_order;
 pub use self::rows::{Rows, next_rows};
 use crate::conn::{Conn, bounded, in_flight};
 use crate::error::CommandError;
@@ -33,7 +32,6 @@ use crate::error::command::Command;
 pub use crate::error::command::CommandResult as Result;
 
 mod every;
-mod in_order;
 mod rows;
 
 type Raw = Collection<RawDocumentBuf>;

@@ -99,6 +99,20 @@ mod tests {
     }
 
     #[test]
+    fn the_newest_revisions_of_documents_are_read_together() {
+        let settings = Settings::example();
+        let ids = [Bson::Int32(1), Bson::Int32(2)];
+        let stages = newest_of(&settings, &ids);
+        assert_eq!(stages[0], doc! { "$match": { "policyId": { "$in": [1, 2] } } });
+        assert_eq!(stages[1], doc! { "$sort": { "policyId": -1, "revision": -1 } });
+        let hostile = [Bson::Int32(1), Bson::from(doc! { "$gt": 1 })];
+        assert_eq!(
+            of_ids(&settings, &hostile),
+            doc! { "$or": [{ "policyId": { "$eq": 1 } }, { "policyId": { "$eq": { "$gt": 1 } } }] }
+        );
+    }
+
+    #[test]
     fn a_number_is_stored_as_the_server_increments_it() {
         assert_eq!(number(7), Bson::Int32(7));
         assert_eq!(number(1 << 31), Bson::Int64(1 << 31));

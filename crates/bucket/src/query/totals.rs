@@ -246,6 +246,48 @@ mod tests {
     }
 
     #[test]
+    fn totals_by_time_take_the_items_of_buckets_with_several_periods() {
+        let settings = with_figures(&["qty"], &["ticker"], true);
+        let figures = settings.figures.as_ref().unwrap();
+        let stages = totals_by(&settings, figures, &key(), None, TimeUnit::Month);
+        let rows = stages[1]
+            .get_document("$project")
+            .unwrap()
+            .get_document("rows")
+            .unwrap();
+        let chosen = rows.get_array("$cond").unwrap();
+        let period = |time: &str| {
+            let date = doc! { "$cond": [{ "$eq": [{ "$type": time }, "date"] }, time, null] };
+            doc! { "$dateTrunc": { "date": date, "unit": "month" } }
+        };
+        let [first, last] = ["$figures.date.first", "$figures.date.last"].map(period);
+        let is_whole = doc! { "$and": [
+            are_current(figures, "$count"),
+            { "$and": [] },
+            { "$eq": [&first, last] },
+        ] };
+        assert_eq!(chosen[0], is_whole.into());
+        assert_eq!(
+            chosen[1],
+            vec![doc! { "p": first, "n": "$count", "f": "$figures" }].into()
+        );
+        let group = stages[7].get_document("$group").unwrap();
+        assert_eq!(
+            group.get_document("_id").unwrap(),
+            &doc! { "p": "$p", "i": "$i", "v": "$v" }
+        );
+        assert_eq!(group.get_document("sum0").unwrap(), &doc! { "$sum": "$f.qty.sum" });
+        assert_eq!(
+            stages[8],
+            doc! { "$sort": { "_id.p": 1, "_id.i": 1, "n": -1, "_id.v": 1 } }
+        );
+        // Without counts by value, each part is a row.
+        let settings = with_figures(&["qty"], &[], true);
+        let figures = settings.figures.as_ref().unwrap();
+        assert_eq!(totals_by(&settings, figures, &key(), None, TimeUnit::Day).len(), 6);
+    }
+
+    #[test]
     fn a_range_reads_the_buckets_of_its_windows() {
         let settings = Settings {
             windows: with_windows().windows,

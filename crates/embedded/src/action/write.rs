@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use mongo_patterns_core::action::Write;
+use mongo_patterns_core::in_order;
 use mongo_patterns_core::update::{self, Operators};
 use mongodb::options::UpdateModifications;
 
@@ -132,7 +133,7 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
         Write::new(shared.operation("insert_many"), async move |session| {
             let parents = parents?;
             let mut conn = Conn::of_caller(session).await?;
-            let ids = send::insert_in_order(&mut conn, &shared.collection, parents, not_inserted).await?;
+            let ids = in_order::insert(&mut conn, &shared.collection, parents, not_inserted).await?;
             Ok(ids.into_iter().map(|id| Inserted { id }).collect())
         })
     }

@@ -267,6 +267,33 @@ mod tests {
     }
 
     #[test]
+    fn a_document_to_insert_has_the_next_revision_and_the_least_time() {
+        let settings = Settings::example();
+        let encoded = |revision: i32| {
+            let document = doc! { "_id": 5, "revision": revision, "policyId": 1, "name": "$$NOW" };
+            let with = doc! { "by": "ann" };
+            Encoded {
+                id: 1.into(),
+                document,
+                with,
+            }
+        };
+        assert_eq!(
+            numbered(&settings, encoded(99), None),
+            doc! { "_id": 5, "revision": 1, "policyId": 1, "name": "$$NOW", "dateSet": DateTime::MIN, "by": "ann" }
+        );
+        let time = DateTime::from_millis(1001);
+        assert_eq!(
+            numbered(&settings, encoded(0), Some(head())),
+            doc! { "_id": 5, "revision": 4, "policyId": 1, "name": "$$NOW", "dateSet": time, "by": "ann" }
+        );
+        assert_eq!(
+            set_time(&settings),
+            [doc! { "$set": { "dateSet": { "$max": ["$dateSet", "$$NOW"] } } }]
+        );
+    }
+
+    #[test]
     fn a_change_is_described_by_the_fields_of_its_call_alone() {
         let settings = Settings::with_change_fields();
         let with = doc! { "reason": "$price" };

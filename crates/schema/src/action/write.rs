@@ -1,6 +1,7 @@
 //! The calls that write one document.
 
 use mongo_patterns_core::error::{CommandError, duplicate_key};
+use mongo_patterns_core::in_order;
 use mongo_patterns_core::update::Operators;
 use mongo_patterns_core::versions::encode;
 use mongo_patterns_core::{Removed, Updated};
@@ -78,7 +79,7 @@ impl<D: Serialize> SchemaRepository<D> {
         Write::new(shared.operation("insert_many"), async move |session| {
             let documents = documents?;
             let mut conn = Conn::of_caller(session).await?;
-            let ids = send::insert_in_order(&mut conn, &shared.collection, documents, not_inserted).await?;
+            let ids = in_order::insert(&mut conn, &shared.collection, documents, not_inserted).await?;
             Ok(ids.into_iter().map(|id| Inserted { id }).collect())
         })
     }

@@ -1,9 +1,9 @@
 //! Inserts of many documents without a transaction.
 
 use futures::future::BoxFuture;
+use mongodb::Collection;
 use mongodb::bson::{Bson, RawDocumentBuf};
 
-use super::Raw;
 use crate::conn::Conn;
 use crate::error::{CommandError, Error, Result, refused_document};
 use crate::transaction::with_stored;
@@ -17,9 +17,9 @@ const LEAST_BYTES: usize = 84;
 ///
 /// # Errors
 /// That of a command, as `refused` converts it, with the number of documents that are stored.
-pub fn insert_in_order<'a>(
+pub fn insert<'a>(
     conn: &'a mut Conn<'_>,
-    collection: &'a Raw,
+    collection: &'a Collection<RawDocumentBuf>,
     documents: Vec<RawDocumentBuf>,
     refused: fn(CommandError) -> Error,
 ) -> BoxFuture<'a, Result<Vec<Bson>>> {
