@@ -276,7 +276,7 @@ mod tests {
             group.get_document("_id").unwrap(),
             &doc! { "p": "$p", "i": "$i", "v": "$v" }
         );
-        assert_eq!(group.get_document("sum0").unwrap(), &doc! { "$sum": "$f.qty.sum" });
+        assert_eq!(group.get_document("sum1").unwrap(), &doc! { "$sum": "$f.qty.sum" });
         assert_eq!(
             stages[8],
             doc! { "$sort": { "_id.p": 1, "_id.i": 1, "n": -1, "_id.v": 1 } }
