@@ -6,6 +6,7 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::IndexOptions;
 
 use crate::common::support::contents;
+use crate::history::follow_support::{follow, followed};
 use crate::history::support::*;
 
 #[tokio::test]
@@ -23,10 +24,10 @@ async fn many_documents_are_stored_as_many_inserts_would() {
         db.recorder().clear();
         let many: Vec<Document> = (1..=150).map(policy).collect();
         let recorded = policies.insert_many(&many).with(doc! { "by": "$ann" }).await.unwrap();
-        // Six for any number of documents.
+        // Five for any number of documents.
         assert_eq!(
             db.recorder().names(),
-            ["aggregate", "insert", "update", "find", "insert", "commitTransaction"]
+            ["hello", "aggregate", "insert", "insert", "commitTransaction"]
         );
         assert_eq!(recorded.len(), many.len());
         for (id, recorded) in (1..=150).zip(&recorded) {
@@ -64,6 +65,26 @@ async fn many_documents_are_stored_as_many_inserts_would() {
         // They continue as others.
         assert_eq!(policies.update(7, push("watch")).await.unwrap().revision, 4);
         assert_eq!(policies.insert_many(&[]).await.unwrap(), []);
+    })
+    .await;
+}
+
+/// A follower stores no revision for them, also if it sees them late.
+#[tokio::test]
+async fn a_follower_takes_them_for_those_of_a_repository() {
+    testkit::run(async |db| {
+        let policies = followed(db).await;
+        policies.insert(&policy(1)).await.unwrap();
+        policies.delete(1).await.unwrap();
+        assert_eq!(follow(&policies).await.written, 0);
+        policies.insert_many(&[policy(1), policy(2), policy(3)]).await.unwrap();
+        policies.update(2, push("watch")).await.unwrap();
+        policies.delete(3).await.unwrap();
+        assert_eq!(follow(&policies).await.written, 0);
+        assert_eq!(numbers(db, 1).await, [1, 2, 3]);
+        assert_eq!(numbers(db, 2).await, [1, 2]);
+        assert_eq!(numbers(db, 3).await, [1, 2]);
+        assert_eq!(findings(&policies).await, []);
     })
     .await;
 }

@@ -12,10 +12,10 @@
 //! Only the server knows the result of update operators. A copy is only ever a copy of what the current document was, so no
 //! revision is stored that never took effect.
 //!
-//! ## Why does an insert of many documents set their time by a second command?
+//! ## Why does an insert of many documents read the clock of the server?
 //!
-//! Only an update knows the server's clock, and one update command cannot insert many documents. So they are inserted with
-//! the least time that they may have, and get the later one of it and the server's. Both commands are in one transaction.
+//! Only an update has the server's clock, and one update command cannot insert many documents. A second command for their
+//! time would be a change that a [follower](crate::follow) takes for one of another program.
 //!
 //! ## Why does a deletion first change the document, and then delete it?
 //!

@@ -293,7 +293,6 @@ pub(super) const BROADCAST: [Broadcast; 55] = [
         &[
             ("aggregate", "policyRevisions", Listed),
             ("find", "currentPolicies", Listed),
-            ("update", "currentPolicies", Listed),
         ],
     ),
     of(

@@ -63,9 +63,9 @@ impl<D: Serialize> HistoryRepository<D> {
     /// Returns the revisions in the order of the documents.
     ///
     /// # Cost
-    /// Six round trips for any number of documents, and more beyond 16 MB of them: the newest revisions, the insert, its
-    /// time, the stored documents, their copies, and the commit. In a transaction of the caller as many: no commit, and one
-    /// read of documents that exist. The first write of a repository has three more.
+    /// Five round trips for any number of documents, and more beyond 48 MB of them: the clock of the server, the newest
+    /// revisions, the insert, the copies, and the commit. In a transaction of the caller as many: no commit, and one read of
+    /// documents that exist. The first write of a repository has three more.
     ///
     /// Of documents that were deleted, the server reads all revisions.
     ///

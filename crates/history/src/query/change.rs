@@ -154,23 +154,20 @@ pub(crate) fn insert(
     vec![doc! { "$replaceWith": { "$mergeObjects": merged } }]
 }
 
-/// Adds the revision after the newest one to a document to insert, and the least time that it may have.
-pub(crate) fn numbered(settings: &Settings, Encoded { document, with, .. }: Encoded, newest: Option<Head>) -> Document {
+/// Adds the revision and a time after the newest one to a document to insert.
+pub(crate) fn numbered(
+    settings: &Settings,
+    Encoded { document, with, .. }: Encoded,
+    newest: Option<Head>,
+    now: DateTime,
+) -> Document {
     let mut numbered = document;
-    let time = newest.map_or(DateTime::MIN, Head::next_time);
-    numbered.insert(
-        settings.revision.as_str(),
-        number(newest.map_or(0, |newest| newest.revision) + 1),
-    );
+    let revision = newest.map_or(0, |newest| newest.revision) + 1;
+    numbered.insert(settings.revision.as_str(), number(revision));
+    let time = newest.map_or(now, |newest| newest.next_time().max(now));
     numbered.insert(settings.time.as_str(), time);
     numbered.extend(with);
     numbered
-}
-
-/// Sets the time of the server, unless the stored one is later.
-pub(crate) fn set_time(settings: &Settings) -> Vec<Document> {
-    let time = settings.time.as_str();
-    vec![doc! { "$set": { time: { "$max": [format!("${time}"), "$$NOW"] } } }]
 }
 
 /// Gives a current document the revision and a time after the newest one.
@@ -267,30 +264,27 @@ mod tests {
     }
 
     #[test]
-    fn a_document_to_insert_has_the_next_revision_and_the_least_time() {
+    fn a_document_to_insert_has_the_next_revision_and_time() {
         let settings = Settings::example();
-        let encoded = |revision: i32| {
-            let document = doc! { "_id": 5, "revision": revision, "policyId": 1, "name": "$$NOW" };
-            let with = doc! { "by": "ann" };
-            Encoded {
+        let numbered = |newest, now: i64| {
+            let encoded = Encoded {
                 id: 1.into(),
-                document,
-                with,
-            }
+                document: doc! { "_id": 5, "revision": 99, "policyId": 1, "name": "$$NOW" },
+                with: doc! { "by": "ann" },
+            };
+            numbered(&settings, encoded, newest, DateTime::from_millis(now))
         };
-        assert_eq!(
-            numbered(&settings, encoded(99), None),
-            doc! { "_id": 5, "revision": 1, "policyId": 1, "name": "$$NOW", "dateSet": DateTime::MIN, "by": "ann" }
-        );
-        let time = DateTime::from_millis(1001);
-        assert_eq!(
-            numbered(&settings, encoded(0), Some(head())),
-            doc! { "_id": 5, "revision": 4, "policyId": 1, "name": "$$NOW", "dateSet": time, "by": "ann" }
-        );
-        assert_eq!(
-            set_time(&settings),
-            [doc! { "$set": { "dateSet": { "$max": ["$dateSet", "$$NOW"] } } }]
-        );
+        for (newest, now, revision, time) in [
+            (None, 7, 1, 7),
+            (Some(head()), 7, 4, 1001),
+            (Some(head()), 5000, 4, 5000),
+        ] {
+            let time = DateTime::from_millis(time);
+            assert_eq!(
+                numbered(newest, now),
+                doc! { "_id": 5, "revision": revision, "policyId": 1, "name": "$$NOW", "dateSet": time, "by": "ann" }
+            );
+        }
     }
 
     #[test]

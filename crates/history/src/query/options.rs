@@ -41,13 +41,6 @@ pub(crate) fn newest_of(settings: &Settings, documents: usize) -> AggregateOptio
         .build()
 }
 
-pub(crate) fn find_all_current(settings: &Settings, documents: usize) -> FindOptions {
-    FindOptions::builder()
-        .hint(hint(&settings.current_index))
-        .batch_size(one_batch(documents))
-        .build()
-}
-
 pub(crate) fn find_as_of(settings: &Settings) -> FindOneOptions {
     let mut options = find_one(&settings.time_index, None);
     options.sort = Some(doc! {

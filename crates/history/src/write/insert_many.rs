@@ -2,14 +2,13 @@
 
 use std::collections::HashMap;
 
-use mongo_patterns_core::document_id::{bytes, canonical};
+use mongo_patterns_core::document_id::canonical;
 use mongo_patterns_core::size;
-use mongo_patterns_core::stored::id_of;
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
 
 use super::insert::{already_exists, is_of_id, refused};
-use super::record::insert_all_new;
+use super::record::{Changed, insert_all_new};
 use crate::form::document::{Encoded, Head, copy, id_in, no_head};
 use crate::repository::prelude::*;
 use crate::results::Recorded;
@@ -52,43 +51,43 @@ struct Batch<'a> {
 impl Batch<'_> {
     async fn insert(self, conn: &mut Conn<'_>) -> Result<Vec<Recorded>> {
         let Shared { current, settings, .. } = self.shared;
+        // Not between two commands of a transaction of the caller.
+        let now = self.now().await?;
         let newest = self.newest(conn).await?;
-        let of_ids = || query::of_ids(settings, self.ids);
-        let hinted = |error| hinted(error, &settings.current_index);
         if self.reads_current {
-            let found = conn.find_one(current, of_ids(), options::find_current(settings)).await;
-            if found.map_err(hinted)?.is_some() {
+            let filter = query::of_ids(settings, self.ids);
+            let found = conn.find_one(current, filter, options::find_current(settings)).await;
+            if found.map_err(|error| hinted(error, &settings.current_index))?.is_some() {
                 return Err(already_exists());
             }
         }
-        let numbered = |document: &Encoded| {
+        let (mut numbered, mut copies, mut recorded) = (Vec::new(), Vec::new(), Vec::new());
+        for document in self.documents {
             let newest = newest.get(&canonical(&document.id)).copied();
-            let numbered = query::change::numbered(settings, document.clone(), newest);
-            let numbered = RawDocumentBuf::try_from(&numbered).map_err(CommandError::from)?;
-            size::check(&numbered)?;
-            Ok(numbered)
-        };
-        let numbered = self.documents.iter().map(numbered).collect::<Result<Vec<_>>>()?;
-        let keys: Vec<Vec<u8>> = numbered.iter().map(|document| bytes(&id_of(document))).collect();
+            let document = query::change::numbered(settings, document.clone(), newest, now);
+            let document = RawDocumentBuf::try_from(&document).map_err(CommandError::from)?;
+            size::check(&document)?;
+            copies.push(copy(&document, ObjectId::new())?);
+            let Changed { document, head } = with_head(settings, document)?;
+            recorded.push(head.into());
+            numbered.push(document);
+        }
         let inserted = conn.insert_many(current, numbered, None).await;
         inserted.map_err(|error| match is_of_id(settings, &error) {
             Some(true) => already_exists().caused_by(error),
             Some(false) => refused().caused_by(error),
             None => error.into(),
         })?;
-        let updated = conn.update_many(current, of_ids(), query::change::set_time(settings), None);
-        updated.await?;
-        let options = options::find_all_current(settings, self.ids.len());
-        let stored = conn.find_all(current, of_ids(), options).await.map_err(hinted)?;
-        let copies = stored.iter().map(|document| copy(document, ObjectId::new()));
-        let copies = copies.collect::<std::result::Result<Vec<_>, _>>()?;
         insert_all_new(self.shared, copies, conn).await?;
-        let mut recorded = HashMap::new();
-        for document in stored {
-            let key = bytes(&id_of(&document));
-            recorded.insert(key, with_head(settings, document)?.head.into());
-        }
-        Ok(keys.iter().filter_map(|key| recorded.get(key).copied()).collect())
+        Ok(recorded)
+    }
+
+    /// Reads the clock of the server, or of the router, which is that of `$$NOW`.
+    async fn now(self) -> Result<DateTime> {
+        let database = self.shared.current.client().database("admin");
+        let reply = send::run_read(&database, doc! { "hello": 1 }).await?;
+        let now = reply.get_datetime("localTime").copied();
+        now.map_err(|_| Error::new(ErrorKind::Driver, "the server returned no time"))
     }
 
     /// Reads the newest revisions of the documents that were deleted.
