@@ -264,8 +264,8 @@
 //!
 //! **Totals without the items.** With [`sum`](BucketRepositoryBuilder::sum), `min`, `max`, `count_by` and
 //! `first_and_last`, each bucket keeps figures of its items, and every write keeps them in its own command.
-//! [`totals`](BucketRepository::totals) adds them for a key, or for a range of time. Take decimals for money: their sums
-//! are exact.
+//! [`totals`](BucketRepository::totals) adds them for a key, or for a range of time, also by month, day or hour. Take
+//! decimals for money: their sums are exact.
 //!
 //! **Buckets by the hour or the day.** With [`window`](BucketRepositoryBuilder::window) a bucket ends when it is full, or
 //! when its window ends, and late items go to their own window. A range of time reads the buckets of its windows only.
@@ -306,4 +306,4 @@ pub use results::{
     RebuiltFigures, RemovedBuckets, Totals,
 };
 pub use settings::IdPolicy;
-pub use settings::window::Window;
+pub use settings::window::{TimeUnit, Window};

@@ -67,6 +67,7 @@
 //! 90 seconds after its start, with the default of `transactionLifetimeLimitSeconds`.
 
 mod define;
+mod find;
 mod one;
 
 use std::future::Future;
@@ -78,6 +79,9 @@ use mongodb::bson::RawDocumentBuf;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
+pub use self::find::Find;
+#[doc(hidden)]
+pub use self::find::of_call;
 pub use self::one::{Read, Write};
 use crate::error::{self, Error, Operation, Result};
 use crate::measure;

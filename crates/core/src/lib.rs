@@ -39,6 +39,8 @@ pub mod follow;
 pub mod fuzzing;
 #[doc(hidden)] // hints that save round trips
 pub mod hints;
+#[doc(hidden)] // inserts of many documents without a transaction
+pub mod in_order;
 pub mod index;
 mod into_id;
 pub mod key;

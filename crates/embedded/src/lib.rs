@@ -105,6 +105,8 @@
 //! | call | round trips | documents examined |
 //! |---|---|---|
 //! | [`insert`](EmbeddedRepository::insert) | 1 | none |
+//! | [`insert_many`](EmbeddedRepository::insert_many) | 1 for each 8 MB | none |
+//! | [`find`](EmbeddedRepository::find) | 1 for each batch | those of its index |
 //! | [`get`](EmbeddedRepository::get), [`child`](EmbeddedRepository::child) | 1 | 1 |
 //! | [`add_child`](EmbeddedRepository::add_child), [`replace_child`](EmbeddedRepository::replace_child), [`update_child`](EmbeddedRepository::update_child), [`remove_child`](EmbeddedRepository::remove_child), [`reorder_children`](EmbeddedRepository::reorder_children) | 1 | 1 |
 //! | the same, refused | 2: the write, and a read of the reason | 1 each |

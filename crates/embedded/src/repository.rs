@@ -73,8 +73,7 @@ impl<P, C> EmbeddedRepository<P, C> {
 }
 
 impl<P: Send + Sync, C> EmbeddedRepository<P, C> {
-    /// Returns the collection, for what this crate does not do: to find parents by other fields, and to update or delete
-    /// parents.
+    /// Returns the collection, for what this crate does not do, such as to count, update or delete parents.
     ///
     /// ```no_run
     /// # use mongo_patterns::embedded::EmbeddedRepository;

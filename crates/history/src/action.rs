@@ -17,9 +17,9 @@ mod verify;
 
 pub use delete::Delete;
 pub use follow::Follow;
-pub use insert::Insert;
+pub use insert::{Insert, InsertMany};
 pub use migrate_existing::MigrateExisting;
-pub use mongo_patterns_core::action::Read;
+pub use mongo_patterns_core::action::{Find, Read};
 pub use mongo_patterns_core::verify::{Repair, Verify};
 pub use prune::Prune;
 pub use replace::Replace;

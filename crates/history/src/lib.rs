@@ -124,6 +124,8 @@
 //! | call | round trips | documents examined |
 //! |---|---|---|
 //! | [`insert`](HistoryRepository::insert) | 4 | 1 each |
+//! | [`insert_many`](HistoryRepository::insert_many) | 5 | the revisions of those that were deleted |
+//! | [`find`](HistoryRepository::find) | 1 for each batch | those of its index |
 //! | [`update`](HistoryRepository::update), [`replace`](HistoryRepository::replace) | 3; 4 for operators on a sharded cluster | 1 each |
 //! | [`delete`](HistoryRepository::delete) | 4 | 1 each |
 //! | [`restore`](HistoryRepository::restore) | 4 | 1 each |

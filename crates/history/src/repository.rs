@@ -119,6 +119,11 @@ impl Shared {
     pub(crate) async fn enter<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
         Conn::enter(session, &self.lanes, &document_id::text(id)).await
     }
+
+    /// Does what [`enter`](Self::enter) does, for several documents.
+    pub(crate) async fn enter_all<'s>(&self, ids: &[Bson], session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
+        Conn::enter_all(session, &self.lanes, ids.iter().map(document_id::text)).await
+    }
 }
 
 impl<D> HistoryRepository<D> {

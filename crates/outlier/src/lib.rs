@@ -109,6 +109,7 @@
 //! | [`push_many`](OutlierRepository::push_many) | as `push`, and 4 for each 100 overflow documents or 16 MiB that it opens | 1 each |
 //! | [`insert`](OutlierRepository::insert) | 1, or about 4 for an outlier | none |
 //! | [`get`](OutlierRepository::get) | 1 | 1 |
+//! | [`find`](OutlierRepository::find) | 1 for each batch | those of its index |
 //! | [`get_full`](OutlierRepository::get_full), [`elements`](OutlierRepository::elements) | 1, or 2 for an outlier | all of the list |
 //! | ... with [`skip`](action::Elements::skip) or [`limit`](action::Elements::limit) | 1 if the array has them, else 3 | all of the list; only those with requested elements are sent |
 //! | [`contains`](OutlierRepository::contains) | 1, or 2 | all of the list, or 2 where elements are unique |

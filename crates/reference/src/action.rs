@@ -18,7 +18,7 @@ pub use follow::Follow;
 pub use get::Get;
 pub use migrate_from_references::MigrateFromReferences;
 pub use migrate_to_references::MigrateToReferences;
-pub use mongo_patterns_core::action::Write;
+pub use mongo_patterns_core::action::{Find, Write};
 pub use mongo_patterns_core::verify::Verify;
 pub use reference::{AddReference, ClearReference, RemoveReference, SetReference};
 pub use repair::Repair;

@@ -114,6 +114,8 @@
 //! | call | round trips | documents examined |
 //! |---|---|---|
 //! | [`insert`](ReferenceRepository::insert) | 3; in a transaction 4 | the sources, twice |
+//! | [`insert_many`](ReferenceRepository::insert_many) | 5, and 1 for each further 1000 sources | the sources, three times |
+//! | [`find`](ReferenceRepository::find) | 1 for each batch | those of its index |
 //! | [`get`](ReferenceRepository::get) | 1; with `max_staleness` 2 | 1, and the sources |
 //! | [`set_reference`](ReferenceRepository::set_reference), [`add_reference_to`](ReferenceRepository::add_reference_to) | 3; in a transaction 4 | 1 each |
 //! | [`clear_reference`](ReferenceRepository::clear_reference), [`remove_reference`](ReferenceRepository::remove_reference) | 1 | 1 |

@@ -112,6 +112,7 @@
 //! | call | round trips | documents examined |
 //! |---|---|---|
 //! | [`insert`](SchemaRepository::insert) | 1 | none |
+//! | [`insert_many`](SchemaRepository::insert_many) | 1 for each 8 MB | none |
 //! | [`get`](SchemaRepository::get) | 1; 2 for an older document with steps on the server | 1 |
 //! | [`update`](SchemaRepository::update), [`replace`](SchemaRepository::replace), [`delete`](SchemaRepository::delete) | 1 | 1 |
 //! | the same, refused | 2: the write, and a read of the reason | 1 each |

@@ -108,9 +108,12 @@ const REFERENCE_SCAN: &[(&str, &str, Route)] = &[
 const COPIES: &str = "documents with references to one source are on any shard, as documented";
 const SOURCES: &str = "reads all sources of a document by one command";
 
+const FILTER: &str = "the filter is the caller's";
+const TOGETHER: &str = "inserts documents of several shards together";
+
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 54] = [
+pub(super) const BROADCAST: [Broadcast; 61] = [
     of(
         "bucket",
         "page",
@@ -279,6 +282,26 @@ pub(super) const BROADCAST: [Broadcast; 54] = [
             ("find", "policyRevisions", All),
             ("delete", "policyRevisions", All),
         ],
+    ),
+    of("outlier", "find", FILTER, &[("find", "sales", All)]),
+    of("subset", "find", FILTER, &[("find", "product", All)]),
+    of("embedded", "find", FILTER, &[("find", "patron", All)]),
+    of("history", "find", FILTER, &[("find", "currentPolicies", All)]),
+    of("reference", "find", FILTER, &[("find", "orders", All)]),
+    of(
+        "history",
+        "insert_many",
+        TOGETHER,
+        &[
+            ("aggregate", "policyRevisions", Listed),
+            ("find", "currentPolicies", Listed),
+        ],
+    ),
+    of(
+        "reference",
+        "insert_many",
+        TOGETHER,
+        &[("find", "customers", Listed), ("update", "customers", Listed)],
     ),
     of("reference", "insert", SOURCES, &[("find", "customers", Listed)]),
     of("reference", "get", SOURCES, &[("find", "customers", Listed)]),

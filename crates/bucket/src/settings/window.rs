@@ -59,6 +59,29 @@ impl Window {
     }
 }
 
+/// The length of the periods of [totals](crate::action::ReadTotals::by), in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TimeUnit {
+    /// From each full hour to the next.
+    Hour,
+    /// From midnight to midnight.
+    Day,
+    /// From the first day of a month to that of the next.
+    Month,
+}
+
+impl TimeUnit {
+    /// Returns its name in MongoDB.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Month => "month",
+        }
+    }
+}
+
 /// The windows of a collection.
 #[derive(Clone, Debug)]
 pub(crate) struct Windows {

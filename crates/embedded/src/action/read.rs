@@ -1,6 +1,6 @@
 //! The calls that read.
 
-use mongo_patterns_core::action::Read;
+use mongo_patterns_core::action::{Find, Read};
 
 use super::prelude::*;
 use crate::form::document::{decode_child, decode_parent};
@@ -89,5 +89,36 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
                 found.map(|found| decode_parent(settings, &found)).transpose()
             },
         )
+    }
+
+    /// Finds parents by a filter on any fields, and reads each as [`get`](Self::get) does.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(patrons: EmbeddedRepository<Document, ()>) -> mongo_patterns::Result<()> {
+    /// for patron in patrons.find(doc! { "addresses.city": "Boston" }).sort(doc! { "name": 1 }).limit(20).await? {
+    ///     println!("{patron}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The filter is the caller's own, as for the driver's `find`.
+    ///
+    /// # Cost
+    /// One round trip, and one for each further batch of the cursor. An index of your own serves the filter.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`Decode`], and those of the driver, as for a filter that the server refuses.
+    pub fn find(&self, filter: Document) -> Find<'_, P> {
+        let shared = self.shared();
+        let settings = &shared.settings;
+        Find::new(shared.operation("find"), settings.max_time, filter, |parent| {
+            decode_parent(settings, parent)
+        })
     }
 }

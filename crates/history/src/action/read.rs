@@ -1,6 +1,6 @@
 //! The calls that read.
 
-use mongo_patterns_core::action::Read;
+use mongo_patterns_core::action::{Find, Read};
 
 use super::prelude::*;
 use crate::form::diff::diff;
@@ -164,5 +164,37 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
                 found.map(|found| current_of(shared, &found)).transpose()
             },
         )
+    }
+
+    /// Finds current documents by a filter on any fields, and reads each as [`get`](Self::get) does, with its revision.
+    /// Earlier revisions and deleted documents are not found.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::history::HistoryRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns::Result<()> {
+    /// for current in policies.find(doc! { "itemsInsured": "car" }).sort(doc! { "policyId": 1 }).limit(20).await? {
+    ///     println!("{} at revision {}", current.document, current.revision);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The filter is the caller's own, as for the driver's `find`.
+    ///
+    /// # Cost
+    /// One round trip, and one for each further batch of the cursor. An index of your own serves the filter.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// [`Decode`], and those of the driver, as for a filter that the server refuses.
+    pub fn find(&self, filter: Document) -> Find<'_, Current<D>> {
+        let shared = self.shared();
+        Find::new(shared.operation("find"), shared.settings.max_time, filter, |document| {
+            current_of(shared, document)
+        })
     }
 }

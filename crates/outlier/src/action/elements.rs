@@ -1,4 +1,5 @@
 use futures::stream::{iter, once};
+use mongo_patterns_core::action::of_call;
 
 use super::prelude::*;
 use crate::form::document::decode_elements;
@@ -107,7 +108,7 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
             Ok(inline.chain(overflow.try_flatten()).right_stream())
         };
         let elements = once(start).try_flatten().take(range.limit.unwrap_or(usize::MAX));
-        Box::pin(elements.map_err(move |error: Error| operation.name(error)))
+        of_call(operation, elements)
     }
 
     async fn execute(self) -> Result<Vec<E>> {

@@ -1,6 +1,6 @@
 //! The calls that read.
 
-use mongo_patterns_core::action::Read;
+use mongo_patterns_core::action::{Find, Read};
 
 use super::prelude::*;
 use crate::form::document::{decode_main, elements_of, is_flagged, is_true, number, whole};
@@ -125,16 +125,51 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
                 let settings = &shared.settings;
                 let filter = query::by_id(&id?.into_bson());
                 let main = conn.find_one(&shared.main, filter, None).await?;
-                let stored = main.map(|main| {
-                    Ok(StoredDocument {
-                        has_extras: is_flagged(settings, &main),
-                        document: decode_main(settings, &main)?,
-                    })
-                });
-                stored.transpose()
+                main.map(|main| decode_stored(settings, &main)).transpose()
             },
         )
     }
+
+    /// Finds documents by a filter on any fields of the main documents, and reads each as [`get`](Self::get) does, with at
+    /// most the threshold of its elements.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::outlier::OutlierRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns::Result<()> {
+    /// for book in books.find(doc! { "author": "Kate Chopin" }).sort(doc! { "title": 1 }).await? {
+    ///     println!("{}, and more: {}", book.document, book.has_extras);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The filter is the caller's own, as for the driver's `find`. One on the elements of the array does not find a document
+    /// by an element that is in an overflow document: use [`contains`](Self::contains).
+    ///
+    /// # Cost
+    /// One round trip, and one for each further batch of the cursor. An index of your own serves the filter.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`Decode`], and those of the driver, as for a filter that the server refuses.
+    pub fn find(&self, filter: Document) -> Find<'_, StoredDocument<D>> {
+        let shared = self.shared();
+        let settings = &shared.settings;
+        Find::new(shared.operation("find"), settings.max_time, filter, |main| {
+            decode_stored(settings, main)
+        })
+    }
+}
+
+/// Decodes a main document, with its flag.
+fn decode_stored<D: DeserializeOwned>(settings: &Settings, main: &RawDocument) -> Result<StoredDocument<D>> {
+    Ok(StoredDocument {
+        has_extras: is_flagged(settings, main),
+        document: decode_main(settings, main)?,
+    })
 }
 
 impl<D: DeserializeOwned, E> OutlierRepository<D, E> {

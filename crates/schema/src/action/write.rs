@@ -1,6 +1,7 @@
 //! The calls that write one document.
 
-use mongo_patterns_core::error::duplicate_key;
+use mongo_patterns_core::error::{CommandError, duplicate_key};
+use mongo_patterns_core::in_order;
 use mongo_patterns_core::update::Operators;
 use mongo_patterns_core::versions::encode;
 use mongo_patterns_core::{Removed, Updated};
@@ -39,19 +40,47 @@ impl<D: Serialize> SchemaRepository<D> {
         Write::new(shared.operation("insert"), async move |session| {
             let document = document?;
             let mut conn = Conn::of_caller(session).await?;
-            match conn.insert_one(&shared.collection, document, None).await {
-                Ok(inserted) => Ok(Inserted {
-                    id: inserted.inserted_id,
-                }),
-                Err(error) if duplicate_key(&error).is_some_and(|duplicate| duplicate.is_of_id()) => {
-                    Err(Error::from_driver(
-                        ErrorKind::AlreadyExists,
-                        "there is a document with this `_id` already, nothing was stored: replace it, or use another `_id`",
-                        error,
-                    ))
-                }
-                Err(error) => Err(refused(error)),
-            }
+            let inserted = conn.insert_one(&shared.collection, document, None).await;
+            let id = inserted.map_err(not_inserted)?.inserted_id;
+            Ok(Inserted { id })
+        })
+    }
+
+    /// Inserts documents with the newest version, in this order, until the server refuses one.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::schema::SchemaRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns::Result<()> {
+    /// let inserted = contacts.insert_many(&[doc! { "_id": 1, "name": "Taylor" }, doc! { "_id": 2 }]).await?;
+    /// assert_eq!(inserted.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip for each 8 MB of documents.
+    ///
+    /// # Cancel safety
+    /// The first documents are stored, or all, or none. Call it again: `AlreadyExists` means that some are stored. Then insert
+    /// those that [`find`](Self::find) does not find. Without an `_id`, a retry can store one twice. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing sent, [`InvalidArgument`], [`Encode`] and [`TooLarge`] as for [`insert`](Self::insert), for any of the
+    /// documents.
+    ///
+    /// [`AlreadyExists`] and [`DuplicateKey`] for a document that the server refuses. Those before it are stored: their
+    /// number is the [`stored_count`](mongo_patterns_core::Error::stored_count). In a transaction of the caller, nothing is.
+    pub fn insert_many(&self, documents: &[D]) -> Write<'_, Vec<Inserted>> {
+        let shared = self.shared();
+        let checked = |document| checked(&shared.settings, &encode(document)?);
+        let documents = documents.iter().map(checked).collect::<Result<Vec<_>>>();
+        Write::new(shared.operation("insert_many"), async move |session| {
+            let documents = documents?;
+            let mut conn = Conn::of_caller(session).await?;
+            let ids = in_order::insert(&mut conn, &shared.collection, documents, not_inserted).await?;
+            Ok(ids.into_iter().map(|id| Inserted { id }).collect())
         })
     }
 
@@ -91,6 +120,17 @@ impl<D: Serialize> SchemaRepository<D> {
             let replaced = write::run(shared, &id, Change::Replace(document), session);
             Ok(Updated::new(replaced.await?))
         })
+    }
+}
+
+fn not_inserted(error: CommandError) -> Error {
+    match duplicate_key(&error).is_some_and(|duplicate| duplicate.is_of_id()) {
+        true => Error::from_driver(
+            ErrorKind::AlreadyExists,
+            "there is a document with this `_id` already, which was not changed: replace it, or use another `_id`",
+            error,
+        ),
+        false => refused(error),
     }
 }
 
