@@ -122,8 +122,6 @@
 //! | [`migrate`](SchemaRepository::migrate) | 3, and 1 or 3 for each chunk of 500 | the older ones, twice |
 //! | [`verify`](SchemaRepository::verify) | 1, and 1 for each 1000 documents | all |
 //!
-//! The version in the filter of a write changes its rate by less than the noise of a measurement.
-//!
 //! # Steps
 //!
 //! | | [`step`](SchemaRepositoryBuilder::step) | [`pipeline_step`](SchemaRepositoryBuilder::pipeline_step) |

@@ -1,4 +1,4 @@
-//! The shard keys of the documentation, and the commands that reach several shards, each with its reason.
+//! The commands that reach several shards, each with its reason.
 
 /// The shards that a command reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,39 +12,6 @@ pub(super) enum Route {
     /// All shards, and routers before MongoDB 7.1 refuse it: it writes one document of unknown shard.
     Refused,
 }
-
-/// The collections of the operations, and the fields by which the documentation shards them.
-pub(super) const SHARD_KEYS: [(&str, &str); 12] = [
-    ("trades", "customerId"),
-    ("sales", "_id"),
-    ("extra_sales", "book_id"),
-    ("product", "_id"),
-    ("review", "product_id"),
-    ("patron", "_id"),
-    ("currentPolicies", "policyId"),
-    ("policyRevisions", "policyId"),
-    ("orders", "_id"),
-    ("customers", "_id"),
-    ("contacts", "_id"),
-    ("archived_sales", "_id"),
-];
-
-/// Collections of the operations for which the documentation names no shard key, and the reason.
-pub(super) const UNSHARDED: [(&str, &str); 7] = [
-    ("trace", "the commands of a step are the caller's"),
-    ("flat", "the source of a migration, which is read as a whole"),
-    (
-        "skipped",
-        "the list of a migration, with one document for each document that it skips",
-    ),
-    ("back", "the target of a migration, which is checked to be empty"),
-    ("address", "the references of a migration, which are read as a whole"),
-    (
-        "mongo_patterns",
-        "the catalog: one document for each list, migration and follower, in an unsharded collection",
-    ),
-    ("collections", "the metadata of a cluster, on its config servers"),
-];
 
 /// Commands of an operation that reach several shards. None of them is [refused](Route::Refused).
 #[derive(Debug)]
@@ -392,6 +359,7 @@ pub(super) const BROADCAST: [Broadcast; 61] = [
             ("find", "sales", Listed),
             ("delete", "sales", Listed),
             ("insert", "archived_sales", Listed),
+            ("find", "archived_sales", Listed),
         ],
     ),
     of(
@@ -403,6 +371,8 @@ pub(super) const BROADCAST: [Broadcast; 61] = [
             ("find", "archived_sales", Listed),
             ("delete", "archived_sales", Listed),
             ("insert", "sales", Listed),
+            ("find", "sales", Listed),
+            ("aggregate", "archived_sales", Listed),
         ],
     ),
     of(
