@@ -14,7 +14,7 @@ pub(super) enum Route {
 }
 
 /// The collections of the operations, and the fields by which the documentation shards them.
-pub(super) const SHARD_KEYS: [(&str, &str); 12] = [
+pub(super) const SHARD_KEYS: [(&str, &str); 14] = [
     ("trades", "customerId"),
     ("sales", "_id"),
     ("extra_sales", "book_id"),
@@ -27,6 +27,8 @@ pub(super) const SHARD_KEYS: [(&str, &str); 12] = [
     ("customers", "_id"),
     ("contacts", "_id"),
     ("archived_sales", "_id"),
+    ("users", "_id"),
+    ("deleted_users", "document._id"),
 ];
 
 /// Collections of the operations for which the documentation names no shard key, and the reason.
@@ -110,7 +112,7 @@ const SOURCES: &str = "reads all sources of a document by one command";
 
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 54] = [
+pub(super) const BROADCAST: [Broadcast; 56] = [
     of(
         "bucket",
         "page",
@@ -359,6 +361,18 @@ pub(super) const BROADCAST: [Broadcast; 54] = [
             ("find", "contacts", Listed),
             ("update", "contacts", Listed),
         ],
+    ),
+    of(
+        "trash",
+        "list",
+        "the newest entries are on any shard",
+        &[("find", "deleted_users", All)],
+    ),
+    of(
+        "trash",
+        "empty_before",
+        "old entries are on all shards",
+        &[("find", "deleted_users", All), ("delete", "deleted_users", All)],
     ),
     of(
         "archive",
