@@ -40,6 +40,7 @@ pub(crate) mod repair;
 pub(crate) mod repair_key_types;
 pub(crate) mod repair_live;
 pub(crate) mod tampered_tokens;
+pub(crate) mod totals_by_time;
 pub(crate) mod transactions;
 pub(crate) mod update_item;
 pub(crate) mod verify;

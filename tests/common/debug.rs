@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use mongo_patterns::Repository;
-use mongo_patterns::bucket::BucketRepository;
+use mongo_patterns::bucket::{BucketRepository, TimeUnit};
 use mongo_patterns::embedded::EmbeddedRepository;
 use mongo_patterns::history::{HistoryRepository, RevisionToken};
 use mongo_patterns::outlier::OutlierRepository;
@@ -72,11 +72,12 @@ async fn buckets(seen: &mut Seen<'_>) {
     let flat = seen.db.collection::<Document>("flat");
     let (item, items, key) = (marked(), [marked()], MARKER);
     let mut session = trades.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 31] = [
+    let actions: [&dyn Debug; 32] = [
         &trades,
         &trades.keys().after(key),
         &trades.delete_key(key),
         &trades.totals(key),
+        &trades.totals(key).by(TimeUnit::Day),
         &trades.rebuild_figures(),
         &trades.remove_before(key, DateTime::now()),
         &trades.remove_all_before(DateTime::now()),
@@ -223,12 +224,14 @@ async fn histories(seen: &mut Seen<'_>) {
     let token: RevisionToken = page.next.unwrap();
     let diff = policies.diff(MARKER, 1, 2).await.unwrap();
     let mut session = policies.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 21] = [
+    let actions: [&dyn Debug; 23] = [
         &policies.follow(MARKER),
         &policies,
         &token,
         &diff.changes[0],
         &policies.insert(&new).session(&mut session),
+        &policies.insert_many(std::slice::from_ref(&new)),
+        &policies.find(new.clone()).sort(doc! { MARKER: 1 }),
         &policies.get(MARKER),
         &policies
             .update(MARKER, doc! { "$set": marked(), "$unset": { MARKER: "" } })

@@ -10,6 +10,7 @@ pub(crate) mod extended_json;
 pub(crate) mod followers;
 pub(crate) mod hostile_input;
 pub(crate) mod ids;
+pub(crate) mod insert_in_order;
 pub(crate) mod items;
 pub(crate) mod large;
 pub(crate) mod limits;

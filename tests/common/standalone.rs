@@ -71,6 +71,7 @@ async fn writes_of_histories_are_refused_and_store_nothing() {
     let policies = history::support::builder(&database).build().unwrap();
     let policy = history::support::policy(1);
     assert_unsupported(policies.insert(&policy).await);
+    assert_unsupported(policies.insert_many(std::slice::from_ref(&policy)).await);
     assert_unsupported(policies.update(1, history::support::push("watch")).await);
     assert_unsupported(policies.replace(1, &policy).await);
     assert_unsupported(policies.restore(1, 1).await);
@@ -141,6 +142,7 @@ async fn writes_of_sources_are_refused_and_change_nothing() {
         assert_unsupported(orders.delete_source(1).on_references(rule).await);
     }
     assert_unsupported(orders.sweep().await);
+    assert_unsupported(orders.insert_many(&[reference::support::order(1, 1)]).await);
     assert_eq!(customers.find_one(doc! {}).await.unwrap(), Some(customer));
     let names = database.list_collection_names().await.unwrap();
     assert_eq!(names, ["customers"]);

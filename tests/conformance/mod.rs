@@ -1,5 +1,6 @@
 //! What all patterns promise in the same words, tested once. A pattern joins by an `impl` of the trait of each part.
 
+mod finds;
 mod followers;
 mod migrations;
 mod sessions;

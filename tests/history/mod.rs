@@ -7,6 +7,7 @@ pub(crate) mod duplicates;
 pub(crate) mod follow;
 pub(crate) mod follow_killed;
 pub(crate) mod follow_support;
+pub(crate) mod insert_many;
 pub(crate) mod joined;
 pub(crate) mod migrate;
 pub(crate) mod model;

@@ -10,6 +10,7 @@ pub(crate) mod follow_commands;
 pub(crate) mod follow_concurrent;
 pub(crate) mod follow_refused;
 pub(crate) mod follow_support;
+pub(crate) mod insert_many;
 pub(crate) mod interrupted;
 pub(crate) mod large;
 pub(crate) mod long_arrays;

@@ -25,6 +25,7 @@ pub(crate) mod reads;
 pub(crate) mod repair;
 pub(crate) mod several;
 pub(crate) mod several_concurrent;
+pub(crate) mod several_pages;
 pub(crate) mod several_support;
 pub(crate) mod several_upkeep;
 pub(crate) mod support;

@@ -40,9 +40,9 @@ impl<D> Archive<D> {
     ///
     /// ```no_run
     /// # use std::time::Duration;
-    /// # use mongo_patterns_archive::Archive;
-    /// # use mongodb::{Database, bson::{Document, doc}};
-    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::archive::Archive;
+    /// # use mongo_patterns::mongodb::{Database, bson::{Document, doc}};
+    /// # fn f(database: Database) -> mongo_patterns::Result<()> {
     /// let (sales, archived) = (database.collection::<Document>("sales"), database.collection("archived_sales"));
     /// let archive = Archive::<Document>::builder(sales, archived)
     ///     .age_field("date")

@@ -15,9 +15,9 @@
 //! ```no_run
 //! use std::time::Duration;
 //!
-//! use mongo_patterns_archive::Archive;
-//! use mongo_patterns_core::Repository;
-//! use mongodb::bson::{DateTime, Document, doc};
+//! use mongo_patterns::archive::Archive;
+//! use mongo_patterns::Repository;
+//! use mongo_patterns::mongodb::bson::{DateTime, Document, doc};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Serialize, Deserialize)]
@@ -28,7 +28,7 @@
 //!     date: DateTime,
 //! }
 //!
-//! # async fn f(database: mongodb::Database) -> mongo_patterns_core::Result<()> {
+//! # async fn f(database: mongo_patterns::mongodb::Database) -> mongo_patterns::Result<()> {
 //! let (sales, archived) = (database.collection::<Document>("sales"), database.collection("archived_sales"));
 //! let archive = Archive::<Sale>::builder(sales, archived)
 //!     .age_field("date")

@@ -4,7 +4,9 @@
 //! also have the server's own counts, and the CPU time of both processes. No test asserts a time.
 
 mod alternate;
+mod archive;
 mod bench;
+mod beside;
 mod bucket;
 mod counts;
 mod cpu;
@@ -64,7 +66,7 @@ enum Command {
     Hazards(hazards::Options),
 }
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     Part {
         name: "bucket",
         page: "README.md",
@@ -95,6 +97,11 @@ const PARTS: [Part; 6] = [
         page: "schema.md",
         sections: &schema::SECTIONS,
     },
+    Part {
+        name: "archive",
+        page: "archive.md",
+        sections: &archive::SECTIONS,
+    },
 ];
 
 /// Runs a section of a pattern.
@@ -105,7 +112,8 @@ async fn section(part: &Part, bench: &Bench<'_>, section: &str) -> Result<Sectio
         "subset" => subset::section(bench, section).await,
         "history" => history::section(bench, section).await,
         "reference" => reference::section(bench, section).await,
-        _ => schema::section(bench, section).await,
+        "schema" => schema::section(bench, section).await,
+        _ => archive::section(bench, section).await,
     }
 }
 

@@ -39,5 +39,5 @@ pub use pages::Pages;
 pub use rebuild_figures::RebuildFigures;
 pub use remove_before::{RemoveAllBefore, RemoveBefore};
 pub use repair::Repair;
-pub use totals::ReadTotals;
+pub use totals::{ReadTotals, ReadTotalsBy};
 pub use verify::Verify;

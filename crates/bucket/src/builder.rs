@@ -17,10 +17,10 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// uses.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::{Database, bson::Document};
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::{Database, bson::Document};
     /// # struct Trade;
-    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
+    /// # fn f(database: Database) -> mongo_patterns::Result<()> {
     /// let trades = BucketRepository::<u32, Trade>::builder(database.collection::<Document>("trades"))
     ///     .key_field("customerId")
     ///     .items_field("history")
@@ -54,11 +54,11 @@ impl<K: Key, T> BucketRepository<K, T> {
 /// A builder of a [`BucketRepository`]: field names, page size and policies.
 ///
 /// ```no_run
-/// # use mongo_patterns_core::RetryPolicy;
-/// # use mongo_patterns_bucket::{BucketRepository, IdPolicy};
-/// # use mongodb::{Collection, bson::Document};
+/// # use mongo_patterns::RetryPolicy;
+/// # use mongo_patterns::bucket::{BucketRepository, IdPolicy};
+/// # use mongo_patterns::mongodb::{Collection, bson::Document};
 /// # use std::time::Duration;
-/// # async fn f(collection: Collection<Document>) -> mongo_patterns_core::Result<()> {
+/// # async fn f(collection: Collection<Document>) -> mongo_patterns::Result<()> {
 /// let trades = BucketRepository::<u32, Document>::builder(collection)
 ///     .key_field("customerId")
 ///     .items_field("history")
@@ -118,7 +118,7 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
         /// item is stored. Single items can be found, changed and removed by their ids.
         ///
         /// Every item must have the field, of one of these types: string, int32 or int64, ObjectId, binary data such as
-        /// a UUID, or date. It needs a second [index](BucketRepository::indexes), which has an entry for each item.
+        /// a UUID, or date. It needs a second [index](mongo_patterns_core::Repository::indexes), which has an entry for each item.
         item_id_field(name: impl Into<String>) => item_id = Some(name.into());
 
         /// Keeps the first and the last time of the items of a bucket, by the [time field](Self::time_field). Every item
@@ -160,9 +160,9 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     /// Gives each window of time buckets of its own: a bucket ends when it is full, or when its window ends.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::{BucketRepository, Window};
-    /// # use mongodb::{Collection, bson::Document};
-    /// # fn f(collection: Collection<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::{BucketRepository, Window};
+    /// # use mongo_patterns::mongodb::{Collection, bson::Document};
+    /// # fn f(collection: Collection<Document>) -> mongo_patterns::Result<()> {
     /// let readings = BucketRepository::<u32, Document>::builder(collection)
     ///     .key_field("sensorId")
     ///     .items_field("readings")
@@ -203,9 +203,9 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     /// Keeps the sum of a field of the items in each bucket. Every item must have a finite number in it.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::{Collection, bson::Document};
-    /// # fn f(collection: Collection<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::{Collection, bson::Document};
+    /// # fn f(collection: Collection<Document>) -> mongo_patterns::Result<()> {
     /// let trades = BucketRepository::<u32, Document>::builder(collection)
     ///     .key_field("customerId")
     ///     .items_field("history")
@@ -289,6 +289,7 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
             namespace: self.collection.namespace(),
             open_index: settings::open_index(&key, &count, self.page_size, windows.as_ref()),
             key,
+            key_type: K::BSON_TYPES[0],
             items: required(self.items, "items_field").and_then(FieldName::new)?,
             count,
             figures: figures.build(time.as_ref())?,

@@ -23,8 +23,8 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns_bucket::{BucketRepository, Repository};
-//! use mongodb::bson::{DateTime, Document};
+//! use mongo_patterns::bucket::{BucketRepository, Repository};
+//! use mongo_patterns::mongodb::bson::{DateTime, Document};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Serialize, Deserialize)]
@@ -34,7 +34,7 @@
 //!     date: DateTime,
 //! }
 //!
-//! # async fn f(database: mongodb::Database) -> mongo_patterns_core::Result<()> {
+//! # async fn f(database: mongo_patterns::mongodb::Database) -> mongo_patterns::Result<()> {
 //! let trades = BucketRepository::<u32, Trade>::builder(database.collection::<Document>("trades"))
 //!     .key_field("customerId")
 //!     .items_field("history")
@@ -183,9 +183,9 @@
 //! driver retries the transaction when writers conflict:
 //!
 //! ```no_run
-//! # use mongo_patterns_bucket::BucketRepository;
-//! # use mongodb::{Client, Collection, bson::{Document, doc}};
-//! # async fn f(client: Client, trades: BucketRepository<u32, i32>, accounts: Collection<Document>) -> mongodb::error::Result<()> {
+//! # use mongo_patterns::bucket::BucketRepository;
+//! # use mongo_patterns::mongodb::{Client, Collection, bson::{Document, doc}};
+//! # async fn f(client: Client, trades: BucketRepository<u32, i32>, accounts: Collection<Document>) -> mongo_patterns::mongodb::error::Result<()> {
 //! let (trades, accounts) = (trades.clone(), accounts.clone());
 //! let mut session = client.start_session().await?;
 //! session
@@ -220,8 +220,8 @@
 //! attempt stored it. The same ids find, replace, update and remove single items:
 //!
 //! ```no_run
-//! # use mongo_patterns_bucket::BucketRepository;
-//! # use mongodb::{Database, bson::{DateTime, Document}};
+//! # use mongo_patterns::bucket::BucketRepository;
+//! # use mongo_patterns::mongodb::{Database, bson::{DateTime, Document}};
 //! # use serde::{Deserialize, Serialize};
 //! #[derive(Serialize, Deserialize)]
 //! struct Order {
@@ -230,7 +230,7 @@
 //!     date: DateTime,
 //! }
 //!
-//! # async fn f(database: Database, order: Order) -> mongo_patterns_core::Result<()> {
+//! # async fn f(database: Database, order: Order) -> mongo_patterns::Result<()> {
 //! let orders = BucketRepository::<u32, Order>::builder(database.collection::<Document>("orders"))
 //!     .key_field("customerId")
 //!     .items_field("history")
@@ -264,8 +264,8 @@
 //!
 //! **Totals without the items.** With [`sum`](BucketRepositoryBuilder::sum), `min`, `max`, `count_by` and
 //! `first_and_last`, each bucket keeps figures of its items, and every write keeps them in its own command.
-//! [`totals`](BucketRepository::totals) adds them for a key, or for a range of time. Take decimals for money: their sums
-//! are exact.
+//! [`totals`](BucketRepository::totals) adds them for a key, or for a range of time, also by month, day or hour. Take
+//! decimals for money: their sums are exact.
 //!
 //! **Buckets by the hour or the day.** With [`window`](BucketRepositoryBuilder::window) a bucket ends when it is full, or
 //! when its window ends, and late items go to their own window. A range of time reads the buckets of its windows only.
@@ -306,4 +306,4 @@ pub use results::{
     RebuiltFigures, RemovedBuckets, Totals,
 };
 pub use settings::IdPolicy;
-pub use settings::window::Window;
+pub use settings::window::{TimeUnit, Window};

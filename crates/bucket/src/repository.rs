@@ -16,7 +16,7 @@ pub(crate) use self::suffixes::NextSuffixes;
 use crate::form::document::{Part, Reader};
 use crate::form::validator;
 use crate::prelude::*;
-use crate::settings::Settings;
+use crate::settings::{KEY_TYPE, Settings};
 
 /// A collection of buckets: the items of each key, one document a page.
 ///
@@ -77,6 +77,7 @@ impl Shared {
             settings.stored_form(),
             vec![buckets],
         )
+        .later(&[KEY_TYPE])
         .fields(settings.fields())
         .own(settings.own_fields(collection))
     }
@@ -121,9 +122,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Returns the collection, for operations that this crate does not have.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::bson::doc;
-    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::doc;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns::Result<()> {
     /// let with_mdb = trades.collection().count_documents(doc! { "history.ticker": "MDB" }).await?;
     /// println!("{with_mdb} pages have a trade of MDB");
     /// # Ok(())
@@ -136,7 +137,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Returns the number of items of a full bucket.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::{Bucket, BucketRepository};
+    /// # use mongo_patterns::bucket::{Bucket, BucketRepository};
     /// # fn f(trades: BucketRepository<u32, i32>, page: Bucket<u32, i32>) {
     /// let is_full = page.items.len() == trades.page_size() as usize;
     /// # }

@@ -43,6 +43,9 @@ pub enum IdPolicy {
     Monotonic,
 }
 
+/// The setting of the type of the keys in the catalog.
+pub(crate) const KEY_TYPE: &str = "key_type";
+
 /// The setting of the figures in the catalog.
 pub(crate) const FIGURES: &str = "figures";
 
@@ -50,6 +53,8 @@ pub(crate) const FIGURES: &str = "figures";
 pub(crate) struct Settings {
     pub(crate) namespace: Namespace,
     pub(crate) key: FieldName,
+    /// The BSON type of the keys, by its name in `$jsonSchema`: `int` for all types of integers.
+    pub(crate) key_type: &'static str,
     pub(crate) items: FieldName,
     pub(crate) count: FieldName,
     pub(crate) time: Option<FieldName>,
@@ -168,6 +173,7 @@ impl Settings {
     pub(crate) fn stored_form(&self) -> Document {
         let mut settings = doc! {
             "key": self.key.as_str(),
+            KEY_TYPE: self.key_type,
             "items": self.items.as_str(),
             "count": self.count.as_str(),
             "time": self.time.as_ref().map(FieldName::as_str),
@@ -203,6 +209,7 @@ impl Settings {
         Self {
             namespace: Namespace::new("shop", "trades"),
             key: field("customerId"),
+            key_type: "int",
             items: field("history"),
             count: field("count"),
             time: Some(field("date")),

@@ -7,6 +7,7 @@ mod distribution;
 mod groups;
 pub(crate) mod invalid;
 mod lists;
+pub(crate) mod managed;
 pub(crate) mod reference;
 mod report;
 mod sizes;
@@ -17,6 +18,7 @@ use mongo_patterns_core::FieldName;
 use self::distribution::Distribution;
 use self::invalid::Invalid;
 pub(crate) use self::lists::Fields;
+pub(crate) use self::managed::Managed;
 use self::report::Printed;
 use crate::Context;
 use crate::args::Sample;
@@ -25,8 +27,12 @@ use crate::progress::Progress;
 
 /// The lists to analyze.
 pub(crate) enum Source<'a> {
-    /// The documents of a collection, grouped by a field.
-    Groups { collection: &'a str, field: &'a str },
+    /// The documents of a collection, or the elements of their array, grouped by a field.
+    Groups {
+        collection: &'a str,
+        field: &'a str,
+        array: Option<&'a str>,
+    },
     /// The arrays of documents, with their overflow documents.
     Lists {
         collection: &'a str,
@@ -51,9 +57,13 @@ pub(crate) async fn run(
     context.must_exist(collection).await?;
     let progress = Progress::new(context.output, "analyze", "documents", None);
     let distribution = match source {
-        Source::Groups { collection, field } => {
+        Source::Groups {
+            collection,
+            field,
+            array,
+        } => {
             let field = FieldName::of_element(*field)?;
-            groups::distribution(&context.database.collection(collection), &field, sample.sample).await?
+            groups::distribution(&context.database.collection(collection), &field, *array, sample.sample).await?
         }
         Source::Lists {
             collection,

@@ -7,7 +7,7 @@ use mongo_patterns_core::migration::Migration;
 use mongo_patterns_core::{Error, send};
 use mongodb::bson::{DateTime, Document, RawDocumentBuf};
 
-use crate::args::{ArchivePace, ArchiveSettings, ArchiveVerb, OlderThan};
+use crate::args::{ArchivePace, ArchiveSettings, ArchiveVerb, Listing, OlderThan};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
@@ -50,8 +50,8 @@ pub(crate) async fn run(context: &Context, settings: &ArchiveSettings, verb: &Ar
         }
         ArchiveVerb::Verify => {
             let check = Check::new(context.output, &archive, "verify", "documents");
-            let verify = archive.verify().on_progress(check.progress.callback());
-            check.verify(verify.stream()).await
+            let verify = |report| archive.verify().on_progress(report).stream();
+            check.verify(Listing { all: true }, verify).await
         }
         ArchiveVerb::Indexes(create) => indexes::run(context.output, &archive, *create).await,
         ArchiveVerb::Shard(options) => shard::run(context, &archive, options).await,

@@ -14,7 +14,7 @@ use clap_complete::Shell;
 
 pub(crate) use self::archive::{Archive, ArchivePace, ArchiveSettings, ArchiveVerb, OlderThan};
 pub(crate) use self::history::{History, HistoryMigration, HistoryVerb, LogOptions, ShowOptions};
-pub(crate) use self::options::{Create, DryRun, Sample};
+pub(crate) use self::options::{Create, DryRun, Listing, Sample, Setup};
 pub(crate) use self::reference::{
     OnMissing, Reference, ReferenceMigration, ReferenceRepair, ReferenceSample, ReferenceVerb,
 };
@@ -23,7 +23,6 @@ use crate::connection::Connection;
 use crate::profile::FILE;
 use crate::selection::Selection;
 use crate::settings::{BucketSettings, EmbeddedSettings, OutlierSettings};
-use crate::shard::ShardOptions;
 
 /// Analyzes, migrates, verifies and repairs MongoDB collections of the bucket, outlier, subset, embedded, history,
 /// reference and archive patterns.
@@ -92,7 +91,7 @@ pub(crate) enum Command {
     },
 }
 
-/// The collection to inspect, and the file to write.
+/// The collection to inspect, and the file to write or to add to.
 #[derive(clap::Args, Debug)]
 pub(crate) struct InitOptions {
     /// The collection to inspect.
@@ -101,7 +100,7 @@ pub(crate) struct InitOptions {
     /// The file to write; - is standard output.
     #[arg(long, value_name = "FILE", default_value = FILE)]
     pub(crate) out: PathBuf,
-    /// Replaces the file, if it exists.
+    /// Replaces the file, if it exists. By default the patterns that it does not have are added to it.
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -116,7 +115,7 @@ pub(crate) struct Bucket {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BucketVerb {
-    /// Shows how the items of the flat collection are distributed over keys, and recommends a pattern
+    /// Shows how the items of the flat collection, or of the buckets, are distributed over keys, and recommends a pattern
     Analyze(Sample),
     /// Prints every command that migrate would send
     Plan(BucketMigration),
@@ -128,13 +127,11 @@ pub(crate) enum BucketVerb {
         dry_run: DryRun,
     },
     /// Checks the buckets and prints findings
-    Verify,
+    Verify(Listing),
     /// Repairs the findings of verify
     Repair(DryRun),
-    /// Shows the indexes that the pattern needs
-    Indexes(Create),
-    /// Shards the collection on a sharded cluster, and creates the indexes
-    Shard(ShardOptions),
+    #[command(flatten)]
+    Setup(Setup),
     /// Migrates a live collection to the page size of --page-size
     Resize {
         /// The old page size. [default: that of the catalog]
@@ -265,7 +262,7 @@ pub(crate) enum OutlierVerb {
         dry_run: DryRun,
     },
     /// Checks documents and overflow documents, and prints findings
-    Verify,
+    Verify(Listing),
     /// Repairs the findings of verify
     Repair {
         #[command(flatten)]
@@ -274,10 +271,8 @@ pub(crate) enum OutlierVerb {
         #[arg(long)]
         delete_orphans: bool,
     },
-    /// Shows the indexes that the pattern needs
-    Indexes(Create),
-    /// Shards both collections on a sharded cluster, and creates the indexes
-    Shard(ShardOptions),
+    #[command(flatten)]
+    Setup(Setup),
 }
 
 #[derive(Debug, clap::Args)]
@@ -302,13 +297,11 @@ pub(crate) enum EmbeddedVerb {
         dry_run: DryRun,
     },
     /// Checks the parents, finds documents that refer to no parent, and prints findings
-    Verify,
+    Verify(Listing),
     /// Prints what to correct by hand: this pattern has no automatic repair
     Repair(DryRun),
-    /// Shows the indexes that the pattern needs: none
-    Indexes(Create),
-    /// Shards the collection on a sharded cluster, and creates the indexes
-    Shard(ShardOptions),
+    #[command(flatten)]
+    Setup(Setup),
 }
 
 #[derive(Debug, clap::Args)]

@@ -12,27 +12,22 @@ use mongodb::bson::oid::ObjectId;
 use self::keys::{PATTERN, flat_key, key_type};
 use self::work::Work;
 use crate::Context;
-use crate::analyze::{self, Source};
-use crate::args::{Bucket, BucketVerb, DryRun};
+use crate::analyze::{self, Managed, Source, managed};
+use crate::args::{Bucket, BucketVerb, DryRun, Listing, Sample};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::Mode;
 use crate::output::Summary;
 use crate::profile::overlay;
 use crate::settings::{BucketSettings, KeyType, check_different, check_fields, need};
-use crate::{catalog, indexes, shard};
+use crate::{catalog, indexes};
 
 pub(crate) async fn run(context: &Context, pattern: &Bucket) -> Outcome {
     let settings = overlay(context.profile.bucket.as_ref(), &pattern.settings)?;
     let settings = catalog::complete(context, settings).await?;
     check(&settings)?;
     if let BucketVerb::Analyze(sample) = &pattern.verb {
-        let source = Source::Groups {
-            collection: need(settings.flat.as_ref(), PATTERN, "flat")?,
-            field: flat_key(&settings)?,
-        };
-        let invalid = invalid::find(context, &settings, *sample).await?;
-        return analyze::run(context, PATTERN, &source, *sample, invalid.as_ref()).await;
+        return analyze(context, &settings, *sample).await;
     }
     match key_type(context, &settings).await? {
         KeyType::Int => Work::<i64>::new(context, &settings)?.run(&pattern.verb).await,
@@ -42,17 +37,48 @@ pub(crate) async fn run(context: &Context, pattern: &Bucket) -> Outcome {
     }
 }
 
+/// Analyzes the flat collection, or the buckets if there is none.
+async fn analyze(context: &Context, settings: &BucketSettings, sample: Sample) -> Outcome {
+    let buckets = settings.collection.as_deref().zip(settings.items.as_deref());
+    if let Some((collection, items)) = buckets {
+        let buckets = Managed::new(collection).limit(Some(items), "page_size", settings.page_size);
+        managed::print(context, &[buckets], sample.sample).await?;
+    }
+    if let (Some((collection, items)), None) = (buckets, &settings.flat) {
+        if sample.sample.is_some() {
+            // No index finds all buckets of the keys of a sample.
+            let output = context.output;
+            output.text("omit --sample to analyze the keys too, which reads all buckets")?;
+            let namespace = format!("{}.{collection}", context.database.name());
+            let summary = Summary::new("bucket analyze", namespace).row("sample", sample.sample);
+            output.summary(&summary, Exit::Success)?;
+            return Ok(Exit::Success);
+        }
+        let source = Source::Groups {
+            collection,
+            field: need(settings.key.as_ref(), PATTERN, "key")?,
+            array: Some(items),
+        };
+        return analyze::run(context, PATTERN, &source, sample, None).await;
+    }
+    let source = Source::Groups {
+        collection: need(settings.flat.as_ref(), PATTERN, "flat")?,
+        field: flat_key(settings)?,
+        array: None,
+    };
+    let invalid = invalid::find(context, settings, sample).await?;
+    analyze::run(context, PATTERN, &source, sample, invalid.as_ref()).await
+}
+
 impl<K: Key> Work<'_, K> {
     async fn run(&self, verb: &BucketVerb) -> Outcome {
-        let output = self.context.output;
         self.check_collections(verb).await?;
         match verb {
             BucketVerb::Plan(options) => self.migrate(options, Mode::Plan).await,
             BucketVerb::Migrate { options, dry_run } => self.migrate(options, dry_run.mode()).await,
-            BucketVerb::Verify => self.verify().await,
+            BucketVerb::Verify(listing) => self.verify(*listing).await,
             BucketVerb::Repair(options) => self.repair(*options).await,
-            BucketVerb::Indexes(create) => indexes::run(output, &self.buckets, *create).await,
-            BucketVerb::Shard(options) => shard::run(self.context, &self.buckets, options).await,
+            BucketVerb::Setup(setup) => indexes::set_up(self.context, &self.buckets, setup).await,
             BucketVerb::Resize { from, rate, dry_run } => self.resize(*from, *rate, dry_run.mode()).await,
             BucketVerb::View { name } => self.view(name).await,
             BucketVerb::Figures => self.rebuild_figures().await,
@@ -71,7 +97,7 @@ impl<K: Key> Work<'_, K> {
     async fn check_collections(&self, verb: &BucketVerb) -> Result<(), Failure> {
         let buckets = self.buckets.collection().name();
         match verb {
-            BucketVerb::Verify
+            BucketVerb::Verify(_)
             | BucketVerb::Repair(_)
             | BucketVerb::Resize { .. }
             | BucketVerb::View { .. }
@@ -80,29 +106,25 @@ impl<K: Key> Work<'_, K> {
                 self.context.must_exist(buckets).await
             }
             BucketVerb::Plan(_) | BucketVerb::Migrate { .. } => self.context.must_exist(self.flat()?.name()).await,
-            BucketVerb::Analyze(_) | BucketVerb::Indexes(_) | BucketVerb::Shard(_) => Ok(()),
+            BucketVerb::Analyze(_) | BucketVerb::Setup(_) => Ok(()),
         }
     }
 
     fn check(&self, verb: &'static str) -> Check<'_> {
-        let check = Check::new(self.context.output, &self.buckets, verb, "buckets");
-        check.progress.show("the server reads and sorts the buckets");
-        check
+        Check::new(self.context.output, &self.buckets, verb, "buckets")
     }
 
-    async fn verify(&self) -> Outcome {
-        let check = self.check("verify");
-        let verify = self.buckets.verify().on_progress(check.progress.callback());
-        check.verify(verify.stream()).await
+    async fn verify(&self, listing: Listing) -> Outcome {
+        let verify = |report| self.buckets.verify().on_progress(report).stream();
+        self.check("verify").verify(listing, verify).await
     }
 
     async fn repair(&self, options: DryRun) -> Outcome {
-        let check = self.check("repair");
-        let mut repair = self.buckets.repair().on_progress(check.progress.callback());
-        if options.dry_run {
-            repair = repair.dry_run();
-        }
-        check.repair(options.dry_run, repair.stream()).await
+        let repair = |report| {
+            let repair = self.buckets.repair().on_progress(report);
+            if options.dry_run { repair.dry_run() } else { repair }.stream()
+        };
+        self.check("repair").repair(options, repair).await
     }
 }
 
@@ -117,20 +139,13 @@ fn check(settings: &BucketSettings) -> Result<(), Failure> {
         ("--figures", &settings.figures),
         ("--window-field", &settings.window_field),
     ];
-    check_fields(
-        fields
-            .into_iter()
-            .filter_map(|(option, name)| Some((option, name.as_ref()?))),
-    )?;
-    let figures = [
-        ("--sum", &settings.sum),
-        ("--min", &settings.min),
-        ("--max", &settings.max),
-        ("--count-by", &settings.count_by),
-    ];
-    for (option, names) in figures {
-        check_fields(names.iter().flatten().map(|name| (option, name)))?;
-    }
+    check_fields(fields)?;
+    check_fields([
+        ("--sum", settings.sum.iter().flatten()),
+        ("--min", settings.min.iter().flatten()),
+        ("--max", settings.max.iter().flatten()),
+        ("--count-by", settings.count_by.iter().flatten()),
+    ])?;
     match (&settings.collection, &settings.flat) {
         (Some(buckets), Some(flat)) => check_different(["--collection", "--flat"], [buckets, flat]),
         _ => Ok(()),

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::nested::{further, references};
 use crate::profile::{Profile, overlay};
 use crate::settings::{
-    BucketSettings, EmbeddedSettings, HistorySettings, OutlierSettings, ReferenceSettings, SubsetSettings,
+    BucketSettings, EmbeddedSettings, HistorySettings, KeyType, OutlierSettings, ReferenceSettings, SubsetSettings,
 };
 
 /// The settings of a collection that the catalog has.
@@ -69,35 +69,21 @@ impl Stored {
         let (Ok(id), Ok(settings)) = (entry.get_document("_id"), entry.get_document("settings")) else {
             return;
         };
+        fn set<S: Managed>(known: &mut Option<S>, id: &Document, settings: &Document) -> Option<&'static str> {
+            let is_first = known.is_none();
+            known.get_or_insert_with(|| S::of_entry(id, settings));
+            is_first.then_some(S::PATTERN)
+        }
         let profile = &mut self.profile;
-        let pattern = match id.get_str("kind").unwrap_or_default() {
-            "bucket" if profile.bucket.is_none() => {
-                profile.bucket = Some(BucketSettings::of_entry(id, settings));
-                "bucket"
-            }
-            "outlier" if profile.outlier.is_none() => {
-                profile.outlier = Some(OutlierSettings::of_entry(id, settings));
-                "outlier"
-            }
-            "subset" if profile.subset.is_none() => {
-                profile.subset = Some(SubsetSettings::of_entry(id, settings));
-                "subset"
-            }
-            "embedded" if profile.embedded.is_none() => {
-                profile.embedded = Some(EmbeddedSettings::of_entry(id, settings));
-                "embedded"
-            }
-            "history" if profile.history.is_none() => {
-                profile.history = Some(HistorySettings::of_entry(id, settings));
-                "history"
-            }
-            "reference" if profile.reference.is_none() => {
-                profile.reference = Some(ReferenceSettings::of_entry(id, settings));
-                "reference"
-            }
-            _ => return,
-        };
-        self.patterns.push(pattern);
+        self.patterns.extend(match id.get_str("kind").unwrap_or_default() {
+            "bucket" => set(&mut profile.bucket, id, settings),
+            "outlier" => set(&mut profile.outlier, id, settings),
+            "subset" => set(&mut profile.subset, id, settings),
+            "embedded" => set(&mut profile.embedded, id, settings),
+            "history" => set(&mut profile.history, id, settings),
+            "reference" => set(&mut profile.reference, id, settings),
+            _ => None,
+        });
     }
 }
 
@@ -117,13 +103,26 @@ pub(crate) async fn complete<S: Managed>(context: &Context, given: S) -> Result<
     let (Some(collection), field) = given.id() else {
         return Ok(given);
     };
-    let mut filter = doc! { "_id.kind": S::PATTERN, "_id.collection": collection };
-    filter.extend(field.map(|field| ("_id.field".to_owned(), field.into())));
-    match find(context, filter).await?.as_slice() {
-        [entry] => {
-            let part = |name: &str| entry.get_document(name).cloned().unwrap_or_default();
-            overlay(Some(&S::of_entry(&part("_id"), &part("settings"))), &given)
-        }
+    let entries = find(context, doc! { "_id.kind": S::PATTERN }).await?;
+    let part = |entry: &Document, name: &str| entry.get_document(name).cloned().unwrap_or_default();
+    let is_given = |id: &Document| {
+        text(id, "collection").as_ref() == Some(collection) && (field.is_none() || text(id, "field").as_ref() == field)
+    };
+    let same: Vec<&Document> = entries.iter().filter(|entry| is_given(&part(entry, "_id"))).collect();
+    if let ([], false) = (same.as_slice(), entries.is_empty()) {
+        let name = |id: Document| [text(&id, "collection"), text(&id, "field")].into_iter().flatten();
+        let names = entries
+            .iter()
+            .map(|entry| name(part(entry, "_id")).collect::<Vec<_>>().join("."));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let unknown = format!("no {} of that name in the catalog: {names}", S::PATTERN);
+        let _ = context.unknown.set((collection.clone(), unknown));
+    }
+    match same.as_slice() {
+        [entry] => overlay(
+            Some(&S::of_entry(&part(entry, "_id"), &part(entry, "settings"))),
+            &given,
+        ),
         _ => Ok(given),
     }
 }
@@ -143,6 +142,7 @@ impl Managed for BucketSettings {
         Self {
             collection: text(id, "collection"),
             key: text(settings, "key"),
+            key_type: settings.get_str("key_type").ok().and_then(KeyType::of_entry),
             items: text(settings, "items"),
             count: text(settings, "count"),
             time: text(settings, "time"),

@@ -1,5 +1,7 @@
 //! What all commands share.
 
+use std::sync::OnceLock;
+
 use mongodb::Database;
 use mongodb::bson::{Document, doc};
 
@@ -12,6 +14,8 @@ pub(crate) struct Context {
     pub(crate) database: Database,
     pub(crate) output: Output,
     pub(crate) profile: Profile,
+    /// The collection of the command, if the catalog has others of the pattern and not this one, and a text with their names.
+    pub(crate) unknown: OnceLock<(String, String)>,
 }
 
 impl Context {
@@ -20,9 +24,13 @@ impl Context {
     pub(crate) async fn must_exist(&self, collection: &str) -> Result<(), Failure> {
         if !self.exists(collection).await? {
             let database = self.database.name();
-            return Err(Failure::usage(format!(
+            let missing = Failure::usage(format!(
                 "there is no collection {database}.{collection}: check --db, and the names in the options and the profile"
-            )));
+            ));
+            return Err(Failure {
+                is_missing: self.unknown.get().is_some_and(|(name, _)| name == collection),
+                ..missing
+            });
         }
         Ok(())
     }

@@ -5,14 +5,14 @@ use mongo_patterns_embedded::EmbeddedRepository;
 use mongodb::Collection;
 use mongodb::bson::Document;
 
-use crate::analyze::{self, Source};
-use crate::args::{Embedded, EmbeddedMigration, EmbeddedVerb};
+use crate::analyze::{self, Fields, Managed, Source, managed};
+use crate::args::{Embedded, EmbeddedMigration, EmbeddedVerb, Listing, Sample};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
 use crate::profile::overlay;
-use crate::settings::{EmbeddedSettings, check_different, check_fields, need};
-use crate::{Context, catalog, indexes, shard};
+use crate::settings::{EmbeddedSettings, check_different, check_fields, need, with_given};
+use crate::{Context, catalog, indexes};
 
 const PATTERN: &str = "embedded";
 
@@ -22,11 +22,7 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
     let settings = overlay(context.profile.embedded.as_ref(), &pattern.settings)?;
     let settings = catalog::complete(context, settings).await?;
     if let EmbeddedVerb::Analyze(sample) = &pattern.verb {
-        let source = Source::Groups {
-            collection: need(settings.source.as_ref(), PATTERN, "source")?,
-            field: need(settings.reference.as_ref(), PATTERN, "reference")?,
-        };
-        return analyze::run(context, PATTERN, &source, *sample, None).await;
+        return analyze(context, &settings, *sample).await;
     }
     let work = Work {
         context,
@@ -37,12 +33,36 @@ pub(crate) async fn run(context: &Context, pattern: &Embedded) -> Outcome {
     match &pattern.verb {
         EmbeddedVerb::Plan(options) => work.migrate(options, Mode::Plan).await,
         EmbeddedVerb::Migrate { options, dry_run } => work.migrate(options, dry_run.mode()).await,
-        EmbeddedVerb::Verify => work.verify("verify").await,
-        EmbeddedVerb::Repair(_) => work.verify("repair").await,
-        EmbeddedVerb::Shard(options) => shard::run(context, &work.parents, options).await,
-        EmbeddedVerb::Indexes(create) => indexes::run(context.output, &work.parents, *create).await,
+        EmbeddedVerb::Verify(listing) => work.verify("verify", *listing).await,
+        EmbeddedVerb::Repair(_) => work.verify("repair", Listing { all: true }).await,
+        EmbeddedVerb::Setup(setup) => indexes::set_up(context, &work.parents, setup).await,
         EmbeddedVerb::Analyze(_) => unreachable!("analyze needs no repository"),
     }
+}
+
+/// Analyzes the collection of the children, or the parents if there is none.
+async fn analyze(context: &Context, settings: &EmbeddedSettings, sample: Sample) -> Outcome {
+    let parents = settings.collection.as_deref().zip(settings.children.as_deref());
+    check_fields([("--children", &settings.children)])?;
+    if let Some((collection, children)) = parents {
+        let parents = Managed::new(collection).limit(Some(children), "max_children", settings.max_children);
+        managed::print(context, &[parents], sample.sample).await?;
+    }
+    let overflow = format!("{}_extras", settings.collection.as_deref().unwrap_or_default());
+    let source = match (parents, &settings.source) {
+        (Some((collection, children)), None) => Source::Lists {
+            collection,
+            overflow: &overflow,
+            fields: Fields::of(children),
+            threshold: None,
+        },
+        _ => Source::Groups {
+            collection: need(settings.source.as_ref(), PATTERN, "source")?,
+            field: need(settings.reference.as_ref(), PATTERN, "reference")?,
+            array: None,
+        },
+    };
+    analyze::run(context, PATTERN, &source, sample, None).await
 }
 
 fn repository(context: &Context, settings: &EmbeddedSettings) -> Result<Parents, Failure> {
@@ -52,22 +72,15 @@ fn repository(context: &Context, settings: &EmbeddedSettings) -> Result<Parents,
         ("--reference", &settings.reference),
         ("--sort", &settings.sort),
     ];
-    check_fields(
-        fields
-            .into_iter()
-            .filter_map(|(option, name)| Some((option, name.as_ref()?))),
-    )?;
+    check_fields(fields)?;
     let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
     if let Some(source) = &settings.source {
         check_different(["--collection", "--source"], [collection, source])?;
     }
-    let mut builder = EmbeddedRepository::builder(context.database.collection::<Document>(collection))
+    let builder = EmbeddedRepository::builder(context.database.collection::<Document>(collection))
         .children_field(need(settings.children.as_ref(), PATTERN, "children")?)
         .max_children(settings.max_children.unwrap_or(100));
-    if let Some(field) = &settings.child_id {
-        builder = builder.child_id_field(field);
-    }
-    Ok(builder.build()?)
+    Ok(with_given!(builder, &settings.child_id => child_id_field).build()?)
 }
 
 struct Work<'a> {
@@ -79,7 +92,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Checks that the collections that the command reads exist.
     async fn check_collections(&self, verb: &EmbeddedVerb) -> Result<(), Failure> {
-        if matches!(verb, EmbeddedVerb::Indexes(_) | EmbeddedVerb::Shard(_)) {
+        if matches!(verb, EmbeddedVerb::Setup(_)) {
             return Ok(());
         }
         if matches!(verb, EmbeddedVerb::Plan(_) | EmbeddedVerb::Migrate { .. }) {
@@ -127,22 +140,20 @@ impl Work<'_> {
     }
 
     /// Verifies the parents and, if a source is set, finds documents that refer to no parent.
-    async fn verify(&self, verb: &'static str) -> Outcome {
+    async fn verify(&self, verb: &'static str, listing: Listing) -> Outcome {
         let (output, parents) = (self.context.output, &self.parents);
         let check = Check::new(output, parents, verb, "parents");
-        let verify = parents.verify().on_progress(check.progress.callback());
-        let (mut summary, found) = check.find(verify.stream()).await?;
-        let mut orphans = 0;
+        let verify = |report| parents.verify().on_progress(report).stream();
+        let (mut summary, mut found) = check.find(listing, verify).await?;
         if self.settings.source.is_some() {
             let (source, reference) = self.source()?;
             let check = Check::new(output, parents, verb, "references");
-            let found = parents
-                .orphans(&source, reference)
-                .on_progress(check.progress.callback());
-            orphans = check.print_all(found.stream()).await?;
+            let orphans = |report| parents.orphans(&source, reference).on_progress(report).stream();
+            let orphans = check.print_all(listing, orphans).await?;
             summary = summary.row("orphans", orphans);
+            found += orphans;
         }
-        let exit = Exit::of_findings(found + orphans);
+        let exit = Exit::of_findings(found);
         output.summary(&summary, exit)?;
         Ok(exit)
     }

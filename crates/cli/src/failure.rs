@@ -51,6 +51,8 @@ pub(crate) struct Failure {
     pub(crate) text: String,
     /// The error of a repository or of the driver.
     pub(crate) error: Option<Error>,
+    /// Whether a setting or a collection is missing, so that the name of the collection may be wrong.
+    pub(crate) is_missing: bool,
 }
 
 impl Failure {
@@ -59,11 +61,20 @@ impl Failure {
             exit,
             text: text.into(),
             error: None,
+            is_missing: false,
         }
     }
 
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self::new(Exit::Usage, text)
+    }
+
+    /// Creates the failure of a setting or a collection that is missing.
+    pub(crate) fn missing(text: impl Into<String>) -> Self {
+        Self {
+            is_missing: true,
+            ..Self::usage(text)
+        }
     }
 
     /// Prefixes the namespace, for calls of the driver that do not go through a repository.
@@ -96,6 +107,7 @@ impl From<Error> for Failure {
             exit: exit_of(error.kind()),
             text,
             error: Some(error),
+            is_missing: false,
         };
         match advice {
             Some(advice) => failure.advise(advice),

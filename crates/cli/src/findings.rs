@@ -1,15 +1,17 @@
 //! Verifies and repairs the documents of a pattern, and prints what is found.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::io;
+use std::{io, mem};
 
 use futures::TryStreamExt;
-use mongo_patterns_core::Repository;
 use mongo_patterns_core::action::ActionStream;
 use mongo_patterns_core::verify::{Finding, Repaired};
+use mongo_patterns_core::{Progress, Repository};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::args::{DryRun, Listing};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, Record, Summary, counted, printable};
 use crate::progress::SharedProgress;
@@ -34,9 +36,12 @@ const COMMANDS: [(&str, &str); 9] = [
     ("repair()", "`PATTERN repair`"),
 ];
 
+/// The progress callback of a call.
+pub(crate) type Report = Box<dyn FnMut(Progress) + Send>;
+
 /// A verification or a repair.
 pub(crate) struct Check<'a> {
-    pub(crate) progress: SharedProgress,
+    progress: SharedProgress,
     output: Output,
     repository: &'a dyn Repository,
     verb: &'static str,
@@ -45,51 +50,66 @@ pub(crate) struct Check<'a> {
 impl<'a> Check<'a> {
     /// Creates it, with the name of what is counted.
     pub(crate) fn new(output: Output, repository: &'a dyn Repository, verb: &'static str, unit: &'static str) -> Self {
+        let progress = SharedProgress::new(output, verb, unit, None);
+        progress.show("the server reads the documents");
         Self {
-            progress: SharedProgress::new(output, verb, unit, None),
+            progress,
             output,
             repository,
             verb,
         }
     }
 
-    /// Prints all findings, and returns their number.
-    pub(crate) async fn print_all<P: Display + Serialize>(
+    /// Prints all findings, or a line for each cause, and returns their number.
+    pub(crate) async fn print_all<'f, P: Display + Serialize>(
         &self,
-        mut findings: ActionStream<'_, Finding<P>>,
+        listing: Listing,
+        start: impl FnOnce(Report) -> ActionStream<'f, Finding<P>>,
     ) -> Result<u64, Failure> {
-        let mut found = 0;
+        let mut findings = start(Box::new(self.progress.callback()));
+        let is_grouped = !listing.all && !self.output.json;
+        let (mut found, mut causes) = (0, Causes::of(self));
         while let Some(finding) = findings.try_next().await? {
             found += 1;
-            self.progress.suspend(|| self.print(&finding))?;
+            match finding.related_id {
+                Some(_) if is_grouped => causes.hold(finding),
+                _ => self.progress.suspend(|| self.print(&finding, 1))?,
+            }
         }
         self.progress.end();
+        causes.print()?;
         Ok(found)
     }
 
     /// Checks the shard keys, prints all findings, and returns the summary and the number of the findings.
-    pub(crate) async fn find<P: Display + Serialize>(
+    pub(crate) async fn find<'f, P: Display + Serialize>(
         &self,
-        findings: ActionStream<'_, Finding<P>>,
+        listing: Listing,
+        start: impl FnOnce(Report) -> ActionStream<'f, Finding<P>>,
     ) -> Result<(Summary, u64), Failure> {
-        let found = shard::verify(self.output, self.repository).await? + self.print_all(findings).await?;
+        let found = shard::verify(self.output, self.repository).await? + self.print_all(listing, start).await?;
         Ok((self.summary("").row("findings", found), found))
     }
 
     /// Does the same, and prints the summary.
-    pub(crate) async fn verify<P: Display + Serialize>(&self, findings: ActionStream<'_, Finding<P>>) -> Outcome {
-        let (summary, found) = self.find(findings).await?;
+    pub(crate) async fn verify<'f, P: Display + Serialize>(
+        &self,
+        listing: Listing,
+        start: impl FnOnce(Report) -> ActionStream<'f, Finding<P>>,
+    ) -> Outcome {
+        let (summary, found) = self.find(listing, start).await?;
         let exit = Exit::of_findings(found);
         self.output.summary(&summary, exit)?;
         Ok(exit)
     }
 
     /// Prints what is repaired, or would be.
-    pub(crate) async fn repair<P: Display + Serialize, U: Display + Serialize>(
+    pub(crate) async fn repair<'f, P: Display + Serialize, U: Display + Serialize>(
         &self,
-        dry_run: bool,
-        mut repairs: ActionStream<'_, Repaired<P, U>>,
+        DryRun { dry_run }: DryRun,
+        start: impl FnOnce(Report) -> ActionStream<'f, Repaired<P, U>>,
     ) -> Outcome {
+        let mut repairs = start(Box::new(self.progress.callback()));
         let (mut seen, mut left) = (0, 0);
         while let Some(repaired) = repairs.try_next().await? {
             seen += 1;
@@ -111,7 +131,8 @@ impl<'a> Check<'a> {
         Summary::of(self.repository, &format!("{}{option}", self.verb))
     }
 
-    fn print<P: Display + Serialize>(&self, finding: &Finding<P>) -> io::Result<()> {
+    /// Prints a finding, or the first one of several with one cause.
+    fn print<P: Display + Serialize>(&self, finding: &Finding<P>, count: u64) -> io::Result<()> {
         let mut text = self.in_commands(&finding.problem);
         if !finding.fields.is_empty() {
             text = format!("`{}`: {text}", finding.fields.join("` and `"));
@@ -122,7 +143,25 @@ impl<'a> Check<'a> {
             let more = if documents.len() > NAMED { ", .." } else { "" };
             text = format!("{text}: {}{more}", named.collect::<Vec<_>>().join(", "));
         }
-        self.record("finding", finding, text, fields(finding))
+        if count == 1 {
+            return self.record("finding", finding, text, fields(finding));
+        }
+        let of = finding
+            .related_id
+            .iter()
+            .map(|id| format!(" of {}", printable(&id.to_string())));
+        let such_as = printable(&finding.document_id.to_string());
+        self.output.record(Record {
+            kind: "finding",
+            collection: &finding.namespace.coll,
+            id: None,
+            text: format!(
+                "{}{}, such as {such_as}: {text}",
+                counted(count, "document"),
+                of.collect::<String>()
+            ),
+            fields: Value::Null,
+        })
     }
 
     fn print_repaired<P: Display + Serialize, U: Display + Serialize>(
@@ -131,7 +170,7 @@ impl<'a> Check<'a> {
         dry_run: bool,
     ) -> io::Result<()> {
         for finding in &repaired.findings {
-            self.print(finding)?;
+            self.print(finding, 1)?;
         }
         let Some(finding) = repaired.findings.first() else {
             return Ok(());
@@ -168,6 +207,39 @@ impl<'a> Check<'a> {
 
     fn in_commands(&self, text: impl Display) -> String {
         in_commands(self.repository.pattern(), text)
+    }
+}
+
+/// Findings about what belongs to one value, such as the copies of a customer, by their problem. They are printed at the end,
+/// also when the verification is stopped.
+struct Causes<'a, P: Display + Serialize> {
+    check: &'a Check<'a>,
+    /// The first finding of each cause, and their number.
+    held: BTreeMap<String, (Finding<P>, u64)>,
+}
+
+impl<'a, P: Display + Serialize> Causes<'a, P> {
+    fn of(check: &'a Check<'a>) -> Self {
+        let held = BTreeMap::new();
+        Self { check, held }
+    }
+
+    fn hold(&mut self, finding: Finding<P>) {
+        let mut cause = fields(&finding);
+        cause.retain(|name, _| ["problem", "related_id", "fields"].contains(&name.as_str()));
+        let cause = format!("{} {}", finding.namespace.coll, Value::from(cause));
+        self.held.entry(cause).or_insert((finding, 0)).1 += 1;
+    }
+
+    fn print(&mut self) -> io::Result<()> {
+        let mut held = mem::take(&mut self.held).into_values();
+        held.try_for_each(|(first, count)| self.check.print(&first, count))
+    }
+}
+
+impl<P: Display + Serialize> Drop for Causes<'_, P> {
+    fn drop(&mut self) {
+        let _ = self.print();
     }
 }
 

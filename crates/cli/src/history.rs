@@ -6,13 +6,13 @@ mod read;
 use mongo_patterns_history::HistoryRepository;
 use mongodb::bson::Document;
 
-use crate::args::{DryRun, History, HistoryMigration, HistoryVerb};
+use crate::args::{DryRun, History, HistoryMigration, HistoryVerb, Listing};
 use crate::failure::{Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
 use crate::profile::overlay;
-use crate::settings::{HistorySettings, check_different, check_fields, need};
-use crate::{Context, catalog, indexes, shard};
+use crate::settings::{HistorySettings, check_different, check_fields, need, with_given};
+use crate::{Context, catalog, indexes};
 
 const PATTERN: &str = "history";
 
@@ -26,15 +26,13 @@ pub(crate) async fn run(context: &Context, pattern: &History) -> Outcome {
         documents: repository(context, &settings)?,
     };
     work.check_collections(&pattern.verb).await?;
-    let output = context.output;
     match &pattern.verb {
         HistoryVerb::Analyze => work.analyze(&settings).await,
         HistoryVerb::Plan(options) => work.migrate(options, Mode::Plan).await,
         HistoryVerb::Migrate { options, dry_run } => work.migrate(options, dry_run.mode()).await,
-        HistoryVerb::Verify => work.verify().await,
+        HistoryVerb::Verify(listing) => work.verify(*listing).await,
         HistoryVerb::Repair(options) => work.repair(*options).await,
-        HistoryVerb::Shard(options) => shard::run(context, &work.documents, options).await,
-        HistoryVerb::Indexes(create) => indexes::run(output, &work.documents, *create).await,
+        HistoryVerb::Setup(setup) => indexes::set_up(context, &work.documents, setup).await,
         HistoryVerb::Log(options) => work.log(options).await,
         HistoryVerb::Show(options) => work.show(options).await,
         HistoryVerb::Diff { document, from, to } => work.diff(document, *from, *to).await,
@@ -50,7 +48,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Checks that the collections that the command reads exist.
     async fn check_collections(&self, verb: &HistoryVerb) -> Result<(), Failure> {
-        if matches!(verb, HistoryVerb::Indexes(_) | HistoryVerb::Shard(_)) {
+        if matches!(verb, HistoryVerb::Setup(_)) {
             return Ok(());
         }
         self.context.must_exist(self.documents.collection().name()).await?;
@@ -66,19 +64,17 @@ impl Work<'_> {
         Check::new(self.context.output, &self.documents, verb, "documents")
     }
 
-    async fn verify(&self) -> Outcome {
-        let check = self.check("verify");
-        let verify = self.documents.verify().on_progress(check.progress.callback());
-        check.verify(verify.stream()).await
+    async fn verify(&self, listing: Listing) -> Outcome {
+        let verify = |report| self.documents.verify().on_progress(report).stream();
+        self.check("verify").verify(listing, verify).await
     }
 
     async fn repair(&self, options: DryRun) -> Outcome {
-        let check = self.check("repair");
-        let mut repair = self.documents.repair().on_progress(check.progress.callback());
-        if options.dry_run {
-            repair = repair.dry_run();
-        }
-        check.repair(options.dry_run, repair.stream()).await
+        let repair = |report| {
+            let repair = self.documents.repair().on_progress(report);
+            if options.dry_run { repair.dry_run() } else { repair }.stream()
+        };
+        self.check("repair").repair(options, repair).await
     }
 
     async fn migrate(&self, options: &HistoryMigration, mode: Mode) -> Outcome {
@@ -99,39 +95,21 @@ fn repository(context: &Context, settings: &HistorySettings) -> Result<Documents
         ("--time", &settings.time),
         ("--deleted", &settings.deleted),
     ];
-    check_fields(
-        fields
-            .into_iter()
-            .filter_map(|(option, name)| Some((option, name.as_ref()?))),
-    )?;
-    check_fields(
-        settings
-            .change_fields
-            .iter()
-            .flatten()
-            .map(|name| ("--change-fields", name)),
-    )?;
+    check_fields(fields)?;
+    check_fields([("--change-fields", settings.change_fields.iter().flatten())])?;
     let database = &context.database;
     let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
     let revisions = need(settings.revisions_collection.as_ref(), PATTERN, "revisions_collection")?;
     check_different(["--collection", "--revisions-collection"], [collection, revisions])?;
     let current = database.collection::<Document>(collection);
-    let mut builder = HistoryRepository::builder(current, database.collection::<Document>(revisions)).id_field(need(
-        settings.id.as_ref(),
-        PATTERN,
-        "id",
-    )?);
-    if let Some(field) = &settings.revision {
-        builder = builder.revision_field(field);
-    }
-    if let Some(field) = &settings.time {
-        builder = builder.time_field(field);
-    }
-    if let Some(field) = &settings.deleted {
-        builder = builder.deleted_field(field);
-    }
-    if let Some(fields) = &settings.change_fields {
-        builder = builder.change_fields(fields.iter().cloned());
-    }
+    let id = need(settings.id.as_ref(), PATTERN, "id")?;
+    let builder = HistoryRepository::builder(current, database.collection::<Document>(revisions)).id_field(id);
+    let builder = with_given!(
+        builder,
+        &settings.revision => revision_field,
+        &settings.time => time_field,
+        &settings.deleted => deleted_field,
+        settings.change_fields.clone() => change_fields,
+    );
     Ok(builder.build()?)
 }

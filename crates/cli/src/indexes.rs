@@ -4,10 +4,18 @@ use mongo_patterns_core::Repository;
 use mongo_patterns_core::index::IndexPlan;
 use serde_json::json;
 
-use crate::args::Create;
+use crate::args::{Create, Setup};
 use crate::failure::{Exit, Outcome};
 use crate::output::{Output, Summary, to_json};
-use crate::shell;
+use crate::{Context, shard, shell};
+
+/// Runs a command that sets up the collections of a pattern.
+pub(crate) async fn set_up(context: &Context, repository: &dyn Repository, setup: &Setup) -> Outcome {
+    match setup {
+        Setup::Indexes(create) => run(context.output, repository, *create).await,
+        Setup::Shard(options) => shard::run(context, repository, options).await,
+    }
+}
 
 /// Prints each index and whether it exists, or creates those that are missing.
 pub(crate) async fn run(output: Output, repository: &dyn Repository, options: Create) -> Outcome {

@@ -8,7 +8,8 @@ mod overflow;
 mod references;
 
 use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
+use std::path::Path;
 
 use futures::TryStreamExt;
 use mongo_patterns_core::index::list_indexes;
@@ -47,9 +48,15 @@ pub(crate) async fn run(context: &Context, options: &InitOptions) -> Outcome {
             (seen.profile, seen.patterns, seen.notes)
         }
     };
-    let profile = Profile {
+    let mut profile = Profile {
         database: Some(context.database.name().to_owned()),
         ..settings
+    };
+    let is_printed = options.out.as_os_str() == "-";
+    let is_added = !options.force && !is_printed && options.out.exists();
+    let kept = match is_added {
+        true => keep(&options.out, &mut profile, &patterns)?,
+        false => Vec::new(),
     };
     let settings = toml::to_string(&profile).map_err(|error| Failure::usage(error.to_string()))?;
     let mut text = format!(
@@ -61,16 +68,43 @@ pub(crate) async fn run(context: &Context, options: &InitOptions) -> Outcome {
     }
     text.push_str("# Check these settings. Options on the command line override them.\n\n");
     text.push_str(&settings);
-    if options.out.as_os_str() == "-" {
+    if is_printed {
         crate::output::line(text.trim_end())?;
         return Ok(Exit::Success);
     }
+    if is_added {
+        text.insert(0, '\n');
+    }
     write(options, &text)?;
-    let summary = Summary::new("init", namespace.to_string())
+    let added: Vec<&str> = patterns.into_iter().filter(|pattern| !kept.contains(pattern)).collect();
+    let mut summary = Summary::new("init", namespace.to_string())
         .row("file", options.out.display().to_string())
-        .row("patterns", patterns.join(", "));
+        .row("patterns", added.join(", "));
+    if !kept.is_empty() {
+        summary = summary.row("kept", kept.join(", "));
+    }
     context.output.summary(&summary, Exit::Success)?;
     Ok(Exit::Success)
+}
+
+/// Removes what the profile in the file has already, and returns the names of its patterns.
+fn keep(file: &Path, profile: &mut Profile, patterns: &[&str]) -> Result<Vec<&'static str>, Failure> {
+    let existing = Profile::read(Some(file))?;
+    let refused = |has: &str| {
+        let name = file.display();
+        Failure::usage(format!(
+            "{name} has {has}: pass --force to replace the file, or another name with --out"
+        ))
+    };
+    let database = profile.database.take();
+    if existing.database.is_some() && existing.database != database {
+        return Err(refused("another database"));
+    }
+    let kept = profile.remove(&existing);
+    if kept.len() == patterns.len() {
+        return Err(refused(&format!("[{}] already", kept.join("], ["))));
+    }
+    Ok(kept)
 }
 
 /// Suggests settings from a sample, from indexes and from other collections.
@@ -92,20 +126,15 @@ async fn suggest(context: &Context, collection: &str, documents: &[Document]) ->
     Ok(seen)
 }
 
+/// Writes the file, or appends to it.
 fn write(options: &InitOptions, text: &str) -> Result<(), Failure> {
     let mut open = OpenOptions::new();
-    if options.force {
-        open.write(true).create(true).truncate(true);
-    } else {
-        open.write(true).create_new(true);
-    }
-    let name = options.out.display();
-    let failed = |error: std::io::Error| match error.kind() {
-        ErrorKind::AlreadyExists => Failure::usage(format!(
-            "{name} exists: pass --force to replace it, or another name with --out"
-        )),
-        _ => Failure::usage(format!("--out {name}: {error}")),
+    open.create(true);
+    match options.force {
+        true => open.write(true).truncate(true),
+        false => open.append(true),
     };
+    let failed = |error| Failure::usage(format!("--out {}: {error}", options.out.display()));
     let mut file = open.open(&options.out).map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)
 }

@@ -38,6 +38,7 @@ mod stop;
 mod subset;
 
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::Parser;
 use mongo_patterns_core::Error;
@@ -93,6 +94,7 @@ async fn run(args: Args, output: Output) -> Outcome {
         database,
         output,
         profile,
+        unknown: OnceLock::new(),
     };
     let advice = args.command.advice();
     let outcome = tokio::select! {
@@ -112,7 +114,7 @@ async fn run(args: Args, output: Output) -> Outcome {
 }
 
 async fn execute(context: &Context, command: &Command) -> Outcome {
-    match command {
+    let outcome = match command {
         Command::Bucket(pattern) => bucket::run(context, pattern).await,
         Command::Outlier(pattern) => outlier::run(context, pattern).await,
         Command::Subset(pattern) => subset::run(context, pattern).await,
@@ -124,5 +126,12 @@ async fn execute(context: &Context, command: &Command) -> Outcome {
         Command::Migrations { verb } => migrations::run(context, verb).await,
         Command::Schema { verb } => schema::run(context, verb).await,
         Command::Completions { .. } | Command::Man { .. } => Ok(Exit::Success),
-    }
+    };
+    outcome.map_err(|failure| match context.unknown.get() {
+        Some((_, unknown)) if failure.is_missing => Failure {
+            text: format!("{unknown}; {}", failure.text),
+            ..failure
+        },
+        _ => failure,
+    })
 }

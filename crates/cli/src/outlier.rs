@@ -4,16 +4,16 @@ use mongo_patterns_core::Repository;
 use mongo_patterns_outlier::OutlierRepository;
 use mongodb::bson::{Bson, Document};
 
-use crate::analyze::{self, Fields, Source};
-use crate::args::{DryRun, Outlier, OutlierVerb};
+use crate::analyze::{self, Fields, Managed, Source, managed};
+use crate::args::{DryRun, Listing, Outlier, OutlierVerb};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{COMMANDS, Migrate, Mode};
 use crate::output::Output;
 use crate::profile::overlay;
 use crate::selection::Selection;
-use crate::settings::{OutlierSettings, check_different, check_fields, need};
-use crate::{Context, catalog, indexes, plan, shard};
+use crate::settings::{OutlierSettings, check_different, check_fields, need, with_given};
+use crate::{Context, catalog, indexes, plan};
 
 const PATTERN: &str = "outlier";
 
@@ -24,7 +24,7 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
     let settings = catalog::complete(context, settings).await?;
     let lists = repository(context, &settings)?;
     let output = context.output;
-    if !matches!(pattern.verb, OutlierVerb::Indexes(_) | OutlierVerb::Shard(_)) {
+    if !matches!(pattern.verb, OutlierVerb::Setup(_)) {
         context.must_exist(lists.collection().name()).await?;
     }
     match &pattern.verb {
@@ -33,10 +33,15 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
             fields.flag = settings.flag.as_deref().unwrap_or(fields.flag);
             fields.parent = settings.parent.as_deref().unwrap_or(fields.parent);
             fields.extras = settings.extras.clone().unwrap_or(fields.extras);
-            let collection = lists.collection();
+            let (collection, overflow) = (lists.collection(), lists.overflow_collection());
+            let stored = [
+                Managed::new(collection.name()).limit(Some(fields.array), "threshold", settings.threshold),
+                Managed::new(overflow.name()).limit(Some(&fields.extras), "cap", settings.cap),
+            ];
+            managed::print(context, &stored, sample.sample).await?;
             let source = Source::Lists {
                 collection: collection.name(),
-                overflow: lists.overflow_collection().name(),
+                overflow: overflow.name(),
                 fields,
                 threshold: settings.threshold,
             };
@@ -44,13 +49,12 @@ pub(crate) async fn run(context: &Context, pattern: &Outlier) -> Outcome {
         }
         OutlierVerb::Plan(selection) => migrate(context, &lists, selection, Mode::Plan).await,
         OutlierVerb::Migrate { selection, dry_run } => migrate(context, &lists, selection, dry_run.mode()).await,
-        OutlierVerb::Verify => verify(output, &lists).await,
+        OutlierVerb::Verify(listing) => verify(output, &lists, *listing).await,
         OutlierVerb::Repair {
             options,
             delete_orphans,
         } => repair(output, &lists, *options, *delete_orphans).await,
-        OutlierVerb::Shard(options) => shard::run(context, &lists, options).await,
-        OutlierVerb::Indexes(create) => indexes::run(output, &lists, *create).await,
+        OutlierVerb::Setup(setup) => indexes::set_up(context, &lists, setup).await,
     }
 }
 
@@ -63,11 +67,7 @@ fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Fa
         ("--seq", &settings.seq),
         ("--count", &settings.count),
     ];
-    check_fields(
-        fields
-            .into_iter()
-            .filter_map(|(option, name)| Some((option, name.as_ref()?))),
-    )?;
+    check_fields(fields)?;
     let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
     let extras = settings
         .extras_collection
@@ -75,23 +75,18 @@ fn repository(context: &Context, settings: &OutlierSettings) -> Result<Lists, Fa
         .unwrap_or_else(|| format!("{collection}_extras"));
     check_different(["--collection", "--extras-collection"], [collection, &extras])?;
     let main = context.database.collection::<Document>(collection);
-    let mut builder = OutlierRepository::builder(main, context.database.collection::<Document>(&extras))
+    let builder = OutlierRepository::builder(main, context.database.collection::<Document>(&extras))
         .array_field(need(settings.array.as_ref(), PATTERN, "array")?)
         .parent_field(settings.parent.as_deref().unwrap_or("parent_id"))
         .threshold(settings.threshold.unwrap_or(50))
         .max_overflow_elements(settings.cap.unwrap_or(500));
-    if let Some(field) = &settings.flag {
-        builder = builder.flag_field(field);
-    }
-    if let Some(field) = &settings.extras {
-        builder = builder.extras_field(field);
-    }
-    if let Some(field) = &settings.seq {
-        builder = builder.seq_field(field);
-    }
-    if let Some(field) = &settings.count {
-        builder = builder.count_field(field);
-    }
+    let mut builder = with_given!(
+        builder,
+        &settings.flag => flag_field,
+        &settings.extras => extras_field,
+        &settings.seq => seq_field,
+        &settings.count => count_field,
+    );
     if settings.unique == Some(true) {
         builder = builder.unique_elements();
     }
@@ -118,28 +113,25 @@ async fn migrate(context: &Context, lists: &Lists, selection: &Selection, mode: 
     migrate.print(&summary, exit)
 }
 
-fn check<'a>(output: Output, lists: &'a Lists, verb: &'static str) -> Check<'a> {
-    let check = Check::new(output, lists, verb, "long lists");
-    check
-        .progress
-        .show("the server finds long lists, and groups the overflow documents");
-    check
-}
-
-async fn verify(output: Output, lists: &Lists) -> Outcome {
-    let check = check(output, lists, "verify");
-    let verify = lists.verify().on_progress(check.progress.callback());
-    check.verify(verify.stream()).await
+async fn verify(output: Output, lists: &Lists, listing: Listing) -> Outcome {
+    let verify = |report| lists.verify().on_progress(report).stream();
+    let check = Check::new(output, lists, "verify", "long lists");
+    check.verify(listing, verify).await
 }
 
 async fn repair(output: Output, lists: &Lists, options: DryRun, delete_orphans: bool) -> Outcome {
-    let check = check(output, lists, "repair");
-    let mut repair = lists.repair().on_progress(check.progress.callback());
-    if options.dry_run {
-        repair = repair.dry_run();
-    }
-    if delete_orphans {
-        repair = repair.delete_orphans();
-    }
-    check.repair(options.dry_run, repair.stream()).await
+    let repair = |report| {
+        let mut repair = lists.repair().on_progress(report);
+        if options.dry_run {
+            repair = repair.dry_run();
+        }
+        if delete_orphans {
+            repair.delete_orphans()
+        } else {
+            repair
+        }
+        .stream()
+    };
+    let check = Check::new(output, lists, "repair", "long lists");
+    check.repair(options, repair).await
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write, stderr, stdout};
 
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use console::style;
 use mongo_patterns_core::{Error, Repository};
 use mongodb::bson::Bson;
@@ -148,6 +149,17 @@ impl Output {
         self.text(&format!("\n{}", style(text).bold()))
     }
 
+    /// Prints a table, with all columns but the first on the right. With `--json` it prints nothing.
+    pub(crate) fn table(self, mut table: Table) -> io::Result<()> {
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        table.to_string().lines().try_for_each(|line| {
+            debug_assert!(line.trim_end().chars().count() <= WIDTH, "{line}");
+            self.text(line.trim_end())
+        })
+    }
+
     /// Prints a line to standard error, unless it is quiet.
     pub(crate) fn notice(self, text: &str) {
         if !self.quiet {
@@ -189,6 +201,15 @@ impl Output {
         let error = style("error").red().bold().for_stderr();
         let _ = writeln!(stderr(), "{error}: {}", failure.text);
     }
+}
+
+/// Creates a table without lines.
+pub(crate) fn new_table() -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    table
 }
 
 /// Prints one or several lines. Returns an error if the reader of the output has closed it.

@@ -40,6 +40,27 @@ impl Profile {
     }
 }
 
+impl Profile {
+    /// Removes the patterns that another profile has, and returns their names.
+    pub(crate) fn remove(&mut self, other: &Self) -> Vec<&'static str> {
+        fn take<T>(own: &mut Option<T>, other: Option<&T>) -> bool {
+            other.is_some() && own.take().is_some()
+        }
+        let removed = [
+            ("bucket", take(&mut self.bucket, other.bucket.as_ref())),
+            ("outlier", take(&mut self.outlier, other.outlier.as_ref())),
+            ("subset", take(&mut self.subset, other.subset.as_ref())),
+            ("embedded", take(&mut self.embedded, other.embedded.as_ref())),
+            ("history", take(&mut self.history, other.history.as_ref())),
+            ("reference", take(&mut self.reference, other.reference.as_ref())),
+        ];
+        removed
+            .into_iter()
+            .filter_map(|(name, is_removed)| is_removed.then_some(name))
+            .collect()
+    }
+}
+
 /// Overrides the settings of a profile with options.
 pub(crate) fn overlay<T>(profile: Option<&T>, options: &T) -> Result<T, Failure>
 where

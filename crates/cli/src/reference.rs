@@ -8,14 +8,14 @@ use mongo_patterns_core::Repository;
 use mongo_patterns_reference::{ReferenceRepository, ReferenceRepositoryBuilder};
 use mongodb::bson::Document;
 
-use crate::analyze::reference as analysis;
+use crate::analyze::{Managed, managed, reference as analysis};
 use crate::args::{Reference, ReferenceVerb};
 use crate::failure::{Failure, Outcome};
 use crate::migrate::Mode;
 use crate::nested::references::{self, ReferenceField};
 use crate::profile::overlay;
 use crate::settings::{ReferenceSettings, check_different, need};
-use crate::{Context, catalog, indexes, shard};
+use crate::{Context, catalog, indexes};
 
 const PATTERN: &str = "reference";
 
@@ -41,15 +41,17 @@ pub(crate) async fn run(context: &Context, pattern: &Reference) -> Outcome {
                 version: settings.version_field.as_deref().unwrap_or("v"),
                 references: &work.references,
             };
+            let namespaces = work.documents.namespaces();
+            let stored: Vec<Managed<'_>> = namespaces.iter().map(|name| Managed::new(&name.coll)).collect();
+            managed::print(context, &stored, options.sample.sample).await?;
             analysis::run(context, &of, options).await
         }
         ReferenceVerb::Plan(options) => work.migrate(options, Mode::Plan).await,
         ReferenceVerb::Migrate { options, dry_run } => work.migrate(options, dry_run.mode()).await,
-        ReferenceVerb::Verify => work.verify().await,
+        ReferenceVerb::Verify(listing) => work.verify(*listing).await,
         ReferenceVerb::Repair(options) => work.repair(*options).await,
         ReferenceVerb::Sweep { source } => work.sweep(source.as_deref()).await,
-        ReferenceVerb::Shard(options) => shard::run(context, &work.documents, options).await,
-        ReferenceVerb::Indexes(create) => indexes::run(context.output, &work.documents, *create).await,
+        ReferenceVerb::Setup(setup) => indexes::set_up(context, &work.documents, setup).await,
     }
 }
 
@@ -63,7 +65,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Checks that the collections that the command reads exist.
     async fn check_collections(&self, verb: &ReferenceVerb) -> Result<(), Failure> {
-        if matches!(verb, ReferenceVerb::Indexes(_) | ReferenceVerb::Shard(_)) {
+        if matches!(verb, ReferenceVerb::Setup(_)) {
             return Ok(());
         }
         let mut namespaces = self.documents.namespaces();

@@ -6,7 +6,7 @@ use mongo_patterns_schema::{Migrations, SchemaRepository};
 use mongodb::bson::{Bson, DateTime, Document};
 use serde_json::json;
 
-use crate::args::{SchemaVerb, Versioned};
+use crate::args::{Listing, SchemaVerb, Versioned};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
@@ -44,11 +44,8 @@ pub(crate) async fn run(context: &Context, verb: &SchemaVerb) -> Outcome {
         SchemaVerb::Verify(versioned) => {
             let documents = repository(context, versioned).await?;
             let check = Check::new(context.output, &documents, "verify", "documents");
-            let verify = documents.verify().on_progress(check.progress.callback());
-            let (summary, found) = check.find(verify.stream()).await?;
-            let exit = Exit::of_findings(found);
-            context.output.summary(&summary, exit)?;
-            Ok(exit)
+            let verify = |report| documents.verify().on_progress(report).stream();
+            check.verify(Listing { all: true }, verify).await
         }
         SchemaVerb::Indexes { versioned, create } => {
             let documents = repository(context, versioned).await?;

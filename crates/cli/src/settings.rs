@@ -24,6 +24,17 @@ pub(crate) enum KeyType {
 }
 
 impl KeyType {
+    /// Returns the type by the name of its BSON type, as the catalog has it.
+    pub(crate) fn of_entry(name: &str) -> Option<Self> {
+        match name {
+            "int" => Some(Self::Int),
+            "string" => Some(Self::String),
+            "objectId" => Some(Self::ObjectId),
+            "binData" => Some(Self::Uuid),
+            _ => None,
+        }
+    }
+
     /// Returns the type of a key with this value.
     pub(crate) fn of(value: &Bson) -> Option<Self> {
         match value {
@@ -55,7 +66,7 @@ pub(crate) struct BucketSettings {
     /// The key field of the flat documents, if its name differs.
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) flat_key: Option<String>,
-    /// The type of the keys. By default the most common type of the first documents.
+    /// The type of the keys. By default that of the catalog, or the most common type of the first documents.
     #[arg(long, global = true, value_enum, value_name = "TYPE")]
     pub(crate) key_type: Option<KeyType>,
     /// The array field of a bucket that holds its items, such as history.
@@ -301,21 +312,36 @@ pub(crate) struct ReferenceSettings {
 pub(crate) fn need<'s>(value: Option<&'s String>, pattern: &str, name: &str) -> Result<&'s str, Failure> {
     value.map(String::as_str).ok_or_else(|| {
         let option = name.replace('_', "-");
-        Failure::usage(format!(
+        Failure::missing(format!(
             "--{option} is missing: pass it, or set `{name}` under [{pattern}] in the profile, which `init` writes"
         ))
     })
 }
 
 /// Checks field names by their options, because the error of a repository does not name the option.
-pub(crate) fn check_fields<'s>(names: impl IntoIterator<Item = (&'static str, &'s String)>) -> Result<(), Failure> {
-    for (option, name) in names {
-        if let Err(error) = FieldName::of_element(name.as_str()) {
-            return Err(Failure::usage(format!("{option}: {error}")));
+pub(crate) fn check_fields<'s, N: IntoIterator<Item = &'s String>>(
+    options: impl IntoIterator<Item = (&'static str, N)>,
+) -> Result<(), Failure> {
+    for (option, names) in options {
+        for name in names {
+            FieldName::of_element(name.as_str()).map_err(|error| Failure::usage(format!("{option}: {error}")))?;
         }
     }
     Ok(())
 }
+
+/// Calls the setters of a builder for the settings that are given.
+macro_rules! with_given {
+    ($builder:expr, $($setting:expr => $setter:ident),+ $(,)?) => {{
+        let mut builder = $builder;
+        $(if let Some(value) = $setting {
+            builder = builder.$setter(value);
+        })+
+        builder
+    }};
+}
+
+pub(crate) use with_given;
 
 /// Checks that two options name different collections.
 pub(crate) fn check_different(options: [&str; 2], names: [&str; 2]) -> Result<(), Failure> {

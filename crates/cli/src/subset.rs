@@ -6,15 +6,15 @@ mod migrate;
 use mongo_patterns_subset::SubsetRepository;
 use mongodb::bson::Document;
 
-use crate::analyze::subset as analysis;
-use crate::args::{DryRun, Subset, SubsetForm, SubsetVerb};
+use crate::analyze::{Managed, managed, subset as analysis};
+use crate::args::{DryRun, Listing, Sample, Subset, SubsetForm, SubsetVerb};
 use crate::failure::{Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::Mode;
 use crate::nested::further;
 use crate::profile::overlay;
-use crate::settings::{SubsetSettings, check_different, check_fields, need};
-use crate::{Context, catalog, indexes, shard};
+use crate::settings::{SubsetSettings, check_different, check_fields, need, with_given};
+use crate::{Context, catalog, indexes};
 
 const PATTERN: &str = "subset";
 
@@ -29,6 +29,7 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
             Ok(parents) => invalid::find(&parents, &settings, *sample).await?,
             Err(_) => None,
         };
+        print_stored(context, &settings, *sample).await?;
         return analysis::run(context, &settings, *sample, invalid.as_ref()).await;
     }
     let work = Work {
@@ -37,16 +38,34 @@ pub(crate) async fn run(context: &Context, pattern: &Subset) -> Outcome {
         parents: repository(context, &settings)?,
     };
     work.check_collections(&pattern.verb).await?;
-    let output = context.output;
     match &pattern.verb {
         SubsetVerb::Plan(options) => work.migrate(options, Mode::Plan).await,
         SubsetVerb::Migrate { options, dry_run } => work.migrate(options, dry_run.mode()).await,
-        SubsetVerb::Verify => work.verify().await,
+        SubsetVerb::Verify(listing) => work.verify(*listing).await,
         SubsetVerb::Repair(options) => work.repair(*options).await,
-        SubsetVerb::Shard(options) => shard::run(context, &work.parents, options).await,
-        SubsetVerb::Indexes(create) => indexes::run(output, &work.parents, *create).await,
+        SubsetVerb::Setup(setup) => indexes::set_up(context, &work.parents, setup).await,
         SubsetVerb::Analyze(_) => unreachable!("analyze needs no repository"),
     }
+}
+
+/// Prints the sizes of the stored parents and children.
+async fn print_stored(context: &Context, settings: &SubsetSettings, sample: Sample) -> Result<(), Failure> {
+    check(settings)?;
+    let further = settings.add_subset.iter().flatten();
+    let further = further.map(|text| further::field_and_size("--add-subset", text));
+    let further: Vec<(String, u32)> = further.collect::<Result<_, Failure>>()?;
+    let mut stored = Vec::new();
+    if let Some(parents) = settings.collection.as_deref() {
+        let parents = |field, size| Managed::new(parents).limit(field, "size", size);
+        stored.push(parents(settings.subset.as_deref(), settings.size));
+        stored.extend(
+            further
+                .iter()
+                .map(|(field, size)| parents(Some(field.as_str()), Some(*size))),
+        );
+    }
+    stored.extend(settings.children_collection.as_deref().map(Managed::new));
+    managed::print(context, &stored, sample.sample).await
 }
 
 /// The subset commands.
@@ -59,7 +78,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Checks that the collections that the command reads exist.
     async fn check_collections(&self, verb: &SubsetVerb) -> Result<(), Failure> {
-        if matches!(verb, SubsetVerb::Indexes(_) | SubsetVerb::Shard(_)) {
+        if matches!(verb, SubsetVerb::Setup(_)) {
             return Ok(());
         }
         self.context.must_exist(self.parents.collection().name()).await?;
@@ -77,19 +96,17 @@ impl Work<'_> {
         Check::new(self.context.output, &self.parents, verb, "parents")
     }
 
-    async fn verify(&self) -> Outcome {
-        let check = self.check("verify");
-        let verify = self.parents.verify().on_progress(check.progress.callback());
-        check.verify(verify.stream()).await
+    async fn verify(&self, listing: Listing) -> Outcome {
+        let verify = |report| self.parents.verify().on_progress(report).stream();
+        self.check("verify").verify(listing, verify).await
     }
 
     async fn repair(&self, options: DryRun) -> Outcome {
-        let check = self.check("repair");
-        let mut repair = self.parents.repair().on_progress(check.progress.callback());
-        if options.dry_run {
-            repair = repair.dry_run();
-        }
-        check.repair(options.dry_run, repair.stream()).await
+        let repair = |report| {
+            let repair = self.parents.repair().on_progress(report);
+            if options.dry_run { repair.dry_run() } else { repair }.stream()
+        };
+        self.check("repair").repair(options, repair).await
     }
 }
 
@@ -106,20 +123,12 @@ fn repository(context: &Context, settings: &SubsetSettings) -> Result<Parents, F
     }
     let first = mongo_patterns_subset::Subset::new(need(settings.subset.as_ref(), PATTERN, "subset")?)
         .size(settings.size.unwrap_or(10));
-    let mut first = further::ordered(first, order);
-    if let Some(fields) = &settings.embed {
-        first = first.embedded_fields(fields.iter().cloned());
-    }
-    let mut builder = SubsetRepository::builder(parents, database.collection::<Document>(children))
+    let first = with_given!(further::ordered(first, order), settings.embed.clone() => embedded_fields);
+    let builder = SubsetRepository::builder(parents, database.collection::<Document>(children))
         .parent_field(need(settings.parent.as_ref(), PATTERN, "parent")?)
         .child_id_field(need(settings.child_id.as_ref(), PATTERN, "child_id")?)
         .subset(first);
-    if let Some(field) = &settings.version {
-        builder = builder.version_field(field);
-    }
-    if let Some(field) = &settings.total {
-        builder = builder.total_field(field);
-    }
+    let mut builder = with_given!(builder, &settings.version => version_field, &settings.total => total_field);
     for (field, of) in computed(settings.sum.as_ref()) {
         builder = builder.sum(of, field);
     }
@@ -152,11 +161,7 @@ fn check(settings: &SubsetSettings) -> Result<(), Failure> {
         ("--version", &settings.version),
         ("--total", &settings.total),
     ];
-    check_fields(
-        fields
-            .into_iter()
-            .filter_map(|(option, name)| Some((option, name.as_ref()?))),
-    )?;
+    check_fields(fields)?;
     for (option, settings) in [
         ("--sum", &settings.sum),
         ("--min", &settings.min),
@@ -164,11 +169,10 @@ fn check(settings: &SubsetSettings) -> Result<(), Failure> {
         ("--count-by", &settings.count_by),
     ] {
         let names = computed(settings.as_ref()).flat_map(|(field, of)| [field.to_owned(), of.to_owned()]);
-        let names: Vec<String> = names.collect();
-        check_fields(names.iter().map(|name| (option, name)))?;
+        check_fields([(option, &names.collect::<Vec<_>>())])?;
     }
-    check_fields(settings.embed.iter().flatten().map(|name| ("--embed", name)))?;
+    check_fields([("--embed", settings.embed.iter().flatten())])?;
     let order = settings.order.iter().flatten();
-    let order: Vec<String> = order.map(|name| name.trim_start_matches('-').to_owned()).collect();
-    check_fields(order.iter().map(|name| ("--order", name)))
+    let order = order.map(|name| name.trim_start_matches('-').to_owned());
+    check_fields([("--order", &order.collect::<Vec<_>>())])
 }

@@ -3,6 +3,7 @@
 use mongo_patterns_testkit as testkit;
 use mongodb::IndexModel;
 use mongodb::bson::{DateTime, Document, doc};
+use serde_json::Value;
 
 use crate::support::*;
 
@@ -58,6 +59,124 @@ async fn groups_are_counted_and_fit_80_columns() {
         let sampled = bucket(db, &["analyze", "--sample", "400", "--json"]);
         let lists = sampled.summary()["lists"].as_u64().unwrap();
         assert!((70..=130).contains(&lists), "{sampled:?}");
+    })
+    .await;
+}
+
+/// Returns the lines about stored documents, by collection and field.
+fn stored(analyzed: &Ran) -> Vec<Value> {
+    assert_eq!(analyzed.code, Some(0), "{analyzed:?}");
+    analyzed.lines("stored")
+}
+
+/// The collection and its settings in the catalog are enough.
+#[tokio::test]
+async fn managed_buckets_are_measured_and_analyzed_without_a_flat_collection() {
+    testkit::run(async |db| {
+        fill(db, 4, 100).await;
+        assert_eq!(bucket(db, &["migrate", "--page-size", "10"]).code, Some(0));
+        let analyze = |options: &[&str]| {
+            ran(on(db)
+                .args(["bucket", "--collection", "trades", "analyze"])
+                .args(options))
+        };
+        let shown = analyze(&[]);
+        for text in [
+            "trades: 12 documents",
+            "page_size = 10: 8 documents have as many, and 0 have more",
+            "page_size fits",
+            "100 items in 4 lists",
+            "Advice",
+        ] {
+            assert!(shown.out.contains(text), "{text}: {}", shown.out);
+        }
+        assert!(
+            shown.out.lines().all(|line| line.chars().count() <= 80),
+            "{}",
+            shown.out
+        );
+        for options in [&["--json"][..], &["--json", "--sample", "1000"]] {
+            let machine = analyze(options);
+            let line = &stored(&machine)[0];
+            let numbers = ["documents", "limit", "longest", "at_limit", "above_limit"].map(|name| line[name].as_u64());
+            assert_eq!(numbers, [12, 10, 10, 8, 0].map(Some), "{machine:?}");
+            let items = machine.summary()["items"].as_u64();
+            assert_eq!(items, (options.len() == 1).then_some(100), "{machine:?}");
+            let largest = all(db, "trades").await;
+            let largest = largest.iter().map(|bucket| bucket.to_vec().unwrap().len() as u64).max();
+            assert_eq!(line["largest_document"].as_u64(), largest);
+        }
+        // A page that another program made too long.
+        let item = doc! { "n": 1, "date": DateTime::now() };
+        let longer = doc! { "$push": { "history": { "$each": vec![item; 50] } } };
+        let buckets = db.plain_collection::<Document>("trades");
+        buckets.update_one(doc! { "count": 10 }, longer).await.unwrap();
+        let line = &stored(&analyze(&["--json"]))[0];
+        assert_eq!(
+            (&line["fits"], &line["above_limit"], &line["longest"]),
+            (&false.into(), &1.into(), &60.into())
+        );
+        // A page size with which a full bucket would be too large.
+        let large = doc! { "$set": { "history.$[].note": "x".repeat(10_000) } };
+        buckets.update_many(doc! {}, large).await.unwrap();
+        let shown = ran(on(db).args(["bucket", "--collection", "trades", "--page-size", "1000", "analyze"]));
+        assert!(
+            shown.out.contains("page_size does not fit: choose a smaller one"),
+            "{}",
+            shown.out
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn stored_documents_of_the_other_patterns_are_measured() {
+    testkit::run(async |db| {
+        let patron = |n: i32| {
+            let address = |id: i32| doc! { "_id": id, "zip": "12345" };
+            doc! { "_id": n, "addresses": (0..n).map(address).collect::<Vec<_>>() }
+        };
+        let patrons = db.plain_collection::<Document>("patron");
+        patrons.insert_many((0..=5).map(patron)).await.unwrap();
+        let embedded = |options: &[&str]| ran(on(db).args(["embedded", "--collection", "patron"]).args(options));
+        let settings = ["--children", "addresses", "--max-children", "5"];
+        assert_eq!(
+            embedded(&[&settings[..], &["indexes", "--create"]].concat()).code,
+            Some(0)
+        );
+        let analyzed = embedded(&["analyze", "--json"]);
+        let line = &stored(&analyzed)[0];
+        let numbers = ["documents", "limit", "longest", "at_limit", "above_limit"].map(|name| line[name].as_u64());
+        assert_eq!(numbers, [6, 5, 5, 1, 0].map(Some), "{analyzed:?}");
+        assert_eq!(
+            (analyzed.summary()["items"].as_u64(), &line["largest_id"]),
+            (Some(15), &5.into())
+        );
+
+        let book = |n: i32| doc! { "_id": n, "buyers": (0..n).collect::<Vec<_>>() };
+        let books = db.plain_collection::<Document>("books");
+        books.insert_many((1..20).map(book)).await.unwrap();
+        let outlier = [
+            "outlier",
+            "--collection",
+            "books",
+            "--array",
+            "buyers",
+            "--threshold",
+            "10",
+            "--cap",
+            "5",
+        ];
+        let outlier = |options: &[&str]| ran(on(db).args(outlier).args(options));
+        let above = |analyzed: &Ran| {
+            stored(analyzed)
+                .iter()
+                .map(|line| line["above_limit"].clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(above(&outlier(&["analyze", "--json"])), [9]);
+        assert_eq!(outlier(&["migrate"]).code, Some(0));
+        assert_eq!(above(&outlier(&["analyze", "--json"])), [0, 0]);
     })
     .await;
 }

@@ -53,6 +53,77 @@ fn outlier(db: &TestDatabase, arguments: &[&str]) -> Ran {
     ran(on(db).args(DRUGS).args(arguments))
 }
 
+/// Whether a setting is missing then, or the collection.
+#[tokio::test]
+async fn a_wrong_name_of_a_collection_is_answered_by_those_of_the_catalog() {
+    testkit::run(async |db| {
+        for name in ["trades", "visits"] {
+            let create = ["--collection", name, "indexes", "--create"];
+            assert_eq!(bucket(db, &create).code, Some(0));
+        }
+        drugs(db).await;
+        assert_eq!(outlier(db, &["indexes", "--create"]).code, Some(0));
+        let names = "no bucket of that name in the catalog: trades, visits; ";
+        let verify = |collection: &str| ran(on(db).args(["bucket", "--collection", collection, "verify"]));
+        refused(&verify("trade"), &format!("{names}--key is missing"));
+        refused(&verify("drug"), &format!("{names}--key is missing"));
+        refused(
+            &bucket(db, &["--collection", "trade", "verify"]),
+            &format!("{names}there is no collection"),
+        );
+        // The catalog has the type of the keys too, which no document shows.
+        assert_eq!(verify("trades").code, Some(0), "{:?}", verify("trades"));
+        let array = ran(on(db).args(["outlier", "--collection", "drugs", "verify"]));
+        refused(
+            &array,
+            "no outlier of that name in the catalog: drug.reviews; --array is missing",
+        );
+    })
+    .await;
+}
+
+/// An entry of an earlier version has no type: documents show it, and `indexes --create` stores it.
+#[tokio::test]
+async fn the_type_of_the_keys_is_that_of_the_catalog() {
+    testkit::run(async |db| {
+        fill(db, 4, 40).await;
+        assert_eq!(bucket(db, &["migrate"]).code, Some(0));
+        let settings = BUCKETS.iter().take_while(|option| **option != "--key-type");
+        let settings: Vec<&str> = settings.copied().collect();
+        let run = |options: &[&str]| ran(on(db).arg("bucket").args(&settings).args(options));
+        let key_type = async || {
+            let entries = all(db, "mongo_patterns").await;
+            let entry = entries
+                .iter()
+                .find(|entry| entry.contains_key("settings") && entry.contains_key("format"));
+            entry
+                .unwrap()
+                .get_document("settings")
+                .unwrap()
+                .get_str("key_type")
+                .ok()
+                .map(str::to_owned)
+        };
+        assert_eq!(key_type().await.as_deref(), Some("int"));
+        refused(&run(&["--key-type", "string", "verify"]), "`key_type`");
+        let profile = run_init(db);
+        assert!(profile.contains("key_type = \"int\""), "{profile}");
+
+        let catalog = db.plain_collection::<Document>("mongo_patterns");
+        let unset = doc! { "$unset": { "settings.key_type": "" } };
+        catalog.update_one(doc! { "_id.kind": "bucket" }, unset).await.unwrap();
+        assert_eq!(run(&["verify"]).code, Some(0));
+        assert_eq!(key_type().await, None);
+        assert_eq!(run(&["indexes", "--create"]).code, Some(0));
+        assert_eq!(key_type().await.as_deref(), Some("int"));
+    })
+    .await;
+}
+
+fn run_init(db: &TestDatabase) -> String {
+    ran(on(db).args(["init", "trades", "--out", "-"])).out
+}
+
 #[tokio::test]
 async fn settings_that_contradict_the_catalog_are_refused() {
     testkit::run(async |db| {

@@ -235,7 +235,7 @@ async fn an_analysis_shows_what_a_prune_would_delete() {
             (&2.into(), &3.into(), &6.into())
         );
         assert_eq!(summary["most_revisions_of_a_document"], 3);
-        let lines = analyzed.json();
+        let lines = analyzed.lines("prune");
         assert_eq!((&lines[0]["keep_last"], &lines[0]["revisions"]), (&1.into(), &3.into()));
         assert_eq!(lines[1]["revisions"], 0);
         assert!(

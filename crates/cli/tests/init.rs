@@ -63,6 +63,48 @@ async fn buckets_of_other_programs_are_verified_and_repaired_with_their_profile(
     }
 }
 
+/// A second collection is added to the file, in which nothing else changes.
+#[tokio::test]
+async fn a_second_pattern_is_added_to_the_profile() {
+    testkit::run(async |db| {
+        let buckets = (0..4_i32).map(|n| bucket_of(ObjectId::new().into(), n % 2, i64::from(n) * 5));
+        let collection = db.plain_collection::<Document>("readings");
+        collection.insert_many(buckets).await.unwrap();
+        let book = |n: i32| doc! { "_id": n, "buyers": (0..n).collect::<Vec<_>>() };
+        let books = db.plain_collection::<Document>("books");
+        books.insert_many((1..20).map(book)).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let init = |arguments: &[&str]| ran(on(db).current_dir(folder.path()).arg("init").args(arguments));
+        let read = || std::fs::read_to_string(folder.path().join("mongo-patterns.toml")).unwrap();
+        assert_eq!(init(&["readings"]).code, Some(0));
+        let first = format!("{}# mine", read());
+        std::fs::write(folder.path().join("mongo-patterns.toml"), &first).unwrap();
+
+        let added = init(&["books", "--json"]);
+        assert_eq!(added.code, Some(0), "{added:?}");
+        assert_eq!(added.summary()["patterns"], "outlier", "{added:?}");
+        let second = read();
+        assert!(second.starts_with(&first), "{second}");
+        assert!(second.contains("\n[outlier]\ncollection = \"books\""), "{second}");
+        let verified = ran(on(db).current_dir(folder.path()).args(["bucket", "verify"]));
+        assert_eq!(verified.code, Some(1), "{verified:?}");
+
+        refused(&init(&["books"]), "has [outlier] already");
+        refused(&init(&["readings"]), "has [bucket] already");
+        let other = std::fs::read_to_string(folder.path().join("mongo-patterns.toml")).unwrap();
+        assert_eq!(other, second);
+        refused(
+            &ran(on(db)
+                .current_dir(folder.path())
+                .args(["--db", "other", "init", "books"])),
+            "is empty",
+        );
+        assert_eq!(init(&["books", "--force"]).code, Some(0));
+        assert!(!read().contains("[bucket]"), "{}", read());
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_field_that_does_not_group_the_documents_is_not_the_key() {
     testkit::run(async |db| {

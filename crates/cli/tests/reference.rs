@@ -55,8 +55,34 @@ pub async fn update(db: &TestDatabase, collection: &str, filter: Document, updat
 }
 
 fn problems(ran: &Ran) -> Vec<String> {
-    let lines = ran.json().into_iter().filter(|line| line["type"] == "finding");
+    let lines = ran.lines("finding").into_iter();
     lines.map(|line| line["problem"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The outdated copies of one customer have a line with their number, and `--all` and `--json` list them.
+#[tokio::test]
+async fn findings_with_one_cause_are_one_line() {
+    testkit::run(async |db| {
+        filled(db).await;
+        let order =
+            |id: i32| doc! { "_id": id, "customer": { "_id": 1, "name": "Ann", "mail": "a@example.org", "v": 0_i64 } };
+        let orders = db.plain_collection::<Document>("orders");
+        orders.insert_many((10..204).map(order)).await.unwrap();
+        let renamed = doc! { "$set": { "name": "Bob" }, "$inc": { "v": 2 } };
+        update(db, "customers", doc! { "_id": 1 }, renamed).await;
+        update(db, "orders", doc! { "_id": 9 }, doc! { "$set": { "customer._id": 77 } }).await;
+        let grouped = reference(db, &["verify"]);
+        let lines: Vec<&str> = grouped.out.lines().filter(|line| line.starts_with("orders")).collect();
+        assert_eq!((grouped.code, lines.len()), (Some(1), 2), "{grouped:?}");
+        for start in ["orders: 203 documents of 1, such as 0: `customer`: ", "orders 9: "] {
+            assert!(lines.iter().any(|line| line.starts_with(start)), "{grouped:?}");
+        }
+        assert!(grouped.out.contains("findings  204"), "{grouped:?}");
+        let all = reference(db, &["verify", "--all"]);
+        assert_eq!(all.out.lines().filter(|line| line.starts_with("orders ")).count(), 204);
+        assert_eq!(problems(&reference(db, &["verify", "--json"])).len(), 204);
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -79,6 +79,14 @@ impl Ran {
             .collect()
     }
 
+    /// Returns the lines of this type.
+    #[track_caller]
+    pub fn lines(&self, of_type: &str) -> Vec<Value> {
+        let mut lines = self.json();
+        lines.retain(|line| line["type"] == of_type);
+        lines
+    }
+
     /// Returns the summary, which is the last line.
     #[track_caller]
     pub fn summary(&self) -> Value {

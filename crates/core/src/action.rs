@@ -67,19 +67,21 @@
 //! 90 seconds after its start, with the default of `transactionLifetimeLimitSeconds`.
 
 mod define;
+mod find;
 mod one;
 
 use std::future::Future;
 use std::pin::Pin;
 
 use futures::{Stream, TryFutureExt};
-#[doc(hidden)] // for the macro
-pub use mongodb::ClientSession;
 use mongodb::Collection;
 use mongodb::bson::RawDocumentBuf;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
+pub use self::find::Find;
+#[doc(hidden)]
+pub use self::find::of_call;
 pub use self::one::{Read, Write};
 use crate::error::{self, Error, Operation, Result};
 use crate::measure;
@@ -125,8 +127,8 @@ impl<'a> Call<'a> {
 /// The future of an action. It is `Send`, and borrows what the action borrows.
 ///
 /// ```
-/// # use mongo_patterns_core::action::ActionFuture;
-/// async fn both(first: ActionFuture<'_, u64>, second: ActionFuture<'_, u64>) -> mongo_patterns_core::Result<u64> {
+/// # use mongo_patterns::action::ActionFuture;
+/// async fn both(first: ActionFuture<'_, u64>, second: ActionFuture<'_, u64>) -> mongo_patterns::Result<u64> {
 ///     Ok(first.await? + second.await?)
 /// }
 /// ```

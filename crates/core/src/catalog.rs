@@ -25,6 +25,9 @@
 //! ```
 //!
 //! `settings` has all settings of the stored form; a missing one is `null`. `format` is the version of this form.
+//! Where the type of a repository knows the type of its keys, as that of buckets does, `key_type` is their BSON type, by its
+//! name in `$jsonSchema`: `int` for all types of integers, which have one form. An entry of a version without this setting
+//! is valid for keys of each type, and the next `ensure_indexes()` adds it. Other ids are of any type, which is not stored.
 //! `library` is the version of the crate that wrote the settings. The times are those of the server.
 //!
 //! The same collection has the progress of migrations, with the `_id` `{ kind: "migration", collection }`, where the
@@ -58,7 +61,6 @@ use mongodb::options::{CollectionOptions, ReadConcern, WriteConcern};
 pub use self::entry::{Entry, Stored};
 #[doc(hidden)]
 pub use self::plausible::{OwnField, OwnFields, check_fields, implausible};
-#[doc(hidden)]
 pub use self::record::{Last, Position, Record};
 #[doc(hidden)]
 pub use self::records::migration_comment;

@@ -36,7 +36,7 @@ mod usage;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use mongodb::ClientSession;
+pub use mongodb::ClientSession;
 use mongodb::error::Result as DriverResult;
 use mongodb::options::TransactionOptions;
 use tokio::runtime::Handle;
@@ -192,7 +192,7 @@ impl<'a> Conn<'a> {
     /// Sends the commands of a read of the caller, whose time on the server is bounded.
     pub async fn to_read(session: Option<&'a mut ClientSession>, max_time: Option<Duration>) -> Result<Self> {
         let mut conn = Self::of_caller(session).await?;
-        conn.max_time = max_time.map(|time| time.clamp(MIN_TIME, MAX_TIME));
+        conn.max_time = max_time.map(bounded);
         conn.is_read = true;
         Ok(conn)
     }
@@ -323,6 +323,11 @@ impl<'a> Conn<'a> {
         }
         done
     }
+}
+
+/// Returns a limit that the server accepts.
+pub(crate) fn bounded(time: Duration) -> Duration {
+    time.clamp(MIN_TIME, MAX_TIME)
 }
 
 fn ended() -> Error {

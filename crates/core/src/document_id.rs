@@ -72,6 +72,37 @@ pub fn text(id: &Bson) -> String {
     id.to_string()
 }
 
+/// The largest integer up to which a double represents every integer.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// Returns a text that is the same for equal ids: the server compares numbers by value, so 1, 1.0 and a long 1 are the
+/// same id.
+///
+/// Two equal numbers of different types that are no integers have different texts. A document that is not found by its
+/// text is therefore read again by itself before it counts as missing.
+pub fn canonical(id: &Bson) -> String {
+    match id {
+        Bson::Int32(value) => format!("n{value}"),
+        Bson::Int64(value) => format!("n{value}"),
+        #[allow(clippy::cast_possible_truncation)] // an integer in the exact range
+        Bson::Double(value) if value.fract() == 0.0 && value.abs() <= EXACT => format!("n{}", *value as i64),
+        Bson::Decimal128(value) => format!("n{value}"),
+        Bson::String(value) => format!("s{value:?}"),
+        Bson::Document(document) => {
+            let fields = document.iter();
+            let fields: Vec<String> = fields
+                .map(|(name, value)| format!("{name:?}:{}", canonical(value)))
+                .collect();
+            format!("{{{}}}", fields.join(","))
+        }
+        Bson::Array(values) => {
+            let values: Vec<String> = values.iter().map(canonical).collect();
+            format!("[{}]", values.join(","))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
 /// Returns the bytes of an id with its type, which no other id has.
 pub fn bytes(id: &Bson) -> Vec<u8> {
     // An id that a document can have is valid BSON.
@@ -85,10 +116,16 @@ pub fn by_id(id: &Bson) -> Document {
 
 /// Matches documents by `_id`. At least one id.
 pub fn by_ids(ids: &[Bson]) -> Document {
+    with_ids("_id", ids)
+}
+
+/// Matches documents by the id in a field. At least one id.
+pub fn with_ids(field: &str, ids: &[Bson]) -> Document {
+    let equal = |id: &Bson| doc! { field: { "$eq": id } };
     match ids {
-        [id] => by_id(id),
-        ids if ids.iter().all(can_be_in) => doc! { "_id": { "$in": ids } },
-        ids => doc! { "$or": ids.iter().map(by_id).collect::<Vec<_>>() },
+        [id] => equal(id),
+        ids if ids.iter().all(can_be_in) => doc! { field: { "$in": ids } },
+        ids => doc! { "$or": ids.iter().map(equal).collect::<Vec<_>>() },
     }
 }
 

@@ -39,7 +39,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// with labels keeps them, so the driver retries the transaction. Any other one is the same afterwards, with its kind.
 ///
 /// ```
-/// # use mongo_patterns_core::{Error, ErrorKind};
+/// # use mongo_patterns::{Error, ErrorKind};
 /// fn status(error: &Error) -> u16 {
 ///     match error.kind() {
 ///         _ if error.is_transient() || error.is_outcome_unknown() => 503,
@@ -86,7 +86,7 @@ impl Error {
     /// Creates an error, for example in the tests of a service. Its text must not contain user values.
     ///
     /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # use mongo_patterns::{Error, ErrorKind};
     /// let error = Error::new(ErrorKind::Contention, "other writers were faster");
     /// assert!(error.is_transient());
     /// ```
@@ -266,7 +266,7 @@ impl Error {
     /// nothing is stored before the commit.
     ///
     /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # use mongo_patterns::{Error, ErrorKind};
     /// # fn f(error: &Error, batch: &[i32]) {
     /// // Without item ids, the batch as a whole is not idempotent.
     /// if !error.is_outcome_unknown() {

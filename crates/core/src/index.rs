@@ -26,8 +26,8 @@ pub use plan::{EnsuredIndexes, IndexPlan, drop_old_index, hinted, index_missing}
 /// An index that a pattern relies on.
 ///
 /// ```
-/// # use mongo_patterns_core::index::PlannedIndex;
-/// # use mongodb::bson::doc;
+/// # use mongo_patterns::index::PlannedIndex;
+/// # use mongo_patterns::mongodb::bson::doc;
 /// let index = PlannedIndex::new("book_id_1_seq_1", doc! { "book_id": 1, "seq": 1 }).unique();
 /// assert!(index.unique && index.partial_filter.is_none());
 /// ```
@@ -96,9 +96,9 @@ impl PlannedIndex {
     /// Returns the driver's form of it.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::index::IndexPlan;
-    /// # use mongodb::{Collection, bson::Document};
-    /// # async fn f(plan: IndexPlan, trades: Collection<Document>) -> mongodb::error::Result<()> {
+    /// # use mongo_patterns::index::IndexPlan;
+    /// # use mongo_patterns::mongodb::{Collection, bson::Document};
+    /// # async fn f(plan: IndexPlan, trades: Collection<Document>) -> mongo_patterns::mongodb::error::Result<()> {
     /// for index in plan.indexes() {
     ///     trades.create_index(index.to_model()).await?;
     /// }

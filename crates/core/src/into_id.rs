@@ -16,8 +16,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// Implement it for a type of your own, or pass `Bson::from(id)`:
 ///
 /// ```
-/// use mongo_patterns_core::{IntoId, Result};
-/// use mongodb::bson::Bson;
+/// use mongo_patterns::{IntoId, Result};
+/// use mongo_patterns::mongodb::bson::Bson;
 ///
 /// struct OrderId(u64);
 ///

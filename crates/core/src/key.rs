@@ -13,7 +13,8 @@
 //! | [`ObjectId`] | ObjectId | 24 hex digits |
 //! | [`Uuid`] | binary, subtype 4 | 36 characters, lower case |
 //!
-//! One collection holds keys of one type: the texts of the number 123 and of the string `"123"` are the same.
+//! One collection holds keys of one type: the texts of the number 123 and of the string `"123"` are the same. All integers are
+//! one type here. The [catalog](crate::catalog) has the type, and refuses a repository of another one.
 //!
 //! Implement [`AsKey`] for a type of yours, such as a newtype over one of these.
 
@@ -53,11 +54,11 @@ pub trait EncodeKey: sealed::Sealed + Sync {
     /// Encodes the key: its text in `_id`, and its value in the key field.
     ///
     /// ```
-    /// # use mongo_patterns_core::key::EncodeKey;
+    /// # use mongo_patterns::key::EncodeKey;
     /// let key = 123_u32.encode_key()?;
     /// assert_eq!((key.text(), key.value()), ("123", &123.into()));
     /// assert_eq!("12_3".encode_key()?.text(), "12%5F3");
-    /// # Ok::<(), mongo_patterns_core::key::KeyError>(())
+    /// # Ok::<(), mongo_patterns::key::KeyError>(())
     /// ```
     ///
     /// # Errors

@@ -4,10 +4,10 @@
 //! renews. The lease of a holder that dies ends by itself, and the next one acquires it.
 //!
 //! ```no_run
-//! use mongo_patterns_core::lease::Lease;
+//! use mongo_patterns::lease::Lease;
 //!
-//! # async fn build_report(fence: i64) -> mongo_patterns_core::Result<()> { Ok(()) }
-//! # async fn f(database: mongodb::Database) -> mongo_patterns_core::Result<()> {
+//! # async fn build_report(fence: i64) -> mongo_patterns::Result<()> { Ok(()) }
+//! # async fn f(database: mongo_patterns::mongodb::Database) -> mongo_patterns::Result<()> {
 //! let lease = Lease::new(&database, "nightly report");
 //! if let Some(held) = lease.try_acquire().await? {
 //!     held.keep(build_report(held.fence())).await??; // renewed in the background, until the work ends
@@ -36,7 +36,7 @@
 //! holders share, with a filter that a greater one does not match:
 //!
 //! ```
-//! # use mongodb::bson::doc;
+//! # use mongo_patterns::mongodb::bson::doc;
 //! # let (fence, progress) = (5_i64, 10);
 //! let filter = doc! { "_id": "report", "fence": { "$lte": fence } };
 //! let update = doc! { "$set": { "fence": fence, "progress": progress } };

@@ -17,6 +17,9 @@
 //!
 //! Everything else is hidden: it serves the crates of the patterns, and can change with any version.
 
+// The name of this crate in links of the documentation that macros write, here and in the patterns.
+extern crate self as mongo_patterns_core;
+
 pub mod action;
 #[doc(hidden)] // values that are encoded once, into arrays of documents
 pub mod array;
@@ -36,6 +39,8 @@ pub mod follow;
 pub mod fuzzing;
 #[doc(hidden)] // hints that save round trips
 pub mod hints;
+#[doc(hidden)] // inserts of many documents without a transaction
+pub mod in_order;
 pub mod index;
 mod into_id;
 pub mod key;

@@ -124,7 +124,7 @@ metrics! {
 /// Registers the descriptions and units of all metrics with the recorder. Call it once, after the recorder is installed.
 ///
 /// ```
-/// mongo_patterns_core::metrics::describe_metrics();
+/// mongo_patterns::metrics::describe_metrics();
 /// ```
 pub fn describe_metrics() {
     for metric in METRICS {

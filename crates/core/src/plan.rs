@@ -6,7 +6,7 @@ use serde::Serialize;
 /// The plan of a migration; returned by the method `plan` of each.
 ///
 /// ```
-/// # use mongo_patterns_core::{Planned, PlannedCommand};
+/// # use mongo_patterns::{Planned, PlannedCommand};
 /// fn show<M: std::fmt::Debug>(planned: &Planned<M>) {
 ///     println!("{:?} by {} commands", planned.migrated, planned.commands.len());
 /// }
@@ -33,7 +33,7 @@ impl<M> Planned<M> {
 /// A command that a call would send to its database.
 ///
 /// ```
-/// # use mongo_patterns_core::PlannedCommand;
+/// # use mongo_patterns::PlannedCommand;
 /// fn show(commands: &[PlannedCommand]) {
 ///     for command in commands.iter().filter(|command| command.writes) {
 ///         println!("{}: {}", command.purpose, command.command);

@@ -11,9 +11,9 @@ use crate::sharding::{EnsureSharded, ShardKeyChoice, VerifyShardKeys};
 /// A service sets up all of its repositories in one loop:
 ///
 /// ```no_run
-/// use mongo_patterns_core::Repository;
+/// use mongo_patterns::Repository;
 ///
-/// async fn set_up(repositories: &[&dyn Repository]) -> mongo_patterns_core::Result<()> {
+/// async fn set_up(repositories: &[&dyn Repository]) -> mongo_patterns::Result<()> {
 ///     for repository in repositories {
 ///         for name in repository.ensure_indexes().await?.created {
 ///             println!("created the index {name} of the {} pattern", repository.pattern());
@@ -44,8 +44,8 @@ pub trait Repository: Send + Sync {
     /// Returns the indexes that the repository requires, a plan for each collection that needs some.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::Repository;
-    /// # async fn f(repository: &dyn Repository) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::Repository;
+    /// # async fn f(repository: &dyn Repository) -> mongo_patterns::Result<()> {
     /// for plan in repository.indexes() {
     ///     println!("{plan}"); // the calls of createIndex, for a shell
     ///     plan.check().await?; // an error where one is missing
@@ -61,9 +61,9 @@ pub trait Repository: Send + Sync {
     /// programs that `verify()` would report.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::Repository;
-    /// # use mongodb::{Database, bson::doc};
-    /// # async fn f(repository: &dyn Repository, database: Database) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::Repository;
+    /// # use mongo_patterns::mongodb::{Database, bson::doc};
+    /// # async fn f(repository: &dyn Repository, database: Database) -> mongo_patterns::Result<()> {
     /// for validator in repository.validators() {
     ///     let (name, document) = (validator.namespace.coll, validator.document);
     ///     // A new collection, or an existing one.
@@ -81,7 +81,7 @@ pub trait Repository: Send + Sync {
     /// Returns the shard keys under which the pattern works, for each collection. Sends nothing.
     ///
     /// ```no_run
-    /// # fn f(repository: &dyn mongo_patterns_core::Repository) {
+    /// # fn f(repository: &dyn mongo_patterns::Repository) {
     /// for choice in repository.shard_keys() {
     ///     println!("{}: {}", choice.namespace, choice.recommended);
     /// }
@@ -97,7 +97,7 @@ pub trait Repository: Send + Sync {
     /// [catalog](crate::catalog). It drops and changes nothing. Services call it at every start, concurrently.
     ///
     /// ```no_run
-    /// # async fn f(repository: &dyn mongo_patterns_core::Repository) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(repository: &dyn mongo_patterns::Repository) -> mongo_patterns::Result<()> {
     /// let ensured = repository.ensure_indexes().await?; // once, at the start of the service
     /// for name in ensured.created {
     ///     println!("created the index {name}");
@@ -150,7 +150,7 @@ pub trait Repository: Send + Sync {
     /// index supports the shard key, and some indexes of a pattern prevent it until then.
     ///
     /// ```no_run
-    /// # async fn f(repository: &dyn mongo_patterns_core::Repository) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(repository: &dyn mongo_patterns::Repository) -> mongo_patterns::Result<()> {
     /// let ensured = repository.ensure_sharded().await?;
     /// for collection in ensured.collections {
     ///     println!("{} is sharded by {}", collection.namespace, collection.key);
@@ -195,7 +195,7 @@ pub trait Repository: Send + Sync {
     /// standalone, and for collections that are not sharded, nothing. `verify()` checks documents, and does not include it.
     ///
     /// ```no_run
-    /// # async fn f(repository: &dyn mongo_patterns_core::Repository) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(repository: &dyn mongo_patterns::Repository) -> mongo_patterns::Result<()> {
     /// for unsuitable in repository.verify_shard_keys().await? {
     ///     println!("{unsuitable}");
     /// }

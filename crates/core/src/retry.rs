@@ -17,7 +17,7 @@ use crate::measure;
 /// commit whose outcome is unknown. The last error is returned then.
 ///
 /// ```
-/// # use mongo_patterns_core::RetryPolicy;
+/// # use mongo_patterns::RetryPolicy;
 /// # use std::time::Duration;
 /// let hurried = RetryPolicy::default().with_max_attempts(20).with_max_elapsed(Duration::from_secs(2));
 /// assert_eq!(hurried.max_attempts, 20);

@@ -26,7 +26,7 @@ use mongodb::{Collection, Database, IndexModel};
 
 pub use self::every::{Every, IsRouter};
 pub use self::rows::{Rows, next_rows};
-use crate::conn::{Conn, in_flight};
+use crate::conn::{Conn, bounded, in_flight};
 use crate::error::CommandError;
 use crate::error::command::Command;
 pub use crate::error::command::CommandResult as Result;
@@ -318,8 +318,9 @@ fn aggregate_all_documents<'a>(
 }
 
 /// Finds documents, and reads them one after another.
-pub fn find_rows(collection: &Raw, filter: Document, options: FindOptions) -> BoxFuture<'_, Result<Rows>> {
+pub fn find_rows(collection: &Raw, filter: Document, mut options: FindOptions) -> BoxFuture<'_, Result<Rows>> {
     let collection = collection.clone();
+    options.max_time = options.max_time.map(bounded);
     let find = async move { collection.find(filter).with_options(options).await };
     Box::pin(async move { Rows::of(in_flight(Box::pin(find)).await) })
 }

@@ -11,7 +11,7 @@ use crate::same::same_fields;
 /// [`Repository::shard_keys`](crate::Repository::shard_keys).
 ///
 /// ```
-/// # use mongo_patterns_core::sharding::ShardKeyChoice;
+/// # use mongo_patterns::sharding::ShardKeyChoice;
 /// fn show(choices: &[ShardKeyChoice]) {
 ///     for choice in choices {
 ///         println!("{}: {}, because {}", choice.namespace, choice.recommended, choice.reason);
@@ -48,7 +48,7 @@ impl ShardKeyChoice {
     /// Returns the recommended key, and the others.
     ///
     /// ```
-    /// # use mongo_patterns_core::sharding::ShardKeyChoice;
+    /// # use mongo_patterns::sharding::ShardKeyChoice;
     /// fn has_hashed(choice: &ShardKeyChoice) -> bool {
     ///     choice.keys().any(|key| key.values().any(|form| form.as_str() == Some("hashed")))
     /// }

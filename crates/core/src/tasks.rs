@@ -25,7 +25,7 @@ static TASKS: LazyLock<watch::Sender<usize>> = LazyLock::new(watch::Sender::defa
 /// # async fn f() {
 /// serve().await; // until the service is asked to stop
 /// // Not longer than the orchestrator waits.
-/// let drained = tokio::time::timeout(std::time::Duration::from_secs(20), mongo_patterns_core::drain()).await;
+/// let drained = tokio::time::timeout(std::time::Duration::from_secs(20), mongo_patterns::drain()).await;
 /// if drained.is_err() {
 ///     println!("some commands are still in flight, the server ends them");
 /// }

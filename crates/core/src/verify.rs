@@ -46,7 +46,6 @@ mod scan;
 
 pub use self::finding::{Finding, Repaired};
 use self::scan::after;
-#[doc(hidden)]
 pub use self::scan::{Scan, checked, confirmed, each, pause, scan};
 use crate::action::{ActionStream, Call};
 use crate::index::Ensure;

@@ -11,7 +11,7 @@ mod write;
 pub use migrate_from_references::MigrateFromReferences;
 pub use migrate_items::MigrateItems;
 pub use migrate_to_references::MigrateToReferences;
-pub use mongo_patterns_core::action::{Read, Write};
+pub use mongo_patterns_core::action::{Find, Read, Write};
 pub use mongo_patterns_core::verify::Verify;
 
 /// The names that most actions use.

@@ -25,12 +25,12 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///
     /// ```no_run
     /// # use std::time::Duration;
-    /// # use mongo_patterns_core::RetryPolicy;
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::{Database, bson::Document};
+    /// # use mongo_patterns::RetryPolicy;
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::{Database, bson::Document};
     /// # struct Patron;
     /// # struct Address;
-    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
+    /// # fn f(database: Database) -> mongo_patterns::Result<()> {
     /// let patrons = EmbeddedRepository::<Patron, Address>::builder(database.collection::<Document>("patron"))
     ///     .children_field("addresses")
     ///     .child_id_field("id")

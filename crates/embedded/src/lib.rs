@@ -24,8 +24,8 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns_embedded::EmbeddedRepository;
-//! use mongodb::bson::{Document, doc};
+//! use mongo_patterns::embedded::EmbeddedRepository;
+//! use mongo_patterns::mongodb::bson::{Document, doc};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Serialize, Deserialize)]
@@ -44,7 +44,7 @@
 //!     addresses: Vec<Address>,
 //! }
 //!
-//! # async fn f(database: mongodb::Database) -> mongo_patterns_core::Result<()> {
+//! # async fn f(database: mongo_patterns::mongodb::Database) -> mongo_patterns::Result<()> {
 //! let patrons = EmbeddedRepository::<Patron, Address>::builder(database.collection::<Document>("patron"))
 //!     .children_field("addresses")
 //!     .child_id_field("id")
@@ -105,6 +105,8 @@
 //! | call | round trips | documents examined |
 //! |---|---|---|
 //! | [`insert`](EmbeddedRepository::insert) | 1 | none |
+//! | [`insert_many`](EmbeddedRepository::insert_many) | 1 for each 8 MB | none |
+//! | [`find`](EmbeddedRepository::find) | 1 for each batch | those of its index |
 //! | [`get`](EmbeddedRepository::get), [`child`](EmbeddedRepository::child) | 1 | 1 |
 //! | [`add_child`](EmbeddedRepository::add_child), [`replace_child`](EmbeddedRepository::replace_child), [`update_child`](EmbeddedRepository::update_child), [`remove_child`](EmbeddedRepository::remove_child), [`reorder_children`](EmbeddedRepository::reorder_children) | 1 | 1 |
 //! | the same, refused | 2: the write, and a read of the reason | 1 each |
@@ -140,9 +142,9 @@
 //! is too: `AlreadyExists` means that the first call added it.
 //!
 //! ```no_run
-//! # use mongo_patterns_core::ErrorKind;
-//! # use mongo_patterns_embedded::EmbeddedRepository;
-//! # async fn f(patrons: EmbeddedRepository<(), i32>, home: i32) -> mongo_patterns_core::Result<()> {
+//! # use mongo_patterns::ErrorKind;
+//! # use mongo_patterns::embedded::EmbeddedRepository;
+//! # async fn f(patrons: EmbeddedRepository<(), i32>, home: i32) -> mongo_patterns::Result<()> {
 //! let mut added = patrons.add_child("joe", &home).await;
 //! while added.as_ref().is_err_and(|error| error.is_outcome_unknown()) {
 //!     added = match patrons.add_child("joe", &home).await {
@@ -161,9 +163,9 @@
 //! transaction again after a write conflict:
 //!
 //! ```no_run
-//! # use mongo_patterns_embedded::EmbeddedRepository;
-//! # use mongodb::{Client, Collection, bson::{Document, doc}};
-//! # async fn f(client: Client, patrons: EmbeddedRepository<(), i32>, audit: Collection<Document>) -> mongodb::error::Result<()> {
+//! # use mongo_patterns::embedded::EmbeddedRepository;
+//! # use mongo_patterns::mongodb::{Client, Collection, bson::{Document, doc}};
+//! # async fn f(client: Client, patrons: EmbeddedRepository<(), i32>, audit: Collection<Document>) -> mongo_patterns::mongodb::error::Result<()> {
 //! let (patrons, audit) = (patrons.clone(), audit.clone());
 //! let mut session = client.start_session().await?;
 //! session

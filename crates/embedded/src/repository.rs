@@ -73,13 +73,12 @@ impl<P, C> EmbeddedRepository<P, C> {
 }
 
 impl<P: Send + Sync, C> EmbeddedRepository<P, C> {
-    /// Returns the collection, for what this crate does not do: to find parents by other fields, and to update or delete
-    /// parents.
+    /// Returns the collection, for what this crate does not do, such as to count, update or delete parents.
     ///
     /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let of_boston = patrons.collection().count_documents(doc! { "addresses.city": "Boston" }).await?;
     /// patrons.collection().update_one(doc! { "_id": "joe" }, doc! { "$set": { "name": "Joe Reader" } }).await?;
     /// patrons.collection().delete_one(doc! { "_id": "joe" }).await?;

@@ -162,7 +162,7 @@ pub(crate) fn refused(error: CommandError) -> Error {
     let name = duplicate.index.unwrap_or_default();
     Error::from_driver(
         ErrorKind::DuplicateKey,
-        format!("the unique index `{name}`, which is not the pattern's, refused the write; nothing was stored"),
+        format!("the unique index `{name}`, which is not the pattern's, refused the write, which had no effect"),
         error,
     )
 }

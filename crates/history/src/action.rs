@@ -1,6 +1,6 @@
 //! The actions: structs with setters for their options, which run when they are awaited.
 //!
-//! See [`mongo_patterns_core::action`] for sessions, transactions and cancel safety.
+//! See [`action`](mongo_patterns_core::action) for sessions, transactions and cancel safety.
 
 mod delete;
 mod follow;
@@ -17,9 +17,9 @@ mod verify;
 
 pub use delete::Delete;
 pub use follow::Follow;
-pub use insert::Insert;
+pub use insert::{Insert, InsertMany};
 pub use migrate_existing::MigrateExisting;
-pub use mongo_patterns_core::action::Read;
+pub use mongo_patterns_core::action::{Find, Read};
 pub use mongo_patterns_core::verify::{Repair, Verify};
 pub use prune::Prune;
 pub use replace::Replace;

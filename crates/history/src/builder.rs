@@ -17,12 +17,12 @@ impl<D> HistoryRepository<D> {
     /// Build one repository for the two collections, and clone it: the clones share the [lanes](crate#lanes) of the documents.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::RetryPolicy;
-    /// # use mongo_patterns_history::HistoryRepository;
-    /// # use mongodb::{Database, bson::Document};
+    /// # use mongo_patterns::RetryPolicy;
+    /// # use mongo_patterns::history::HistoryRepository;
+    /// # use mongo_patterns::mongodb::{Database, bson::Document};
     /// # use std::time::Duration;
     /// # struct Policy;
-    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
+    /// # fn f(database: Database) -> mongo_patterns::Result<()> {
     /// let current = database.collection::<Document>("currentPolicies");
     /// let revisions = database.collection::<Document>("policyRevisions");
     /// let policies = HistoryRepository::<Policy>::builder(current, revisions)

@@ -18,8 +18,8 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns_history::{HistoryRepository, Repository};
-//! use mongodb::bson::{DateTime, Document, doc};
+//! use mongo_patterns::history::{HistoryRepository, Repository};
+//! use mongo_patterns::mongodb::bson::{DateTime, Document, doc};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Serialize, Deserialize)]
@@ -30,7 +30,7 @@
 //!     items_insured: Vec<String>,
 //! }
 //!
-//! # async fn f(database: mongodb::Database, policy: Policy, accident: DateTime) -> mongo_patterns_core::Result<()> {
+//! # async fn f(database: mongo_patterns::mongodb::Database, policy: Policy, accident: DateTime) -> mongo_patterns::Result<()> {
 //! let current = database.collection::<Document>("currentPolicies");
 //! let revisions = database.collection::<Document>("policyRevisions");
 //! let policies = HistoryRepository::<Policy>::builder(current, revisions)
@@ -105,9 +105,9 @@
 //! call gives their values by [`with`](action::Update::with):
 //!
 //! ```no_run
-//! # use mongo_patterns_history::HistoryRepository;
-//! # use mongodb::bson::doc;
-//! # async fn f(policies: HistoryRepository<()>) -> mongo_patterns_core::Result<()> {
+//! # use mongo_patterns::history::HistoryRepository;
+//! # use mongo_patterns::mongodb::bson::doc;
+//! # async fn f(policies: HistoryRepository<()>) -> mongo_patterns::Result<()> {
 //! let update = doc! { "$push": { "itemsInsured": "watch" } };
 //! policies.update(1, update).with(doc! { "changedBy": "Ann", "reason": "call 17" }).await?;
 //! # Ok(())
@@ -124,6 +124,8 @@
 //! | call | round trips | documents examined |
 //! |---|---|---|
 //! | [`insert`](HistoryRepository::insert) | 4 | 1 each |
+//! | [`insert_many`](HistoryRepository::insert_many) | 5 | the revisions of those that were deleted |
+//! | [`find`](HistoryRepository::find) | 1 for each batch | those of its index |
 //! | [`update`](HistoryRepository::update), [`replace`](HistoryRepository::replace) | 3; 4 for operators on a sharded cluster | 1 each |
 //! | [`delete`](HistoryRepository::delete) | 4 | 1 each |
 //! | [`restore`](HistoryRepository::restore) | 4 | 1 each |
@@ -163,10 +165,10 @@
 //! Pass the session of a transaction to each call. Document and revision are then written in that transaction. `?` works in the driver's callback, which runs again when writers conflict:
 //!
 //! ```no_run
-//! # use mongo_patterns_history::HistoryRepository;
-//! # use mongodb::{Client, Collection, bson::{Document, doc}};
+//! # use mongo_patterns::history::HistoryRepository;
+//! # use mongo_patterns::mongodb::{Client, Collection, bson::{Document, doc}};
 //! # async fn f(client: Client, policies: HistoryRepository<Document>, audit: Collection<Document>)
-//! # -> mongodb::error::Result<()> {
+//! # -> mongo_patterns::mongodb::error::Result<()> {
 //! let (policies, audit) = (policies.clone(), audit.clone());
 //! let mut session = client.start_session().await?;
 //! session

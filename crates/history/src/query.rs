@@ -7,12 +7,31 @@ pub(crate) mod options;
 pub(crate) mod scan;
 pub(crate) mod validator;
 
+use mongo_patterns_core::document_id::with_ids;
+
 use crate::form::document::Head;
 use crate::prelude::*;
 
 /// Matches a current document, or all revisions of a document. By `$eq`, because an id may be a document with operators.
 pub(crate) fn of_id(settings: &Settings, id: &Bson) -> Document {
     doc! { settings.id.as_str(): { "$eq": id } }
+}
+
+/// Matches current documents, or all revisions of documents.
+pub(crate) fn of_ids(settings: &Settings, ids: &[Bson]) -> Document {
+    with_ids(settings.id.as_str(), ids)
+}
+
+/// The fields that name the newest revision of each of some documents.
+pub(crate) fn newest_of(settings: &Settings, ids: &[Bson]) -> Vec<Document> {
+    let id = settings.id.as_str();
+    vec![
+        doc! { "$match": of_ids(settings, ids) },
+        doc! { "$sort": { id: -1, settings.revision.as_str(): -1 } },
+        doc! { "$group": { "_id": format!("${id}"), "newest": { "$first": "$$ROOT" } } },
+        doc! { "$replaceWith": "$newest" },
+        doc! { "$project": head(settings) },
+    ]
 }
 
 /// Returns a number of a revision as it is stored.
@@ -76,6 +95,20 @@ mod tests {
         assert_eq!(
             revision(&settings, &id, 2),
             doc! { "policyId": { "$eq": { "$gt": 1 } }, "revision": 2 }
+        );
+    }
+
+    #[test]
+    fn the_newest_revisions_of_documents_are_read_together() {
+        let settings = Settings::example();
+        let ids = [Bson::Int32(1), Bson::Int32(2)];
+        let stages = newest_of(&settings, &ids);
+        assert_eq!(stages[0], doc! { "$match": { "policyId": { "$in": [1, 2] } } });
+        assert_eq!(stages[1], doc! { "$sort": { "policyId": -1, "revision": -1 } });
+        let hostile = [Bson::Int32(1), Bson::from(doc! { "$gt": 1 })];
+        assert_eq!(
+            of_ids(&settings, &hostile),
+            doc! { "$or": [{ "policyId": { "$eq": 1 } }, { "policyId": { "$eq": { "$gt": 1 } } }] }
         );
     }
 

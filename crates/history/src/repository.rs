@@ -119,6 +119,11 @@ impl Shared {
     pub(crate) async fn enter<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
         Conn::enter(session, &self.lanes, &document_id::text(id)).await
     }
+
+    /// Does what [`enter`](Self::enter) does, for several documents.
+    pub(crate) async fn enter_all<'s>(&self, ids: &[Bson], session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
+        Conn::enter_all(session, &self.lanes, ids.iter().map(document_id::text)).await
+    }
 }
 
 impl<D> HistoryRepository<D> {
@@ -149,9 +154,9 @@ impl<D> HistoryRepository<D> {
     /// Returns the collection of the revisions, for reads that this crate does not offer.
     ///
     /// ```no_run
-    /// # use mongo_patterns_history::HistoryRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::history::HistoryRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns::Result<()> {
     /// println!("{} revisions of all policies", policies.revisions_collection().estimated_document_count().await?);
     /// # Ok(())
     /// # }
@@ -166,9 +171,9 @@ impl<D: Send + Sync> HistoryRepository<D> {
     /// recorded before the next write of the repository to the same document.
     ///
     /// ```no_run
-    /// # use mongo_patterns_history::HistoryRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::history::HistoryRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns::Result<()> {
     /// let of_michelle = doc! { "customerName": "Michelle" };
     /// println!("{} policies", policies.collection().count_documents(of_michelle).await?);
     /// # Ok(())

@@ -12,6 +12,11 @@
 //! Only the server knows the result of update operators. A copy is only ever a copy of what the current document was, so no
 //! revision is stored that never took effect.
 //!
+//! ## Why does an insert of many documents read the clock of the server?
+//!
+//! Only an update has the server's clock, and one update command cannot insert many documents. A second command for their
+//! time would be a change that a [follower](crate::follow) takes for one of another program.
+//!
 //! ## Why does a deletion first change the document, and then delete it?
 //!
 //! The change gives it the number and the time of its last revision by the server's clock, and returns them. The copy of
@@ -19,6 +24,7 @@
 
 pub(crate) mod change;
 pub(crate) mod insert;
+pub(crate) mod insert_many;
 pub(crate) mod joined;
 pub(crate) mod prune;
 pub(crate) mod record;

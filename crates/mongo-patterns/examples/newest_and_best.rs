@@ -73,6 +73,22 @@ async fn main() -> Result<()> {
     products.insert_many(&reviews).await?;
     print(&products).await?;
 
+    println!("# The second page of the best ones, by the index of their order\n");
+    recorder.clear();
+    let first = products.children(1).order_of("top_rated").limit(3).await?;
+    let second = products
+        .children(1)
+        .order_of("top_rated")
+        .limit(3)
+        .after(first.next)
+        .await?;
+    for command in recorder.commands() {
+        println!("  {}", shell::call(&command));
+    }
+    let second: Vec<i32> = second.children.iter().map(|review| review.review_id).collect();
+    ensure!(second == [4], "{second:?}");
+    println!("  review {second:?}\n");
+
     println!("# A review loses its stars: the next one with four enters the best three\n");
     recorder.clear();
     products.update(1, 19, doc! { "$set": { "stars": 1 } }).await?;

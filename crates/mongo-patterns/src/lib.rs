@@ -270,14 +270,21 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "archive")]
+#[doc(inline)]
 pub use mongo_patterns_archive as archive;
 #[cfg(feature = "bucket")]
+#[doc(inline)]
 pub use mongo_patterns_bucket as bucket;
 #[cfg(feature = "metrics")]
+#[doc(inline)]
 pub use mongo_patterns_core::metrics;
+// In braces: the module, without the macro of that name.
+#[doc(inline)]
+pub use mongo_patterns_core::action::{self};
+#[doc(inline)]
 pub use mongo_patterns_core::{
     AsKey, Error, ErrorKind, FoundInvalid, IntoId, InvalidDocuments, ItemSteps, Key, MigratedItems, MigrationRecord,
-    Planned, PlannedCommand, Progress, Remedy, Removed, Repository, Result, RetryPolicy, Updated, Validator, action,
+    Planned, PlannedCommand, Progress, Remedy, Removed, Repository, Result, RetryPolicy, Updated, Validator, catalog,
     drain, forget_migration, index, key, lease, migrations, sharding, verify,
 };
 /// Makes a newtype a key that is stored as the key in it: implements `AsKey`.
@@ -329,16 +336,22 @@ pub use mongo_patterns_derive::Fields;
 #[cfg(feature = "derive")]
 pub use mongo_patterns_derive::IntoId;
 #[cfg(feature = "embedded")]
+#[doc(inline)]
 pub use mongo_patterns_embedded as embedded;
 #[cfg(feature = "history")]
+#[doc(inline)]
 pub use mongo_patterns_history as history;
 #[cfg(feature = "outlier")]
+#[doc(inline)]
 pub use mongo_patterns_outlier as outlier;
 #[cfg(feature = "reference")]
+#[doc(inline)]
 pub use mongo_patterns_reference as reference;
 #[cfg(feature = "schema")]
+#[doc(inline)]
 pub use mongo_patterns_schema as schema;
 #[cfg(feature = "subset")]
+#[doc(inline)]
 pub use mongo_patterns_subset as subset;
 pub use mongodb;
 

@@ -10,7 +10,7 @@ mod write;
 pub use elements::{ElementStream, Elements};
 pub use migrate_existing::MigrateExisting;
 pub use migrate_items::MigrateItems;
-pub use mongo_patterns_core::action::{Read, Write};
+pub use mongo_patterns_core::action::{Find, Read, Write};
 pub use repair::{Repair, Verify};
 
 /// The names that most actions use.

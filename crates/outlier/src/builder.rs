@@ -35,10 +35,10 @@ impl<D, E> OutlierRepository<D, E> {
     /// their read preferences, read concerns and write concerns.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::{Database, bson::Document};
+    /// # use mongo_patterns::outlier::OutlierRepository;
+    /// # use mongo_patterns::mongodb::{Database, bson::Document};
     /// # struct Book;
-    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
+    /// # fn f(database: Database) -> mongo_patterns::Result<()> {
     /// let sales = database.collection::<Document>("sales");
     /// let extra_sales = database.collection::<Document>("extra_sales");
     /// let books = OutlierRepository::<Book, String>::builder(sales, extra_sales)
@@ -105,7 +105,7 @@ mongo_patterns_core::setters! {
     max_overflow_elements(elements: u32) => max_overflow_elements = elements;
 
     /// Makes the elements of a list unique. Elements are then added by [`push_unique`](OutlierRepository::push_unique).
-    /// Needs a second [index](OutlierRepository::indexes), which has an entry for each element in overflow documents.
+    /// Needs a second [index](mongo_patterns_core::Repository::indexes), which has an entry for each element in overflow documents.
     unique_elements() => unique = true;
 
     /// Sets how long a write retries after conflicts with other writers.

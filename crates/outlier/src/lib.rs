@@ -24,8 +24,8 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns_outlier::{OutlierRepository, Pushed, Repository};
-//! use mongodb::bson::Document;
+//! use mongo_patterns::outlier::{OutlierRepository, Pushed, Repository};
+//! use mongo_patterns::mongodb::bson::Document;
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Serialize, Deserialize)]
@@ -36,7 +36,7 @@
 //!     customers_purchased: Vec<String>,
 //! }
 //!
-//! # async fn f(database: mongodb::Database) -> mongo_patterns_core::Result<()> {
+//! # async fn f(database: mongo_patterns::mongodb::Database) -> mongo_patterns::Result<()> {
 //! let sales = database.collection::<Document>("sales");
 //! let extra_sales = database.collection::<Document>("extra_sales");
 //! let books = OutlierRepository::<Book, String>::builder(sales, extra_sales)
@@ -109,6 +109,7 @@
 //! | [`push_many`](OutlierRepository::push_many) | as `push`, and 4 for each 100 overflow documents or 16 MiB that it opens | 1 each |
 //! | [`insert`](OutlierRepository::insert) | 1, or about 4 for an outlier | none |
 //! | [`get`](OutlierRepository::get) | 1 | 1 |
+//! | [`find`](OutlierRepository::find) | 1 for each batch | those of its index |
 //! | [`get_full`](OutlierRepository::get_full), [`elements`](OutlierRepository::elements) | 1, or 2 for an outlier | all of the list |
 //! | ... with [`skip`](action::Elements::skip) or [`limit`](action::Elements::limit) | 1 if the array has them, else 3 | all of the list; only those with requested elements are sent |
 //! | [`contains`](OutlierRepository::contains) | 1, or 2 | all of the list, or 2 where elements are unique |
@@ -173,10 +174,10 @@
 //! the transaction after write conflicts:
 //!
 //! ```no_run
-//! # use mongo_patterns_outlier::OutlierRepository;
-//! # use mongodb::{Client, Collection, bson::{Document, doc}};
+//! # use mongo_patterns::outlier::OutlierRepository;
+//! # use mongo_patterns::mongodb::{Client, Collection, bson::{Document, doc}};
 //! # async fn f(client: Client, books: OutlierRepository<Document, String>, orders: Collection<Document>)
-//! # -> mongodb::error::Result<()> {
+//! # -> mongo_patterns::mongodb::error::Result<()> {
 //! let (books, orders) = (books.clone(), orders.clone());
 //! let mut session = client.start_session().await?;
 //! session

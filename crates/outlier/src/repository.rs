@@ -155,9 +155,9 @@ impl<D: Send + Sync, E> OutlierRepository<D, E> {
     /// Returns the collection of the main documents, for operations that the repository does not have.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::outlier::OutlierRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns::Result<()> {
     /// let outliers = books.collection().count_documents(doc! { "has_extras": true }).await?;
     /// books.collection().update_one(doc! { "_id": 2 }, doc! { "$set": { "year": 2023 } }).await?;
     /// # Ok(())

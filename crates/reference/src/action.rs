@@ -1,6 +1,6 @@
 //! The actions: structs with setters for their options, which run when they are awaited.
 //!
-//! See [`mongo_patterns_core::action`] for sessions, transactions and cancel safety.
+//! See [`action`](mongo_patterns_core::action) for sessions, transactions and cancel safety.
 
 mod delete_source;
 mod follow;
@@ -18,7 +18,7 @@ pub use follow::Follow;
 pub use get::Get;
 pub use migrate_from_references::MigrateFromReferences;
 pub use migrate_to_references::MigrateToReferences;
-pub use mongo_patterns_core::action::Write;
+pub use mongo_patterns_core::action::{Find, Write};
 pub use mongo_patterns_core::verify::Verify;
 pub use reference::{AddReference, ClearReference, RemoveReference, SetReference};
 pub use repair::Repair;

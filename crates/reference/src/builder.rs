@@ -17,13 +17,13 @@ impl<D, S> ReferenceRepository<D, S> {
     /// concern of the referring documents. All other reads go to the primary.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::RetryPolicy;
-    /// # use mongo_patterns_reference::{Reference, ReferenceRepository};
-    /// # use mongodb::{Database, bson::Document};
+    /// # use mongo_patterns::RetryPolicy;
+    /// # use mongo_patterns::reference::{Reference, ReferenceRepository};
+    /// # use mongo_patterns::mongodb::{Database, bson::Document};
     /// # use std::time::Duration;
     /// # struct Order;
     /// # struct Customer;
-    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
+    /// # fn f(database: Database) -> mongo_patterns::Result<()> {
     /// let orders = database.collection::<Document>("orders");
     /// let customers = database.collection::<Document>("customers");
     /// let invoices = database.collection::<Document>("invoices");

@@ -15,8 +15,8 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns_reference::{OnReferences, ReferenceRepository, Repository};
-//! use mongodb::bson::{Document, doc};
+//! use mongo_patterns::reference::{OnReferences, ReferenceRepository, Repository};
+//! use mongo_patterns::mongodb::bson::{Document, doc};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Serialize, Deserialize)]
@@ -28,7 +28,7 @@
 //! #[derive(Serialize, Deserialize)]
 //! struct Order { _id: i32, total: f64, customer: CustomerCopy }
 //!
-//! # async fn f(database: mongodb::Database, order: Order) -> mongo_patterns_core::Result<()> {
+//! # async fn f(database: mongo_patterns::mongodb::Database, order: Order) -> mongo_patterns::Result<()> {
 //! let orders = database.collection::<Document>("orders");
 //! let customers = database.collection::<Document>("customers");
 //! let orders = ReferenceRepository::<Order, Customer>::builder(orders, customers)
@@ -114,6 +114,8 @@
 //! | call | round trips | documents examined |
 //! |---|---|---|
 //! | [`insert`](ReferenceRepository::insert) | 3; in a transaction 4 | the sources, twice |
+//! | [`insert_many`](ReferenceRepository::insert_many) | 5, and 1 for each further 1000 sources | the sources, three times |
+//! | [`find`](ReferenceRepository::find) | 1 for each batch | those of its index |
 //! | [`get`](ReferenceRepository::get) | 1; with `max_staleness` 2 | 1, and the sources |
 //! | [`set_reference`](ReferenceRepository::set_reference), [`add_reference_to`](ReferenceRepository::add_reference_to) | 3; in a transaction 4 | 1 each |
 //! | [`clear_reference`](ReferenceRepository::clear_reference), [`remove_reference`](ReferenceRepository::remove_reference) | 1 | 1 |
@@ -152,10 +154,10 @@
 //! conflict:
 //!
 //! ```no_run
-//! # use mongo_patterns_reference::ReferenceRepository;
-//! # use mongodb::{Client, Collection, bson::{Document, doc}};
+//! # use mongo_patterns::reference::ReferenceRepository;
+//! # use mongo_patterns::mongodb::{Client, Collection, bson::{Document, doc}};
 //! # async fn f(client: Client, orders: ReferenceRepository<Document, Document>, stock: Collection<Document>)
-//! # -> mongodb::error::Result<()> {
+//! # -> mongo_patterns::mongodb::error::Result<()> {
 //! let (orders, stock) = (orders.clone(), stock.clone());
 //! let mut session = client.start_session().await?;
 //! session

@@ -10,7 +10,7 @@ use crate::settings::{DELETED, MARK};
 /// [`add_referring`](crate::ReferenceRepositoryBuilder::add_referring).
 ///
 /// ```
-/// # use mongo_patterns_reference::Reference;
+/// # use mongo_patterns::reference::Reference;
 /// let payer = Reference::new("payer").copied_fields(["name"]).copied_field("city", "address.city");
 /// ```
 #[derive(Clone, Debug, Default)]

@@ -12,6 +12,7 @@ use mongo_patterns_core::{Repository, Validator, document_id};
 use mongodb::ClientSession;
 use tokio::sync::OnceCell;
 
+use crate::form::document::Encoded;
 use crate::prelude::*;
 use crate::query::validator;
 
@@ -89,12 +90,24 @@ impl Shared {
 
     /// Sends the commands of a write in the lane of its document, and in the session of the caller if there is one.
     pub(crate) async fn enter<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
-        Conn::enter(session, &self.lanes, &format!("document {}", document_id::text(id))).await
+        Conn::enter(session, &self.lanes, &lane_of_document(id)).await
     }
 
     /// Sends the commands of a write in the lane of its source.
     pub(crate) async fn enter_source<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
-        Conn::enter(session, &self.lanes, &format!("source {}", document_id::text(id))).await
+        Conn::enter(session, &self.lanes, &lane_of_source(id)).await
+    }
+
+    /// Sends the commands of a write in the lanes of its documents, and of the sources that it locks.
+    pub(crate) async fn enter_all<'s>(
+        &self,
+        documents: &[Encoded],
+        sources: &[Bson],
+        session: Option<&'s mut ClientSession>,
+    ) -> Result<Conn<'s>> {
+        let documents = documents.iter().map(|document| lane_of_document(&document.id));
+        let lanes = documents.chain(sources.iter().map(lane_of_source));
+        Conn::enter_all(session, &self.lanes, lanes).await
     }
 
     /// Checks that the indexes exist: one round trip for each referring collection, once. An update of a source must not
@@ -106,6 +119,14 @@ impl Shared {
         };
         self.indexes.get_or_try_init(check).await.copied()
     }
+}
+
+fn lane_of_document(id: &Bson) -> String {
+    format!("document {}", document_id::text(id))
+}
+
+fn lane_of_source(id: &Bson) -> String {
+    format!("source {}", document_id::text(id))
 }
 
 impl<D, S> ReferenceRepository<D, S> {
@@ -137,9 +158,9 @@ impl<D: Send + Sync, S> ReferenceRepository<D, S> {
     /// it must not change a reference.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let of_customer = doc! { "customer._id": 456 };
     /// println!("{} orders", orders.collection().count_documents(of_customer).await?);
     /// # Ok(())
@@ -154,9 +175,9 @@ impl<D, S: Send + Sync> ReferenceRepository<D, S> {
     /// Returns the collection of the sources, to insert and read them. Update and delete them through the repository.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let customer = doc! { "_id": 456, "name": "Ann", "address": { "city": "Dublin" } };
     /// orders.sources_collection().insert_one(customer).await?;
     /// # Ok(())

@@ -6,7 +6,7 @@ mod read;
 mod verify;
 mod write;
 
-pub use find::{DocumentStream, Find};
+pub use find::Find;
 pub use migrate::Migrate;
 pub use mongo_patterns_core::action::{Read, Write};
 pub use mongo_patterns_core::verify::Verify;

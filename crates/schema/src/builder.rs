@@ -39,14 +39,14 @@ impl<D> SchemaRepository<D> {
     /// Starts to build a repository over a collection, with its read preference, read concern and write concern.
     ///
     /// ```no_run
-    /// # use mongo_patterns_schema::SchemaRepository;
-    /// # use mongodb::{Database, bson::{Document, doc}};
+    /// # use mongo_patterns::schema::SchemaRepository;
+    /// # use mongo_patterns::mongodb::{Database, bson::{Document, doc}};
     /// # use serde::{Deserialize, Serialize};
     /// # #[derive(Serialize, Deserialize)] struct ContactV1 { name: String }
     /// # #[derive(Serialize, Deserialize)] struct ContactV2 { name: String }
     /// # impl From<ContactV1> for ContactV2 { fn from(old: ContactV1) -> Self { Self { name: old.name } } }
     /// # #[derive(Serialize, Deserialize)] struct Contact { full_name: String }
-    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
+    /// # fn f(database: Database) -> mongo_patterns::Result<()> {
     /// let contacts = SchemaRepository::<Contact>::builder(database.collection::<Document>("contacts"))
     ///     .step(1, |old: ContactV1| Ok(ContactV2::from(old)))
     ///     .pipeline_step(2, vec![doc! { "$set": { "full_name": "$name" } }, doc! { "$unset": "name" }])

@@ -81,7 +81,7 @@ pub(crate) fn refused(error: CommandError) -> Error {
         Some(duplicate) => Error::from_driver(
             ErrorKind::DuplicateKey,
             format!(
-                "the unique index `{}` refused the write, nothing was stored: use other values",
+                "the unique index `{}` refused the write, which had no effect: use other values",
                 duplicate.index.unwrap_or_default()
             ),
             error,

@@ -16,8 +16,8 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns_schema::SchemaRepository;
-//! use mongodb::bson::{Document, doc};
+//! use mongo_patterns::schema::SchemaRepository;
+//! use mongo_patterns::mongodb::bson::{Document, doc};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Serialize, Deserialize)]
@@ -46,7 +46,7 @@
 //!     }
 //! }
 //!
-//! # async fn f(database: mongodb::Database) -> mongo_patterns_core::Result<()> {
+//! # async fn f(database: mongo_patterns::mongodb::Database) -> mongo_patterns::Result<()> {
 //! let contacts = SchemaRepository::<Contact>::builder(database.collection::<Document>("contacts"))
 //!     .step(1, |old: ContactV1| Ok(Contact::from(old))) // from version 1 to 2
 //!     .build()?;
@@ -112,6 +112,7 @@
 //! | call | round trips | documents examined |
 //! |---|---|---|
 //! | [`insert`](SchemaRepository::insert) | 1 | none |
+//! | [`insert_many`](SchemaRepository::insert_many) | 1 for each 8 MB | none |
 //! | [`get`](SchemaRepository::get) | 1; 2 for an older document with steps on the server | 1 |
 //! | [`update`](SchemaRepository::update), [`replace`](SchemaRepository::replace), [`delete`](SchemaRepository::delete) | 1 | 1 |
 //! | the same, refused | 2: the write, and a read of the reason | 1 each |
@@ -120,8 +121,6 @@
 //! | [`versions`](SchemaRepository::versions) | 1 | none, and all keys of one index |
 //! | [`migrate`](SchemaRepository::migrate) | 3, and 1 or 3 for each chunk of 500 | the older ones, twice |
 //! | [`verify`](SchemaRepository::verify) | 1, and 1 for each 1000 documents | all |
-//!
-//! The version in the filter of a write changes its rate by less than the noise of a measurement.
 //!
 //! # Steps
 //!

@@ -4,10 +4,10 @@
 //! then writes the record runs them in each of these instances. [`Migrations`] runs each step in one of them:
 //!
 //! ```no_run
-//! use mongo_patterns_schema::Migrations;
-//! use mongodb::{IndexModel, bson::{Document, doc}};
+//! use mongo_patterns::schema::Migrations;
+//! use mongo_patterns::mongodb::{IndexModel, bson::{Document, doc}};
 //!
-//! # async fn f(database: mongodb::Database) -> mongo_patterns_core::Result<()> {
+//! # async fn f(database: mongo_patterns::mongodb::Database) -> mongo_patterns::Result<()> {
 //! let applied = Migrations::new(&database)
 //!     .step("2026-11-25 email index", async |database| {
 //!         let index = IndexModel::builder().keys(doc! { "email": 1 }).build();
@@ -144,8 +144,8 @@ impl Migrations {
     /// one of another error by [`Error::new`].
     ///
     /// ```no_run
-    /// # use mongo_patterns_schema::Migrations;
-    /// # use mongodb::{Database, IndexModel, bson::{Document, doc}};
+    /// # use mongo_patterns::schema::Migrations;
+    /// # use mongo_patterns::mongodb::{Database, IndexModel, bson::{Document, doc}};
     /// # fn f(database: Database) {
     /// let migrations = Migrations::new(&database).step("2026-11-25 email index", async |database| {
     ///     let index = IndexModel::builder().keys(doc! { "email": 1 }).build();
@@ -170,8 +170,8 @@ impl Migrations {
     /// the step are one transaction. All of its commands must be in the session.
     ///
     /// ```no_run
-    /// # use mongo_patterns_schema::Migrations;
-    /// # use mongodb::{Database, bson::{Document, doc}};
+    /// # use mongo_patterns::schema::Migrations;
+    /// # use mongo_patterns::mongodb::{Database, bson::{Document, doc}};
     /// # fn f(database: Database) {
     /// let migrations = Migrations::new(&database).step_in_transaction("2026-12-01 fee", async |database, session| {
     ///     let accounts = database.collection::<Document>("accounts");

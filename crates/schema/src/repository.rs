@@ -94,9 +94,9 @@ impl<D: Send + Sync> SchemaRepository<D> {
     /// A write by it must name the newest version in its filter, as the calls of the repository do:
     ///
     /// ```no_run
-    /// # use mongo_patterns_schema::SchemaRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::schema::SchemaRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns::Result<()> {
     /// let of_ireland = doc! { "schemaVersion": contacts.newest(), "address.country": "Ireland" };
     /// contacts.collection().update_many(of_ireland, doc! { "$set": { "address.zone": "EU" } }).await?;
     /// # Ok(())

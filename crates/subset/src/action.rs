@@ -1,6 +1,6 @@
 //! The actions: structs with setters for their options, which run when they are awaited.
 //!
-//! See [`mongo_patterns_core::action`] for sessions, transactions and cancel safety.
+//! See [`action`](mongo_patterns_core::action) for sessions, transactions and cancel safety.
 
 mod follow;
 mod migrate_existing;
@@ -16,7 +16,7 @@ pub use migrate_existing::MigrateExisting;
 pub use migrate_from_embedded::MigrateFromEmbedded;
 pub use migrate_items::MigrateItems;
 pub use migrate_layout_from::MigrateLayoutFrom;
-pub use mongo_patterns_core::action::{Read, Write};
+pub use mongo_patterns_core::action::{Find, Read, Write};
 pub use mongo_patterns_core::verify::{Repair, Verify};
 pub use read::Children;
 pub use repair::{Rebuild, RebuildAll};

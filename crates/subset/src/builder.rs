@@ -28,13 +28,13 @@ impl<P, C> SubsetRepository<P, C> {
     /// each make the subsets of the other stale: then run a [follower](Self::follow) for each of them.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::RetryPolicy;
-    /// # use mongo_patterns_subset::{Direction, Subset, SubsetRepository};
-    /// # use mongodb::{Database, bson::Document};
+    /// # use mongo_patterns::RetryPolicy;
+    /// # use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
+    /// # use mongo_patterns::mongodb::{Database, bson::Document};
     /// # use std::time::Duration;
     /// # struct Product;
     /// # struct Review;
-    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
+    /// # fn f(database: Database) -> mongo_patterns::Result<()> {
     /// let (product, review) = (database.collection::<Document>("product"), database.collection::<Document>("review"));
     /// let newest = Subset::new("reviews").order_by("published_date", Direction::Descending);
     /// let newest = newest.size(5).embedded_fields(["review_author", "review_text", "published_date"]);
@@ -215,10 +215,10 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// [`children`](SubsetRepository::children) have the order of the first one, which has no filter.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::{Direction, SubsetRepositoryBuilder};
-    /// use mongo_patterns_subset::Subset;
-    /// # use mongodb::bson::doc;
-    /// # fn f(builder: SubsetRepositoryBuilder<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::subset::{Direction, SubsetRepositoryBuilder};
+    /// use mongo_patterns::subset::Subset;
+    /// # use mongo_patterns::mongodb::bson::doc;
+    /// # fn f(builder: SubsetRepositoryBuilder<i32, i32>) -> mongo_patterns::Result<()> {
     /// let newest = Subset::new("reviews").order_by("published_date", Direction::Descending);
     /// let best = Subset::new("top_rated").order_by("stars", Direction::Descending).size(3);
     /// let products = builder.subset(newest).subset(best.filter(doc! { "stars": { "$gte": 4 } })).build()?;

@@ -40,15 +40,16 @@ fn is_position(settings: &Settings, text: &str) {
     };
     assert_eq!(token.to_string(), text, "a token has one text");
     let parent = Bson::Int32(1);
-    match token.values(settings) {
+    let first = settings.first();
+    match token.values(settings, first) {
         Ok(values) => {
-            let key = index_key(settings, &parent, values);
-            assert_eq!(key.len(), 1 + settings.first().order.len());
+            let key = index_key(settings, first, &parent, values);
+            assert_eq!(key.len(), 1 + first.order.len());
             assert_eq!(key.keys().next().map(String::as_str), Some(settings.parent.as_str()));
             assert_eq!(key.get(settings.parent.as_str()), Some(&parent));
             // No child has the values of an edge.
-            assert_ne!(key, edge(settings, &parent, false));
-            assert_ne!(key, edge(settings, &parent, true));
+            assert_ne!(key, edge(settings, first, &parent, false));
+            assert_ne!(key, edge(settings, first, &parent, true));
         }
         Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidArgument),
     }
@@ -56,13 +57,13 @@ fn is_position(settings: &Settings, text: &str) {
 
 /// Checks that the token of a valid child survives its text.
 fn is_token_of(settings: &Settings, child: &RawDocument) {
-    let token = ChildToken::of(settings, child);
+    let token = ChildToken::of(settings, settings.first(), child);
     let Ok(child) = Document::try_from(child) else { return };
     if Child::of(settings, &child).is_ok()
         && let Ok(back) = token.to_string().parse::<ChildToken>()
     {
         assert_eq!(back.to_string(), token.to_string());
-        assert!(back.values(settings).is_ok(), "the token of a child");
+        assert!(back.values(settings, settings.first()).is_ok(), "the token of a child");
     }
 }
 

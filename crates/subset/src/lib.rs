@@ -19,8 +19,8 @@
 //! # Usage
 //!
 //! ```no_run
-//! use mongo_patterns_subset::{Direction, Repository, Subset, SubsetRepository};
-//! use mongodb::bson::{DateTime, Document, doc};
+//! use mongo_patterns::subset::{Direction, Repository, Subset, SubsetRepository};
+//! use mongo_patterns::mongodb::bson::{DateTime, Document, doc};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Deserialize)]
@@ -44,7 +44,7 @@
 //!     published_date: DateTime,
 //! }
 //!
-//! # async fn f(database: mongodb::Database, review: Review) -> mongo_patterns_core::Result<()> {
+//! # async fn f(database: mongo_patterns::mongodb::Database, review: Review) -> mongo_patterns::Result<()> {
 //! let (product, reviews) = (database.collection::<Document>("product"), database.collection::<Document>("review"));
 //! let products = SubsetRepository::<Product, Review>::builder(product, reviews)
 //!     .parent_field("product_id")
@@ -141,7 +141,8 @@
 //! | ... with [several subsets](SubsetRepositoryBuilder::subset) | the same | 1 each, and the first children of each subset; with a filter, those before the last one that matches |
 //! | [`insert_many`](SubsetRepository::insert_many) | 2, and 3 for each parent, or as above for a single one | the same for each parent |
 //! | [`get`](SubsetRepository::get), [`child`](SubsetRepository::child) | 1 | 1 |
-//! | [`children`](SubsetRepository::children) | 1 | those it returns, on any page, and at most 1 more |
+//! | [`find`](SubsetRepository::find) | 1 for each batch | those of its index |
+//! | [`children`](SubsetRepository::children) | 1 | those it returns, on any page, and at most 1 more; in the order of a subset with a filter, those between them |
 //! | [`delete_parent`](SubsetRepository::delete_parent) | 3, and 1 more if the parent does not exist | all of its children |
 //! | [`rebuild`](SubsetRepository::rebuild) | 3, and 1 more with a total or figures | 1, and the first children; with a total or figures as many keys as the parent has children |
 //! | [`rebuild_all`](SubsetRepository::rebuild_all) | 1; 3 if other clients write stale parents concurrently | all parents, and their first children; three times if it checks again |
@@ -185,10 +186,10 @@
 //! keep their labels:
 //!
 //! ```no_run
-//! # use mongo_patterns_subset::SubsetRepository;
-//! # use mongodb::{Client, Collection, bson::{Document, doc}};
+//! # use mongo_patterns::subset::SubsetRepository;
+//! # use mongo_patterns::mongodb::{Client, Collection, bson::{Document, doc}};
 //! # async fn f(client: Client, products: SubsetRepository<Document, Document>, audit: Collection<Document>)
-//! # -> mongodb::error::Result<()> {
+//! # -> mongo_patterns::mongodb::error::Result<()> {
 //! let (products, audit) = (products.clone(), audit.clone());
 //! let mut session = client.start_session().await?;
 //! session

@@ -142,7 +142,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// Returns the maximum number of embedded children, of the first subset.
     ///
     /// ```no_run
-    /// # fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) {
+    /// # fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) {
     /// println!("the {} newest reviews", products.subset_size());
     /// # }
     /// ```
@@ -156,9 +156,9 @@ impl<P: Send + Sync, C: Send + Sync> SubsetRepository<P, C> {
     /// total and the figures.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::subset::SubsetRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// products.collection().insert_one(doc! { "_id": 1, "name": "Super Widget" }).await?;
     /// products.collection().update_one(doc! { "_id": 1 }, doc! { "$set": { "name": "Super Widget 2" } }).await?;
     /// # Ok(())
@@ -171,9 +171,9 @@ impl<P: Send + Sync, C: Send + Sync> SubsetRepository<P, C> {
     /// Returns the collection of the children, for reads that this crate does not offer.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::subset::SubsetRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let by_kristina = doc! { "review_author": "Kristina" };
     /// println!("{} reviews", products.children_collection().count_documents(by_kristina).await?);
     /// # Ok(())

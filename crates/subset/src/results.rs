@@ -29,7 +29,7 @@ pub struct ChildPage<C> {
     ///
     /// ```no_run
     /// # use std::time::Duration;
-    /// # async fn f(messages: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(messages: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// let mut token = None;
     /// loop {
     ///     let page = messages.children(1).limit(50).after(token).await?;

@@ -63,9 +63,14 @@ impl Settings {
         doc! { self.parent.as_str(): 1, self.child_id.as_str(): 1 }
     }
 
+    /// Returns the name of the index of the order of a subset.
+    pub(crate) fn index_of(&self, subset: &CheckedSubset) -> String {
+        name(&self.order_keys(subset))
+    }
+
     /// Names the indexes by their definitions.
     pub(crate) fn name_indexes(&mut self) {
-        self.order_index = name(&self.order_keys(self.first()));
+        self.order_index = self.index_of(self.first());
         self.child_index = name(&self.child_keys());
     }
 

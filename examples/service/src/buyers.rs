@@ -142,9 +142,8 @@ async fn orders_of(store: &Store, buyer: i32, after: Option<&str>) -> mongo_patt
     if let Some(after) = after {
         filter.insert("_id", doc! { "$gt": after });
     }
-    let orders = store.orders.collection();
-    let found = orders.find(filter).sort(doc! { "_id": 1 }).limit(SHOWN as i64 + 1);
-    Ok(found.await?.try_collect().await?)
+    let found = store.orders.find(filter).sort(doc! { "_id": 1 });
+    found.limit(SHOWN as u32 + 1).await
 }
 
 fn change_form(buyer: &Buyer) -> Markup {

@@ -5,7 +5,6 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::{Redirect, Response};
 use axum::routing::get;
-use futures::TryStreamExt;
 use maud::{Markup, html};
 use mongo_patterns::ErrorKind;
 use mongodb::bson::doc;
@@ -47,15 +46,13 @@ async fn choose(
         Some(after) => doc! { "_id": { "$gt": after } },
         None => doc! {},
     };
-    let orders = store.orders.collection();
-    let found = orders.find(filter).sort(doc! { "_id": 1 });
-    let found = found.limit(Choose::<String>::needed() as i64).await;
-    let found = found.map_err(mongo_patterns::Error::from)?.map_ok(|order| Choice {
+    let found = store.orders.find(filter).sort(doc! { "_id": 1 });
+    let found = found.limit(Choose::<String>::needed() as u32).await?.into_iter();
+    let found = found.map(|order| Choice {
         title: format!("{}: {} by {}", order.id, order.total, order.buyer.name),
         id: order.id,
     });
-    let found = found.try_collect().await.map_err(mongo_patterns::Error::from)?;
-    Ok(query.list(wants, &ORDERS, found))
+    Ok(query.list(wants, &ORDERS, found.collect()))
 }
 
 async fn read(store: &Store, id: &str) -> Result<Order, Problem> {

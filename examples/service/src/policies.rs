@@ -5,7 +5,6 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
-use futures::TryStreamExt;
 use maud::{Markup, html};
 use mongo_patterns::ErrorKind;
 use mongo_patterns::history::{Diff, Revision, RevisionToken};
@@ -98,19 +97,17 @@ async fn choose(
     if let Some(chosen) = query.chosen(wants, &POLICIES) {
         return chosen;
     }
-    let mut filter = doc! { "deleted": { "$ne": true } };
+    let mut filter = doc! {};
     if let Some(after) = query.after {
         filter.insert("policyId", doc! { "$gt": after });
     }
-    let policies = store.policies.collection();
-    let found = policies.find(filter).sort(doc! { "policyId": 1 });
-    let found = found.limit(Choose::<i32>::needed() as i64).await;
-    let found = found.map_err(mongo_patterns::Error::from)?.map_ok(|policy| Choice {
-        id: policy.policy_id,
-        title: format!("{}: {}", policy.policy_id, policy.customer_name),
+    let found = store.policies.find(filter).sort(doc! { "policyId": 1 });
+    let found = found.limit(Choose::<i32>::needed() as u32).await?.into_iter();
+    let found = found.map(|current| Choice {
+        id: current.document.policy_id,
+        title: format!("{}: {}", current.document.policy_id, current.document.customer_name),
     });
-    let found = found.try_collect().await.map_err(mongo_patterns::Error::from)?;
-    Ok(query.list(wants, &POLICIES, found))
+    Ok(query.list(wants, &POLICIES, found.collect()))
 }
 
 async fn show(State(store): State<Store>, wants: Wants, Ids(id): Ids<i32>) -> Result<Response, Problem> {

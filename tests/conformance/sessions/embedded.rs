@@ -29,6 +29,14 @@ impl Calls for Children {
         let patrons = &self.0;
         Box::pin(async move {
             patrons.insert(&patron("jim", [])).session(&mut *session).await.unwrap();
+            let two = [patron("sue", []), patron("tom", [])];
+            patrons.insert_many(&two).session(&mut *session).await.unwrap();
+            let found = patrons
+                .find(doc! { "_id": "sue" })
+                .session(&mut *session)
+                .await
+                .unwrap();
+            assert_eq!(found, two[..1]);
             for id in [1, 2, 3] {
                 let added = patrons.add_child("jim", &address(id)).session(&mut *session);
                 added.await.unwrap();

@@ -52,7 +52,19 @@ impl Calls for Histories {
             assert_eq!(deleted.revision, Some(3));
             let again = policies.insert(&policy(2)).session(&mut *session).await.unwrap();
             assert_eq!(again.revision, 4);
+            let two = [policy(2), policy(5)];
+            policies.delete(2).session(&mut *session).await.unwrap();
+            let many = policies.insert_many(&two).session(&mut *session).await.unwrap();
+            assert_eq!((many[0].revision, many[1].revision), (6, 1));
+            let found = policies
+                .find(doc! { "policyId": 5 })
+                .session(&mut *session)
+                .await
+                .unwrap();
+            assert_eq!((found.len(), found[0].revision), (1, 1));
             // A refused call does not abort the transaction.
+            let exist = policies.insert_many(&[policy(6), policy(1)]).session(&mut *session);
+            assert_eq!(exist.await.unwrap_err().kind(), ErrorKind::AlreadyExists);
             let stale = policies.update(1, push("ring")).expecting(1).session(&mut *session);
             assert_eq!(stale.await.unwrap_err().kind(), ErrorKind::RevisionMismatch);
             let missing = policies

@@ -31,6 +31,10 @@ impl Calls for References {
         let orders = &self.0;
         Box::pin(async move {
             orders.insert(&order(8, 2)).session(&mut *session).await.unwrap();
+            let many = [order(10, 5), order(11, 5)];
+            orders.insert_many(&many).session(&mut *session).await.unwrap();
+            let found = orders.find(doc! { "customer.name": "Ann" }).session(&mut *session);
+            assert_eq!(found.await.unwrap().len(), 4);
             let updated = orders
                 .update_source(2, rename("Bea"))
                 .session(&mut *session)
@@ -59,6 +63,11 @@ impl Calls for References {
             assert_eq!(referenced.kind(), ErrorKind::Referenced);
             for error in [
                 orders.insert(&order(9, 77)).session(&mut *session).await.unwrap_err(),
+                orders
+                    .insert_many(&[order(9, 5), order(12, 77)])
+                    .session(&mut *session)
+                    .await
+                    .unwrap_err(),
                 orders.set_reference(7, 77).session(&mut *session).await.unwrap_err(),
                 orders.set_reference(77, 2).session(&mut *session).await.unwrap_err(),
                 orders

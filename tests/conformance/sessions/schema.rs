@@ -32,6 +32,11 @@ impl Calls for Contacts {
         Box::pin(async move {
             let new = doc! { "_id": 7, "name": "Ann" };
             contacts.insert(&new).session(&mut *session).await.unwrap();
+            let many = [doc! { "_id": 10 }, doc! { "_id": 11 }];
+            assert_eq!(
+                contacts.insert_many(&many).session(&mut *session).await.unwrap().len(),
+                2
+            );
             let set = || doc! { "$set": { "name": "Bea" } };
             // The second one is converted in the transaction.
             for id in [7, 1] {

@@ -2,6 +2,7 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::Repository;
+use mongo_patterns::bucket::TimeUnit;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
@@ -139,6 +140,9 @@ impl Model for Figured {
             }),
             Operation::<Self>::new(Reads, "BucketRepository::totals", "", |m| {
                 Box::pin(async move { text(m.trades.totals(&1).await) })
+            }),
+            Operation::<Self>::new(Reads, "BucketRepository::totals + ReadTotals::by", "", |m| {
+                Box::pin(async move { text(m.trades.totals(&1).by(TimeUnit::Hour).await) })
             }),
             Operation::<Self>::new(Reads, "BucketRepository::totals", "of a range", |m| {
                 Box::pin(async move { text(m.trades.totals(&1).from(at(SECOND + 2)).await) })

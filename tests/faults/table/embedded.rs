@@ -7,7 +7,7 @@ use mongo_patterns::{ErrorKind, Repository};
 use mongodb::bson::{Document, doc};
 use mongodb::{Collection, IndexModel};
 
-use super::operation::Promise::{Atomic, Reads, Steps};
+use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
 use super::operation::{Model, Of, Operation, UNREAD, documents, retry_policy, serialized, text};
 use crate::common::support::all;
 use crate::embedded::support::{Patrons, address, patron};
@@ -76,7 +76,7 @@ impl Model for Library {
     }
 
     async fn read(&self) -> Option<Vec<String>> {
-        Some(read(&self.patrons, &["joe", "ann", "sue"]).await)
+        Some(read(&self.patrons, &["joe", "ann", "sue", "tom"]).await)
     }
 
     /// One command writes a patron, so there is never any damage.
@@ -99,12 +99,20 @@ impl Model for Library {
     }
 }
 
+/// Returns two new patrons.
+pub(super) fn two() -> [Document; 2] {
+    [patron("sue", []), patron("tom", [])]
+}
+
 fn writes() -> Vec<Operation<Library>> {
     vec![
         Operation::<Library>::new(Atomic, "EmbeddedRepository::insert", "", |m| {
             Box::pin(async move { text(m.patrons.insert(&patron("sue", [address(7)])).await) })
         })
         .retry_errors(&[ErrorKind::AlreadyExists]),
+        Operation::<Library>::new(PrefixOnce, "EmbeddedRepository::insert_many", "", |m| {
+            Box::pin(async move { text(m.patrons.insert_many(&two()).await) })
+        }),
         Operation::<Library>::new(Atomic, "EmbeddedRepository::add_child", "", |m| {
             Box::pin(async move { text(m.patrons.add_child("joe", &address(7)).await) })
         })
@@ -138,6 +146,9 @@ fn reads() -> Vec<Operation<Library>> {
     vec![
         Operation::<Library>::new(Reads, "EmbeddedRepository::get", "", |m| {
             Box::pin(async move { text(m.patrons.get("joe").await) })
+        }),
+        Operation::<Library>::new(Reads, "EmbeddedRepository::find", "", |m| {
+            Box::pin(async move { text(m.patrons.find(doc! { "addresses.id": 1 }).await) })
         }),
         Operation::<Library>::new(Reads, "EmbeddedRepository::child", "", |m| {
             Box::pin(async move { text(m.patrons.child("joe", 1).await) })

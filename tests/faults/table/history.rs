@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use futures::future::LocalBoxFuture;
-use mongo_patterns::history::Deleted;
+use mongo_patterns::history::{Deleted, Recorded};
 use mongo_patterns::{Error, ErrorKind, Repository};
 use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};
@@ -165,6 +165,15 @@ fn found(deleted: Deleted) -> Result<String, Error> {
     }
 }
 
+/// Returns a policy that was deleted, and a new one.
+pub(super) fn two() -> [Document; 2] {
+    [policy(3), policy(4)]
+}
+
+pub(super) fn revisions(recorded: &[Recorded]) -> Vec<u64> {
+    recorded.iter().map(|recorded| recorded.revision).collect()
+}
+
 fn writes() -> Vec<Operation<Office>> {
     vec![
         Operation::<Office>::new(Atomic, "HistoryRepository::insert", "", |m| {
@@ -173,6 +182,10 @@ fn writes() -> Vec<Operation<Office>> {
         .retry_errors(EXISTS),
         Operation::<Office>::new(Atomic, "HistoryRepository::insert", "after a deletion", |m| {
             Box::pin(async move { text(m.policies.insert(&policy(3)).await.map(|recorded| recorded.revision)) })
+        })
+        .retry_errors(EXISTS),
+        Operation::<Office>::new(Atomic, "HistoryRepository::insert_many", "", |m| {
+            Box::pin(async move { text(m.policies.insert_many(&two()).await.map(|all| revisions(&all))) })
         })
         .retry_errors(EXISTS),
         Operation::<Office>::new(PrefixOnce, "HistoryRepository::update", "", |m| {
@@ -221,6 +234,16 @@ fn reads() -> Vec<Operation<Office>> {
                         .get(1)
                         .await
                         .map(|now| fact(&1, 0, now.as_ref().map(|now| &now.document))),
+                )
+            })
+        }),
+        Operation::<Office>::new(Reads, "HistoryRepository::find", "", |m| {
+            Box::pin(async move {
+                text(
+                    m.policies
+                        .find(doc! { "policyId": { "$lt": 3 } })
+                        .await
+                        .map(|all| all.len()),
                 )
             })
         }),

@@ -372,6 +372,9 @@ fn reads() -> Vec<Operation<Shop>> {
         Operation::<Shop>::new(Reads, "OutlierRepository::get", "", |m| {
             Box::pin(async move { text(m.books.get(1).await) })
         }),
+        Operation::<Shop>::new(Reads, "OutlierRepository::find", "", |m| {
+            Box::pin(async move { text(m.books.find(doc! {}).sort(doc! { "_id": 1 }).await) })
+        }),
         Operation::<Shop>::new(Reads, "OutlierRepository::get_full", "", |m| {
             Box::pin(async move { text(m.books.get_full(1).await) })
         }),

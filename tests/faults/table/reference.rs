@@ -180,6 +180,11 @@ fn stale(m: &Sales) -> LocalBoxFuture<'_, ()> {
     })
 }
 
+/// Returns two new orders, of two customers.
+pub(super) fn two() -> [Document; 2] {
+    [order(5, 1), order(6, 4)]
+}
+
 fn writes() -> Vec<Operation<Sales>> {
     vec![
         Operation::<Sales>::new(Atomic, "ReferenceRepository::insert", "", |m| {
@@ -192,6 +197,10 @@ fn writes() -> Vec<Operation<Sales>> {
                 new.insert("products", vec![doc! { "_id": 2 }, doc! { "_id": 4 }]);
                 text(m.orders.insert(&new).await)
             })
+        })
+        .retry_errors(EXISTS),
+        Operation::<Sales>::new(Atomic, "ReferenceRepository::insert_many", "", |m| {
+            Box::pin(async move { text(m.orders.insert_many(&two()).await) })
         })
         .retry_errors(EXISTS),
         Operation::<Sales>::new(Atomic, "ReferenceRepository::set_reference", "", |m| {
@@ -262,6 +271,9 @@ fn whole() -> Vec<Operation<Sales>> {
     vec![
         Operation::<Sales>::new(Reads, "ReferenceRepository::get", "", |m| {
             Box::pin(async move { text(m.orders.get(2).await) })
+        }),
+        Operation::<Sales>::new(Reads, "ReferenceRepository::find", "", |m| {
+            Box::pin(async move { text(m.orders.find(doc! { "customer._id": 1 }).sort(doc! { "_id": 1 }).await) })
         }),
         Operation::<Sales>::new(Reads, "ReferenceRepository::get", "with the newest copies", |m| {
             Box::pin(async move { text(m.orders.get(2).max_staleness(0).await) })

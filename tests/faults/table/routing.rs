@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use mongo_patterns_testkit::RecordedCommand;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::routing_rules::{BROADCAST, Broadcast, Route, SHARD_KEYS, UNSHARDED};
+use super::documented_keys::{SHARD_KEYS, UNSHARDED};
+use super::routing_rules::{BROADCAST, Broadcast, Route};
 
 /// Commands that read or change no documents, or continue another command.
 const WITHOUT_DOCUMENTS: [&str; 13] = [

@@ -1,4 +1,4 @@
-//! The shard keys of the documentation, and the commands that reach several shards, each with its reason.
+//! The commands that reach several shards, each with its reason.
 
 /// The shards that a command reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,41 +12,6 @@ pub(super) enum Route {
     /// All shards, and routers before MongoDB 7.1 refuse it: it writes one document of unknown shard.
     Refused,
 }
-
-/// The collections of the operations, and the fields by which the documentation shards them.
-pub(super) const SHARD_KEYS: [(&str, &str); 14] = [
-    ("trades", "customerId"),
-    ("sales", "_id"),
-    ("extra_sales", "book_id"),
-    ("product", "_id"),
-    ("review", "product_id"),
-    ("patron", "_id"),
-    ("currentPolicies", "policyId"),
-    ("policyRevisions", "policyId"),
-    ("orders", "_id"),
-    ("customers", "_id"),
-    ("contacts", "_id"),
-    ("archived_sales", "_id"),
-    ("users", "_id"),
-    ("deleted_users", "document._id"),
-];
-
-/// Collections of the operations for which the documentation names no shard key, and the reason.
-pub(super) const UNSHARDED: [(&str, &str); 7] = [
-    ("trace", "the commands of a step are the caller's"),
-    ("flat", "the source of a migration, which is read as a whole"),
-    (
-        "skipped",
-        "the list of a migration, with one document for each document that it skips",
-    ),
-    ("back", "the target of a migration, which is checked to be empty"),
-    ("address", "the references of a migration, which are read as a whole"),
-    (
-        "mongo_patterns",
-        "the catalog: one document for each list, migration and follower, in an unsharded collection",
-    ),
-    ("collections", "the metadata of a cluster, on its config servers"),
-];
 
 /// Commands of an operation that reach several shards. None of them is [refused](Route::Refused).
 #[derive(Debug)]
@@ -72,6 +37,7 @@ impl Broadcast {
 const WHOLE: &str = "reads the whole collection";
 const ITEMS: &str = "the older items are on all shards, and a chunk is found by `_id`s";
 const MOVED: &str = "old documents are on all shards, and a chunk is found by `_id`s";
+const ENTRIES: &str = "the entries of a time are on all shards";
 const BY_ID: &str = "a bucket of the key whose key field has another value can be on any shard, as documented";
 
 const fn of(
@@ -110,9 +76,12 @@ const REFERENCE_SCAN: &[(&str, &str, Route)] = &[
 const COPIES: &str = "documents with references to one source are on any shard, as documented";
 const SOURCES: &str = "reads all sources of a document by one command";
 
+const FILTER: &str = "the filter is the caller's";
+const TOGETHER: &str = "inserts documents of several shards together";
+
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 56] = [
+pub(super) const BROADCAST: [Broadcast; 63] = [
     of(
         "bucket",
         "page",
@@ -282,6 +251,26 @@ pub(super) const BROADCAST: [Broadcast; 56] = [
             ("delete", "policyRevisions", All),
         ],
     ),
+    of("outlier", "find", FILTER, &[("find", "sales", All)]),
+    of("subset", "find", FILTER, &[("find", "product", All)]),
+    of("embedded", "find", FILTER, &[("find", "patron", All)]),
+    of("history", "find", FILTER, &[("find", "currentPolicies", All)]),
+    of("reference", "find", FILTER, &[("find", "orders", All)]),
+    of(
+        "history",
+        "insert_many",
+        TOGETHER,
+        &[
+            ("aggregate", "policyRevisions", Listed),
+            ("find", "currentPolicies", Listed),
+        ],
+    ),
+    of(
+        "reference",
+        "insert_many",
+        TOGETHER,
+        &[("find", "customers", Listed), ("update", "customers", Listed)],
+    ),
     of("reference", "insert", SOURCES, &[("find", "customers", Listed)]),
     of("reference", "get", SOURCES, &[("find", "customers", Listed)]),
     of("reference", "update_source", COPIES, &[("update", "orders", All)]),
@@ -362,16 +351,11 @@ pub(super) const BROADCAST: [Broadcast; 56] = [
             ("update", "contacts", Listed),
         ],
     ),
-    of(
-        "trash",
-        "list",
-        "the newest entries are on any shard",
-        &[("find", "deleted_users", All)],
-    ),
+    of("trash", "list", ENTRIES, &[("find", "deleted_users", All)]),
     of(
         "trash",
         "empty_before",
-        "old entries are on all shards",
+        ENTRIES,
         &[("find", "deleted_users", All), ("delete", "deleted_users", All)],
     ),
     of(
@@ -383,6 +367,7 @@ pub(super) const BROADCAST: [Broadcast; 56] = [
             ("find", "sales", Listed),
             ("delete", "sales", Listed),
             ("insert", "archived_sales", Listed),
+            ("find", "archived_sales", Listed),
         ],
     ),
     of(
@@ -394,6 +379,8 @@ pub(super) const BROADCAST: [Broadcast; 56] = [
             ("find", "archived_sales", Listed),
             ("delete", "archived_sales", Listed),
             ("insert", "sales", Listed),
+            ("find", "sales", Listed),
+            ("aggregate", "archived_sales", Listed),
         ],
     ),
     of(

@@ -7,7 +7,7 @@ use mongo_patterns::{ErrorKind, Repository};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
-use super::operation::Promise::{Atomic, Reads, Steps};
+use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
 use super::operation::{Model, Of, Operation, UNREAD, indexes, retry_policy, serialized, text};
 use crate::common::support::all;
 
@@ -115,6 +115,15 @@ fn writes() -> Vec<Operation<Contacts>> {
             Box::pin(async move { text(m.contacts.insert(&doc! { "_id": 5, "fullName": "Eve" }).await) })
         })
         .retry_errors(&[ErrorKind::AlreadyExists]),
+        Operation::<Contacts>::new(PrefixOnce, "SchemaRepository::insert_many", "", |m| {
+            Box::pin(async move {
+                let two = [
+                    doc! { "_id": 5, "fullName": "Eve" },
+                    doc! { "_id": 6, "fullName": "Fay" },
+                ];
+                text(m.contacts.insert_many(&two).await)
+            })
+        }),
         Operation::<Contacts>::new(Atomic, "SchemaRepository::update", "", |m| {
             Box::pin(async move { text(m.contacts.update(1, set()).await.map(drop)) })
         }),

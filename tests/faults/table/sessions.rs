@@ -286,6 +286,12 @@ pub(super) fn of_parents() -> Vec<Operation<embedded::Library>> {
             }))
         })
         .retry_errors(&[ErrorKind::AlreadyExists]),
+        operation::<M>(Atomic, "EmbeddedRepository::insert_many", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.patrons.insert_many(&embedded::two()).session(s).await
+            }))
+        })
+        .retry_errors(&[ErrorKind::AlreadyExists]),
         operation::<M>(Atomic, "EmbeddedRepository::add_child", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 m.patrons.add_child("joe", &address(7)).session(s).await
@@ -335,6 +341,13 @@ pub(super) fn of_policies() -> Vec<Operation<history::Office>> {
         operation::<M>(Atomic, "HistoryRepository::insert", IN, |m| {
             Box::pin(transaction(m.current.client(), async |s| {
                 m.policies.insert(&policy(4)).session(s).await.map(drop)
+            }))
+        })
+        .retry_errors(&[ErrorKind::AlreadyExists]),
+        operation::<M>(Atomic, "HistoryRepository::insert_many", IN, |m| {
+            Box::pin(transaction(m.current.client(), async |s| {
+                let recorded = m.policies.insert_many(&history::two()).session(s).await;
+                recorded.map(|all| history::revisions(&all))
             }))
         })
         .retry_errors(&[ErrorKind::AlreadyExists]),

@@ -328,6 +328,9 @@ fn reads() -> Vec<Operation<Shop>> {
         Operation::<Shop>::new(Reads, "SubsetRepository::get", "", |m| {
             Box::pin(async move { text(m.newest.get(1).await) })
         }),
+        Operation::<Shop>::new(Reads, "SubsetRepository::find", "", |m| {
+            Box::pin(async move { text(m.newest.find(doc! {}).sort(doc! { "_id": 1 }).await) })
+        }),
         Operation::<Shop>::new(Reads, "SubsetRepository::child", "", |m| {
             Box::pin(async move { text(m.newest.child(1, Bson::Int32(2)).await) })
         }),

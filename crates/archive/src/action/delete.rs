@@ -10,8 +10,8 @@ impl<D> Archive<D> {
     /// Deletes the archived documents from before a time, but for those to [keep](crate::ArchiveBuilder::keep).
     ///
     /// ```no_run
-    /// # use mongodb::bson::DateTime;
-    /// # async fn f(archive: mongo_patterns_archive::Archive<()>, ten_years_ago: DateTime) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::mongodb::bson::DateTime;
+    /// # async fn f(archive: mongo_patterns::archive::Archive<()>, ten_years_ago: DateTime) -> mongo_patterns::Result<()> {
     /// let deleted = archive.delete_archived_before(ten_years_ago).rate(5_000).await?;
     /// println!("{} documents", deleted.documents);
     /// # Ok(())

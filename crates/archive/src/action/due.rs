@@ -11,7 +11,7 @@ impl<D> Archive<D> {
     /// late.
     ///
     /// ```no_run
-    /// # async fn f(archive: mongo_patterns_archive::Archive<()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(archive: mongo_patterns::archive::Archive<()>) -> mongo_patterns::Result<()> {
     /// let due = archive.due().await?;
     /// println!("{} documents, the oldest of {:?}", due.documents, due.oldest);
     /// # Ok(())

@@ -10,9 +10,9 @@ impl<D> Archive<D> {
     /// Reads a page of the documents of both collections that match a filter, in the order of their ages: the newest first.
     ///
     /// ```no_run
-    /// # use mongo_patterns_archive::{Archive, ArchiveToken};
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(archive: Archive<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::archive::{Archive, ArchiveToken};
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(archive: Archive<Document>) -> mongo_patterns::Result<()> {
     /// let of_claire = doc! { "customer_name": "Claire" };
     /// let first = archive.find(of_claire.clone()).limit(20).await?;
     /// if let Some(next) = first.next {

@@ -6,9 +6,9 @@ impl<D: DeserializeOwned> Archive<D> {
     /// Reads a document, wherever it is. `None` if there is none with this `_id`.
     ///
     /// ```no_run
-    /// # use mongo_patterns_archive::Archive;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(archive: Archive<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::archive::Archive;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(archive: Archive<Document>) -> mongo_patterns::Result<()> {
     /// if let Some(found) = archive.get(1).await? {
     ///     println!("{} {}", found.document, if found.is_archived { "(archived)" } else { "" });
     /// }

@@ -11,8 +11,8 @@ impl<D> Archive<D> {
     /// Restores an archived document: moves it back. Idempotent: safe to retry.
     ///
     /// ```no_run
-    /// # use mongo_patterns_archive::Archive;
-    /// # use mongodb::{Client, bson::{DateTime, doc}};
+    /// # use mongo_patterns::archive::Archive;
+    /// # use mongo_patterns::mongodb::{Client, bson::{DateTime, doc}};
     /// # async fn f(client: Client, archive: Archive<()>) -> Result<(), Box<dyn std::error::Error>> {
     /// let mut session = client.start_session().await?;
     /// session.start_transaction().await?;
@@ -59,8 +59,8 @@ impl<D> Archive<D> {
     /// Restores all archived documents that match a filter, in the background, as [`run`](Self::run) archives them.
     ///
     /// ```no_run
-    /// # use mongodb::bson::doc;
-    /// # async fn f(archive: mongo_patterns_archive::Archive<()>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::mongodb::bson::doc;
+    /// # async fn f(archive: mongo_patterns::archive::Archive<()>) -> mongo_patterns::Result<()> {
     /// let moved = archive.restore_many(doc! { "customer_name": "Claire" }).await?;
     /// # Ok(())
     /// # }

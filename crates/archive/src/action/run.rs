@@ -12,7 +12,7 @@ impl<D> Archive<D> {
     /// Archives the documents that are old enough, in the background, while services read and write.
     ///
     /// ```no_run
-    /// # async fn f(archive: mongo_patterns_archive::Archive<()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(archive: mongo_patterns::archive::Archive<()>) -> mongo_patterns::Result<()> {
     /// let moved = archive.run().rate(2_000).await?; // every night
     /// println!("{} documents, {} conflicts", moved.documents, moved.conflicts);
     /// # Ok(())

@@ -14,7 +14,7 @@ impl<D> Archive<D> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # async fn f(archive: mongo_patterns_archive::Archive<()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(archive: mongo_patterns::archive::Archive<()>) -> mongo_patterns::Result<()> {
     /// let mut findings = archive.verify().stream();
     /// while let Some(finding) = findings.try_next().await? {
     ///     println!("{}: {}", finding.document_id, finding.problem);

@@ -1,18 +1,13 @@
 //! The conversion of all documents, alone and beside writers.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
-
 use anyhow::{Result, ensure};
 use futures::future::FutureExt;
-use hdrhistogram::Histogram;
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
-use tokio::task::JoinSet;
 
 use super::contacts::{fill, old, on_server, stages, typed};
 use crate::bench::Bench;
+use crate::beside::beside;
 use crate::bucket::scatter;
 use crate::measure::{Variant, Work, compare};
 use crate::report::{Comparison, Section};
@@ -21,8 +16,6 @@ const TEXT: &str = "\
 Contacts of version 1 are converted to version 2, in chunks of 500, or by one updateMany of the same stages by hand. Then \
 again, while eight writers of the second release update random contacts without a pause: the conversion and the writers \
 share the server.";
-
-const WRITERS: u64 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
@@ -95,32 +88,14 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
 /// conversion.
 async fn beside_writers(form: Form, contacts: &Collection<Document>, documents: u64) -> Result<(f64, f64)> {
     fill(contacts, documents as i64, old).await?;
-    let is_over = Arc::new(AtomicBool::new(false));
-    let mut writers = JoinSet::new();
-    for writer in 0..WRITERS {
-        let (is_over, repository) = (Arc::clone(&is_over), on_server(contacts)?);
-        writers.spawn(async move {
-            let mut times = Histogram::<u64>::new(3)?;
-            for n in 0.. {
-                if is_over.load(Ordering::Relaxed) {
-                    break;
-                }
-                let id = (scatter(n * WRITERS + writer) % documents) as i64;
-                let started = Instant::now();
-                repository.update(id, doc! { "$inc": { "n": 1 } }).await?;
-                times.record(started.elapsed().as_micros() as u64)?;
-            }
-            anyhow::Ok(times)
-        });
-    }
-    let started = Instant::now();
-    let converted = form.convert(contacts).await;
-    let seconds = started.elapsed().as_secs_f64();
-    is_over.store(true, Ordering::Relaxed);
-    converted?;
-    let mut all = Histogram::<u64>::new(3)?;
-    while let Some(times) = writers.join_next().await {
-        all.add(times??)?;
-    }
-    Ok((all.value_at_quantile(0.99) as f64 / 1000.0, seconds))
+    let repository = on_server(contacts)?;
+    let write = move |number| {
+        let repository = repository.clone();
+        async move {
+            let id = (scatter(number) % documents) as i64;
+            repository.update(id, doc! { "$inc": { "n": 1 } }).await?;
+            Ok(())
+        }
+    };
+    beside(write, form.convert(contacts)).await
 }

@@ -9,9 +9,9 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// Appends an item to the history of a key: to its open bucket, or to a new one.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::bson::{DateTime, Document, doc};
-    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::{DateTime, Document, doc};
+    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns::Result<()> {
     /// let trade = doc! { "type": "buy", "ticker": "MDB", "qty": 419, "date": DateTime::now() };
     /// let appended = trades.append(&123, &trade).await?;
     /// if let Some(bucket) = appended.opened {

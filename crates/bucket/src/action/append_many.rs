@@ -10,9 +10,9 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// Appends items to the history of a key: first to its open bucket, then in whole buckets.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::bson::{DateTime, Document, doc};
-    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::{DateTime, Document, doc};
+    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns::Result<()> {
     /// let bought = doc! { "type": "buy", "ticker": "MDB", "qty": 419, "date": DateTime::now() };
     /// let sold = doc! { "type": "sell", "ticker": "MDB", "qty": 29, "date": DateTime::now() };
     /// let appended = trades.append_many(&123, &[bought, sold]).await?;

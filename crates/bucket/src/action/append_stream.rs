@@ -13,8 +13,8 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// as fast as items can be stored.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns::Result<()> {
     /// let items = futures::stream::iter([(123, 419), (456, 50), (123, 29)]);
     /// let append = trades.append_stream(items).concurrency(2).buffer_bytes(16 * 1024 * 1024);
     /// let appended = append.on_progress(|at| println!("{} of {} stored", at.stored, at.read)).await?;

@@ -11,9 +11,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// of buckets.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::{Database, bson::{Document, doc}};
-    /// # async fn f(trades: BucketRepository<u32, i32>, database: Database) -> mongodb::error::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::{Database, bson::{Document, doc}};
+    /// # async fn f(trades: BucketRepository<u32, i32>, database: Database) -> mongo_patterns::mongodb::error::Result<()> {
     /// trades.create_view("all_trades").await?;
     /// let of_mdb = database.collection::<Document>("all_trades").count_documents(doc! { "ticker": "MDB" }).await?;
     /// # Ok(())

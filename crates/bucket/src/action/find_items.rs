@@ -11,10 +11,10 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Returns the stages that make documents of the items of all keys, for an aggregation of yours.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::{Collection, bson::{Document, doc}};
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::{Collection, bson::{Document, doc}};
     /// # async fn f(trades: BucketRepository<u32, i32>, collection: Collection<Document>)
-    /// # -> mongodb::error::Result<()> {
+    /// # -> mongo_patterns::mongodb::error::Result<()> {
     /// let mut stages = trades.items_pipeline(doc! { "ticker": "MDB" })?;
     /// stages.push(doc! { "$group": { "_id": "$customerId", "bought": { "$sum": "$qty" } } });
     /// let bought = collection.aggregate(stages).await?;
@@ -43,9 +43,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::bson::{DateTime, doc};
-    /// # async fn f(trades: BucketRepository<u32, i32>, since: DateTime) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::{DateTime, doc};
+    /// # async fn f(trades: BucketRepository<u32, i32>, since: DateTime) -> mongo_patterns::Result<()> {
     /// let filter = doc! { "ticker": "MDB", "date": { "$gte": since } };
     /// let mut found = trades.find_items(filter).sort(doc! { "date": -1 }).limit(20).stream();
     /// while let Some(trade) = found.try_next().await? {
@@ -111,10 +111,10 @@ impl<'a, K: Key, T> FindItems<'a, K, T> {
     /// Runs the search on the server, and returns how it found the items, in place of the items.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::{Collection, IndexModel, bson::{Document, doc}};
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::{Collection, IndexModel, bson::{Document, doc}};
     /// # async fn f(trades: BucketRepository<u32, i32>, collection: Collection<Document>)
-    /// # -> mongodb::error::Result<()> {
+    /// # -> mongo_patterns::mongodb::error::Result<()> {
     /// let plan = trades.find_items(doc! { "ticker": "MDB" }).explain().await?;
     /// if let Some(keys) = plan.advice {
     ///     collection.create_index(IndexModel::builder().keys(keys).build()).await?;

@@ -23,9 +23,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongo_patterns_bucket::{BucketRepository, ItemToken};
-    /// # use mongodb::bson::DateTime;
-    /// # async fn f(trades: BucketRepository<u32, i32>, from_url: Option<ItemToken>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::{BucketRepository, ItemToken};
+    /// # use mongo_patterns::mongodb::bson::DateTime;
+    /// # async fn f(trades: BucketRepository<u32, i32>, from_url: Option<ItemToken>) -> mongo_patterns::Result<()> {
     /// let mut items = trades.items(&123).newest_first().stream();
     /// while let Some(item) = items.try_next().await? {
     ///     println!("{item}");
@@ -48,8 +48,8 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// page to [`after`](Items::after), oldest first:
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::{BucketRepository, ItemToken};
-    /// # async fn f(trades: BucketRepository<u32, i32>, mut seen: Option<ItemToken>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::{BucketRepository, ItemToken};
+    /// # async fn f(trades: BucketRepository<u32, i32>, mut seen: Option<ItemToken>) -> mongo_patterns::Result<()> {
     /// loop {
     ///     let page = trades.items(&123).after(seen.clone()).limit(100).page().await?;
     ///     page.items.iter().for_each(|item| println!("{item}"));
@@ -266,10 +266,10 @@ impl<'a, K: Key, T: DeserializeOwned + Send + 'a> GetItemPage<'a, K, T> {
     /// [`after`](Items::after). [`skip`](Items::skip) skips the closest ones. `None` changes nothing.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::{BucketRepository, ItemToken};
+    /// # use mongo_patterns::bucket::{BucketRepository, ItemToken};
     /// # async fn f(
     /// #     trades: BucketRepository<u32, i32>, after: Option<ItemToken>, before: Option<ItemToken>,
-    /// # ) -> mongo_patterns_core::Result<()> {
+    /// # ) -> mongo_patterns::Result<()> {
     /// let page = trades.items(&123).newest_first().limit(20).after(after).page().before(before).await?;
     /// let link_to_newer = page.previous.map(|token| format!("/trades?before={token}"));
     /// let link_to_older = page.next.map(|token| format!("/trades?after={token}"));

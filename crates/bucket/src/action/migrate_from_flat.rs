@@ -14,9 +14,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// no document passes through the client.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::{Collection, bson::Document};
-    /// # async fn f(trades: BucketRepository<u32, i32>, flat: Collection<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::{Collection, bson::Document};
+    /// # async fn f(trades: BucketRepository<u32, i32>, flat: Collection<Document>) -> mongo_patterns::Result<()> {
     /// let plan = trades.migrate_from_flat(&flat).key_field("customer").plan().await?;
     /// for command in plan.commands.iter().filter(|command| command.writes) {
     ///     println!("{}: {}", command.purpose, command.command);
@@ -141,9 +141,9 @@ impl<'a> MigrateFromFlat<'a> {
     /// Finds the documents that cannot become items. Writes nothing.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::{Collection, bson::Document};
-    /// # async fn f(trades: BucketRepository<u32, i32>, flat: Collection<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::{Collection, bson::Document};
+    /// # async fn f(trades: BucketRepository<u32, i32>, flat: Collection<Document>) -> mongo_patterns::Result<()> {
     /// let found = trades.migrate_from_flat(&flat).find_invalid(None).await?;
     /// println!("{} of {} documents: {}", found.invalid.total(), found.checked, found.filter);
     /// # Ok(())

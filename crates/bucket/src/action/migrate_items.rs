@@ -9,10 +9,10 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Converts the items of older versions by steps of the program, while services read and write.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::ItemSteps;
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::bson::{Bson, Document};
-    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::ItemSteps;
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::{Bson, Document};
+    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns::Result<()> {
     /// let steps = ItemSteps::new().step(1, |mut old: Document| {
     ///     let value = old.remove("qty").unwrap_or(Bson::Null);
     ///     old.insert("quantity", value);

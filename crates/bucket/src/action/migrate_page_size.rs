@@ -10,8 +10,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// pages.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns::Result<()> {
     /// // trades was built with the new page size
     /// let migration = trades.migrate_page_size_from(10).concurrency(2);
     /// let migrated = migration.on_progress(|at| println!("{} of {} buckets", at.done, at.total)).await?;

@@ -12,10 +12,10 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// and no document passes through the client.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::{Collection, bson::Document};
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::{Collection, bson::Document};
     /// # async fn f(trades: BucketRepository<u32, i32>, flat: Collection<Document>)
-    /// # -> mongo_patterns_core::Result<()> {
+    /// # -> mongo_patterns::Result<()> {
     /// let plan = trades.migrate_to_flat(&flat).plan().await?; // runs the checks, and writes nothing
     /// println!("{} items, by {} commands", plan.migrated.items, plan.commands.len());
     /// let migrated = trades.migrate_to_flat(&flat).on_progress(|at| println!("{} of {}", at.done, at.total)).await?;

@@ -6,9 +6,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// Returns a page of a key by its number, from 1, the oldest. `None` after the last one.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns::Result<()> {
     /// if let Some(page) = trades.page(&123, 1).await? {
     ///     for trade in page.items {
     ///         println!("{trade}");
@@ -67,8 +67,8 @@ impl<K, T> GetPage<'_, K, T> {
         /// page `number + n`.
         ///
         /// ```no_run
-        /// # use mongo_patterns_bucket::BucketRepository;
-        /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+        /// # use mongo_patterns::bucket::BucketRepository;
+        /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns::Result<()> {
         /// let total = trades.count_pages(&123).await?;
         /// let last_but_one = trades.page(&123, total - 1).of(total).await?;
         /// # Ok(())

@@ -8,8 +8,8 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// Returns pages of a key by cursor: the first ones, or those after or before a token. Oldest first by default.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::{BucketRepository, PageToken};
-    /// # async fn f(trades: BucketRepository<u32, i32>, from_url: Option<&str>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::{BucketRepository, PageToken};
+    /// # async fn f(trades: BucketRepository<u32, i32>, from_url: Option<&str>) -> mongo_patterns::Result<()> {
     /// let token = from_url.map(str::parse::<PageToken>).transpose()?;
     /// let slice = trades.pages(&123).newest_first().after(token).await?;
     /// let link_to_next = slice.next.map(|token| format!("/trades?after={token}"));

@@ -14,8 +14,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Counts the items and pages of a key exactly.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns::Result<()> {
     /// let counts = trades.counts(&123).await?;
     /// println!("{} trades on {} pages", counts.items, counts.pages);
     /// # Ok(())
@@ -60,8 +60,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Counts the pages of a key.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns::Result<()> {
     /// let pages: u64 = trades.count_pages(&123).await?;
     /// println!("page 1 of {pages}");
     /// # Ok(())
@@ -98,9 +98,9 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     /// [item id field](crate::BucketRepositoryBuilder::item_id_field).
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(orders: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(orders: BucketRepository<u32, Document>) -> mongo_patterns::Result<()> {
     /// if let Some(order) = orders.item(&123, "A-1007").await? {
     ///     println!("{order}");
     /// }
@@ -147,9 +147,9 @@ impl<K: Key, T: DeserializeOwned + Send> BucketRepository<K, T> {
     /// Returns the newest items of a key, the newest first: those at the end of its last pages, whatever their times.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns::Result<()> {
     /// for trade in trades.newest(&123, 5).await? {
     ///     println!("{trade}");
     /// }

@@ -14,8 +14,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// settings.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns::Result<()> {
     /// // trades was built with sum("qty"), for a collection without figures
     /// let rebuilt = trades.rebuild_figures().await?;
     /// println!("{} buckets have new figures", rebuilt.buckets);

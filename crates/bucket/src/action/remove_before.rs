@@ -13,9 +13,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Removes the buckets of a key whose items are all before a time, by their time field.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::bson::DateTime;
-    /// # async fn f(trades: BucketRepository<u32, i32>, start_of_year: DateTime) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::DateTime;
+    /// # async fn f(trades: BucketRepository<u32, i32>, start_of_year: DateTime) -> mongo_patterns::Result<()> {
     /// let removed = trades.remove_before(&123, start_of_year).await?;
     /// println!("{} pages of older trades were removed", removed.buckets);
     /// # Ok(())
@@ -58,9 +58,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// [`remove_before`](Self::remove_before) does.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::bson::DateTime;
-    /// # async fn f(trades: BucketRepository<u32, i32>, start_of_year: DateTime) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::DateTime;
+    /// # async fn f(trades: BucketRepository<u32, i32>, start_of_year: DateTime) -> mongo_patterns::Result<()> {
     /// let removal = trades.remove_all_before(start_of_year).chunk_buckets(500);
     /// let removed = removal.on_progress(|at| println!("{} pages", at.buckets)).await?;
     /// # Ok(())

@@ -12,8 +12,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns::Result<()> {
     /// let mut keys = trades.repair().dry_run().stream();
     /// while let Some(repaired) = keys.try_next().await? {
     ///     println!("would write {} buckets and delete {}", repaired.written, repaired.deleted);

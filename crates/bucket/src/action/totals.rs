@@ -1,28 +1,35 @@
 use std::time::Duration;
 
+use mongo_patterns_core::action::aggregate_batch_size;
 use mongo_patterns_core::settings::configuration;
 use mongodb::options::AggregateOptions;
 
 use crate::action::prelude::*;
 use crate::query::buckets::by_id;
-use crate::query::totals::totals;
+use crate::query::totals::{totals, totals_by};
 use crate::read::time_range::TimeRange;
 use crate::results::Totals;
+use crate::settings::figures::Figures;
+use crate::settings::window::TimeUnit;
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Adds the [figures](crate::BucketRepositoryBuilder::sum) of the buckets of a key: of all items, or of those of a
     /// range of time.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::bson::DateTime;
-    /// # async fn f(trades: BucketRepository<u32, i32>, start: DateTime, end: DateTime) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::{BucketRepository, TimeUnit};
+    /// # use mongo_patterns::mongodb::bson::DateTime;
+    /// # async fn f(trades: BucketRepository<u32, i32>, start: DateTime, end: DateTime) -> mongo_patterns::Result<()> {
     /// let totals = trades.totals(&123).await?;
     /// println!("{} trades of {:?} stocks", totals.items, totals.sum("qty"));
     ///
     /// let of_october = trades.totals(&123).from(start).until(end).await?;
     /// for (ticker, trades) in of_october.counts("ticker") {
     ///     println!("{ticker}: {trades}");
+    /// }
+    ///
+    /// for (month, of_month) in trades.totals(&123).from(start).by(TimeUnit::Month).await? {
+    ///     println!("{month}: {} trades", of_month.items);
     /// }
     /// # Ok(())
     /// # }
@@ -34,14 +41,15 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// [`repair`](Self::repair) or [`rebuild_figures`](Self::rebuild_figures) corrects it.
     ///
     /// # Cost
-    /// One round trip. The server reads every bucket of the key. With [windows](crate::BucketRepositoryBuilder::window), a
-    /// range of time reads those of the windows that it overlaps only.
+    /// One round trip, and one for each further 16 MB of a result [by time](ReadTotals::by). The server reads every bucket of
+    /// the key, once. With [windows](crate::BucketRepositoryBuilder::window), a range of time reads those of the windows that
+    /// it overlaps only.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// [`InvalidKey`], [`Configuration`] without figures, or for a range without
+    /// [`InvalidKey`], [`Configuration`] without figures, or for a range or a unit without
     /// [`first_and_last`](crate::BucketRepositoryBuilder::first_and_last), [`InvalidArgument`] for an empty range, and
     /// those of the driver.
     pub fn totals<Q: EncodeKey + ?Sized>(&self, key: &Q) -> ReadTotals<'_>
@@ -71,7 +79,7 @@ mongo_patterns_core::action! {
     "totals" => Totals
 }
 
-impl ReadTotals<'_> {
+impl<'a> ReadTotals<'a> {
     mongo_patterns_core::setters! {
         /// Adds the figures of items from this time on, by their time field. Items in any order are found.
         from(time: DateTime) => from = Some(time);
@@ -79,7 +87,29 @@ impl ReadTotals<'_> {
         until(time: DateTime) => until = Some(time);
     }
 
+    /// Adds the figures of each hour, day or month of UTC on its own. Returns the start of each that has items, in order,
+    /// with its totals. The last option of the call.
+    ///
+    /// A bucket with all items in one period contributes its figures, and another one those of its items in each period.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    pub fn by(self, unit: TimeUnit) -> ReadTotalsBy<'a> {
+        ReadTotalsBy {
+            shared: self.shared,
+            totals: self,
+            unit,
+        }
+    }
+
     async fn execute(self) -> Result<Totals> {
+        let (figures, rows) = self.read(None).await?;
+        let found = rows.into_iter().next().unwrap_or_default();
+        Ok(Totals::of(figures, &found))
+    }
+
+    /// Returns the rows of the pipeline.
+    async fn read(self, unit: Option<TimeUnit>) -> Result<(&'a Figures, Vec<Document>)> {
         let key = self.key?;
         let (collection, settings) = self.shared.parts();
         let figures = settings.figures.as_ref().ok_or_else(|| {
@@ -93,23 +123,49 @@ impl ReadTotals<'_> {
         let mut bounds = None;
         if !range.is_unbounded() {
             range.check(settings)?;
-            if figures.times().is_none() {
-                return Err(configuration(
-                    "the buckets have no first and last times, which totals of a range of time need: call first_and_last() on the builder",
-                ));
-            }
             bounds = Some((self.from, self.until));
         }
-        let pipeline = totals(settings, figures, &key, bounds);
+        if (bounds.is_some() || unit.is_some()) && figures.times().is_none() {
+            return Err(configuration(
+                "the buckets have no first and last times, which totals of a range of time or by time need: call first_and_last() on the builder",
+            ));
+        }
+        let pipeline = match unit {
+            None => totals(settings, figures, &key, bounds),
+            Some(unit) => totals_by(settings, figures, &key, bounds, unit),
+        };
         let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
         // The range of `_id` is that of the windows.
         let hint = bounds
             .filter(|_| settings.windows.is_some())
             .map(|_| Hint::Keys(by_id(false)));
-        let options = AggregateOptions::builder().hint(hint).build();
+        let options = AggregateOptions::builder()
+            .hint(hint)
+            .batch_size(unit.map(|_| aggregate_batch_size(u32::MAX)))
+            .build();
         let found = conn.aggregate_all(collection, pipeline, options).await?;
-        let found = found.first().map(|found| Document::try_from(found.as_ref()));
-        let found = found.transpose().map_err(CommandError::from)?;
-        Ok(Totals::of(figures, &found.unwrap_or_default()))
+        let rows = found.iter().map(|row| Document::try_from(row.as_ref()));
+        Ok((
+            figures,
+            rows.collect::<std::result::Result<_, _>>()
+                .map_err(CommandError::from)?,
+        ))
+    }
+}
+
+mongo_patterns_core::action! {
+    /// Adds figures by time; returned by [`ReadTotals::by`].
+    pub struct ReadTotalsBy<'a> {
+        shared: &'a Shared,
+        totals: ReadTotals<'a>,
+        unit: TimeUnit,
+    }
+    "totals" => Vec<(DateTime, Totals)>
+}
+
+impl ReadTotalsBy<'_> {
+    async fn execute(self) -> Result<Vec<(DateTime, Totals)>> {
+        let (figures, rows) = self.totals.read(Some(self.unit)).await?;
+        Ok(Totals::of_periods(figures, &rows))
     }
 }

@@ -19,8 +19,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Deletes all buckets of a key, with their items.
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # async fn f(trades: BucketRepository<u32, i32>) -> mongo_patterns::Result<()> {
     /// let deleted = trades.delete_key(&123).await?;
     /// println!("the key had a history: {}, of {} pages", deleted.found, deleted.buckets);
     /// # Ok(())
@@ -75,9 +75,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// field](crate::BucketRepositoryBuilder::item_id_field).
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(orders: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(orders: BucketRepository<u32, Document>) -> mongo_patterns::Result<()> {
     /// let removed = orders.remove_item(&123, "A-1007").await?;
     /// if !removed.found {
     ///     println!("the customer has no such order");
@@ -128,9 +128,9 @@ impl<K: Key, T: Serialize> BucketRepository<K, T> {
     /// field](crate::BucketRepositoryBuilder::item_id_field).
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::bson::{DateTime, Document, doc};
-    /// # async fn f(orders: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::{DateTime, Document, doc};
+    /// # async fn f(orders: BucketRepository<u32, Document>) -> mongo_patterns::Result<()> {
     /// let order = doc! { "orderId": "A-1007", "qty": 29, "date": DateTime::now() };
     /// let replaced = orders.replace_item(&123, &order).await?;
     /// println!("the order is changed: {}", replaced.modified);
@@ -178,9 +178,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// field](crate::BucketRepositoryBuilder::item_id_field).
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(orders: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(orders: BucketRepository<u32, Document>) -> mongo_patterns::Result<()> {
     /// let sent = doc! { "$set": { "state": "sent" }, "$unset": { "draft": "" }, "$inc": { "changes": 1 } };
     /// orders.update_item(&123, "A-1007", sent).await?;
     /// # Ok(())

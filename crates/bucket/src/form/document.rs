@@ -24,9 +24,9 @@ impl<K, T> Bucket<K, T> {
     /// Returns its position among the pages of its key, for [`pages`](crate::BucketRepository::pages).
     ///
     /// ```no_run
-    /// # use mongo_patterns_bucket::BucketRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::bucket::BucketRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(trades: BucketRepository<u32, Document>) -> mongo_patterns::Result<()> {
     /// if let Some(page) = trades.page(&123, 3).await? {
     ///     let fourth = trades.pages(&123).after(page.token().clone()).await?;
     /// }

@@ -15,12 +15,12 @@ use crate::form::id::Tail;
 /// added, removed or filled.
 ///
 /// ```
-/// use mongo_patterns_bucket::PageToken;
+/// use mongo_patterns::bucket::PageToken;
 ///
 /// let token: PageToken = "1698335223_000001".parse()?;
 /// assert_eq!(token.to_string(), "1698335223_000001");
 /// assert!("' || true".parse::<PageToken>().is_err());
-/// # Ok::<(), mongo_patterns_core::Error>(())
+/// # Ok::<(), mongo_patterns::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -61,12 +61,12 @@ impl fmt::Display for PageToken {
 /// made.
 ///
 /// ```
-/// use mongo_patterns_bucket::ItemToken;
+/// use mongo_patterns::bucket::ItemToken;
 ///
 /// let token: ItemToken = "1698335223_000001.7".parse()?;
 /// assert_eq!(token.to_string(), "1698335223_000001.7");
 /// assert!("' || true".parse::<ItemToken>().is_err());
-/// # Ok::<(), mongo_patterns_core::Error>(())
+/// # Ok::<(), mongo_patterns::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

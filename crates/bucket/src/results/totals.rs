@@ -6,8 +6,8 @@ use mongo_patterns_core::migration::number;
 use mongodb::bson::{Bson, DateTime, Document};
 
 use crate::form::figures::{COUNTS, FIRST, LAST, MAX, MIN, SUM};
-use crate::query::totals::name;
-use crate::settings::figures::Figures;
+use crate::query::totals::{FIGURE, PERIOD, VALUE, name};
+use crate::settings::figures::{Figure, Figures};
 
 /// The totals of the items of a key; returned by [`totals`](crate::BucketRepository::totals).
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -64,24 +64,44 @@ impl Totals {
 
     /// Creates it from the result of the pipeline.
     pub(crate) fn of(figures: &Figures, found: &Document) -> Self {
-        let of_facets = found.get_array("all").ok();
-        let all = match of_facets {
-            Some(all) => all.first().and_then(Bson::as_document),
-            None => Some(found),
-        };
         let empty = Document::new();
-        let all = all.unwrap_or(&empty);
+        let all = match found.get_array("all").ok() {
+            Some(all) => all.first().and_then(Bson::as_document).unwrap_or(&empty),
+            None => found,
+        };
+        let mut totals = Self::without_counts(figures, all);
+        for (position, figure) in figures.of.iter().enumerate() {
+            let counts = found.get_array(name(position, COUNTS)).ok();
+            for count in counts.into_iter().flatten().filter_map(Bson::as_document) {
+                totals.count(figure, count.get("_id"), number(count, "n"));
+            }
+        }
+        totals
+    }
+
+    /// Creates those of each period from the rows of the pipeline: its totals, and then a row for each counted value.
+    pub(crate) fn of_periods(figures: &Figures, rows: &[Document]) -> Vec<(DateTime, Self)> {
+        let mut all: Vec<(DateTime, Self)> = Vec::new();
+        for row in rows {
+            let Ok(id) = row.get_document("_id") else { continue };
+            let Ok(start) = id.get_datetime(PERIOD) else { continue };
+            let figure = id.get(FIGURE).and_then(Bson::as_i32);
+            let figure = figure.and_then(|position| figures.of.get(usize::try_from(position).ok()?));
+            match (figure, all.last_mut()) {
+                (Some(figure), Some((_, totals))) => totals.count(figure, id.get(VALUE), number(row, "n")),
+                _ => all.push((*start, Self::without_counts(figures, row))),
+            }
+        }
+        all
+    }
+
+    fn without_counts(figures: &Figures, all: &Document) -> Self {
         let mut totals = Self {
             items: number(all, "items"),
             ..Self::default()
         };
         for (position, figure) in figures.of.iter().enumerate() {
             let value = |part| all.get(name(position, part)).filter(|value| **value != Bson::Null);
-            let counts = found.get_array(name(position, COUNTS)).ok();
-            let count = |count: &Bson| {
-                let count = count.as_document()?;
-                Some((count.get("_id")?.clone(), number(count, "n")))
-            };
             if figure.times {
                 let time = |part| value(part).and_then(Bson::as_datetime).copied();
                 (totals.first, totals.last) = (time(FIRST), time(LAST));
@@ -90,10 +110,16 @@ impl Totals {
                 sum: value(SUM).filter(|_| totals.items > 0).cloned(),
                 min: value(MIN).cloned(),
                 max: value(MAX).cloned(),
-                counts: counts.into_iter().flatten().filter_map(count).collect(),
+                counts: Vec::new(),
             };
             totals.fields.insert(figure.field.as_str().to_owned(), field);
         }
         totals
+    }
+
+    fn count(&mut self, figure: &Figure, value: Option<&Bson>, items: u64) {
+        if let (Some(field), Some(value)) = (self.fields.get_mut(figure.field.as_str()), value) {
+            field.counts.push((value.clone(), items));
+        }
     }
 }

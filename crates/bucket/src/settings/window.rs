@@ -31,7 +31,7 @@ impl Window {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use mongo_patterns_bucket::Window;
+    /// use mongo_patterns::bucket::Window;
     ///
     /// let quarter_of_an_hour = Window::every(Duration::from_secs(15 * 60));
     /// ```
@@ -56,6 +56,29 @@ impl Window {
             ));
         }
         Ok(seconds)
+    }
+}
+
+/// The length of the periods of [totals](crate::action::ReadTotals::by), in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TimeUnit {
+    /// From each full hour to the next.
+    Hour,
+    /// From midnight to midnight.
+    Day,
+    /// From the first day of a month to that of the next.
+    Month,
+}
+
+impl TimeUnit {
+    /// Returns its name in MongoDB.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Month => "month",
+        }
     }
 }
 

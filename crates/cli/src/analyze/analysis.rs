@@ -1,5 +1,7 @@
 //! The distribution of the lengths of lists.
 
+use crate::output::grouped;
+
 /// The percentiles of [`Analysis::percentiles`], in percent.
 pub(crate) const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
@@ -87,6 +89,13 @@ impl Analysis {
     pub(crate) fn percentiles(&self) -> Vec<(f64, u64)> {
         let lengths = PERCENTILES.map(|percent| Some((percent, self.percentile(percent)?)));
         lengths.into_iter().flatten().collect()
+    }
+
+    /// Returns the usual percentiles as a text.
+    pub(crate) fn percentiles_text(&self) -> String {
+        let percentiles = self.percentiles().into_iter();
+        let percentiles = percentiles.map(|(percent, length)| format!("{percent}% {}", grouped(length)));
+        percentiles.collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the lists by ranges of their lengths: 0, 1-9, 10-49, 50-99, 100-499 and so on, up to the longest.

@@ -10,6 +10,7 @@ use mongodb::options::Collation;
 
 use super::analysis::{Analysis, ListLength, ratio};
 use super::distribution::{Distribution, stored};
+use super::lists::{element_bytes, size_of};
 use crate::failure::Failure;
 
 /// The size of a document without fields, plus the types and terminators of two names of one letter, in bytes.
@@ -18,11 +19,12 @@ const EMPTY: f64 = 5.0;
 pub(super) async fn distribution(
     collection: &Collection<Document>,
     field: &FieldName,
+    array: Option<&str>,
     sample: Option<u32>,
 ) -> Result<Distribution, Failure> {
     let stored = stored(collection).await?;
     let pipeline = match sample {
-        None => all(field),
+        None => all(field, array),
         Some(documents) => {
             check_index(collection, field.as_str()).await?;
             sampled(collection.name(), field, documents)
@@ -36,7 +38,7 @@ pub(super) async fn distribution(
         .await
         .map_err(Failure::on(collection.namespace()))?;
     let mut analysis = Analysis::default();
-    let (mut own_bytes, mut seen) = (0, 0);
+    let (mut own_bytes, mut seen, mut seen_documents) = (0, 0, 0);
     while let Some(row) = rows.try_next().await.map_err(Failure::on(collection.namespace()))? {
         let (length, hits) = (number(&row, "_id"), number(&row, "n"));
         // A sample contains a group as often as it contains its documents.
@@ -44,6 +46,7 @@ pub(super) async fn distribution(
             None => hits,
             Some(documents) => scaled(hits, stored.documents, u64::from(documents) * length),
         };
+        seen_documents += number(&row, "documents");
         if length == 0 || groups == 0 {
             continue;
         }
@@ -56,7 +59,10 @@ pub(super) async fn distribution(
     }
     // The bytes that an item has only in a flat collection: its `_id` and the group's field.
     let names = ratio(field.as_str().len() as u64 + 1, 1);
-    let own = ratio(own_bytes, seen) - EMPTY + names;
+    let own = match array {
+        None => ratio(own_bytes, seen) - EMPTY + names,
+        Some(_) => 0.0,
+    };
     let item_bytes = (ratio(analysis.bytes, seen) - own.max(0.0)).max(0.0);
     analysis.element_bytes = analysis.bytes;
     Ok(Distribution {
@@ -65,7 +71,7 @@ pub(super) async fn distribution(
         sample,
         left_out: match sample {
             None => (
-                stored.documents.saturating_sub(seen),
+                stored.documents.saturating_sub(seen_documents),
                 "have no such field, or null in it",
             ),
             Some(_) => (0, ""),
@@ -82,16 +88,19 @@ pub(super) fn scaled(hits: u64, documents: u64, of: u64) -> u64 {
 }
 
 /// Returns the stages that count groups by their size.
-fn all(field: &FieldName) -> Vec<Document> {
+fn all(field: &FieldName, array: Option<&str>) -> Vec<Document> {
     let mut group = sums();
-    group.insert("_id", format!("${field}"));
+    group.insert("_id", "$k");
+    let mut row = row(field, array);
+    row.insert("k", format!("${field}"));
     vec![
         with_field(field),
-        doc! { "$project": { field.as_str(): 1, "b": { "$bsonSize": "$$ROOT" }, "o": own(field) } },
+        doc! { "$project": row },
         doc! { "$group": group },
         doc! { "$group": {
             "_id": "$items",
             "n": { "$sum": 1 },
+            "documents": { "$sum": "$documents" },
             "items": { "$sum": "$items" },
             "bytes": { "$sum": "$bytes" },
             "own": { "$sum": "$own" },
@@ -107,7 +116,7 @@ fn sampled(collection: &str, field: &FieldName, documents: u32) -> Vec<Document>
     group.insert("_id", Bson::Null);
     let members = vec![
         doc! { "$match": { "$expr": { "$eq": [&path, "$$k"] } } },
-        doc! { "$project": { "b": { "$bsonSize": "$$ROOT" }, "o": own(field) } },
+        doc! { "$project": row(field, None) },
         doc! { "$group": group },
     ];
     vec![
@@ -132,8 +141,17 @@ fn with_field(field: &FieldName) -> Document {
     doc! { "$match": { field.as_str(): { "$ne": null } } }
 }
 
+/// Returns what counts of a document: its bytes, those of its own fields, and the number of its items, which are those of an
+/// array or itself.
+fn row(field: &FieldName, array: Option<&str>) -> Document {
+    match array {
+        None => doc! { "b": { "$bsonSize": "$$ROOT" }, "o": own(field), "c": { "$literal": 1 } },
+        Some(array) => doc! { "b": element_bytes(array), "c": size_of(array) },
+    }
+}
+
 fn sums() -> Document {
-    doc! { "items": { "$sum": 1 }, "bytes": { "$sum": "$b" }, "own": { "$sum": "$o" } }
+    doc! { "documents": { "$sum": 1 }, "items": { "$sum": "$c" }, "bytes": { "$sum": "$b" }, "own": { "$sum": "$o" } }
 }
 
 /// The bytes of `_id` and the field, in a document with names of one letter.
@@ -171,9 +189,11 @@ mod tests {
     #[test]
     fn documents_are_grouped_by_the_field_and_groups_by_size() {
         let field = FieldName::new("customerId").unwrap();
-        let pipeline = all(&field);
+        let pipeline = all(&field, None);
         let group = pipeline[2].get_document("$group").unwrap();
-        assert_eq!(group.get_str("_id").unwrap(), "$customerId");
+        assert_eq!(group.get_str("_id").unwrap(), "$k");
+        let row = pipeline[1].get_document("$project").unwrap();
+        assert_eq!(row.get_str("k").unwrap(), "$customerId");
         assert_eq!(
             pipeline[3].get_document("$group").unwrap().get_str("_id").unwrap(),
             "$items"

@@ -167,13 +167,13 @@ fn main_row(fields: &Fields<'_>) -> Document {
 }
 
 /// Returns the number of elements in a field, as an expression; 0 where it is not an array.
-fn size_of(field: &str) -> Document {
+pub(super) fn size_of(field: &str) -> Document {
     let path = format!("${field}");
     doc! { "$cond": [{ "$isArray": &path }, { "$size": &path }, 0] }
 }
 
 /// Returns the bytes of the elements of a field, each with its type and its index, as an expression.
-fn element_bytes(field: &str) -> Document {
+pub(super) fn element_bytes(field: &str) -> Document {
     let path = format!("${field}");
     let bytes = doc! { "$subtract": [{ "$bsonSize": { "a": &path } }, EMPTY_BYTES] };
     doc! { "$cond": [{ "$isArray": [&path] }, bytes, 0] }

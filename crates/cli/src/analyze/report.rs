@@ -2,7 +2,6 @@
 
 use std::io;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use console::style;
 use serde_json::json;
 
@@ -14,7 +13,7 @@ use super::invalid::Invalid;
 use super::sizes;
 use super::sizes::SubsetSize;
 use crate::failure::Exit;
-use crate::output::{Output, Summary, WIDTH, counted, grouped, wrapped};
+use crate::output::{self, Output, Summary, counted, grouped, wrapped};
 
 /// The longest bar of the histogram, in characters.
 const BAR: u64 = 36;
@@ -72,15 +71,10 @@ pub(super) fn print(output: Output, pattern: &'static str, printed: &Printed<'_>
     for (percent, length) in analysis.percentiles() {
         output.object(&json!({ "type": "percentile", "percent": percent, "length": length }))?;
     }
-    let percentiles = analysis.percentiles();
-    let percentiles: Vec<String> = percentiles
-        .iter()
-        .map(|(percent, length)| format!("{percent}% {}", grouped(*length)))
-        .collect();
     output.text(&format!(
         "\n{} by percentile: {}",
         if is_subset { "children" } else { "items" },
-        percentiles.join(", ")
+        analysis.percentiles_text()
     ))?;
     if is_subset {
         sizes::print(output, subset_sizes)?;
@@ -148,10 +142,7 @@ pub(super) fn histogram(output: Output, ranges: &[LengthRange], lists: u64) -> i
 fn table(output: Output, designs: &[Design], threshold: Option<u32>) -> io::Result<()> {
     let configured = threshold.map(|threshold| format!("outlier at {threshold}"));
     output.heading("Estimated size of each design")?;
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled);
+    let mut table = output::new_table();
     let page = format!("page of {PAGE} reads");
     table.set_header(["", "documents", "data", "indexes", "largest", page.as_str()]);
     for design in designs {
@@ -177,14 +168,7 @@ fn table(output: Output, designs: &[Design], threshold: Option<u32>) -> io::Resu
             "configured": configured.as_ref() == Some(&design.name),
         }))?;
     }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    for line in table.to_string().lines() {
-        debug_assert!(line.trim_end().chars().count() <= WIDTH, "{line}");
-        output.text(line.trim_end())?;
-    }
-    Ok(())
+    output.table(table)
 }
 
 /// Prints the recommendation, its reasons, and what the data does not show.

@@ -2,14 +2,13 @@
 
 use std::io;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::json;
 
 use super::advice::{percent, size};
 use super::analysis::ratio;
 use super::designs::{DOCUMENT, ELEMENT, OWN, longest, whole};
 use super::distribution::Distribution;
-use crate::output::{Output, WIDTH, grouped};
+use crate::output::{self, Output, grouped};
 
 const SIZES: [u64; 6] = [1, 3, 5, 10, 20, 50];
 
@@ -72,10 +71,7 @@ fn of_size(distribution: &Distribution, parents: Option<&Parents>, size: u64) ->
 
 pub(super) fn print(output: Output, sizes: &[SubsetSize]) -> io::Result<()> {
     output.heading("Estimates for subsets of each size")?;
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled);
+    let mut table = output::new_table();
     let [first, rest @ ..] = PAGES.map(|page| format!("of {page}"));
     let mut header = vec![String::new()];
     header.extend(["documents", "data", "parent", "full"].map(str::to_owned));
@@ -109,13 +105,7 @@ pub(super) fn print(output: Output, sizes: &[SubsetSize]) -> io::Result<()> {
             "second_reads": second_reads,
         }))?;
     }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    for line in table.to_string().lines() {
-        debug_assert!(line.trim_end().chars().count() <= WIDTH, "{line}");
-        output.text(line.trim_end())?;
-    }
+    output.table(table)?;
     output.text("The last columns: the share of parents that need a second read for such a page.")
 }
 

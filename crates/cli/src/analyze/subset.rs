@@ -68,7 +68,7 @@ async fn distribution(context: &Context, settings: &SubsetSettings, sample: Samp
     let children = need(children, PATTERN, "children_collection")?;
     let field = FieldName::of_element(need(settings.parent.as_ref(), PATTERN, "parent")?)?;
     context.must_exist(children).await?;
-    groups::distribution(&context.database.collection(children), &field, sample.sample).await
+    groups::distribution(&context.database.collection(children), &field, None, sample.sample).await
 }
 
 /// Reads the number and size of the parents, without their embedded children.

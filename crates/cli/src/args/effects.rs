@@ -25,10 +25,9 @@ impl Command {
                 BucketVerb::Migrate { dry_run, .. }
                 | BucketVerb::Resize { dry_run, .. }
                 | BucketVerb::Repair(dry_run) => is_live(dry_run),
-                BucketVerb::Indexes(create) => create.create,
-                BucketVerb::Shard(options) => !options.plan,
+                BucketVerb::Setup(setup) => setup.writes(),
                 BucketVerb::View { .. } | BucketVerb::Figures => true,
-                BucketVerb::Analyze(_) | BucketVerb::Plan(_) | BucketVerb::Verify => false,
+                BucketVerb::Analyze(_) | BucketVerb::Plan(_) | BucketVerb::Verify(_) => false,
             },
             Self::Archive(Archive { verb, .. }) => match verb {
                 ArchiveVerb::Run { pace, .. }
@@ -40,32 +39,28 @@ impl Command {
             },
             Self::Outlier(Outlier { verb, .. }) => match verb {
                 OutlierVerb::Migrate { dry_run, .. } | OutlierVerb::Repair { options: dry_run, .. } => is_live(dry_run),
-                OutlierVerb::Indexes(create) => create.create,
-                OutlierVerb::Shard(options) => !options.plan,
-                OutlierVerb::Analyze(_) | OutlierVerb::Plan(_) | OutlierVerb::Verify => false,
+                OutlierVerb::Setup(setup) => setup.writes(),
+                OutlierVerb::Analyze(_) | OutlierVerb::Plan(_) | OutlierVerb::Verify(_) => false,
             },
             Self::Subset(Subset { verb, .. }) => match verb {
                 SubsetVerb::Migrate { dry_run, .. } | SubsetVerb::Repair(dry_run) => is_live(dry_run),
-                SubsetVerb::Indexes(create) => create.create,
-                SubsetVerb::Shard(options) => !options.plan,
-                SubsetVerb::Analyze(_) | SubsetVerb::Plan(_) | SubsetVerb::Verify => false,
+                SubsetVerb::Setup(setup) => setup.writes(),
+                SubsetVerb::Analyze(_) | SubsetVerb::Plan(_) | SubsetVerb::Verify(_) => false,
             },
             Self::Embedded(Embedded { verb, .. }) => match verb {
                 EmbeddedVerb::Migrate { dry_run, .. } => is_live(dry_run),
-                EmbeddedVerb::Shard(options) => !options.plan,
+                EmbeddedVerb::Setup(setup) => setup.writes(),
                 EmbeddedVerb::Analyze(_)
                 | EmbeddedVerb::Plan(_)
-                | EmbeddedVerb::Verify
-                | EmbeddedVerb::Repair(_)
-                | EmbeddedVerb::Indexes(_) => false,
+                | EmbeddedVerb::Verify(_)
+                | EmbeddedVerb::Repair(_) => false,
             },
             Self::History(History { verb, .. }) => match verb {
                 HistoryVerb::Migrate { dry_run, .. } | HistoryVerb::Repair(dry_run) => is_live(dry_run),
-                HistoryVerb::Indexes(create) => create.create,
-                HistoryVerb::Shard(options) => !options.plan,
+                HistoryVerb::Setup(setup) => setup.writes(),
                 HistoryVerb::Analyze
                 | HistoryVerb::Plan(_)
-                | HistoryVerb::Verify
+                | HistoryVerb::Verify(_)
                 | HistoryVerb::Log(_)
                 | HistoryVerb::Show(_)
                 | HistoryVerb::Diff { .. } => false,
@@ -74,9 +69,8 @@ impl Command {
                 ReferenceVerb::Migrate { dry_run, .. }
                 | ReferenceVerb::Repair(ReferenceRepair { options: dry_run, .. }) => is_live(dry_run),
                 ReferenceVerb::Sweep { .. } => true,
-                ReferenceVerb::Indexes(create) => create.create,
-                ReferenceVerb::Shard(options) => !options.plan,
-                ReferenceVerb::Analyze(_) | ReferenceVerb::Plan(_) | ReferenceVerb::Verify => false,
+                ReferenceVerb::Setup(setup) => setup.writes(),
+                ReferenceVerb::Analyze(_) | ReferenceVerb::Plan(_) | ReferenceVerb::Verify(_) => false,
             },
             Self::Migrations { verb } => matches!(verb, MigrationsVerb::Forget { .. }),
             Self::Init(_) | Self::Schema { .. } | Self::Completions { .. } | Self::Man { .. } => false,

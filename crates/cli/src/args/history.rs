@@ -2,9 +2,8 @@
 
 use clap::Subcommand;
 
-use super::options::{Create, DryRun};
+use super::options::{DryRun, Listing, Setup};
 use crate::settings::HistorySettings;
-use crate::shard::ShardOptions;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct History {
@@ -28,13 +27,11 @@ pub(crate) enum HistoryVerb {
         dry_run: DryRun,
     },
     /// Finds missing and different revisions
-    Verify,
+    Verify(Listing),
     /// Repairs the findings of verify
     Repair(DryRun),
-    /// Shows the indexes that the pattern needs
-    Indexes(Create),
-    /// Shards both collections on a sharded cluster, and creates the indexes
-    Shard(ShardOptions),
+    #[command(flatten)]
+    Setup(Setup),
     /// Lists the revisions of a document, the newest first
     Log(LogOptions),
     /// Prints a revision of a document, or the current document

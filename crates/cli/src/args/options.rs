@@ -1,6 +1,28 @@
 //! Options of the commands of several patterns.
 
+use clap::Subcommand;
+
 use crate::migrate::Mode;
+use crate::shard::ShardOptions;
+
+/// The commands of all patterns that set up their collections.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Setup {
+    /// Shows the indexes that the pattern needs
+    Indexes(Create),
+    /// Shards the collections on a sharded cluster, and creates the indexes
+    Shard(ShardOptions),
+}
+
+impl Setup {
+    /// Returns whether it writes to the database.
+    pub(crate) fn writes(&self) -> bool {
+        match self {
+            Self::Indexes(create) => create.create,
+            Self::Shard(options) => !options.plan,
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct DryRun {
@@ -14,6 +36,13 @@ impl DryRun {
     pub(crate) fn mode(self) -> Mode {
         if self.dry_run { Mode::DryRun } else { Mode::Run }
     }
+}
+
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Listing {
+    /// Lists each finding, also the many that have one cause, such as the stale copies of one source.
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 #[derive(Clone, Copy, Debug, clap::Args)]

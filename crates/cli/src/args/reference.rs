@@ -2,10 +2,9 @@
 
 use clap::Subcommand;
 
-use super::options::{Create, DryRun, Sample};
+use super::options::{DryRun, Listing, Sample, Setup};
 use crate::selection::Selection;
 use crate::settings::ReferenceSettings;
-use crate::shard::ShardOptions;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Reference {
@@ -29,7 +28,7 @@ pub(crate) enum ReferenceVerb {
         dry_run: DryRun,
     },
     /// Finds copies that are outdated or differ from their source, and references without a source
-    Verify,
+    Verify(Listing),
     /// Repairs the findings of verify
     Repair(ReferenceRepair),
     /// Updates outdated copies of all sources, or of one
@@ -39,10 +38,8 @@ pub(crate) enum ReferenceVerb {
         #[arg(long, value_name = "ID", allow_hyphen_values = true)]
         source: Option<String>,
     },
-    /// Shows the indexes that the pattern needs
-    Indexes(Create),
-    /// Shards all collections on a sharded cluster, and creates the indexes
-    Shard(ShardOptions),
+    #[command(flatten)]
+    Setup(Setup),
 }
 
 #[derive(Debug, clap::Args)]

@@ -2,10 +2,9 @@
 
 use clap::Subcommand;
 
-use super::options::{Create, DryRun, Sample};
+use super::options::{DryRun, Listing, Sample, Setup};
 use crate::selection::Selection;
 use crate::settings::SubsetSettings;
-use crate::shard::ShardOptions;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Subset {
@@ -29,13 +28,11 @@ pub(crate) enum SubsetVerb {
         dry_run: DryRun,
     },
     /// Finds subsets that are not the first children, and children without a parent
-    Verify,
+    Verify(Listing),
     /// Repairs the findings of verify
     Repair(DryRun),
-    /// Shows the indexes that the pattern needs
-    Indexes(Create),
-    /// Shards both collections on a sharded cluster, and creates the indexes
-    Shard(ShardOptions),
+    #[command(flatten)]
+    Setup(Setup),
 }
 
 #[derive(Debug, clap::Args)]

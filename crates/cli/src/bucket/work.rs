@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_patterns_bucket::{BucketRepository, BucketRepositoryBuilder, Window};
+use mongo_patterns_bucket::{BucketRepository, Window};
 use mongo_patterns_core::Key;
 use mongodb::Collection;
 use mongodb::bson::Document;
@@ -10,7 +10,7 @@ use mongodb::bson::Document;
 use super::keys::PATTERN;
 use crate::Context;
 use crate::failure::Failure;
-use crate::settings::{BucketSettings, need};
+use crate::settings::{BucketSettings, need, with_given};
 
 type Buckets<K> = BucketRepository<K, Document>;
 
@@ -38,32 +38,21 @@ impl<'a, K: Key> Work<'a, K> {
 
 fn repository<K: Key>(context: &Context, settings: &BucketSettings) -> Result<Buckets<K>, Failure> {
     let collection = need(settings.collection.as_ref(), PATTERN, "collection")?;
-    let mut builder = BucketRepository::builder(context.database.collection::<Document>(collection))
+    let builder = BucketRepository::builder(context.database.collection::<Document>(collection))
         .key_field(need(settings.key.as_ref(), PATTERN, "key")?)
         .items_field(need(settings.items.as_ref(), PATTERN, "items")?)
         .page_size(settings.page_size.unwrap_or(10));
-    if let Some(field) = &settings.count {
-        builder = builder.count_field(field);
-    }
-    if let Some(field) = &settings.time {
-        builder = builder.time_field(field);
-    }
-    if let Some(field) = &settings.item_id {
-        builder = builder.item_id_field(field);
-    }
-    if let Some(seconds) = settings.window_seconds {
-        builder = builder.window(Window::every(Duration::from_secs(seconds.into())));
-    }
-    if let Some(field) = &settings.window_field {
-        builder = builder.window_field(field);
-    }
-    Ok(with_figures(builder, settings).build()?)
-}
-
-fn with_figures<K: Key>(
-    mut builder: BucketRepositoryBuilder<K, Document>,
-    settings: &BucketSettings,
-) -> BucketRepositoryBuilder<K, Document> {
+    let seconds = |seconds: Option<u32>| seconds.map(|seconds| Duration::from_secs(seconds.into()));
+    let mut builder = with_given!(
+        builder,
+        &settings.count => count_field,
+        &settings.time => time_field,
+        &settings.item_id => item_id_field,
+        seconds(settings.window_seconds).map(Window::every) => window,
+        &settings.window_field => window_field,
+        seconds(settings.expire_after_seconds) => expire_after,
+        &settings.figures => figures_field,
+    );
     for field in settings.sum.iter().flatten() {
         builder = builder.sum(field);
     }
@@ -79,11 +68,5 @@ fn with_figures<K: Key>(
     if settings.first_and_last == Some(true) {
         builder = builder.first_and_last();
     }
-    if let Some(seconds) = settings.expire_after_seconds {
-        builder = builder.expire_after(Duration::from_secs(seconds.into()));
-    }
-    if let Some(field) = &settings.figures {
-        builder = builder.figures_field(field);
-    }
-    builder
+    Ok(builder.build()?)
 }

@@ -5,6 +5,7 @@ use mongodb::bson::{Bson, Document, doc};
 use serde_json::json;
 
 use super::{PATTERN, Work};
+use crate::analyze::{Managed, managed};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Summary, grouped};
 use crate::progress::Progress;
@@ -20,14 +21,17 @@ impl Work<'_> {
         let id = need(settings.id.as_ref(), PATTERN, "id")?;
         let revisions = self.documents.revisions_collection().clone_with_type::<Document>();
         let namespace = revisions.namespace();
+        let current = self.documents.collection();
+        let stored = [current.name(), revisions.name()].map(Managed::new);
+        managed::print(self.context, &stored, None).await?;
         let progress = Progress::new(output, "analyze", "revisions", None);
         let rows = revisions.aggregate(pipeline(id)).allow_disk_use(true);
         let mut rows = rows.await.map_err(Failure::on(&namespace))?;
         let row = rows.try_next().await.map_err(Failure::on(&namespace))?;
         progress.end();
         let row = row.unwrap_or_default();
-        let current = self.documents.collection().estimated_document_count().await;
-        let current = current.map_err(Failure::on(self.documents.collection().namespace()))?;
+        let documents = current.estimated_document_count().await;
+        let documents = documents.map_err(Failure::on(current.namespace()))?;
         let (stored, bytes) = (integer(&row, "revisions"), integer(&row, "bytes"));
         for keep in KEEP {
             let (pruned, saved) = (
@@ -42,7 +46,7 @@ impl Work<'_> {
             output.object(&json!({ "type": "prune", "keep_last": keep, "revisions": pruned, "bytes": saved }))?;
         }
         let summary = Summary::new("history analyze", namespace.to_string())
-            .row("current_documents", current)
+            .row("current_documents", documents)
             .row("documents_with_revisions", integer(&row, "documents"))
             .row("revisions", stored)
             .row("bytes", bytes)

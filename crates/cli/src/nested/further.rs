@@ -1,6 +1,7 @@
 //! The further subsets of a parent: each an option, and a setting in the catalog.
 
 use mongo_patterns_core::FieldName;
+use mongo_patterns_core::migration::number;
 use mongo_patterns_subset::{Direction, Subset};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -15,6 +16,15 @@ pub(crate) fn parse(option: &str, text: &str) -> Result<Subset, Failure> {
             "{option}: this is not a subset: pass {{\"field\": \"top_rated\", \"order\": [\"-stars\"]}}, with \"size\", \"filter\" and \"embedded_fields\" if they are not the defaults"
         ))
     })
+}
+
+/// Returns the field and the size of a subset by the value of its option.
+pub(crate) fn field_and_size(option: &str, text: &str) -> Result<(String, u32), Failure> {
+    let _checked = parse(option, text)?;
+    let document = extended_json::document(text).unwrap_or_default();
+    let size = u32::try_from(number(&document, "size")).ok().filter(|size| *size > 0);
+    let field = document.get_str("field").unwrap_or_default();
+    Ok((field.to_owned(), size.unwrap_or(10)))
 }
 
 fn of_document(document: &Document) -> Option<Subset> {

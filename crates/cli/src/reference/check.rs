@@ -3,7 +3,7 @@
 use mongo_patterns_reference::OnReferences;
 
 use super::Work;
-use crate::args::{OnMissing, ReferenceRepair};
+use crate::args::{Listing, OnMissing, ReferenceRepair};
 use crate::failure::{Exit, Outcome};
 use crate::findings::Check;
 use crate::output::Summary;
@@ -15,24 +15,25 @@ impl Work<'_> {
         Check::new(self.context.output, &self.documents, verb, "documents")
     }
 
-    pub(super) async fn verify(&self) -> Outcome {
-        let check = self.check("verify");
-        let verify = self.documents.verify().on_progress(check.progress.callback());
-        check.verify(verify.stream()).await
+    pub(super) async fn verify(&self, listing: Listing) -> Outcome {
+        let verify = |report| self.documents.verify().on_progress(report).stream();
+        self.check("verify").verify(listing, verify).await
     }
 
     pub(super) async fn repair(&self, options: ReferenceRepair) -> Outcome {
-        let check = self.check("repair");
-        let mut repair = self.documents.repair().on_progress(check.progress.callback());
-        if options.options.dry_run {
-            repair = repair.dry_run();
-        }
-        repair = match options.on_missing {
-            Some(OnMissing::Keep) => repair.on_missing(OnReferences::KeepCopy),
-            Some(OnMissing::Clear) => repair.on_missing(OnReferences::Clear),
-            None => repair,
+        let repair = |report| {
+            let mut repair = self.documents.repair().on_progress(report);
+            if options.options.dry_run {
+                repair = repair.dry_run();
+            }
+            match options.on_missing {
+                Some(OnMissing::Keep) => repair.on_missing(OnReferences::KeepCopy),
+                Some(OnMissing::Clear) => repair.on_missing(OnReferences::Clear),
+                None => repair,
+            }
+            .stream()
         };
-        check.repair(options.options.dry_run, repair.stream()).await
+        self.check("repair").repair(options.options, repair).await
     }
 
     /// Updates outdated copies. Copies get a new version, so other copied fields than those of the service would hide

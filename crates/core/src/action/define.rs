@@ -78,7 +78,7 @@ macro_rules! action {
     };
     (@struct [$($head:tt)*] [$name:ident] [$life:lifetime $($params:tt)*] [$($fields:tt)*] [session $($rest:tt)*]) => {
         $crate::action! { @struct [$($head)*] [$name] [$life $($params)*]
-            [$($fields)* session: ::std::option::Option<&$life mut $crate::action::ClientSession>,] [$($rest)*] }
+            [$($fields)* session: ::std::option::Option<&$life mut $crate::conn::ClientSession>,] [$($rest)*] }
     };
     (@struct [$($head:tt)*] [$name:ident] [$life:lifetime $($params:tt)*] [$($fields:tt)*] [on_progress $($rest:tt)*]) => {
         $crate::action! { @struct [$($head)*] [$name] [$life $($params)*]
@@ -100,8 +100,8 @@ macro_rules! action {
             $crate::setters! {
                 /// Runs in a session of the caller, and in its transaction if one has started. `None` changes nothing.
                 ///
-                /// See [sessions and transactions]($crate::action#sessions-and-transactions).
-                session(session: impl Into<Option<&$life mut $crate::action::ClientSession>>) => session = session.into();
+                /// See [sessions and transactions](mongo_patterns_core::action#sessions-and-transactions).
+                session(session: impl Into<Option<&$life mut $crate::conn::ClientSession>>) => session = session.into();
             }
         }
         $crate::action! { @setters [$name] [$life $(, $param)*] [$($rest)*] }
@@ -111,7 +111,7 @@ macro_rules! action {
             $crate::setters! {
                 /// Bounds the time of each command on the server (`maxTimeMS`), in place of that of the repository.
                 ///
-                /// See [time limits]($crate::action#time-limits).
+                /// See [time limits](mongo_patterns_core::action#time-limits).
                 max_time(time: ::std::time::Duration) => max_time = Some(time);
             }
         }

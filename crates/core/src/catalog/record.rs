@@ -13,6 +13,7 @@ use crate::same::same_fields;
 
 /// The record of the last migration into a collection. It stays after the migration has finished, so that a call that
 /// was killed at the very end is recognized.
+#[doc(hidden)]
 pub struct Record {
     collection: Collection<RawDocumentBuf>,
     id: Document,
@@ -23,6 +24,7 @@ pub struct Record {
 crate::redacted_debug!(Record);
 
 /// A position in the source.
+#[doc(hidden)]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Position {
     /// The last value of the walk that is migrated.
@@ -32,6 +34,7 @@ pub struct Position {
 }
 
 /// The last migration into the collection.
+#[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct Last {
     /// The settings, which all calls of one migration share.

@@ -35,8 +35,8 @@ pub struct MigrationRecord {
 /// Lists the migrations into the collections of a database, which the [catalog](crate::catalog) records, by collection.
 ///
 /// ```no_run
-/// # async fn f(database: mongodb::Database) -> mongo_patterns_core::Result<()> {
-/// for record in mongo_patterns_core::migrations(&database).await? {
+/// # async fn f(database: mongo_patterns::mongodb::Database) -> mongo_patterns::Result<()> {
+/// for record in mongo_patterns::migrations(&database).await? {
 ///     println!("{}: {}", record.collection, if record.finished.is_some() { "finished" } else { "unfinished" });
 /// }
 /// # Ok(())

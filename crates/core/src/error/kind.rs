@@ -109,7 +109,7 @@ impl ErrorKind {
     /// Returns the code, by which logs, metrics and other programs name the kind. It stays the same in later versions.
     ///
     /// ```
-    /// # use mongo_patterns_core::ErrorKind;
+    /// # use mongo_patterns::ErrorKind;
     /// assert_eq!(ErrorKind::AlreadyExists.code(), "already-exists");
     /// ```
     pub fn code(self) -> &'static str {

@@ -13,7 +13,7 @@ impl Error {
     /// options of a command line. The text of every error says it in terms of this API.
     ///
     /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind, Remedy};
+    /// # use mongo_patterns::{Error, ErrorKind, Remedy};
     /// let error = Error::new(ErrorKind::Contention, "other writers were faster");
     /// assert_eq!(error.remedy(), Some(Remedy::Retry));
     /// ```

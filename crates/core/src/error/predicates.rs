@@ -8,7 +8,7 @@ impl Error {
     /// [stored](Self::stored_count).
     ///
     /// ```
-    /// # use mongo_patterns_core::{Error, ErrorKind};
+    /// # use mongo_patterns::{Error, ErrorKind};
     /// let error = Error::new(ErrorKind::InvalidArgument, "pages are numbered from 1");
     /// assert!(error.is_invalid_input());
     /// ```
@@ -23,7 +23,7 @@ impl Error {
     /// Without a session, retry the call after a backoff. In a transaction of yours, run the whole transaction again.
     ///
     /// ```
-    /// # use mongo_patterns_core::Error;
+    /// # use mongo_patterns::Error;
     /// # use std::time::Duration;
     /// /// How a service answers.
     /// fn retry_after(error: &Error) -> Option<Duration> {
@@ -85,7 +85,7 @@ impl Error {
     /// label `NoWritesPerformed` that nothing was written. Of a read, the same error is transient.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::{Error, Result};
+    /// # use mongo_patterns::{Error, Result};
     /// # async fn append() -> Result<()> { Ok(()) }
     /// # async fn f() -> Result<()> {
     /// let mut appended = append().await; // of an item with an id

@@ -13,7 +13,7 @@ pub type OnFollowed<'a> = Box<dyn FnMut(Followed) + Send + 'a>;
 /// What a follower has done since its call.
 ///
 /// ```
-/// use mongo_patterns_core::follow::Followed;
+/// use mongo_patterns::history::Followed;
 ///
 /// // For a fake of a repository in tests.
 /// let mut followed = Followed::default();

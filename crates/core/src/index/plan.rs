@@ -65,7 +65,7 @@ impl IndexPlan {
     /// Returns the indexes, to create them by other means.
     ///
     /// ```
-    /// # use mongo_patterns_core::index::IndexPlan;
+    /// # use mongo_patterns::index::IndexPlan;
     /// # fn f(plan: IndexPlan) {
     /// let names: Vec<&str> = plan.indexes().iter().map(|index| index.name.as_str()).collect();
     /// # }
@@ -121,7 +121,7 @@ impl IndexPlan {
     /// Checks that all indexes of the plan exist. One round trip. Creates nothing.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::Repository;
+    /// # use mongo_patterns::Repository;
     /// # async fn f(repository: &dyn Repository) {
     /// for plan in repository.indexes() {
     ///     let is_ready = plan.check().await.is_ok();
@@ -156,8 +156,8 @@ impl IndexPlan {
     /// Returns the indexes of the plan that do not exist. One round trip. Creates nothing.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::Repository;
-    /// # async fn f(repository: &dyn Repository) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::Repository;
+    /// # async fn f(repository: &dyn Repository) -> mongo_patterns::Result<()> {
     /// for plan in repository.indexes() {
     ///     let missing = plan.missing().await?;
     ///     if !missing.is_empty() {
@@ -180,7 +180,7 @@ impl IndexPlan {
     /// Returns the command that creates some indexes of the plan, as `runCommand` takes it.
     ///
     /// ```
-    /// # use mongo_patterns_core::index::IndexPlan;
+    /// # use mongo_patterns::index::IndexPlan;
     /// # fn f(plan: IndexPlan) {
     /// let command = plan.create_command(plan.indexes());
     /// # }

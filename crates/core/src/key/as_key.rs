@@ -12,7 +12,7 @@ use super::{EncodeKey, EncodedKey, Key, KeyError, KeyExpressions, sealed};
 /// with equal keys share one history.
 ///
 /// ```
-/// use mongo_patterns_core::key::{AsKey, EncodeKey, Key};
+/// use mongo_patterns::key::{AsKey, EncodeKey, Key};
 ///
 /// #[derive(Clone, Debug, PartialEq, Eq)]
 /// struct CustomerId(u32);
@@ -31,7 +31,7 @@ use super::{EncodeKey, EncodedKey, Key, KeyError, KeyExpressions, sealed};
 ///
 /// assert_eq!(CustomerId(123).encode_key()?.text(), "123");
 /// assert_eq!(CustomerId::decode_key("123"), Some(CustomerId(123)));
-/// # Ok::<(), mongo_patterns_core::key::KeyError>(())
+/// # Ok::<(), mongo_patterns::key::KeyError>(())
 /// ```
 ///
 /// Such a type is a [`Key`]: `BucketRepository<CustomerId, Trade>` takes a `&CustomerId` in each call, and gives a
@@ -44,7 +44,7 @@ pub trait AsKey: Clone + Eq + fmt::Debug + Send + Sync + 'static {
     /// Returns the key that is stored for this value. Equal values must return equal keys.
     ///
     /// ```
-    /// # use mongo_patterns_core::key::AsKey;
+    /// # use mongo_patterns::key::AsKey;
     /// fn stored_as<A: AsKey>(id: &A) -> A::Key {
     ///     id.to_key()
     /// }
@@ -59,7 +59,7 @@ pub trait AsKey: Clone + Eq + fmt::Debug + Send + Sync + 'static {
     /// [`Corrupt`](crate::ErrorKind::Corrupt). A type that ignores case must do so in `to_key`.
     ///
     /// ```
-    /// # use mongo_patterns_core::key::AsKey;
+    /// # use mongo_patterns::key::AsKey;
     /// fn is_one<A: AsKey>(key: A::Key) -> bool {
     ///     A::from_key(key).is_some()
     /// }

@@ -5,14 +5,14 @@ use super::error::{KeyError, MAX_KEY_BYTES};
 /// A key as it is stored: the text that `_id` starts with, and the value of the key field.
 ///
 /// ```
-/// # use mongo_patterns_core::key::EncodeKey;
+/// # use mongo_patterns::key::EncodeKey;
 /// let key = "12_3".encode_key()?;
 /// assert_eq!((key.text(), key.value()), ("12%5F3", &"12_3".into()));
 /// assert_eq!(key.id("1698335223"), "12%5F3_1698335223");
 /// assert_eq!(key.tail("12%5F3_1698335223"), Some("1698335223"));
 /// assert_eq!(key.pattern(""), "^12%5F3_");
 /// assert_eq!(key.end(), "12%5F3`");
-/// # Ok::<(), mongo_patterns_core::key::KeyError>(())
+/// # Ok::<(), mongo_patterns::key::KeyError>(())
 /// ```
 #[derive(Clone, PartialEq)]
 pub struct EncodedKey {

@@ -10,7 +10,7 @@ use super::number;
 /// method of the migration documents the reasons.
 ///
 /// ```
-/// use mongo_patterns_core::InvalidDocuments;
+/// use mongo_patterns::InvalidDocuments;
 ///
 /// let invalid = InvalidDocuments::from_iter([("key", 3), ("time", 1)]);
 /// assert_eq!((invalid.get("key"), invalid.total()), (3, 4));

@@ -15,8 +15,8 @@ use crate::stored::id_of;
 /// Its `Debug` output has no user values.
 ///
 /// ```
-/// use mongo_patterns_core::verify::Finding;
-/// use mongodb::Namespace;
+/// use mongo_patterns::verify::Finding;
+/// use mongo_patterns::mongodb::Namespace;
 ///
 /// // For a fake of a repository in tests.
 /// let mut finding = Finding::new(Namespace::new("shop", "orders"), 7, "Stale");

@@ -24,6 +24,7 @@ use crate::rounds::in_rounds;
 const BETWEEN_COMMANDS: Duration = Duration::from_millis(50);
 
 /// A scan of stored documents.
+#[doc(hidden)]
 pub trait Scan: Send {
     /// What it finds.
     type Found: Send;
@@ -33,6 +34,7 @@ pub trait Scan: Send {
 }
 
 /// Returns what a scan finds.
+#[doc(hidden)]
 pub fn scan<'a, S>(scan: S) -> ActionStream<'a, S::Found>
 where
     S: Scan + 'a,
@@ -53,6 +55,7 @@ where
 }
 
 /// Confirms or repairs what a scan found, up to `concurrency` at a time, in [rounds](in_rounds).
+#[doc(hidden)]
 pub fn each<'a, T, R>(
     found: ActionStream<'a, T>,
     concurrency: usize,
@@ -68,6 +71,7 @@ where
 
 /// Compares the settings with the catalog, and then returns the stream up to its first error, which names the operation. An
 /// error in place of the stream is that of an invalid argument: nothing is sent.
+#[doc(hidden)]
 pub fn checked<'a, T: Send + 'a>(
     ensure: Ensure<'a>,
     operation: &'static str,
@@ -105,6 +109,7 @@ fn check(ensure: Ensure<'_>, is_read: bool) -> ActionFuture<'_, ()> {
 }
 
 /// Waits before a second read of a finding.
+#[doc(hidden)]
 pub fn pause() -> ActionFuture<'static, ()> {
     Box::pin(async {
         tokio::time::sleep(BETWEEN_COMMANDS).await;
@@ -113,6 +118,7 @@ pub fn pause() -> ActionFuture<'static, ()> {
 }
 
 /// Returns those findings of a second read that the first one had too.
+#[doc(hidden)]
 pub fn confirmed<P>(first: &[Finding<P>], mut second: Vec<Finding<P>>) -> Vec<Finding<P>> {
     second.retain(|second| {
         first.iter().any(|first| {

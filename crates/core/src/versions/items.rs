@@ -27,7 +27,7 @@ type Raw = Collection<RawDocumentBuf>;
 /// have it if their type has the field.
 ///
 /// ```
-/// use mongo_patterns_core::ItemSteps;
+/// use mongo_patterns::ItemSteps;
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Serialize, Deserialize)]

@@ -9,9 +9,9 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// field, in their parents. The server does the work; only the parents' ids pass through the client.
     ///
     /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::{Collection, bson::Document};
-    /// # async fn f(patrons: EmbeddedRepository<(), ()>, addresses: Collection<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::{Collection, bson::Document};
+    /// # async fn f(patrons: EmbeddedRepository<(), ()>, addresses: Collection<Document>) -> mongo_patterns::Result<()> {
     /// let plan = patrons.migrate_from_references(&addresses, "patron_id").sort_by("city").plan().await?;
     /// println!("{} addresses, {} of no patron", plan.migrated.children, plan.migrated.orphans); // nothing is written yet
     /// let migrated = patrons.migrate_from_references(&addresses, "patron_id").sort_by("city").await?;

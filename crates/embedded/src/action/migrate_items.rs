@@ -8,10 +8,10 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Converts the children of older versions by steps of the program, while services read and write.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::ItemSteps;
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::{Bson, Document};
-    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::ItemSteps;
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::bson::{Bson, Document};
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let steps = ItemSteps::new().step(1, |mut old: Document| {
     ///     let value = old.remove("zip").unwrap_or(Bson::Null);
     ///     old.insert("postcode", value);

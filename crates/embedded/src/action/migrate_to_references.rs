@@ -10,10 +10,10 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// ids pass through the client.
     ///
     /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::{Collection, bson::{Document, doc}};
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::{Collection, bson::{Document, doc}};
     /// # async fn f(patrons: EmbeddedRepository<(), ()>, addresses: Collection<Document>)
-    /// # -> mongo_patterns_core::Result<()> {
+    /// # -> mongo_patterns::Result<()> {
     /// let migrated = patrons.migrate_to_references(&addresses, "patron_id").await?;
     /// println!("{} addresses of {} patrons", migrated.children, migrated.parents);
     /// // When you have checked them:

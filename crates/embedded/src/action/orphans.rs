@@ -15,10 +15,10 @@ impl<P, C> EmbeddedRepository<P, C> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::{Collection, bson::Document};
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::{Collection, bson::Document};
     /// # async fn f(patrons: EmbeddedRepository<(), ()>, addresses: Collection<Document>)
-    /// # -> mongo_patterns_core::Result<()> {
+    /// # -> mongo_patterns::Result<()> {
     /// let mut orphans = patrons.orphans(&addresses, "patron_id").stream();
     /// while let Some(orphan) = orphans.try_next().await? {
     ///     println!("{} refers to no patron: {:?}", orphan.document_id, orphan.related_id);

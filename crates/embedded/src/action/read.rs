@@ -1,6 +1,6 @@
 //! The calls that read.
 
-use mongo_patterns_core::action::Read;
+use mongo_patterns_core::action::{Find, Read};
 
 use super::prelude::*;
 use crate::form::document::{decode_child, decode_parent};
@@ -9,8 +9,8 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
     /// Reads one child of a parent. `None` when there is no such parent or child.
     ///
     /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # async fn f(patrons: EmbeddedRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # async fn f(patrons: EmbeddedRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// if let Some(home) = patrons.child("joe", "home").await? {
     ///     println!("{home}");
     /// }
@@ -55,11 +55,11 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     /// Reads a parent with all its children. `None` when there is no parent with this `_id`.
     ///
     /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::Document;
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
     /// # #[derive(serde::Deserialize)]
     /// # struct Patron { name: String, addresses: Vec<Document> }
-    /// # async fn f(patrons: EmbeddedRepository<Patron, ()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(patrons: EmbeddedRepository<Patron, ()>) -> mongo_patterns::Result<()> {
     /// if let Some(joe) = patrons.get("joe").await? {
     ///     println!("{} has {} addresses", joe.name, joe.addresses.len());
     /// }
@@ -89,5 +89,36 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
                 found.map(|found| decode_parent(settings, &found)).transpose()
             },
         )
+    }
+
+    /// Finds parents by a filter on any fields, and reads each as [`get`](Self::get) does.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(patrons: EmbeddedRepository<Document, ()>) -> mongo_patterns::Result<()> {
+    /// for patron in patrons.find(doc! { "addresses.city": "Boston" }).sort(doc! { "name": 1 }).limit(20).await? {
+    ///     println!("{patron}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The filter is the caller's own, as for the driver's `find`.
+    ///
+    /// # Cost
+    /// One round trip, and one for each further batch of the cursor. An index of your own serves the filter.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`Decode`], and those of the driver, as for a filter that the server refuses.
+    pub fn find(&self, filter: Document) -> Find<'_, P> {
+        let shared = self.shared();
+        let settings = &shared.settings;
+        Find::new(shared.operation("find"), settings.max_time, filter, |parent| {
+            decode_parent(settings, parent)
+        })
     }
 }

@@ -3,22 +3,22 @@
 use std::collections::HashSet;
 
 use mongo_patterns_core::action::Write;
-use mongo_patterns_core::size;
+use mongo_patterns_core::in_order;
 use mongo_patterns_core::update::{self, Operators};
 use mongodb::options::UpdateModifications;
 
 use super::prelude::*;
-use crate::form::document::check_parent;
+use crate::form::document::encode_parent;
 use crate::write::refused;
 
 impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// Adds a child to a parent, after its other children. A parent without the array gets one.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::ErrorKind;
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::ErrorKind;
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let home = doc! { "id": "home", "street": "123 Fake Street", "city": "Faketon", "zip": "12345" };
     /// match patrons.add_child("joe", &home).await {
     ///     Err(error) if error.kind() == ErrorKind::LimitReached => println!("joe must remove an address first"),
@@ -64,9 +64,9 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
     /// Inserts a parent with its children. One without the array of children gets an empty one.
     ///
     /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::{Bson, Document, doc};
-    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::bson::{Bson, Document, doc};
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let joe = doc! { "_id": "joe", "name": "Joe Bookreader", "addresses": [] };
     /// let inserted = patrons.insert(&joe).await?;
     /// assert_eq!(inserted.id, Bson::from("joe"));
@@ -91,32 +91,62 @@ impl<P: Serialize, C> EmbeddedRepository<P, C> {
     /// index of your own.
     pub fn insert(&self, parent: &P) -> Write<'_, Inserted> {
         let shared = self.shared();
-        let checked = encode(parent).and_then(|mut parent| {
-            check_parent(&shared.settings, &mut parent)?;
-            Ok(parent)
-        });
-        let parent = checked;
+        let parent = encode_parent(&shared.settings, parent);
         Write::new(shared.operation("insert"), async move |session| {
-            let parent = RawDocumentBuf::try_from(&parent?).map_err(|error| {
-                let message = "the parent cannot be written as BSON, nothing was stored";
-                Error::from_driver(ErrorKind::Encode, message, error)
-            })?;
-            size::check(&parent)?;
+            let parent = parent?;
             let mut conn = Conn::of_caller(session).await?;
-            match conn.insert_one(&shared.collection, parent, None).await {
-                Ok(inserted) => Ok(Inserted {
-                    id: inserted.inserted_id,
-                }),
-                Err(error) if duplicate_key(&error).is_some_and(|duplicate| duplicate.is_of_id()) => {
-                    Err(Error::from_driver(
-                        ErrorKind::AlreadyExists,
-                        "there is a parent with this `_id` already, nothing was stored: add children to it with add_child()",
-                        error,
-                    ))
-                }
-                Err(error) => Err(refused(error)),
-            }
+            let inserted = conn.insert_one(&shared.collection, parent, None).await;
+            let id = inserted.map_err(not_inserted)?.inserted_id;
+            Ok(Inserted { id })
         })
+    }
+
+    /// Inserts parents with their children, in this order, until the server refuses one.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns::Result<()> {
+    /// let inserted = patrons.insert_many(&[doc! { "_id": "joe" }, doc! { "_id": "ann" }]).await?;
+    /// assert_eq!(inserted.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip for each 8 MB of parents.
+    ///
+    /// # Cancel safety
+    /// The first parents are stored, or all, or none. Call it again: `AlreadyExists` means that some are stored. Then insert
+    /// those that [`find`](Self::find) does not find. Without an `_id`, a retry can store one twice. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing sent, those of [`insert`](Self::insert) of which nothing is sent, for any of the parents.
+    ///
+    /// [`AlreadyExists`] and [`DuplicateKey`] for a parent that the server refuses. Those before it are stored: their
+    /// number is the [`stored_count`](mongo_patterns_core::Error::stored_count). In a transaction of the caller, nothing is.
+    pub fn insert_many(&self, parents: &[P]) -> Write<'_, Vec<Inserted>> {
+        let shared = self.shared();
+        let parents = parents.iter().map(|parent| encode_parent(&shared.settings, parent));
+        let parents = parents.collect::<Result<Vec<_>>>();
+        Write::new(shared.operation("insert_many"), async move |session| {
+            let parents = parents?;
+            let mut conn = Conn::of_caller(session).await?;
+            let ids = in_order::insert(&mut conn, &shared.collection, parents, not_inserted).await?;
+            Ok(ids.into_iter().map(|id| Inserted { id }).collect())
+        })
+    }
+}
+
+fn not_inserted(error: CommandError) -> Error {
+    match duplicate_key(&error).is_some_and(|duplicate| duplicate.is_of_id()) {
+        true => Error::from_driver(
+            ErrorKind::AlreadyExists,
+            "there is a parent with this `_id` already, which was not changed: add children to it with add_child()",
+            error,
+        ),
+        false => refused(error),
     }
 }
 
@@ -124,7 +154,7 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Removes the child with this id from a parent. The other children keep their order.
     ///
     /// ```no_run
-    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(patrons: mongo_patterns::embedded::EmbeddedRepository<(), ()>) -> mongo_patterns::Result<()> {
     /// let removed = patrons.remove_child("joe", "home").await?;
     /// if !removed.found {
     ///     println!("joe has no such address");
@@ -169,8 +199,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// Reorders the children of a parent. The ids must be those of all its children, each once.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::ErrorKind;
-    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::ErrorKind;
+    /// # async fn f(patrons: mongo_patterns::embedded::EmbeddedRepository<(), ()>) -> mongo_patterns::Result<()> {
     /// match patrons.reorder_children("joe", ["work", "home"]).await {
     ///     Err(error) if error.kind() == ErrorKind::ChildSetMismatch => println!("joe has other addresses by now"),
     ///     reordered => reordered?,
@@ -224,9 +254,9 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// Replaces the child of a parent that has the same id. Idempotent: safe to retry.
     ///
     /// ```no_run
-    /// # use mongo_patterns_embedded::EmbeddedRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(patrons: EmbeddedRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let home = doc! { "id": "home", "street": "1 Some Other Street", "city": "Boston", "zip": "12345" };
     /// let replaced = patrons.replace_child("joe", &home).await?;
     /// println!("modified: {}", replaced.modified);
@@ -262,8 +292,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// same time.
     ///
     /// ```no_run
-    /// # use mongodb::bson::doc;
-    /// # async fn f(patrons: mongo_patterns_embedded::EmbeddedRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::mongodb::bson::doc;
+    /// # async fn f(patrons: mongo_patterns::embedded::EmbeddedRepository<(), ()>) -> mongo_patterns::Result<()> {
     /// let moved = doc! { "$set": { "city": "Faketon", "zip": "12345" }, "$unset": { "state": "" }, "$inc": { "moves": 1 } };
     /// patrons.update_child("joe", "home", moved).await?;
     /// # Ok(())

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use mongo_patterns_core::array::Encoded;
-use mongo_patterns_core::stored;
+use mongo_patterns_core::{size, stored};
 use mongodb::bson;
 
 use super::child_id::ChildId;
@@ -18,6 +18,21 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Document> {
             "parents and children must be written as documents, nothing was stored: use a type with named fields",
         )),
     }
+}
+
+/// Encodes a parent to insert.
+///
+/// # Errors
+/// Those of an insert for which nothing is sent.
+pub(crate) fn encode_parent<P: Serialize>(settings: &Settings, parent: &P) -> Result<RawDocumentBuf> {
+    let mut parent = encode(parent)?;
+    check_parent(settings, &mut parent)?;
+    let parent = RawDocumentBuf::try_from(&parent).map_err(|error| {
+        let message = "the parent cannot be written as BSON, nothing was stored";
+        Error::from_driver(ErrorKind::Encode, message, error)
+    })?;
+    size::check(&parent)?;
+    Ok(parent)
 }
 
 /// Checks a parent before it is inserted: its `_id`, if it has one, and its children. Adds an empty array to one without.

@@ -10,7 +10,7 @@ impl<D> HistoryRepository<D> {
     /// Deletes the current document, and stores the deletion as a revision without content. The history remains.
     ///
     /// ```no_run
-    /// # async fn f(policies: mongo_patterns_history::HistoryRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(policies: mongo_patterns::history::HistoryRepository<()>) -> mongo_patterns::Result<()> {
     /// let deleted = policies.delete(1).await?;
     /// if let Some(revision) = deleted.revision {
     ///     policies.restore(1, revision - 1).await?; // as revision + 1

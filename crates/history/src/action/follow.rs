@@ -10,7 +10,7 @@ impl<D> HistoryRepository<D> {
     /// option ends it.
     ///
     /// ```no_run
-    /// # use mongo_patterns_history::HistoryRepository;
+    /// # use mongo_patterns::history::HistoryRepository;
     /// # async fn f(policies: HistoryRepository<i32>, shutdown: tokio::sync::oneshot::Receiver<()>) {
     /// let follower = tokio::spawn(async move {
     ///     let follow = policies.follow("policies").enable_pre_images();

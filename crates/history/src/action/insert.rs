@@ -10,9 +10,9 @@ impl<D: Serialize> HistoryRepository<D> {
     /// The repository sets the revision and the time, whatever the document has in these fields.
     ///
     /// ```no_run
-    /// # use mongo_patterns_history::HistoryRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::history::HistoryRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns::Result<()> {
     /// let policy = doc! { "policyId": 1, "customerName": "Michelle", "itemsInsured": ["golf clubs", "car"] };
     /// let recorded = policies.insert(&policy).await?;
     /// assert_eq!(recorded.revision, 1);
@@ -45,6 +45,43 @@ impl<D: Serialize> HistoryRepository<D> {
         let shared = self.shared();
         Insert::create(shared, encode(&shared.settings, document), Document::new())
     }
+
+    /// Inserts documents, and stores the revision 1 of each: all or none, in one transaction. Documents that were deleted
+    /// continue after the revision of their deletion. The server ends the transaction after 60 seconds: insert thousands of
+    /// documents in several calls.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::history::HistoryRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns::Result<()> {
+    /// let recorded = policies.insert_many(&[doc! { "policyId": 1 }, doc! { "policyId": 2 }]).await?;
+    /// assert_eq!(recorded[1].revision, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Returns the revisions in the order of the documents.
+    ///
+    /// # Cost
+    /// Five round trips for any number of documents, and more beyond 48 MB of them: the clock of the server, the newest
+    /// revisions, the insert, the copies, and the commit. In a transaction of the caller as many: no commit, and one read of
+    /// documents that exist. The first write of a repository has three more.
+    ///
+    /// Of documents that were deleted, the server reads all revisions.
+    ///
+    /// # Cancel safety
+    /// It has no effect, unless its commit had begun, which completes. Call it again: `AlreadyExists` means that all are
+    /// stored, or some by another call. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing stored, those of [`insert`](Self::insert), for any of the documents. [`AlreadyExists`] also when two of
+    /// them have the same id.
+    pub fn insert_many(&self, documents: &[D]) -> InsertMany<'_> {
+        let shared = self.shared();
+        let documents = documents.iter().map(|document| encode(&shared.settings, document));
+        InsertMany::create(shared, documents.collect(), Document::new())
+    }
 }
 
 action! {
@@ -65,6 +102,33 @@ mongo_patterns_core::setters! {
     /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
     /// them. Other fields are refused with [`InvalidArgument`].
     with(fields: Document) => with = fields;
+}
+
+action! {
+    /// Inserts documents; returned by [`HistoryRepository::insert_many`].
+    pub struct InsertMany<'a> {
+        shared: &'a Shared,
+        documents: Result<Vec<Encoded>>,
+        with: Document,
+    }
+    with session;
+    "insert_many" => Vec<Recorded>
+}
+
+mongo_patterns_core::setters! {
+    for InsertMany<'a>:
+
+    /// Describes each of the inserts, as [`Insert::with`] does one.
+    with(fields: Document) => with = fields;
+}
+
+impl InsertMany<'_> {
+    async fn execute(self) -> Result<Vec<Recorded>> {
+        let mut documents = self.documents?;
+        let with = checked_with(&self.shared.settings, self.with)?;
+        documents.iter_mut().for_each(|document| document.with = with.clone());
+        write::insert_many::run(self.shared, documents, self.session).await
+    }
 }
 
 impl Insert<'_> {

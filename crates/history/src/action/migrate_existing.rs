@@ -12,7 +12,7 @@ impl<D> HistoryRepository<D> {
     /// [`verify`](Self::verify) reports them, and times that go back.
     ///
     /// ```no_run
-    /// # async fn f(policies: mongo_patterns_history::HistoryRepository<i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(policies: mongo_patterns::history::HistoryRepository<i32>) -> mongo_patterns::Result<()> {
     /// for planned in policies.migrate_existing().plan().await?.commands {
     ///     println!("{}: {}", planned.purpose, planned.command);
     /// }

@@ -6,9 +6,9 @@ impl<D> HistoryRepository<D> {
     /// revision always remains, because the next one continues its number.
     ///
     /// ```no_run
-    /// # use mongodb::bson::DateTime;
-    /// # async fn f(policies: mongo_patterns_history::HistoryRepository<()>, start: DateTime)
-    /// # -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::mongodb::bson::DateTime;
+    /// # async fn f(policies: mongo_patterns::history::HistoryRepository<()>, start: DateTime)
+    /// # -> mongo_patterns::Result<()> {
     /// let pruned = policies.prune(1).keep_last(100).await?;
     /// println!("{} revisions deleted", pruned.revisions);
     /// policies.prune(2).before(start).await?; // as_of(2, start) still has an answer

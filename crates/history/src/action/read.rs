@@ -1,6 +1,6 @@
 //! The calls that read.
 
-use mongo_patterns_core::action::Read;
+use mongo_patterns_core::action::{Find, Read};
 
 use super::prelude::*;
 use crate::form::diff::diff;
@@ -12,9 +12,9 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// not exist yet, or if that revision was pruned. For a document that was deleted then, the revision has no document.
     ///
     /// ```no_run
-    /// # use mongo_patterns_history::HistoryRepository;
-    /// # use mongodb::bson::{DateTime, Document};
-    /// # async fn f(policies: HistoryRepository<Document>, accident: DateTime) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::history::HistoryRepository;
+    /// # use mongo_patterns::mongodb::bson::{DateTime, Document};
+    /// # async fn f(policies: HistoryRepository<Document>, accident: DateTime) -> mongo_patterns::Result<()> {
     /// if let Some(valid) = policies.as_of(1, accident).await? {
     ///     println!("revision {}: {:?}", valid.revision, valid.document);
     /// }
@@ -54,9 +54,9 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// Reads a revision of a document. `None` if the document never had it, or if it was pruned.
     ///
     /// ```no_run
-    /// # use mongo_patterns_history::HistoryRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::history::HistoryRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns::Result<()> {
     /// if let Some(second) = policies.at(1, 2).await? {
     ///     println!("since {}: {:?}", second.time, second.document);
     /// }
@@ -92,7 +92,7 @@ impl<D> HistoryRepository<D> {
     /// arrays element by element. The revision of a deletion has no fields.
     ///
     /// ```no_run
-    /// # async fn f(policies: mongo_patterns_history::HistoryRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(policies: mongo_patterns::history::HistoryRepository<()>) -> mongo_patterns::Result<()> {
     /// for change in policies.diff(1, 2, 5).await?.changes {
     ///     println!("{}: {:?} -> {:?}", change.path, change.before, change.after);
     /// }
@@ -132,9 +132,9 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// Reads the current document, with its revision. `None` if it does not exist.
     ///
     /// ```no_run
-    /// # use mongo_patterns_history::HistoryRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::history::HistoryRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns::Result<()> {
     /// if let Some(current) = policies.get(1).await? {
     ///     println!("{} at revision {}", current.document, current.revision);
     ///     let watch = doc! { "$push": { "itemsInsured": "watch" } };
@@ -164,5 +164,37 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
                 found.map(|found| current_of(shared, &found)).transpose()
             },
         )
+    }
+
+    /// Finds current documents by a filter on any fields, and reads each as [`get`](Self::get) does, with its revision.
+    /// Earlier revisions and deleted documents are not found.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::history::HistoryRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns::Result<()> {
+    /// for current in policies.find(doc! { "itemsInsured": "car" }).sort(doc! { "policyId": 1 }).limit(20).await? {
+    ///     println!("{} at revision {}", current.document, current.revision);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The filter is the caller's own, as for the driver's `find`.
+    ///
+    /// # Cost
+    /// One round trip, and one for each further batch of the cursor. An index of your own serves the filter.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// [`Decode`], and those of the driver, as for a filter that the server refuses.
+    pub fn find(&self, filter: Document) -> Find<'_, Current<D>> {
+        let shared = self.shared();
+        Find::new(shared.operation("find"), shared.settings.max_time, filter, |document| {
+            current_of(shared, document)
+        })
     }
 }

@@ -12,7 +12,7 @@ impl<D> HistoryRepository<D> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # async fn f(policies: mongo_patterns_history::HistoryRepository<i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(policies: mongo_patterns::history::HistoryRepository<i32>) -> mongo_patterns::Result<()> {
     /// let mut repairs = policies.repair().dry_run().stream();
     /// while let Some(repaired) = repairs.try_next().await? {
     ///     for finding in &repaired.findings {

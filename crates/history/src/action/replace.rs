@@ -14,10 +14,10 @@ impl<D: Serialize> HistoryRepository<D> {
     /// has in these fields.
     ///
     /// ```no_run
-    /// # use mongo_patterns_history::HistoryRepository;
+    /// # use mongo_patterns::history::HistoryRepository;
     /// # #[derive(serde::Serialize, serde::Deserialize)]
     /// # struct Policy { items: Vec<String> }
-    /// # async fn f(policies: HistoryRepository<Policy>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(policies: HistoryRepository<Policy>) -> mongo_patterns::Result<()> {
     /// if let Some(mut current) = policies.get(1).await? {
     ///     current.document.items.retain(|item| item != "car");
     ///     // An error if somebody else has changed it since the read.

@@ -6,7 +6,7 @@ impl<D> HistoryRepository<D> {
     /// Restores the content of a revision, as a new revision. The history remains. A deleted document is inserted again.
     ///
     /// ```no_run
-    /// # async fn f(policies: mongo_patterns_history::HistoryRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(policies: mongo_patterns::history::HistoryRepository<()>) -> mongo_patterns::Result<()> {
     /// let recorded = policies.restore(1, 2).await?;
     /// println!("revision {} has the content of revision 2", recorded.revision);
     /// # Ok(())

@@ -9,9 +9,9 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// the oldest revision, or from the [newest](Revisions::newest_first). Empty if the document never existed.
     ///
     /// ```no_run
-    /// # use mongo_patterns_history::{HistoryRepository, RevisionToken};
-    /// # use mongodb::bson::Document;
-    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::history::{HistoryRepository, RevisionToken};
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(policies: HistoryRepository<Document>) -> mongo_patterns::Result<()> {
     /// let first = policies.revisions(1).newest_first().limit(20).page().await?;
     /// for revision in &first.revisions {
     ///     println!("{} at {}", revision.revision, revision.time);

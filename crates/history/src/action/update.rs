@@ -14,9 +14,9 @@ impl<D> HistoryRepository<D> {
     /// if it equals the previous one.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::ErrorKind;
-    /// # use mongodb::bson::doc;
-    /// # async fn f(policies: mongo_patterns_history::HistoryRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::ErrorKind;
+    /// # use mongo_patterns::mongodb::bson::doc;
+    /// # async fn f(policies: mongo_patterns::history::HistoryRepository<()>) -> mongo_patterns::Result<()> {
     /// let recorded = policies.update(1, doc! { "$push": { "itemsInsured": "watch" } }).await?;
     /// // Only if the document has not been changed since:
     /// let update = doc! { "$pull": { "itemsInsured": "car" } };

@@ -10,7 +10,7 @@ impl<D> HistoryRepository<D> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # async fn f(policies: mongo_patterns_history::HistoryRepository<i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(policies: mongo_patterns::history::HistoryRepository<i32>) -> mongo_patterns::Result<()> {
     /// let mut findings = policies.verify().stream();
     /// while let Some(finding) = findings.try_next().await? {
     ///     println!("{}: {}", finding.document_id, finding.problem);

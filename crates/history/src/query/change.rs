@@ -154,6 +154,22 @@ pub(crate) fn insert(
     vec![doc! { "$replaceWith": { "$mergeObjects": merged } }]
 }
 
+/// Adds the revision and a time after the newest one to a document to insert.
+pub(crate) fn numbered(
+    settings: &Settings,
+    Encoded { document, with, .. }: Encoded,
+    newest: Option<Head>,
+    now: DateTime,
+) -> Document {
+    let mut numbered = document;
+    let revision = newest.map_or(0, |newest| newest.revision) + 1;
+    numbered.insert(settings.revision.as_str(), number(revision));
+    let time = newest.map_or(now, |newest| newest.next_time().max(now));
+    numbered.insert(settings.time.as_str(), time);
+    numbered.extend(with);
+    numbered
+}
+
 /// Gives a current document the revision and a time after the newest one.
 pub(crate) fn number_after(settings: &Settings, newest: Option<Head>) -> Vec<Document> {
     vec![doc! { "$set": after(settings, newest) }]
@@ -245,6 +261,30 @@ mod tests {
             next,
         ];
         assert_eq!(stages, [doc! { "$replaceWith": { "$mergeObjects": merged } }]);
+    }
+
+    #[test]
+    fn a_document_to_insert_has_the_next_revision_and_time() {
+        let settings = Settings::example();
+        let numbered = |newest, now: i64| {
+            let encoded = Encoded {
+                id: 1.into(),
+                document: doc! { "_id": 5, "revision": 99, "policyId": 1, "name": "$$NOW" },
+                with: doc! { "by": "ann" },
+            };
+            numbered(&settings, encoded, newest, DateTime::from_millis(now))
+        };
+        for (newest, now, revision, time) in [
+            (None, 7, 1, 7),
+            (Some(head()), 7, 4, 1001),
+            (Some(head()), 5000, 4, 5000),
+        ] {
+            let time = DateTime::from_millis(time);
+            assert_eq!(
+                numbered(newest, now),
+                doc! { "_id": 5, "revision": revision, "policyId": 1, "name": "$$NOW", "dateSet": time, "by": "ann" }
+            );
+        }
     }
 
     #[test]

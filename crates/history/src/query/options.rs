@@ -1,6 +1,6 @@
 //! Options of the driver's calls.
 
-use mongo_patterns_core::action::batch_size;
+use mongo_patterns_core::action::{batch_size, one_batch};
 use mongodb::options::{
     AggregateOptions, DeleteOptions, FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint, ReturnDocument,
 };
@@ -32,6 +32,13 @@ pub(crate) fn find_newest(settings: &Settings) -> FindOneOptions {
     let mut options = find_one(&settings.revision_index, Some(head(settings)));
     options.sort = Some(doc! { settings.id.as_str(): -1, settings.revision.as_str(): -1 });
     options
+}
+
+pub(crate) fn newest_of(settings: &Settings, documents: usize) -> AggregateOptions {
+    AggregateOptions::builder()
+        .hint(hint(&settings.revision_index))
+        .batch_size(one_batch(documents))
+        .build()
 }
 
 pub(crate) fn find_as_of(settings: &Settings) -> FindOneOptions {

@@ -80,19 +80,23 @@ impl Insert<'_> {
                 ErrorKind::Driver,
                 "the server returned no document for an insert",
             )),
-            Err(error) => Err(match duplicate_key(&error) {
-                Some(duplicate) if duplicate.index.as_deref() != Some(settings.current_index.as_str()) => {
-                    refused().caused_by(error)
-                }
+            Err(error) => Err(match is_of_id(settings, &error) {
+                Some(false) => refused().caused_by(error),
                 // Another client has inserted it.
-                Some(_) => lost_race(error),
+                Some(true) => lost_race(error),
                 None => hinted(error, &settings.current_index),
             }),
         }
     }
 }
 
-fn already_exists() -> Error {
+/// Returns whether the index of the ids refused an insert. `None` if no unique index did.
+pub(super) fn is_of_id(settings: &Settings, error: &CommandError) -> Option<bool> {
+    let duplicate = duplicate_key(error)?;
+    Some(duplicate.index.as_deref() == Some(settings.current_index.as_str()))
+}
+
+pub(super) fn already_exists() -> Error {
     Error::new(
         ErrorKind::AlreadyExists,
         "a document with this id exists already, it was not changed: replace it, or use another id",
@@ -100,7 +104,7 @@ fn already_exists() -> Error {
 }
 
 /// The error of another unique index.
-fn refused() -> Error {
+pub(super) fn refused() -> Error {
     Error::new(
         ErrorKind::DuplicateKey,
         "the `_id` of the document, or a unique index of the application, refused it, nothing was stored: use other values",

@@ -60,12 +60,20 @@ pub(super) async fn delete_current(shared: &Shared, deletion: &Changed, conn: &m
 /// Stores a revision that another client can have stored in between: then the transaction is run again.
 pub(crate) async fn insert_new(shared: &Shared, copy: RawDocumentBuf, conn: &mut Conn<'_>) -> Result<()> {
     let inserted = conn.insert_one(&shared.revisions, copy, None).await;
-    inserted
-        .map(drop)
-        .map_err(|error| match Duplicate::of(&shared.settings, &error) {
-            Some(Duplicate::Other) => refused().caused_by(error),
-            _ => lost_race(error),
-        })
+    inserted.map(drop).map_err(|error| not_new(shared, error))
+}
+
+/// Does what [`insert_new`] does, for revisions of several documents.
+pub(super) async fn insert_all_new(shared: &Shared, copies: Vec<RawDocumentBuf>, conn: &mut Conn<'_>) -> Result<()> {
+    let inserted = conn.insert_many(&shared.revisions, copies, None).await;
+    inserted.map(drop).map_err(|error| not_new(shared, error))
+}
+
+fn not_new(shared: &Shared, error: CommandError) -> Error {
+    match Duplicate::of(&shared.settings, &error) {
+        Some(Duplicate::Other) => refused().caused_by(error),
+        _ => lost_race(error),
+    }
 }
 
 /// Stores the copy of a current document.

@@ -1,4 +1,5 @@
 use futures::stream::{iter, once};
+use mongo_patterns_core::action::of_call;
 
 use super::prelude::*;
 use crate::form::document::decode_elements;
@@ -9,7 +10,7 @@ impl<D, E: DeserializeOwned> OutlierRepository<D, E> {
     /// returns a `Vec`. [`stream`](Elements::stream) returns a stream that holds a few overflow documents at a time.
     ///
     /// ```no_run
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// // The third page of 20 customers.
     /// let customers: Vec<String> = books.elements(2).skip(40).limit(20).await?;
     /// # Ok(())
@@ -72,7 +73,7 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// let mut customers = books.elements(2).stream();
     /// while let Some(customer) = customers.try_next().await? {
     ///     println!("{customer}");
@@ -107,7 +108,7 @@ impl<'a, E: DeserializeOwned + Send + 'a> Elements<'a, E> {
             Ok(inline.chain(overflow.try_flatten()).right_stream())
         };
         let elements = once(start).try_flatten().take(range.limit.unwrap_or(usize::MAX));
-        Box::pin(elements.map_err(move |error: Error| operation.name(error)))
+        of_call(operation, elements)
     }
 
     async fn execute(self) -> Result<Vec<E>> {

@@ -11,8 +11,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// `max_overflow_elements` takes effect, in either direction.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::{OutlierRepository, Repository};
-    /// # async fn f(books: OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::outlier::{OutlierRepository, Repository};
+    /// # async fn f(books: OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// let migrated = books.migrate_existing().on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
     /// books.ensure_indexes().await?;
     /// # Ok(())

@@ -8,10 +8,10 @@ impl<D, E> OutlierRepository<D, E> {
     /// Converts the elements of older versions by steps of the program, while services read and write.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::ItemSteps;
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::{Bson, Document};
-    /// # async fn f(books: OutlierRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::ItemSteps;
+    /// # use mongo_patterns::outlier::OutlierRepository;
+    /// # use mongo_patterns::mongodb::bson::{Bson, Document};
+    /// # async fn f(books: OutlierRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let steps = ItemSteps::new().step(1, |mut old: Document| {
     ///     let value = old.remove("user").unwrap_or(Bson::Null);
     ///     old.insert("customer", value);

@@ -1,6 +1,6 @@
 //! The calls that read.
 
-use mongo_patterns_core::action::Read;
+use mongo_patterns_core::action::{Find, Read};
 
 use super::prelude::*;
 use crate::form::document::{decode_main, elements_of, is_flagged, is_true, number, whole};
@@ -11,7 +11,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// Returns whether a list has an element that is equal to this one, as MongoDB compares values.
     ///
     /// ```no_run
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// if books.contains(2, "user00").await? {
     ///     println!("user00 has bought the book");
     /// }
@@ -52,7 +52,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// Counts the elements of a list.
     ///
     /// ```no_run
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// let counts = books.count(2).await?;
     /// println!("{} customers, {} of them in overflow documents", counts.total(), counts.overflow);
     /// # Ok(())
@@ -99,7 +99,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// document does not exist.
     ///
     /// ```no_run
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<i32, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<i32, String>) -> mongo_patterns::Result<()> {
     /// if let Some(book) = books.get(2).await? {
     ///     let more = if book.has_extras { "and more" } else { "all of them" };
     ///     println!("{}: {more}", book.document);
@@ -125,26 +125,61 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
                 let settings = &shared.settings;
                 let filter = query::by_id(&id?.into_bson());
                 let main = conn.find_one(&shared.main, filter, None).await?;
-                let stored = main.map(|main| {
-                    Ok(StoredDocument {
-                        has_extras: is_flagged(settings, &main),
-                        document: decode_main(settings, &main)?,
-                    })
-                });
-                stored.transpose()
+                main.map(|main| decode_stored(settings, &main)).transpose()
             },
         )
     }
+
+    /// Finds documents by a filter on any fields of the main documents, and reads each as [`get`](Self::get) does, with at
+    /// most the threshold of its elements.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::outlier::OutlierRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns::Result<()> {
+    /// for book in books.find(doc! { "author": "Kate Chopin" }).sort(doc! { "title": 1 }).await? {
+    ///     println!("{}, and more: {}", book.document, book.has_extras);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The filter is the caller's own, as for the driver's `find`. One on the elements of the array does not find a document
+    /// by an element that is in an overflow document: use [`contains`](Self::contains).
+    ///
+    /// # Cost
+    /// One round trip, and one for each further batch of the cursor. An index of your own serves the filter.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`Decode`], and those of the driver, as for a filter that the server refuses.
+    pub fn find(&self, filter: Document) -> Find<'_, StoredDocument<D>> {
+        let shared = self.shared();
+        let settings = &shared.settings;
+        Find::new(shared.operation("find"), settings.max_time, filter, |main| {
+            decode_stored(settings, main)
+        })
+    }
+}
+
+/// Decodes a main document, with its flag.
+fn decode_stored<D: DeserializeOwned>(settings: &Settings, main: &RawDocument) -> Result<StoredDocument<D>> {
+    Ok(StoredDocument {
+        has_extras: is_flagged(settings, main),
+        document: decode_main(settings, main)?,
+    })
 }
 
 impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// Reads a document with all its elements in its array, in order. `None` when the document does not exist.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
+    /// # use mongo_patterns::outlier::OutlierRepository;
     /// # #[derive(serde::Deserialize)]
     /// # struct Book { customers_purchased: Vec<String> }
-    /// # async fn f(books: OutlierRepository<Book, String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: OutlierRepository<Book, String>) -> mongo_patterns::Result<()> {
     /// if let Some(book) = books.get_full(2).await? {
     ///     println!("{} customers", book.customers_purchased.len());
     /// }

@@ -18,7 +18,7 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// let mut findings = books.verify().stream();
     /// while let Some(finding) = findings.try_next().await? {
     ///     println!("{} {}: {}", finding.namespace, finding.document_id, finding.problem);
@@ -93,7 +93,7 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// let mut lists = books.repair().dry_run().stream();
     /// while let Some(repaired) = lists.try_next().await? {
     ///     println!("would write {} documents and delete {}", repaired.written, repaired.deleted);
@@ -208,7 +208,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// and all overflow documents except the last one. It clears the flag if no overflow documents are left.
     ///
     /// ```no_run
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// books.remove(2, "user00").await?;
     /// let rebalanced = books.rebalance(2).await?; // moves user50 into the book
     /// println!("{} customers in the book, {} in overflow documents", rebalanced.inline, rebalanced.overflow);

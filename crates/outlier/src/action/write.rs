@@ -18,7 +18,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// Deletes a document with its overflow documents.
     ///
     /// ```no_run
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// let deleted = books.delete(2).await?;
     /// if deleted.found {
     ///     println!("deleted the book, and {} overflow documents", deleted.overflow_documents);
@@ -60,9 +60,9 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// to overflow documents, and the flag is set. Otherwise the flag is not set.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::OutlierRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::outlier::OutlierRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(books: OutlierRepository<Document, String>) -> mongo_patterns::Result<()> {
     /// let book = doc! { "_id": 2, "title": "The Wooden Amulet", "customers_purchased": ["user00", "user01"] };
     /// let inserted = books.insert(&book).await?;
     /// println!("{} customers in the book, {} in overflow documents", inserted.inline, inserted.overflow);
@@ -113,8 +113,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// document.
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::{OutlierRepository, Pushed};
-    /// # async fn f(books: OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::outlier::{OutlierRepository, Pushed};
+    /// # async fn f(books: OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// let pushed = books.push(2, "user50").await?;
     /// if pushed == Pushed::Overflow {
     ///     println!("the book is an outlier");
@@ -178,7 +178,7 @@ impl<D, E: Serialize> OutlierRepository<D, E> {
     /// Pushes elements to a list, in order: to the array of the main document, then to overflow documents.
     ///
     /// ```no_run
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// let customers = ["user49".to_owned(), "user50".to_owned()];
     /// let pushed = books.push_many(2, &customers).await?;
     /// println!("{} customers in the book, {} in overflow documents", pushed.inline, pushed.overflow);
@@ -220,8 +220,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// [unique elements](crate::OutlierRepositoryBuilder::unique_elements).
     ///
     /// ```no_run
-    /// # use mongo_patterns_outlier::{OutlierRepository, Pushed};
-    /// # async fn f(books: OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::outlier::{OutlierRepository, Pushed};
+    /// # async fn f(books: OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// let pushed = books.push_unique(2, "user00").await?;
     /// if pushed == Pushed::AlreadyThere {
     ///     println!("user00 has bought the book before");
@@ -275,7 +275,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// [was one](Removed::found).
     ///
     /// ```no_run
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), String>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), String>) -> mongo_patterns::Result<()> {
     /// let removed = books.remove(2, "user00").await?;
     /// if !removed.found {
     ///     println!("user00 has not bought the book");
@@ -321,8 +321,8 @@ impl<D, E> OutlierRepository<D, E> {
     /// documents.
     ///
     /// ```no_run
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(books: mongo_patterns_outlier::OutlierRepository<(), Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(books: mongo_patterns::outlier::OutlierRepository<(), Document>) -> mongo_patterns::Result<()> {
     /// let user = doc! { "user": "user00" };
     /// books.update_element(2, user, doc! { "$inc": { "copies": 1 }, "$set": { "gift": true } }).await?;
     /// # Ok(())

@@ -6,10 +6,10 @@ impl<D, S> ReferenceRepository<D, S> {
     /// references](OnReferences::Clear).
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::ErrorKind;
-    /// # use mongo_patterns_reference::{OnReferences, ReferenceRepository};
-    /// # use mongodb::bson::Document;
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::ErrorKind;
+    /// # use mongo_patterns::reference::{OnReferences, ReferenceRepository};
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// match orders.delete_source(456).await {
     ///     Err(error) if error.kind() == ErrorKind::Referenced => {
     ///         let deleted = orders.delete_source(456).on_references(OnReferences::KeepCopy).await?;

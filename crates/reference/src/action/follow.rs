@@ -11,7 +11,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// ends it.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
+    /// # use mongo_patterns::reference::ReferenceRepository;
     /// # async fn f(orders: ReferenceRepository<i32, i32>, shutdown: tokio::sync::oneshot::Receiver<()>) {
     /// let follower = tokio::spawn(async move {
     ///     orders.follow("orders").until(async { drop(shutdown.await) }).await

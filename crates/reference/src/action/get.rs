@@ -1,3 +1,5 @@
+use mongo_patterns_core::action::Find;
+
 use super::prelude::*;
 use crate::form::document::decode;
 use crate::read::refresh;
@@ -6,9 +8,9 @@ impl<D: DeserializeOwned, S> ReferenceRepository<D, S> {
     /// Reads a document with its copies. `None` if it does not exist.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let order = orders.get(1).await?;
     /// let current = orders.get(1).max_staleness(0).await?; // with the current data of the customer
     /// # Ok(())
@@ -27,6 +29,35 @@ impl<D: DeserializeOwned, S> ReferenceRepository<D, S> {
     /// is not an integer.
     pub fn get(&self, id: impl IntoId) -> Get<'_, D> {
         Get::create(self.shared(), DocumentId::new(id), None, PhantomData)
+    }
+
+    /// Finds documents by a filter on any fields, also on those of their copies, and reads each as [`get`](Self::get) does.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
+    /// let newest = orders.find(doc! { "customer._id": 456 }).sort(doc! { "_id": -1 }).limit(20).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The filter is the caller's own, as for the driver's `find`. The copies are those that are stored, which a concurrent
+    /// update of a source may not have reached yet.
+    ///
+    /// # Cost
+    /// One round trip, and one for each further batch of the cursor. The index of a reference serves a filter by the `_id` of
+    /// a source, and an index of your own another one.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// [`Decode`], and those of the driver, as for a filter that the server refuses.
+    pub fn find(&self, filter: Document) -> Find<'_, D> {
+        let shared = self.shared();
+        Find::new(shared.operation("find"), shared.settings.max_time, filter, decode)
     }
 }
 

@@ -9,9 +9,9 @@ impl<D, S> ReferenceRepository<D, S> {
     /// [`insert`](Self::insert) stores. The server does the work; only ids pass through the client.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// // { _id: 1, customerId: 456 } becomes { _id: 1, customer: { _id: 456, name: "Ann", v: 3 } }
     /// let plan = orders.migrate_from_references().from_field("customer", "customerId").plan().await?;
     /// println!("{} orders, by {} commands", plan.migrated.documents, plan.commands.len()); // nothing is written yet

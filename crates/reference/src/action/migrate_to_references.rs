@@ -11,9 +11,9 @@ impl<D, S> ReferenceRepository<D, S> {
     /// pass through the client.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// // { _id: 1, customer: { _id: 456, name: "Ann", v: 3 } } becomes { _id: 1, customerId: 456 }
     /// let migrated = orders.migrate_to_references().to_field("customer", "customerId").await?;
     /// println!("{} orders", migrated.documents);

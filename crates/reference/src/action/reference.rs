@@ -5,9 +5,9 @@ impl<D, S> ReferenceRepository<D, S> {
     /// Sets the reference of a document to a source, with a copy of it. Replaces the previous reference.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// orders.set_reference(1, 457).await?;
     /// orders.set_reference(1, 458).field("payer").await?; // another reference field
     /// # Ok(())
@@ -38,9 +38,9 @@ impl<D, S> ReferenceRepository<D, S> {
     /// Removes the reference of a document.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let cleared = orders.clear_reference(1).await?;
     /// println!("it had one: {}", cleared.modified);
     /// # Ok(())
@@ -65,9 +65,9 @@ impl<D, S> ReferenceRepository<D, S> {
     /// already is not added again, and the result is not `modified`.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// orders.add_reference_to(1, "pen").await?;
     /// # Ok(())
     /// # }
@@ -89,9 +89,9 @@ impl<D, S> ReferenceRepository<D, S> {
     /// Removes a reference from an array. The result is not `modified` if the array does not have it.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let removed = orders.remove_reference(1, "pen").await?;
     /// # Ok(())
     /// # }

@@ -13,7 +13,7 @@ impl<D, S> ReferenceRepository<D, S> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # async fn f(orders: mongo_patterns_reference::ReferenceRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(orders: mongo_patterns::reference::ReferenceRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// let mut repairs = orders.repair().dry_run().stream();
     /// while let Some(repaired) = repairs.try_next().await? {
     ///     for finding in &repaired.findings {

@@ -6,9 +6,9 @@ impl<D, S> ReferenceRepository<D, S> {
     /// [`update_source`](Self::update_source), or after another program incremented the version of a source.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// orders.sweep().source(456).await?;
     /// let swept = orders.sweep().on_progress(|at| println!("{} of {}", at.done, at.total)).await?;
     /// println!("{} copies of {} sources were outdated", swept.copies, swept.sources);

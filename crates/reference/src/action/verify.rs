@@ -10,7 +10,7 @@ impl<D, S> ReferenceRepository<D, S> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # async fn f(orders: mongo_patterns_reference::ReferenceRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(orders: mongo_patterns::reference::ReferenceRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// let mut findings = orders.verify().stream();
     /// while let Some(finding) = findings.try_next().await? {
     ///     println!("{} {}: {}", finding.namespace, finding.document_id, finding.problem);

@@ -17,9 +17,9 @@ impl<D: Serialize, S> ReferenceRepository<D, S> {
     /// document has in them, and keeps further fields, such as the quantity of a product.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # use mongodb::bson::{Bson, Document, doc};
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::{Bson, Document, doc};
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let order = doc! { "_id": 1, "total": 42.5, "customer": { "_id": 456 } };
     /// let inserted = orders.insert(&order).await?; // with the name and the address of the customer
     /// assert_eq!(inserted.id, Bson::from(1));
@@ -58,6 +58,47 @@ impl<D: Serialize, S> ReferenceRepository<D, S> {
             write::insert::run(shared, &document?, session).await
         })
     }
+
+    /// Inserts documents with copies of their sources: all or none, in one transaction. The server ends it after 60 seconds:
+    /// insert thousands of documents in several calls.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
+    /// let order = |id: i32| doc! { "_id": id, "customer": { "_id": 456 } };
+    /// let inserted = orders.insert_many(&[order(1), order(2)]).await?;
+    /// assert_eq!(inserted.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// Five round trips, or two without references: the sources are locked by two writes that change nothing and read once,
+    /// the documents are inserted, and the transaction commits. One more for each further 1000 sources or 48 MB of documents.
+    ///
+    /// # Sessions and transactions
+    /// Other transactions that lock one of the sources, and updates of it, wait or conflict. A conflict is retried, but in a
+    /// transaction of the caller.
+    ///
+    /// # Cancel safety
+    /// It has no effect, unless its commit had begun, which completes. Call it again: `AlreadyExists` means that all are
+    /// stored, or some by another call. Without an `_id`, a retry can store one twice. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing stored: those of [`insert`](Self::insert), for any of the documents. [`AlreadyExists`] also when two of
+    /// them have the same `_id`, [`Contention`], and [`Unsupported`] on a standalone.
+    pub fn insert_many(&self, documents: &[D]) -> Write<'_, Vec<Inserted>> {
+        let shared = self.shared();
+        let documents = documents
+            .iter()
+            .map(|document| Encoded::new(&shared.settings, document));
+        let documents = documents.collect::<Result<Vec<_>>>();
+        Write::new(shared.operation("insert_many"), async move |session| {
+            write::insert::run_many(shared, &documents?, session).await
+        })
+    }
 }
 
 impl<D, S> ReferenceRepository<D, S> {
@@ -65,9 +106,9 @@ impl<D, S> ReferenceRepository<D, S> {
     /// of the source or a newer one.
     ///
     /// ```no_run
-    /// # use mongo_patterns_reference::ReferenceRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let updated = orders.update_source(456, doc! { "$set": { "name": "Ann" } }).await?;
     /// println!("version {}, {} copies", updated.version, updated.copies_updated);
     /// # Ok(())

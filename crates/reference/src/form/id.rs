@@ -1,37 +1,8 @@
 //! Ids of sources, compared as the server compares them.
 
+pub(crate) use mongo_patterns_core::document_id::canonical;
+
 use crate::prelude::*;
-
-/// The largest integer up to which a double represents every integer.
-const EXACT: f64 = 9_007_199_254_740_992.0;
-
-/// Returns a text that is the same for equal ids: the server compares numbers by value, so 1, 1.0 and a long 1 are the
-/// same `_id`.
-///
-/// Two equal numbers of different types that are no integers have different texts. A source that is not found by its text
-/// is therefore read again by itself before it counts as missing.
-pub(crate) fn canonical(id: &Bson) -> String {
-    match id {
-        Bson::Int32(value) => format!("n{value}"),
-        Bson::Int64(value) => format!("n{value}"),
-        #[allow(clippy::cast_possible_truncation)] // an integer in the exact range
-        Bson::Double(value) if value.fract() == 0.0 && value.abs() <= EXACT => format!("n{}", *value as i64),
-        Bson::Decimal128(value) => format!("n{value}"),
-        Bson::String(value) => format!("s{value:?}"),
-        Bson::Document(document) => {
-            let fields = document.iter();
-            let fields: Vec<String> = fields
-                .map(|(name, value)| format!("{name:?}:{}", canonical(value)))
-                .collect();
-            format!("{{{}}}", fields.join(","))
-        }
-        Bson::Array(values) => {
-            let values: Vec<String> = values.iter().map(canonical).collect();
-            format!("[{}]", values.join(","))
-        }
-        other => format!("{other:?}"),
-    }
-}
 
 /// Returns each id once, in the order of the first.
 pub(crate) fn distinct<'i>(ids: impl IntoIterator<Item = &'i Bson>) -> Vec<Bson> {

@@ -1,5 +1,6 @@
 //! The insert of a document with the copies of its sources.
 
+use mongo_patterns_core::transaction;
 use mongodb::ClientSession;
 
 use crate::form::document::Encoded;
@@ -44,6 +45,41 @@ pub(crate) async fn run(shared: &Shared, encoded: &Encoded, session: Option<&mut
         }
     }
     Ok(Inserted { id })
+}
+
+/// Inserts documents in one transaction, which locks their sources.
+pub(crate) async fn run_many(
+    shared: &Shared,
+    documents: &[Encoded],
+    session: Option<&mut ClientSession>,
+) -> Result<Vec<Inserted>> {
+    if documents.is_empty() {
+        return Ok(Vec::new());
+    }
+    let settings = &shared.settings;
+    let of_document = |document| settings.own().flat_map(move |field| Encoded::sources(document, field));
+    let sources = distinct(documents.iter().flat_map(of_document));
+    let mut conn = shared.enter_all(documents, &sources, session).await?;
+    transaction::run(
+        shared.documents(),
+        &settings.retry,
+        &mut conn,
+        (shared, documents, &sources),
+        |conn, (shared, documents, sources)| Box::pin(insert_many(shared, documents, sources, conn)),
+    )
+    .await?;
+    let inserted = documents.iter().map(|document| Inserted {
+        id: document.id.clone(),
+    });
+    Ok(inserted.collect())
+}
+
+async fn insert_many(shared: &Shared, documents: &[Encoded], sources: &[Bson], conn: &mut Conn<'_>) -> Result<()> {
+    let sources = read_sources(shared, sources, conn).await?;
+    let with_copies = |document: &Encoded| document.with_copies(&shared.settings, |id| sources.get(id));
+    let documents = documents.iter().map(with_copies).collect::<Result<Vec<_>>>()?;
+    let inserted = conn.insert_many(shared.documents(), documents, None).await;
+    inserted.map(drop).map_err(refused)
 }
 
 /// Converts the error of an insert.

@@ -1,6 +1,5 @@
-use std::pin::Pin;
-
 use futures::{Stream, StreamExt, TryStreamExt, stream};
+use mongo_patterns_core::action::{ActionStream, of_call};
 use mongo_patterns_core::migration::both;
 use mongo_patterns_core::send::Rows;
 use mongodb::options::{FindOneOptions, FindOptions};
@@ -13,9 +12,9 @@ impl<D> SchemaRepository<D> {
     /// [their own](Find::older).
     ///
     /// ```no_run
-    /// # use mongo_patterns_schema::SchemaRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::schema::SchemaRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns::Result<()> {
     /// let filter = doc! { "contactInfo.cell": "+1 555" };
     /// for contact in contacts.find(filter).older(1, doc! { "cell": "+1 555" }).limit(20).await? {
     ///     println!("{contact}");
@@ -26,7 +25,7 @@ impl<D> SchemaRepository<D> {
     ///
     /// The filters are the caller's own, as for the driver's `find`. Each older version with a step needs a filter, unless
     /// no document has this version: a document that is not migrated would be missed. An empty filter matches all documents
-    /// of a version. Older documents are converted, and stay stored as they are. DocumentStream of a later release are not found.
+    /// of a version. Older documents are converted, and stay stored as they are. Documents of a later release are not found.
     ///
     /// Awaited, it returns all documents in memory; [`stream`](Find::stream) reads them one after another.
     ///
@@ -70,9 +69,6 @@ mongo_patterns_core::action! {
     "find" => Vec<D> where D: DeserializeOwned + Send + 'a
 }
 
-/// A stream of documents; returned by [`Find::stream`].
-pub type DocumentStream<'a, D> = Pin<Box<dyn Stream<Item = Result<D>> + Send + 'a>>;
-
 impl<D> Find<'_, D> {
     /// Finds documents of an older version by a filter on their fields.
     pub fn older(mut self, version: u32, filter: Document) -> Self {
@@ -85,7 +81,7 @@ impl<D> Find<'_, D> {
         /// them.
         sort(fields: Document) => options.sort = Some(fields);
 
-        /// Sets the most documents to find.
+        /// Sets the most documents to find. 0 means all, as in MongoDB.
         limit(documents: u32) => options.limit = Some(documents.into());
     }
 
@@ -156,7 +152,7 @@ impl<'a, D: DeserializeOwned + Send + 'a> Find<'a, D> {
     ///
     /// # Cancel safety
     /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item.
-    pub fn stream(self) -> DocumentStream<'a, D> {
+    pub fn stream(self) -> ActionStream<'a, D> {
         let (shared, call) = (self.shared, self.shared.operation("find"));
         let max_time = self.max_time.or(shared.settings.max_time);
         let start = async move {
@@ -173,15 +169,7 @@ impl<'a, D: DeserializeOwned + Send + 'a> Find<'a, D> {
             let documents: Vec<_> = documents.iter().map(|document| decode::<D>(document)).collect();
             Ok(stream::iter(documents))
         });
-        let documents = converted.try_flatten();
-        Box::pin(
-            documents
-                .map_err(move |error| call.name(error))
-                .scan(false, |is_over, item| {
-                    let is_first = !std::mem::replace(is_over, item.is_err());
-                    std::future::ready(is_first.then_some(item))
-                }),
-        )
+        of_call(call, converted.try_flatten())
     }
 }
 

@@ -8,7 +8,7 @@ impl<D> SchemaRepository<D> {
     /// Converts all documents of older versions to the newest one, in the background, while services read and write.
     ///
     /// ```no_run
-    /// # async fn f(contacts: mongo_patterns_schema::SchemaRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(contacts: mongo_patterns::schema::SchemaRepository<()>) -> mongo_patterns::Result<()> {
     /// let migrated = contacts.migrate().rate(5_000).await?;
     /// println!("{} documents", migrated.documents);
     /// # Ok(())

@@ -14,9 +14,9 @@ impl<D: DeserializeOwned> SchemaRepository<D> {
     /// none with this `_id`.
     ///
     /// ```no_run
-    /// # use mongo_patterns_schema::SchemaRepository;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::schema::SchemaRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns::Result<()> {
     /// if let Some(contact) = contacts.get(1).await? {
     ///     println!("{contact}");
     /// }
@@ -52,7 +52,7 @@ impl<D> SchemaRepository<D> {
     /// Counts the documents of each version, in the order of the versions.
     ///
     /// ```no_run
-    /// # async fn f(contacts: mongo_patterns_schema::SchemaRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(contacts: mongo_patterns::schema::SchemaRepository<()>) -> mongo_patterns::Result<()> {
     /// for count in contacts.versions().await? {
     ///     println!("{:?}: {}", count.version, count.documents);
     /// }

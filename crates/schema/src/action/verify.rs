@@ -21,8 +21,8 @@ impl<D: Serialize + DeserializeOwned> SchemaRepository<D> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # use mongodb::bson::Document;
-    /// # async fn f(contacts: mongo_patterns_schema::SchemaRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(contacts: mongo_patterns::schema::SchemaRepository<Document>) -> mongo_patterns::Result<()> {
     /// let mut findings = contacts.verify().stream();
     /// while let Some(finding) = findings.try_next().await? {
     ///     println!("{}: {}", finding.document_id, finding.problem);

@@ -1,6 +1,7 @@
 //! The calls that write one document.
 
-use mongo_patterns_core::error::duplicate_key;
+use mongo_patterns_core::error::{CommandError, duplicate_key};
+use mongo_patterns_core::in_order;
 use mongo_patterns_core::update::Operators;
 use mongo_patterns_core::versions::encode;
 use mongo_patterns_core::{Removed, Updated};
@@ -14,9 +15,9 @@ impl<D: Serialize> SchemaRepository<D> {
     /// Inserts a document, with the newest version.
     ///
     /// ```no_run
-    /// # use mongo_patterns_schema::SchemaRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::schema::SchemaRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns::Result<()> {
     /// contacts.insert(&doc! { "_id": 1, "name": "Taylor" }).await?; // stored with schemaVersion
     /// # Ok(())
     /// # }
@@ -39,28 +40,56 @@ impl<D: Serialize> SchemaRepository<D> {
         Write::new(shared.operation("insert"), async move |session| {
             let document = document?;
             let mut conn = Conn::of_caller(session).await?;
-            match conn.insert_one(&shared.collection, document, None).await {
-                Ok(inserted) => Ok(Inserted {
-                    id: inserted.inserted_id,
-                }),
-                Err(error) if duplicate_key(&error).is_some_and(|duplicate| duplicate.is_of_id()) => {
-                    Err(Error::from_driver(
-                        ErrorKind::AlreadyExists,
-                        "there is a document with this `_id` already, nothing was stored: replace it, or use another `_id`",
-                        error,
-                    ))
-                }
-                Err(error) => Err(refused(error)),
-            }
+            let inserted = conn.insert_one(&shared.collection, document, None).await;
+            let id = inserted.map_err(not_inserted)?.inserted_id;
+            Ok(Inserted { id })
+        })
+    }
+
+    /// Inserts documents with the newest version, in this order, until the server refuses one.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::schema::SchemaRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns::Result<()> {
+    /// let inserted = contacts.insert_many(&[doc! { "_id": 1, "name": "Taylor" }, doc! { "_id": 2 }]).await?;
+    /// assert_eq!(inserted.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip for each 8 MB of documents.
+    ///
+    /// # Cancel safety
+    /// The first documents are stored, or all, or none. Call it again: `AlreadyExists` means that some are stored. Then insert
+    /// those that [`find`](Self::find) does not find. Without an `_id`, a retry can store one twice. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing sent, [`InvalidArgument`], [`Encode`] and [`TooLarge`] as for [`insert`](Self::insert), for any of the
+    /// documents.
+    ///
+    /// [`AlreadyExists`] and [`DuplicateKey`] for a document that the server refuses. Those before it are stored: their
+    /// number is the [`stored_count`](mongo_patterns_core::Error::stored_count). In a transaction of the caller, nothing is.
+    pub fn insert_many(&self, documents: &[D]) -> Write<'_, Vec<Inserted>> {
+        let shared = self.shared();
+        let checked = |document| checked(&shared.settings, &encode(document)?);
+        let documents = documents.iter().map(checked).collect::<Result<Vec<_>>>();
+        Write::new(shared.operation("insert_many"), async move |session| {
+            let documents = documents?;
+            let mut conn = Conn::of_caller(session).await?;
+            let ids = in_order::insert(&mut conn, &shared.collection, documents, not_inserted).await?;
+            Ok(ids.into_iter().map(|id| Inserted { id }).collect())
         })
     }
 
     /// Replaces a document, of the newest or of an older version, by one of the newest. Idempotent: safe to retry.
     ///
     /// ```no_run
-    /// # use mongo_patterns_schema::SchemaRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::schema::SchemaRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(contacts: SchemaRepository<Document>) -> mongo_patterns::Result<()> {
     /// contacts.replace(1, &doc! { "name": "Taylor", "contactInfo": { "cell": "+1 555" } }).await?;
     /// # Ok(())
     /// # }
@@ -94,12 +123,23 @@ impl<D: Serialize> SchemaRepository<D> {
     }
 }
 
+fn not_inserted(error: CommandError) -> Error {
+    match duplicate_key(&error).is_some_and(|duplicate| duplicate.is_of_id()) {
+        true => Error::from_driver(
+            ErrorKind::AlreadyExists,
+            "there is a document with this `_id` already, which was not changed: replace it, or use another `_id`",
+            error,
+        ),
+        false => refused(error),
+    }
+}
+
 impl<D> SchemaRepository<D> {
     /// Updates a document by update operators, which are for the newest version. One of an older version is converted first.
     ///
     /// ```no_run
-    /// # use mongodb::bson::doc;
-    /// # async fn f(contacts: mongo_patterns_schema::SchemaRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::mongodb::bson::doc;
+    /// # async fn f(contacts: mongo_patterns::schema::SchemaRepository<()>) -> mongo_patterns::Result<()> {
     /// contacts.update(1, doc! { "$set": { "contactInfo.cell": "+1 555" } }).await?;
     /// # Ok(())
     /// # }
@@ -144,7 +184,7 @@ impl<D> SchemaRepository<D> {
     /// Deletes a document, of the newest or of an older version.
     ///
     /// ```no_run
-    /// # async fn f(contacts: mongo_patterns_schema::SchemaRepository<()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(contacts: mongo_patterns::schema::SchemaRepository<()>) -> mongo_patterns::Result<()> {
     /// let deleted = contacts.delete(1).await?;
     /// println!("{}", deleted.found);
     /// # Ok(())

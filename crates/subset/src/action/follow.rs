@@ -14,7 +14,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// inserted, changed, moved to another parent or deleted. It runs until it is dropped, unless an option ends it.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
+    /// # use mongo_patterns::subset::SubsetRepository;
     /// # async fn f(products: SubsetRepository<i32, i32>, shutdown: tokio::sync::oneshot::Receiver<()>) {
     /// let follower = tokio::spawn(async move {
     ///     let follow = products.follow("reviews").enable_pre_images();

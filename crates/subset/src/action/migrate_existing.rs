@@ -8,7 +8,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// rebuilds all subsets, and counts the children without a parent.
     ///
     /// ```no_run
-    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// for planned in &products.migrate_existing().plan().await?.commands {
     ///     println!("{}: {}", planned.purpose, planned.command);
     /// }

@@ -11,7 +11,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// children as fit into a document.
     ///
     /// ```no_run
-    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// let plan = products.migrate_from_embedded().plan().await?;
     /// println!("{} children of {} parents, by {} commands", plan.migrated.children, plan.migrated.parents, plan.commands.len());
     /// let migration = products.migrate_from_embedded().chunk(10_000);
@@ -109,7 +109,7 @@ impl<'a> MigrateFromEmbedded<'a> {
     /// Finds the parents that cannot be migrated. Writes nothing.
     ///
     /// ```no_run
-    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// let found = products.migrate_from_embedded().find_invalid(None).await?;
     /// println!("{} of {} parents: {}", found.invalid.total(), found.checked, found.filter);
     /// # Ok(())

@@ -11,10 +11,10 @@ impl<P, C> SubsetRepository<P, C> {
     /// that embed them.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::ItemSteps;
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::{Bson, Document};
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::ItemSteps;
+    /// # use mongo_patterns::subset::SubsetRepository;
+    /// # use mongo_patterns::mongodb::bson::{Bson, Document};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let steps = ItemSteps::new().step(1, |mut old: Document| {
     ///     let value = old.remove("text").unwrap_or(Bson::Null);
     ///     old.insert("review_text", value);

@@ -12,11 +12,11 @@ impl<P, C> SubsetRepository<P, C> {
     /// their indexes.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::{Direction, Subset, SubsetRepository, SubsetRepositoryBuilder};
+    /// # use mongo_patterns::subset::{Direction, Subset, SubsetRepository, SubsetRepositoryBuilder};
     /// # async fn f(
     /// #     by_date: SubsetRepository<i32, i32>,
     /// #     common: SubsetRepositoryBuilder<i32, i32>,
-    /// # ) -> mongo_patterns_core::Result<()> {
+    /// # ) -> mongo_patterns::Result<()> {
     /// let by_stars = common.subset(Subset::new("reviews").order_by("stars", Direction::Descending)).build()?;
     /// println!("{} commands", by_stars.migrate_layout_from(&by_date).plan().await?.commands.len());
     /// let migrated = by_stars.migrate_layout_from(&by_date).await?;

@@ -2,11 +2,12 @@
 
 use std::marker::PhantomData;
 
-use mongo_patterns_core::action::Read;
+use mongo_patterns_core::action::{Find, Read};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::hinted;
 #[allow(unused_imports)] // the links of the documentation use the kinds
 use mongo_patterns_core::{DocumentId, ErrorKind::*, IntoId, Result, action};
+use mongodb::bson::Document;
 use mongodb::options::FindOneOptions;
 use serde::de::DeserializeOwned;
 
@@ -21,11 +22,11 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// Reads a parent with the first of its children. `None` if it does not exist.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::Document;
+    /// # use mongo_patterns::subset::SubsetRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
     /// # #[derive(serde::Deserialize)]
     /// # struct Product { name: String, reviews: Vec<Document> }
-    /// # async fn f(products: SubsetRepository<Product, ()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: SubsetRepository<Product, ()>) -> mongo_patterns::Result<()> {
     /// if let Some(product) = products.get(1).await? {
     ///     println!("{} and its {} newest reviews", product.name, product.reviews.len());
     /// }
@@ -56,6 +57,33 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
             },
         )
     }
+
+    /// Finds parents by a filter on any fields, and reads each as [`get`](Self::get) does, with the first of its children.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::subset::SubsetRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, ()>) -> mongo_patterns::Result<()> {
+    /// let cheapest = products.find(doc! { "category": "sauces" }).sort(doc! { "price": 1 }).limit(20).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The filter is the caller's own, as for the driver's `find`.
+    ///
+    /// # Cost
+    /// One round trip, and one for each further batch of the cursor. An index of your own serves the filter.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// [`Decode`], and those of the driver, as for a filter that the server refuses.
+    pub fn find(&self, filter: Document) -> Find<'_, P> {
+        let shared = self.shared();
+        Find::new(shared.operation("find"), shared.settings.max_time, filter, decode)
+    }
 }
 
 impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
@@ -63,7 +91,7 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// exist.
     ///
     /// ```no_run
-    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// if let Some(review) = products.child(1, 786).await? {
     ///     println!("{review}");
     /// }
@@ -98,12 +126,13 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
         )
     }
 
-    /// Reads a page of the children of a parent, in their order: the first ones, or those [after](Children::after) or
-    /// [before](Children::before) a position. The page is empty if the parent does not exist.
+    /// Reads a page of the children of a parent, in the order of the first subset or of [another one](Children::order_of):
+    /// the first ones, or those [after](Children::after) or [before](Children::before) a position. The page is empty if the
+    /// parent does not exist.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::{ChildToken, SubsetRepository};
-    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::subset::{ChildToken, SubsetRepository};
+    /// # async fn f(products: SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// let first = products.children(1).limit(50).await?;
     /// println!("{} reviews", first.children.len());
     /// if let Some(next) = first.next {
@@ -112,6 +141,7 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     ///     let second = products.children(1).limit(50).after(after).await?;
     ///     let back = products.children(1).limit(50).before(second.previous).await?;
     /// }
+    /// let most_helpful = products.children(1).order_of("helpful_reviews").limit(50).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -119,19 +149,21 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     /// # Cost
     /// One round trip, which examines as many documents as it returns, on any page. After a position it examines one
     /// more if ids descend and are strings, or if they have another type than integers, strings, ObjectIds, binaries
-    /// such as UUIDs, or dates.
+    /// such as UUIDs, or dates. In the order of a subset with a filter, it also examines the children between them that do
+    /// not match.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
     /// aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for an invalid id, a limit of 0, and a token of another order, [`IndexMissing`], and
-    /// [`Decode`].
+    /// [`InvalidArgument`] for an invalid id, a limit of 0, a token of another order, and an unknown subset,
+    /// [`IndexMissing`], and [`Decode`].
     pub fn children(&self, parent: impl IntoId) -> Children<'_, C> {
         Children {
             shared: self.shared(),
             parent: DocumentId::new(parent),
+            order: None,
             limit: 100,
             start: PageStart::First,
             types: PhantomData,
@@ -146,6 +178,7 @@ action! {
     pub struct Children<'a, C> {
         shared: &'a Shared,
         parent: Result<DocumentId>,
+        order: Option<String>,
         limit: u32,
         start: PageStart,
         types: PhantomData<fn() -> C>,
@@ -156,6 +189,10 @@ action! {
 
 mongo_patterns_core::setters! {
     for Children<'a, C>:
+
+    /// Reads in the order of the subset with this field, among the children that its filter matches. Its first page begins
+    /// with the children of the subset, and its tokens are for this order only.
+    order_of(subset: impl Into<String>) => order = Some(subset.into());
 
     /// Sets the maximum number of children; 100 by default.
     limit(children: u32) => limit = children;
@@ -170,6 +207,7 @@ mongo_patterns_core::setters! {
 impl<C: DeserializeOwned> Children<'_, C> {
     async fn execute(self) -> Result<ChildPage<C>> {
         let mut conn = Conn::to_read(self.session, self.max_time).await?;
-        page(self.shared, self.parent, self.start, self.limit, &mut conn).await
+        let order = self.order.as_deref();
+        page(self.shared, order, self.parent, self.start, self.limit, &mut conn).await
     }
 }

@@ -17,7 +17,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// let mut findings = products.verify().stream();
     /// while let Some(finding) = findings.try_next().await? {
     ///     println!("{}: {}", finding.document_id, finding.problem);
@@ -54,7 +54,7 @@ impl<P, C> SubsetRepository<P, C> {
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
-    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// let mut parents = products.repair().dry_run().stream();
     /// while let Some(repaired) = parents.try_next().await? {
     ///     for finding in &repaired.findings {
@@ -85,9 +85,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// Rebuilds the subset of a parent from its children, after another program wrote them.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::subset::SubsetRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// products.children_collection().delete_many(doc! { "product_id": 1, "spam": true }).await?;
     /// let rebuilt = products.rebuild(1).await?;
     /// println!("{} reviews are left in the product", rebuilt.embedded);
@@ -128,9 +128,9 @@ impl<P, C> SubsetRepository<P, C> {
     /// [`migrate_layout_from`](Self::migrate_layout_from).
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::{Document, doc};
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::subset::SubsetRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// products.children_collection().delete_many(doc! { "spam": true }).await?;
     /// let rebuilt = products.rebuild_all().await?;
     /// println!("{} products were written concurrently", rebuilt.rebuilt_individually);

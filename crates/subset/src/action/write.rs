@@ -23,9 +23,9 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// Inserts a child and writes its parent, in one transaction.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::{DateTime, Document, doc};
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::subset::SubsetRepository;
+    /// # use mongo_patterns::mongodb::bson::{DateTime, Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let now = DateTime::now();
     /// let review = doc! { "review_id": 786, "product_id": 1, "review_text": "Amazing.", "published_date": now };
     /// let inserted = products.insert(&review).await?;
@@ -80,9 +80,9 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// server ends it after 60 seconds: insert thousands of children in several calls.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::{DateTime, Document, doc};
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::subset::SubsetRepository;
+    /// # use mongo_patterns::mongodb::bson::{DateTime, Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let now = DateTime::now();
     /// let nice = doc! { "review_id": 785, "product_id": 1, "review_text": "Nice.", "published_date": now };
     /// let amazing = doc! { "review_id": 786, "product_id": 1, "review_text": "Amazing.", "published_date": now };
@@ -135,9 +135,9 @@ impl<P, C: Serialize> SubsetRepository<P, C> {
     /// child keeps its `_id`.
     ///
     /// ```no_run
-    /// # use mongo_patterns_subset::SubsetRepository;
-    /// # use mongodb::bson::{DateTime, Document, doc};
-    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::subset::SubsetRepository;
+    /// # use mongo_patterns::mongodb::bson::{DateTime, Document, doc};
+    /// # async fn f(products: SubsetRepository<Document, Document>) -> mongo_patterns::Result<()> {
     /// let now = DateTime::now();
     /// let review = doc! { "review_id": 786, "product_id": 1, "review_text": "Still amazing.", "published_date": now };
     /// let replaced = products.replace(&review).await?;
@@ -171,8 +171,8 @@ impl<P, C> SubsetRepository<P, C> {
     /// order changes, the child may enter or leave the subset.
     ///
     /// ```no_run
-    /// # use mongodb::bson::doc;
-    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<(), ()>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::mongodb::bson::doc;
+    /// # async fn f(products: mongo_patterns::subset::SubsetRepository<(), ()>) -> mongo_patterns::Result<()> {
     /// products.update(1, 786, doc! { "$set": { "review_text": "Still amazing." }, "$unset": { "draft": "" } }).await?;
     /// products.update(1, 786, doc! { "$inc": { "helpful_votes": 1 } }).await?;
     /// # Ok(())
@@ -230,7 +230,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// Deletes a child and writes its parent, in one transaction. If the child was in the subset, the next one enters it.
     ///
     /// ```no_run
-    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// let deleted = products.delete(1, 786).await?;
     /// if !deleted.found {
     ///     println!("the product has no such review");
@@ -265,7 +265,7 @@ impl<P, C> SubsetRepository<P, C> {
     /// Deletes a parent and all its children, in one transaction. Also deletes children whose parent does not exist.
     ///
     /// ```no_run
-    /// # async fn f(products: mongo_patterns_subset::SubsetRepository<i32, i32>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(products: mongo_patterns::subset::SubsetRepository<i32, i32>) -> mongo_patterns::Result<()> {
     /// let deleted = products.delete_parent(1).await?;
     /// if deleted.found {
     ///     println!("deleted the product and {} reviews", deleted.children);

@@ -9,7 +9,7 @@ use mongodb::bson::{Bson, RawDocument};
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Settings;
-use crate::settings::subset::Direction;
+use crate::settings::subset::{CheckedSubset, Direction};
 
 /// A position among the children of a parent, from a [`ChildPage`](crate::ChildPage).
 ///
@@ -23,35 +23,40 @@ use crate::settings::subset::Direction;
 #[serde(try_from = "String", into = "String")]
 pub struct ChildToken {
     values: Vec<Bson>,
+    /// The field of the subset whose order it is a position in. `None` for the first subset.
+    subset: Option<String>,
 }
 
 impl ChildToken {
-    pub(crate) fn of(settings: &Settings, child: &RawDocument) -> Self {
+    pub(crate) fn of(settings: &Settings, subset: &CheckedSubset, child: &RawDocument) -> Self {
         // A missing field is ordered as null.
         let value = |(field, _): &(FieldName, Direction)| value(child, field).unwrap_or(Bson::Null);
         Self {
-            values: settings.first().order.iter().map(value).collect(),
+            values: subset.order.iter().map(value).collect(),
+            subset: name(settings, subset).map(ToOwned::to_owned),
         }
     }
 
     /// Returns the position before all children, or after them.
-    pub(crate) fn edge(settings: &Settings, after: bool) -> Self {
+    pub(crate) fn edge(settings: &Settings, subset: &CheckedSubset, after: bool) -> Self {
         Self {
-            values: edge_values(settings, after),
+            values: edge_values(subset, after),
+            subset: name(settings, subset).map(ToOwned::to_owned),
         }
     }
 
     /// Returns the values of the order.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the order has another number of fields, and for a position
-    /// that no child can have. The server would refuse it too, but with an unclear error.
-    pub(crate) fn values(&self, settings: &Settings) -> Result<&[Bson]> {
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when it is of another order or the order has another number of fields,
+    /// and for a position that no child can have. The server would refuse it too, but with an unclear error.
+    pub(crate) fn values(&self, settings: &Settings, subset: &CheckedSubset) -> Result<&[Bson]> {
         let is_array = |value: &Bson| matches!(value, Bson::Array(_));
         // The order ends with the id. A child that another program stored may have none, and an edge has none.
         let is_id =
             |id: &Bson| matches!(id, Bson::Null | Bson::MinKey | Bson::MaxKey) || DocumentId::new(id.clone()).is_ok();
-        if self.values.len() == settings.first().order.len()
+        if self.subset.as_deref() == name(settings, subset)
+            && self.values.len() == subset.order.len()
             && !self.values.iter().any(is_array)
             && self.values.last().is_some_and(is_id)
         {
@@ -62,10 +67,15 @@ impl ChildToken {
     }
 }
 
+/// Returns the name of the order of a subset. `None` for the first one, whose tokens are shorter.
+fn name<'s>(settings: &Settings, subset: &'s CheckedSubset) -> Option<&'s str> {
+    (subset.field != settings.first().field).then(|| subset.field.as_str())
+}
+
 fn invalid_token() -> Error {
     Error::new(
         ErrorKind::InvalidArgument,
-        "the token is not one of these children: pass it on unchanged",
+        "the token is not one of these children in this order: pass it on unchanged",
     )
 }
 
@@ -74,7 +84,14 @@ impl FromStr for ChildToken {
 
     fn from_str(text: &str) -> Result<Self> {
         let values = token::values(text).ok_or_else(invalid_token)?;
-        Ok(Self { values })
+        // No value of an order is an array.
+        Ok(match &values[..] {
+            [Bson::Array(values), Bson::String(subset)] => Self {
+                values: values.clone(),
+                subset: Some(subset.clone()),
+            },
+            _ => Self { values, subset: None },
+        })
     }
 }
 
@@ -96,13 +113,16 @@ mongo_patterns_core::redacted_debug!(ChildToken);
 
 impl fmt::Display for ChildToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        token::Text(&self.values).fmt(f)
+        match &self.subset {
+            None => token::Text(&self.values).fmt(f),
+            Some(subset) => token::Text(&[Bson::Array(self.values.clone()), subset.as_str().into()]).fmt(f),
+        }
     }
 }
 
 /// Returns the values of the order before all children, or after them.
-pub(crate) fn edge_values(settings: &Settings, after: bool) -> Vec<Bson> {
-    let values = settings.first().order.iter().map(|(_, direction)| {
+pub(crate) fn edge_values(subset: &CheckedSubset, after: bool) -> Vec<Bson> {
+    let values = subset.order.iter().map(|(_, direction)| {
         if after == (*direction == Direction::Ascending) {
             Bson::MaxKey
         } else {
@@ -122,11 +142,11 @@ pub(crate) enum PageStart {
 
 impl PageStart {
     /// Returns whether no child can be on the page: after all children, or before them.
-    pub(crate) fn is_beyond_children(&self, settings: &Settings) -> bool {
+    pub(crate) fn is_beyond_children(&self, settings: &Settings, subset: &CheckedSubset) -> bool {
         match self {
             Self::First => false,
-            Self::After(token) => *token == ChildToken::edge(settings, true),
-            Self::Before(token) => *token == ChildToken::edge(settings, false),
+            Self::After(token) => *token == ChildToken::edge(settings, subset, true),
+            Self::Before(token) => *token == ChildToken::edge(settings, subset, false),
         }
     }
 }
@@ -140,17 +160,43 @@ mod tests {
     fn a_token_survives_its_text() {
         let settings = Settings::example();
         let date = DateTime::from_millis(1_550_448_000_000);
-        let token = ChildToken::of(&settings, &rawdoc! { "review_id": 786, "published_date": date });
+        let first = settings.first();
+        let token = ChildToken::of(&settings, first, &rawdoc! { "review_id": 786, "published_date": date });
         let back: ChildToken = token.to_string().parse().unwrap();
         assert_eq!(
-            back.values(&settings).unwrap(),
+            back.values(&settings, first).unwrap(),
             [Bson::DateTime(date), Bson::Int32(786)]
         );
-        let missing = ChildToken::of(&settings, &rawdoc! { "review_id": "a" });
+        let missing = ChildToken::of(&settings, first, &rawdoc! { "review_id": "a" });
         assert_eq!(missing.values[0], Bson::Null);
         let short = ChildToken {
             values: vec![Bson::Null],
+            subset: None,
         };
-        assert_eq!(short.values(&settings).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(
+            short.values(&settings, first).unwrap_err().kind(),
+            ErrorKind::InvalidArgument
+        );
+    }
+
+    #[test]
+    fn a_token_is_of_one_order() {
+        let settings = Settings::example().with_best();
+        let [newest, best] = &settings.subsets[..] else {
+            unreachable!("there are two");
+        };
+        let child = rawdoc! { "review_id": 786, "stars": 5, "published_date": DateTime::from_millis(5) };
+        for (of, other) in [(newest, best), (best, newest)] {
+            for token in [
+                ChildToken::of(&settings, of, &child),
+                ChildToken::edge(&settings, of, true),
+            ] {
+                let back: ChildToken = token.to_string().parse().unwrap();
+                assert!(back == token);
+                assert!(back.values(&settings, of).is_ok());
+                let refused = back.values(&settings, other).unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ use mongodb::options::{AggregateOptions, CountOptions, DeleteOptions, FindOneOpt
 
 use super::{embedded, state};
 use crate::settings::Settings;
+use crate::settings::subset::CheckedSubset;
 
 fn order_hint(settings: &Settings) -> Hint {
     Hint::Name(settings.order_index.clone())
@@ -44,11 +45,11 @@ pub(crate) fn count_children(settings: &Settings) -> CountOptions {
 }
 
 /// Sort and bounds are set later.
-pub(crate) fn find_page(settings: &Settings, limit: u32) -> FindOptions {
+pub(crate) fn find_page(settings: &Settings, subset: &CheckedSubset, limit: u32) -> FindOptions {
     FindOptions::builder()
         .limit(i64::from(limit))
         .batch_size(batch_size(limit))
-        .hint(order_hint(settings))
+        .hint(Hint::Name(settings.index_of(subset)))
         .build()
 }
 

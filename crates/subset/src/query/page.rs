@@ -9,6 +9,7 @@
 #[allow(unused_imports)] // the links of the documentation use it
 use mongo_patterns_core::ErrorKind;
 use mongo_patterns_core::Result;
+use mongo_patterns_core::migration::both;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::FindOptions;
 
@@ -16,7 +17,7 @@ use super::{children_of, options};
 use crate::form::bound::adjacent;
 use crate::form::token::{PageStart, edge_values};
 use crate::settings::Settings;
-use crate::settings::subset::Direction;
+use crate::settings::subset::{CheckedSubset, Direction};
 
 /// Returns the filter and the options of the find of a page.
 ///
@@ -24,47 +25,48 @@ use crate::settings::subset::Direction;
 /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a token of another order.
 pub(crate) fn find_page(
     settings: &Settings,
+    subset: &CheckedSubset,
     parent: &Bson,
     start: &PageStart,
     limit: u32,
 ) -> Result<(Document, FindOptions)> {
     let mut filter = children_of(settings, parent);
-    let mut options = options::find_page(settings, limit);
-    options.sort = Some(settings.first().sort());
+    let mut options = options::find_page(settings, subset, limit);
+    options.sort = Some(subset.sort());
     match start {
         PageStart::First => {}
         PageStart::After(token) => {
-            let mut values = token.values(settings)?.to_vec();
+            let mut values = token.values(settings, subset)?.to_vec();
             // The lower bound is inclusive.
-            if let (Some(id), Some((_, direction))) = (values.last_mut(), settings.first().order.last()) {
+            if let (Some(id), Some((_, direction))) = (values.last_mut(), subset.order.last()) {
                 match adjacent(id, *direction == Direction::Ascending) {
                     Some(next) => *id = next,
                     None => drop(filter.insert(settings.child_id.as_str(), doc! { "$ne": id.clone() })),
                 }
             }
-            options.min = Some(index_key(settings, parent, &values));
-            options.max = Some(edge(settings, parent, true));
+            options.min = Some(index_key(settings, subset, parent, &values));
+            options.max = Some(edge(settings, subset, parent, true));
         }
         PageStart::Before(token) => {
-            options.min = Some(edge(settings, parent, false));
-            options.max = Some(index_key(settings, parent, token.values(settings)?));
-            options.sort = Some(reversed(&settings.first().sort()));
+            options.min = Some(edge(settings, subset, parent, false));
+            options.max = Some(index_key(settings, subset, parent, token.values(settings, subset)?));
+            options.sort = Some(reversed(&subset.sort()));
         }
     }
-    Ok((filter, options))
+    Ok((both(filter, subset.filter.query().clone()), options))
 }
 
 /// Returns a position among the children of a parent, as a key of the index of the order.
-pub(crate) fn index_key(settings: &Settings, parent: &Bson, values: &[Bson]) -> Document {
+pub(crate) fn index_key(settings: &Settings, subset: &CheckedSubset, parent: &Bson, values: &[Bson]) -> Document {
     let mut key = doc! { settings.parent.as_str(): parent };
-    let values = settings.first().order.iter().zip(values);
+    let values = subset.order.iter().zip(values);
     key.extend(values.map(|((field, _), value)| (field.as_str().to_owned(), value.clone())));
     key
 }
 
 /// Returns the position before all children of a parent, or after them, as a key of the index of the order.
-pub(crate) fn edge(settings: &Settings, parent: &Bson, after: bool) -> Document {
-    index_key(settings, parent, &edge_values(settings, after))
+pub(crate) fn edge(settings: &Settings, subset: &CheckedSubset, parent: &Bson, after: bool) -> Document {
+    index_key(settings, subset, parent, &edge_values(subset, after))
 }
 
 fn reversed(sort: &Document) -> Document {
@@ -85,11 +87,11 @@ mod tests {
         settings.subsets[0].order[1].1 = Direction::Ascending;
         let parent = Bson::Int32(1);
         assert_eq!(
-            edge(&settings, &parent, false),
+            edge(&settings, settings.first(), &parent, false),
             doc! { "product_id": 1, "published_date": Bson::MaxKey, "review_id": Bson::MinKey }
         );
         assert_eq!(
-            edge(&settings, &parent, true),
+            edge(&settings, settings.first(), &parent, true),
             doc! { "product_id": 1, "published_date": Bson::MinKey, "review_id": Bson::MaxKey }
         );
         assert_eq!(

@@ -12,9 +12,11 @@ use crate::query::page::find_page;
 use crate::repository::Shared;
 use crate::results::ChildPage;
 use crate::settings::Settings;
+use crate::settings::subset::CheckedSubset;
 
 pub(crate) async fn page<C: DeserializeOwned>(
     shared: &Shared,
+    order: Option<&str>,
     parent: Result<DocumentId>,
     start: PageStart,
     limit: u32,
@@ -26,30 +28,38 @@ pub(crate) async fn page<C: DeserializeOwned>(
         ));
     }
     let settings = &shared.settings;
-    let (filter, options) = find_page(settings, &parent?.into_bson(), &start, limit)?;
+    let subset = match order {
+        None => settings.first(),
+        Some(field) => settings.subsets.iter().find(|subset| subset.field.as_str() == field).ok_or_else(|| {
+            invalid_argument("the repository has no subset in the field of order_of(..), nothing was read: name a field of subset(..)")
+        })?,
+    };
+    let (filter, options) = find_page(settings, subset, &parent?.into_bson(), &start, limit)?;
     // The server refuses bounds with nothing in between.
-    let found = match start.is_beyond_children(settings) {
+    let found = match start.is_beyond_children(settings, subset) {
         true => Ok(Vec::new()),
         false => conn.find_all(&shared.children, filter, options).await,
     };
-    let mut found = found.map_err(|error| hinted(error, &settings.order_index))?;
+    let mut found = found.map_err(|error| hinted(error, &settings.index_of(subset)))?;
     if matches!(start, PageStart::Before(_)) {
         found.reverse();
     }
-    let page = of_children(settings, &start, limit, &found);
+    let page = of_children(settings, subset, &start, limit, &found);
     page.map_err(|error| error.of_collection(&shared.children))
 }
 
 fn of_children<C: DeserializeOwned>(
     settings: &Settings,
+    subset: &CheckedSubset,
     start: &PageStart,
     limit: u32,
     children: &[RawDocumentBuf],
 ) -> Result<ChildPage<C>> {
     let is_full = children.len() == limit as usize;
-    let token = |child: Option<&RawDocumentBuf>| child.map(|child| ChildToken::of(settings, child));
+    let token = |child: Option<&RawDocumentBuf>| child.map(|child| ChildToken::of(settings, subset, child));
     let (first, last) = (token(children.first()), token(children.last()));
-    let (before_all, after_all) = (ChildToken::edge(settings, false), ChildToken::edge(settings, true));
+    let edge = |after| ChildToken::edge(settings, subset, after);
+    let (before_all, after_all) = (edge(false), edge(true));
     let (first_token, last_token) = match (&first, &last, start) {
         (Some(first), Some(last), _) => (first.clone(), last.clone()),
         (.., PageStart::After(token)) => (after_all.clone(), token.clone()),

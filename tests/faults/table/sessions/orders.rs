@@ -18,6 +18,12 @@ pub(in crate::faults::table) fn of_orders() -> Vec<Operation<reference::Sales>> 
             }))
         })
         .retry_errors(&[ErrorKind::AlreadyExists]),
+        operation::<M>(Atomic, "ReferenceRepository::insert_many", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.orders.insert_many(&reference::two()).session(s).await
+            }))
+        })
+        .retry_errors(&[ErrorKind::AlreadyExists]),
         operation::<M>(Atomic, "ReferenceRepository::set_reference", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 m.orders.set_reference(1, 4).session(s).await.map(drop)

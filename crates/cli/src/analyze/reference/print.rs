@@ -118,12 +118,10 @@ fn print_one(output: Output, of: &Of<'_>, one: &Measured, sources: u64, sample: 
     }
     output.heading("Sources by their number of references")?;
     histogram(output, &one.analysis.ranges(), one.analysis.documents)?;
-    let percentiles = one.analysis.percentiles();
-    let percentiles: Vec<String> = percentiles
-        .iter()
-        .map(|(percent, length)| format!("{percent}% {}", grouped(*length)))
-        .collect();
-    output.text(&format!("\nreferences by percentile: {}", percentiles.join(", ")))?;
+    output.text(&format!(
+        "\nreferences by percentile: {}",
+        one.analysis.percentiles_text()
+    ))?;
     if let Some(id) = &one.largest {
         let text = format!(
             "the source with the most has the `_id` {}, and {}",

@@ -1,0 +1,190 @@
+//! Inserts of many documents, each with its first revision.
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::options::IndexOptions;
+
+use crate::common::support::contents;
+use crate::history::follow_support::{follow, followed};
+use crate::history::support::*;
+
+#[tokio::test]
+async fn many_documents_are_stored_as_many_inserts_would() {
+    testkit::run(async |db| {
+        let policies = ready(db, builder(db.database()).change_fields(["by"])).await;
+        policies.insert(&policy(0)).await.unwrap();
+        // 7 is deleted, and 8 twice.
+        for (id, deletions) in [(7, 1), (8, 2)] {
+            for _ in 0..deletions {
+                policies.insert(&policy(id)).await.unwrap();
+                policies.delete(id).await.unwrap();
+            }
+        }
+        db.recorder().clear();
+        let many: Vec<Document> = (1..=150).map(policy).collect();
+        let recorded = policies.insert_many(&many).with(doc! { "by": "$ann" }).await.unwrap();
+        // Five for any number of documents.
+        assert_eq!(
+            db.recorder().names(),
+            ["hello", "aggregate", "insert", "insert", "commitTransaction"]
+        );
+        assert_eq!(recorded.len(), many.len());
+        for (id, recorded) in (1..=150).zip(&recorded) {
+            let revision = match id {
+                7 => 3,
+                8 => 5,
+                _ => 1,
+            };
+            assert_eq!(recorded.revision, revision, "{id}");
+            let now = policies.get(id).await.unwrap().unwrap();
+            assert_eq!((now.revision, now.time), (revision, Some(recorded.time)));
+            let copy = policies.at(id, revision).await.unwrap().unwrap();
+            assert_eq!(without_id(&now.document), without_id(&copy.document.unwrap()));
+            assert_eq!(copy.change, doc! { "by": "$ann" });
+            let fields: Vec<&str> = now.document.keys().map(String::as_str).collect();
+            assert_eq!(
+                fields,
+                [
+                    "_id",
+                    "policyId",
+                    "customerName",
+                    "itemsInsured",
+                    "revision",
+                    "dateSet",
+                    "by"
+                ]
+            );
+            if let Some(before) = policies.at(id, revision - 1).await.unwrap() {
+                assert!(before.time < recorded.time);
+            }
+        }
+        let now = DateTime::now().timestamp_millis();
+        assert!((now - recorded[0].time.timestamp_millis()).abs() < 600_000);
+        assert_eq!(findings(&policies).await, []);
+        // They continue as others.
+        assert_eq!(policies.update(7, push("watch")).await.unwrap().revision, 4);
+        assert_eq!(policies.insert_many(&[]).await.unwrap(), []);
+    })
+    .await;
+}
+
+/// A follower stores no revision for them, also if it sees them late.
+#[tokio::test]
+async fn a_follower_takes_them_for_those_of_a_repository() {
+    testkit::run(async |db| {
+        let policies = followed(db).await;
+        policies.insert(&policy(1)).await.unwrap();
+        policies.delete(1).await.unwrap();
+        assert_eq!(follow(&policies).await.written, 0);
+        policies.insert_many(&[policy(1), policy(2), policy(3)]).await.unwrap();
+        policies.update(2, push("watch")).await.unwrap();
+        policies.delete(3).await.unwrap();
+        assert_eq!(follow(&policies).await.written, 0);
+        assert_eq!(numbers(db, 1).await, [1, 2, 3]);
+        assert_eq!(numbers(db, 2).await, [1, 2]);
+        assert_eq!(numbers(db, 3).await, [1, 2]);
+        assert_eq!(findings(&policies).await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_refused_document_stores_none() {
+    testkit::run(async |db| {
+        let policies = policies(db).await;
+        policies.insert(&policy(1)).await.unwrap();
+        let by_email = mongodb::IndexModel::builder()
+            .keys(doc! { "policyId": 1, "email": 1 })
+            .options(IndexOptions::builder().unique(true).build())
+            .build();
+        current(db).create_index(by_email).await.unwrap();
+        let before = contents(db).await;
+        let mut used = policy(4);
+        used.insert(
+            "_id",
+            current(db).find_one(doc! {}).await.unwrap().unwrap().remove("_id"),
+        );
+        for (last, kind) in [
+            (policy(1), ErrorKind::AlreadyExists),
+            // An id is compared by its value.
+            (policy(2_i64), ErrorKind::AlreadyExists),
+            (policy(2.0), ErrorKind::AlreadyExists),
+            (used, ErrorKind::DuplicateKey),
+            (policy(Bson::Null), ErrorKind::InvalidArgument),
+            (doc! { "policyId": 5, "deleted": true }, ErrorKind::InvalidArgument),
+            (doc! { "policyId": 5, "t": "x".repeat(16 << 20) }, ErrorKind::TooLarge),
+        ] {
+            let refused = policies.insert_many(&[policy(2), policy(3), last]).await.unwrap_err();
+            assert_eq!((refused.kind(), refused.stored_count()), (kind, None), "{refused}");
+            assert_eq!(contents(db).await, before);
+        }
+        let unknown = policies
+            .insert_many(&[policy(2)])
+            .with(doc! { "who": 1 })
+            .await
+            .unwrap_err();
+        assert_eq!(unknown.kind(), ErrorKind::InvalidArgument);
+    })
+    .await;
+}
+
+/// Inserts of several processes, of which each id belongs to one.
+#[tokio::test]
+async fn concurrent_batches_store_each_document_once() {
+    testkit::run(async |db| {
+        let mut processes = Vec::new();
+        for _ in 0..4 {
+            processes.push(policies(db).await);
+        }
+        let batches = processes.iter().map(|policies| async {
+            let mut stored = 0;
+            for first in 0..8 {
+                let batch: Vec<Document> = (0..5).map(|n| policy(first * 5 + n)).collect();
+                match policies.insert_many(&batch).await {
+                    Ok(recorded) => stored += recorded.len(),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}"),
+                }
+            }
+            stored
+        });
+        let stored: usize = futures::future::join_all(batches).await.iter().sum();
+        assert_eq!(stored, 40);
+        for id in 0..40 {
+            assert_eq!(numbers(db, id).await, [1]);
+        }
+        assert_eq!(findings(&processes[0]).await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn hostile_values_are_stored_literally() {
+    testkit::run(async |db| {
+        let policies = policies(db).await;
+        let hostile = [
+            doc! { "policyId": { "$gt": 1 }, "a": "$policyId", "$b": { "$literal": 1 }, "c.d": ["$$NOW"] },
+            doc! { "policyId": "$policyId", "_id": { "a": "$b" } },
+        ];
+        policies.insert_many(&hostile).await.unwrap();
+        for document in hostile {
+            let id = document.get("policyId").unwrap().clone();
+            let mut now = policies.get(id).await.unwrap().unwrap().document;
+            for field in ["revision", "dateSet"] {
+                now.remove(field);
+            }
+            if !document.contains_key("_id") {
+                now.remove("_id");
+            }
+            assert_eq!(sorted(&now), sorted(&document));
+        }
+        assert_eq!(findings(&policies).await, []);
+    })
+    .await;
+}
+
+fn sorted(document: &Document) -> Vec<(&String, &Bson)> {
+    let mut fields: Vec<_> = document.iter().collect();
+    fields.sort_by_key(|(name, _)| *name);
+    fields
+}
