@@ -9,7 +9,7 @@ use mongodb::bson::{Binary, Bson, DateTime, Decimal128, Document, RawDocumentBuf
 use super::sales::*;
 
 /// Values that are equal to the server, or that have a meaning in a query or an update.
-fn values() -> Vec<Bson> {
+pub(super) fn values() -> Vec<Bson> {
     vec![
         1.into(),
         1_i64.into(),
@@ -25,6 +25,26 @@ fn values() -> Vec<Bson> {
         Bson::Undefined,
         Bson::Null,
         "é".repeat(1000).into(),
+    ]
+}
+
+/// Ids of every type that an `_id` can have.
+pub(super) fn ids() -> Vec<Bson> {
+    vec![
+        Bson::Double(f64::NAN),
+        "$where".into(),
+        doc! { "a.b": 1 }.into(),
+        doc! {}.into(),
+        Bson::ObjectId(ObjectId::new()),
+        true.into(),
+        Bson::DateTime(DateTime::MIN),
+        7.into(),
+        Bson::Timestamp(Timestamp { time: 1, increment: 2 }),
+        Bson::Decimal128("1.5".parse().unwrap()),
+        Bson::Binary(Binary {
+            subtype: BinarySubtype::Generic,
+            bytes: vec![0, 255],
+        }),
     ]
 }
 
@@ -52,27 +72,11 @@ async fn documents_keep_their_bytes_there_and_back() {
     .await;
 }
 
-/// Ids of every type that an `_id` can have.
 #[tokio::test]
 async fn ids_of_all_types_move_and_are_found() {
     testkit::run(async |db| {
         let archive = archive(db).await;
-        let ids = vec![
-            Bson::Double(f64::NAN),
-            "$where".into(),
-            doc! { "a.b": 1 }.into(),
-            doc! {}.into(),
-            Bson::ObjectId(ObjectId::new()),
-            true.into(),
-            Bson::DateTime(DateTime::MIN),
-            7.into(),
-            Bson::Timestamp(Timestamp { time: 1, increment: 2 }),
-            Bson::Decimal128("1.5".parse().unwrap()),
-            Bson::Binary(Binary {
-                subtype: BinarySubtype::Generic,
-                bytes: vec![0, 255],
-            }),
-        ];
+        let ids = ids();
         plant(db, ids.iter().map(|id| sale(id.clone(), old(0)))).await;
         assert_eq!(archive.run().chunk(3).await.unwrap().documents, ids.len() as u64);
         for id in &ids {

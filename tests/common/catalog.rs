@@ -39,6 +39,7 @@ async fn ensure_indexes_stores_the_settings_once() {
         reference::support::orders(db).await;
         schema::contacts::typed(db).ensure_indexes().await.unwrap();
         archive::sales::archive(db).await;
+        archive::users::trash(db).await;
         let entries = entries(db).await;
         let stored: Vec<(Document, Document)> = entries
             .iter()
@@ -108,6 +109,10 @@ async fn ensure_indexes_stores_the_settings_once() {
                 doc! {
                     "age": "date", "archive_database": db.database().name(), "archive_collection": "archived_sales",
                 },
+            ),
+            (
+                doc! { "kind": "trash", "collection": "users" },
+                doc! { "trash_database": db.database().name(), "trash_collection": "deleted_users" },
             ),
         ];
         assert_eq!(stored.len(), golden.len());

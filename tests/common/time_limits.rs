@@ -123,12 +123,15 @@ async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
         schema::contacts::plant(db, [schema::contacts::v1(1)]).await;
         let sales = archive::sales::builder(db).max_time(OF_REPOSITORY).build().unwrap();
         sales.ensure_indexes().await.unwrap();
+        let trash = archive::users::builder(db).max_time(OF_REPOSITORY).build().unwrap();
+        trash.ensure_indexes().await.unwrap();
         db.recorder().clear();
         check!(
             db,
             sales.get(1),
             sales.find(doc! {}),
             sales.due(),
+            trash.list(),
             contacts.get(1),
             contacts.find(doc! {}).older(1, doc! {}),
             contacts.versions(),

@@ -1,4 +1,4 @@
-//! The actions that the methods of [`Archive`](crate::Archive) return.
+//! The actions that the methods of [`Archive`](crate::Archive) and [`Trash`](crate::Trash) return.
 
 mod delete;
 mod due;
@@ -6,6 +6,7 @@ mod find;
 mod get;
 mod restore;
 mod run;
+mod trash;
 mod verify;
 
 pub use delete::DeleteArchivedBefore;
@@ -14,6 +15,7 @@ pub use mongo_patterns_core::action::{Read, Write};
 pub use mongo_patterns_core::verify::Verify;
 pub use restore::RestoreMany;
 pub use run::Run;
+pub use trash::{Delete, EmptyBefore, List};
 
 /// The names that most actions use.
 mod prelude {

@@ -38,7 +38,7 @@ impl Shared {
     pub(crate) fn ensure(&self) -> Ensure<'_> {
         let (settings, age) = (&self.settings, self.settings.age.as_str());
         let managed = |collection| {
-            let index = PlannedIndex::new(self.index.clone(), query::index(settings));
+            let index = PlannedIndex::new(self.index.clone(), query::index(age));
             Managed::by_id(collection).indexes(vec![index])
         };
         Ensure::new(

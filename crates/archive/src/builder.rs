@@ -101,13 +101,7 @@ impl<D> ArchiveBuilder<D> {
                 "the filter of documents to keep is empty and matches all: leave it out",
             ));
         }
-        if self.current.namespace() == self.archived.namespace() {
-            return Err(configuration(
-                "the archive is the collection itself: use a second collection",
-            ));
-        }
-        check_acknowledged(&self.current)?;
-        check_acknowledged(&self.archived)?;
+        check_collections(&self.current, &self.archived)?;
         let settings = Settings {
             age,
             older_than: required(self.older_than, "older_than")?,
@@ -117,4 +111,13 @@ impl<D> ArchiveBuilder<D> {
         };
         Ok(Archive::new(self.current, self.archived, settings))
     }
+}
+
+/// Checks the collection and the second one.
+pub(crate) fn check_collections(current: &Raw, second: &Raw) -> Result<()> {
+    if current.namespace() == second.namespace() {
+        return Err(configuration("both collections are the same: use a second one"));
+    }
+    check_acknowledged(current)?;
+    check_acknowledged(second)
 }

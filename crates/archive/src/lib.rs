@@ -1,4 +1,5 @@
-//! MongoDB's archive pattern as a typed archive: old documents in a second collection, moved while services write.
+//! MongoDB's archive pattern as a typed archive: old documents in a second collection, moved while services write. And a
+//! [trash](#trash) of deleted ones.
 //!
 //! The pattern is that of MongoDB's manual, "Archive Data". Documents that are old enough move to a second collection, with
 //! the same bytes:
@@ -44,6 +45,46 @@
 //! # }
 //! ```
 //!
+//! # Trash
+//!
+//! A [`Trash`] moves a deleted document to a second collection, with the time and who deleted it. So it can be restored, and
+//! neither a query nor a unique index of the collection sees it:
+//!
+//! ```text
+//! users:         { _id: 2, name: "Joy", email: "joy@example.com" }
+//!
+//! deleted_users: { _id: ObjectId(..), document: { _id: 1, name: "Claire", email: "claire@example.com" },
+//!                  deletedAt: ISODate(..), deletedBy: "ann", expiresAt: ISODate(..) }
+//! ```
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use mongo_patterns_archive::Trash;
+//! use mongo_patterns_core::Repository;
+//! use mongodb::bson::Document;
+//!
+//! # async fn f(database: mongodb::Database) -> mongo_patterns_core::Result<()> {
+//! let (users, deleted_users) = (database.collection::<Document>("users"), database.collection("deleted_users"));
+//! let trash = Trash::<Document>::builder(users, deleted_users)
+//!     .expires_after(Duration::from_secs(30 * 24 * 60 * 60))
+//!     .build()?;
+//! trash.ensure_indexes().await?;
+//!
+//! trash.delete(1).by("ann").await?;
+//! let deleted = trash.list().limit(20).await?; // newest first
+//! trash.restore(1).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The usual soft deletion sets a field `deleted`. Then a unique index refuses the address of a deleted user, and every query
+//! has to leave deleted documents out. Against the first, a partial unique index is advised. It covers only documents with the
+//! field that its filter names, so two of those without it can have one address.
+//!
+//! An entry has an `_id` of its own, so a document that is inserted again under its `_id`, and deleted again, has two entries.
+//! Times are those of the clocks of the clients. The server deletes an expired entry within about a minute.
+//!
 //! # When not to use it
 //!
 //! - Old documents are deleted, and not kept: a TTL index does it.
@@ -72,6 +113,22 @@
 //! - Ids and values are never interpreted.
 // proof: archive::values::ids_of_all_types_move_and_are_found
 //!
+//! And of a trash:
+//!
+//! - A deleted document is in the collection or in an entry, in exactly one of them for every reader of a snapshot. An
+//!   acknowledged write of another client is in the entry, or it finds no document.
+// proof: archive::trash_concurrent::a_write_before_the_deletion_commits_is_kept_or_waits, archive::trash_concurrent::no_write_is_lost_beside_deletions_and_restores, faults::table::every_operation_with_a_fault_and_a_drop
+//! - Of several deletions of a document, one finds it.
+// proof: archive::trash_concurrent::one_of_several_deletions_finds_the_document
+//! - A unique value of a deleted document is free. When another document has it, a restore is refused, with nothing changed.
+// proof: archive::trash::a_unique_value_is_free_after_a_deletion_and_refuses_a_restore_when_it_is_taken
+//! - No entry is overwritten, and a restore takes the newest one of its `_id`.
+// proof: archive::trash::a_document_that_is_deleted_several_times_is_kept_each_time
+//! - A document keeps all of its bytes, and ids and values are never interpreted.
+// proof: archive::trash::documents_keep_their_bytes_under_ids_of_all_types
+//! - A document whose entry would be too large stays.
+// proof: archive::trash::a_document_whose_entry_would_be_too_large_stays
+//!
 //! The caller's filters and the documents to keep are filters of the driver: do not build them from text of users.
 //!
 //! # Cost
@@ -87,22 +144,34 @@
 //! | [`delete_archived_before`](Archive::delete_archived_before) | 3, and 1 for each chunk of 1000 | those that are old enough |
 //! | [`verify`](Archive::verify) | 3, and 2 for each 1000 archived documents | all |
 //!
+//! | [`Trash::delete`] | 3 | 1 |
+//! | [`Trash::restore`] | 4 | 1 |
+//! | [`Trash::list`] | 1 | those of a page |
+//! | [`Trash::empty_before`] | 3, and 1 for each chunk of 1000 | those that are old enough |
+//!
 //! The writes of a service are those of the driver: they need no version and no guard.
 
 pub mod action;
 mod archive;
 mod builder;
+mod decode;
+mod entry;
 mod finding;
+mod page;
 mod prelude;
 mod query;
 mod results;
 mod settings;
 mod token;
 mod transfer;
+mod trash;
+mod trash_builder;
 
 pub use archive::Archive;
 pub use builder::ArchiveBuilder;
 pub use finding::{Finding, Problem};
-pub use mongo_patterns_core::{Progress, Repository};
-pub use results::{DeletedArchived, Due, Found, FoundPage, Moved, Restored};
-pub use token::ArchiveToken;
+pub use mongo_patterns_core::{Progress, Removed, Repository};
+pub use results::{DeletedArchived, Due, Found, FoundPage, Moved, Restored, TrashEntry, TrashPage};
+pub use token::{ArchiveToken, TrashToken};
+pub use trash::Trash;
+pub use trash_builder::TrashBuilder;

@@ -4,15 +4,19 @@ use mongo_patterns_core::migration::both;
 
 use crate::prelude::*;
 
-/// Returns the keys of the index that finds documents by their age.
-pub(crate) fn index(settings: &Settings) -> Document {
-    doc! { settings.age.as_str(): 1, "_id": 1 }
+/// Returns the keys of the index that finds documents by their date.
+pub(crate) fn index(date: &str) -> Document {
+    doc! { date: 1, "_id": 1 }
 }
 
-/// Matches documents from before a time, but for those to keep. A date is compared with dates only. An array of dates is
-/// none.
+/// Matches documents whose date is before a time. A date is compared with dates only. An array of dates is none.
+pub(crate) fn older(date: &str, time: DateTime) -> Document {
+    doc! { date: { "$lt": time, "$not": { "$type": "array" } } }
+}
+
+/// Matches documents from before a time, but for those to keep.
 pub(crate) fn before(settings: &Settings, time: DateTime) -> Document {
-    let old = doc! { settings.age.as_str(): { "$lt": time, "$not": { "$type": "array" } } };
+    let old = older(settings.age.as_str(), time);
     match &settings.keep {
         None => old,
         Some(keep) => both(old, doc! { "$nor": [keep.clone()] }),
@@ -33,18 +37,18 @@ pub(crate) struct Bounds {
     pub(crate) max: Document,
 }
 
-/// Returns the bounds of a page in one of the collections: all dates, or those after a time in the order of the page. Of the
+/// Returns the bounds of a page of one collection: all dates, or those after a time in the order of the page. Of the
 /// documents with this time, those after an `_id`.
-pub(crate) fn bounds(settings: &Settings, after: Option<(DateTime, Option<&Bson>)>, newest_first: bool) -> Bounds {
-    let keys = |age: DateTime, id: Bson| doc! { settings.age.as_str(): age, "_id": id };
+pub(crate) fn bounds(date: &str, after: Option<(DateTime, Option<&Bson>)>, newest_first: bool) -> Bounds {
+    let keys = |time: DateTime, id: Bson| doc! { date: time, "_id": id };
     let mut bounds = Bounds {
         min: keys(DateTime::MIN, Bson::MinKey),
         max: keys(DateTime::MAX, Bson::MaxKey),
     };
     match (after, newest_first) {
         (None, _) => {}
-        (Some((age, id)), true) => bounds.max = keys(age, id.cloned().unwrap_or(Bson::MaxKey)),
-        (Some((age, id)), false) => bounds.min = keys(age, id.cloned().unwrap_or(Bson::MinKey)),
+        (Some((time, id)), true) => bounds.max = keys(time, id.cloned().unwrap_or(Bson::MaxKey)),
+        (Some((time, id)), false) => bounds.min = keys(time, id.cloned().unwrap_or(Bson::MinKey)),
     }
     bounds
 }
@@ -66,25 +70,18 @@ mod tests {
 
     #[test]
     fn a_page_begins_after_the_ids_of_its_collection_at_that_time() {
-        let settings = Settings::example();
         let time = DateTime::from_millis(5);
         let keys = |age: DateTime, id: Bson| doc! { "date": age, "_id": id };
-        let all = bounds(&settings, None, true);
+        let all = bounds("date", None, true);
         assert_eq!(all.min, keys(DateTime::MIN, Bson::MinKey));
         assert_eq!(all.max, keys(DateTime::MAX, Bson::MaxKey));
         let id = Bson::Int32(7);
         assert_eq!(
-            bounds(&settings, Some((time, Some(&id))), true).max,
+            bounds("date", Some((time, Some(&id))), true).max,
             keys(time, id.clone())
         );
-        assert_eq!(
-            bounds(&settings, Some((time, None)), true).max,
-            keys(time, Bson::MaxKey)
-        );
-        assert_eq!(bounds(&settings, Some((time, Some(&id))), false).min, keys(time, id));
-        assert_eq!(
-            bounds(&settings, Some((time, None)), false).min,
-            keys(time, Bson::MinKey)
-        );
+        assert_eq!(bounds("date", Some((time, None)), true).max, keys(time, Bson::MaxKey));
+        assert_eq!(bounds("date", Some((time, Some(&id))), false).min, keys(time, id));
+        assert_eq!(bounds("date", Some((time, None)), false).min, keys(time, Bson::MinKey));
     }
 }

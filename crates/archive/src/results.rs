@@ -1,7 +1,7 @@
 //! The results of the calls.
 
 use crate::prelude::*;
-use crate::token::ArchiveToken;
+use crate::token::{ArchiveToken, TrashToken};
 
 /// A document that a read found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,15 +65,37 @@ pub struct Due {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Restored {
-    /// Whether the document was not in the archive, but in the collection. A retry of a restore that took effect finds it
+    /// Whether the document was not in the archive or trash, but in the collection. A retry of a restore that took effect finds it
     /// there.
     pub already_there: bool,
 }
 
-/// The result of a deletion in the archive.
+/// The result of a deletion in the archive, or in a trash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DeletedArchived {
     /// The number of documents.
     pub documents: u64,
+}
+
+/// A deleted document.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct TrashEntry<D> {
+    /// The document.
+    pub document: D,
+    /// The time of the deletion, by the clock of the client.
+    pub deleted_at: DateTime,
+    /// Who deleted it, if the deletion had a value [for it](crate::action::Delete::by).
+    pub deleted_by: Option<Bson>,
+}
+
+/// A page of deleted documents; returned by [`list`](crate::Trash::list).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct TrashPage<D> {
+    /// The entries, the newest first.
+    pub entries: Vec<TrashEntry<D>>,
+    /// The position after the last of them. `None` if there are no more.
+    pub next: Option<TrashToken>,
 }

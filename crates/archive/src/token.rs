@@ -1,4 +1,4 @@
-//! Positions among the documents of both collections.
+//! Positions among the documents of both collections, and of a trash.
 
 use std::fmt;
 use std::str::FromStr;
@@ -38,40 +38,73 @@ impl ArchiveToken {
     }
 }
 
-impl FromStr for ArchiveToken {
-    type Err = Error;
+/// A position among the entries of a trash, from a [`TrashPage`](crate::TrashPage).
+///
+/// Its text is safe in a URL. A forged token can only select another position. A token stays valid when entries are deleted or
+/// restored.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TrashToken {
+    /// The time of the last entry.
+    pub(crate) deleted_at: DateTime,
+    /// Its `_id`.
+    pub(crate) id: DocumentId,
+}
 
-    fn from_str(text: &str) -> Result<Self> {
-        Self::decoded(text).ok_or_else(|| {
-            Error::new(
-                ErrorKind::InvalidArgument,
-                "the token is not one of an archive: pass it on unchanged",
-            )
-        })
+impl TrashToken {
+    fn decoded(text: &str) -> Option<Self> {
+        let values: [Bson; 2] = token::values(text)?.try_into().ok()?;
+        let [Bson::DateTime(deleted_at), id] = values else {
+            return None;
+        };
+        let id = DocumentId::new(id).ok()?;
+        Some(Self { deleted_at, id })
     }
 }
 
-impl TryFrom<String> for ArchiveToken {
-    type Error = Error;
+/// Implements the conversions from and to text.
+macro_rules! text {
+    ($token:ident, $error:literal) => {
+        impl FromStr for $token {
+            type Err = Error;
 
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
+            fn from_str(text: &str) -> Result<Self> {
+                Self::decoded(text).ok_or_else(|| Error::new(ErrorKind::InvalidArgument, $error))
+            }
+        }
+
+        impl TryFrom<String> for $token {
+            type Error = Error;
+
+            fn try_from(text: String) -> Result<Self> {
+                text.parse()
+            }
+        }
+
+        impl From<$token> for String {
+            fn from(token: $token) -> Self {
+                token.to_string()
+            }
+        }
+
+        mongo_patterns_core::redacted_debug!($token);
+    };
 }
 
-impl From<ArchiveToken> for String {
-    fn from(token: ArchiveToken) -> Self {
-        token.to_string()
-    }
-}
-
-mongo_patterns_core::redacted_debug!(ArchiveToken);
+text!(ArchiveToken, "the token is not one of an archive: pass it on unchanged");
+text!(TrashToken, "the token is not one of a trash: pass it on unchanged");
 
 impl fmt::Display for ArchiveToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [current, archived] = &self.ids;
         let id = |id: &Option<DocumentId>| id.as_ref().map_or(Bson::Null, DocumentId::to_bson);
         token::Text(&[Bson::DateTime(self.age), id(current), id(archived)]).fmt(f)
+    }
+}
+
+impl fmt::Display for TrashToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        token::Text(&[Bson::DateTime(self.deleted_at), self.id.to_bson()]).fmt(f)
     }
 }
 
@@ -105,6 +138,12 @@ mod tests {
         for text in texts {
             let error = text.parse::<ArchiveToken>().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{text}");
+        }
+        let (date, id) = (Bson::DateTime(DateTime::from_millis(1)), Bson::Int32(7));
+        let token = of(&[date.clone(), id.clone()]);
+        assert_eq!(token.parse::<TrashToken>().unwrap().to_string(), token);
+        for other in [vec![date.clone()], vec![id.clone(), id], vec![date, Bson::Null]] {
+            assert!(of(&other).parse::<TrashToken>().is_err(), "{other:?}");
         }
     }
 }

@@ -20,7 +20,7 @@ use mongo_patterns_core::{RetryPolicy, transaction};
 use mongodb::options::FindOptions;
 
 use crate::prelude::*;
-use crate::results::Moved;
+use crate::results::{Moved, Restored};
 
 /// How often a chunk is tried before it is halved.
 const ATTEMPTS: u32 = 3;
@@ -170,6 +170,38 @@ fn may_pass(error: &Error) -> bool {
 
 pub(crate) fn ids(documents: &[RawDocumentBuf]) -> Vec<Bson> {
     documents.iter().map(|document| id_of(document)).collect()
+}
+
+/// Moves a document back that the transaction has read, by a filter of what has it.
+///
+/// # Errors
+/// Those of the insert, and those of the driver.
+pub(crate) async fn put_back(
+    from: &Raw,
+    filter: Document,
+    document: RawDocumentBuf,
+    to: &Raw,
+    conn: &mut Conn<'_>,
+) -> Result<Restored> {
+    let id = id_of(&document);
+    conn.delete_one(from, filter, None).await?;
+    let inserted = conn.insert_one(to, document, None).await;
+    inserted.map_err(|error| refused(error, to, Some(id)))?;
+    Ok(Restored { already_there: false })
+}
+
+/// Returns that there is nothing to restore because the collection has the document.
+///
+/// # Errors
+/// [`NotFound`](ErrorKind::NotFound) if it does not, and those of the driver.
+pub(crate) async fn is_there(current: &Raw, id: &Bson, conn: &mut Conn<'_>) -> Result<Restored> {
+    match conn.find_one(current, by_id(id), None).await? {
+        Some(_) => Ok(Restored { already_there: true }),
+        None => Err(Error::new(
+            ErrorKind::NotFound,
+            "there is no document with this `_id` in either collection, nothing was changed",
+        )),
+    }
 }
 
 /// Converts the error of the insert, with the document that was refused.

@@ -13,7 +13,7 @@
 //! | [`history`] | `history` | current documents, all of their revisions in a second collection |
 //! | [`reference`](mod@reference) | `reference` | references with copies of fields of their sources, which follow them |
 //! | [`schema`] | `schema` | documents of several versions in one collection; migrations that run once |
-//! | [`archive`] | `archive` | old documents in a second collection |
+//! | [`archive`] | `archive` | old documents in a second collection; a trash of deleted documents |
 //!
 //! The [`guide`] leads from questions about your data to one of them, or to none. These features are on by default.
 //! The feature `derive` adds derive macros: `Fields` gives a struct the stored names of its fields, so that a builder takes

@@ -4,7 +4,7 @@
 //! modules of the patterns.
 
 #[cfg(feature = "archive")]
-pub use crate::archive::{Archive, ArchiveToken};
+pub use crate::archive::{Archive, ArchiveToken, Trash, TrashToken};
 #[cfg(feature = "bucket")]
 pub use crate::bucket::{BucketRepository, ItemToken, PageToken};
 #[cfg(feature = "embedded")]

@@ -1,12 +1,14 @@
-//! Old documents in a second collection.
+//! Old documents in a second collection, and deleted ones.
 
 use futures::future::LocalBoxFuture;
 use mongo_patterns::Result;
 use mongo_patterns_testkit::TestDatabase;
+use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, doc};
 
 use super::model::{Call, Called, Migrates};
 use crate::archive::sales::{archive, archived, current, new, old, sale, unchecked};
+use crate::archive::users;
 
 /// Archives old documents.
 pub(super) struct Run;
@@ -14,6 +16,8 @@ pub(super) struct Run;
 pub(super) struct Restore;
 /// Deletes archived documents.
 pub(super) struct Delete;
+/// Deletes entries of a trash.
+pub(super) struct Empty;
 
 impl Migrates for Run {
     fn name(&self) -> &'static str {
@@ -83,6 +87,33 @@ impl Migrates for Delete {
 
     fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
         Box::pin(async move { call.of(unchecked(db).delete_archived_before(old(9))).await })
+    }
+
+    fn lists_all(&self) -> bool {
+        false
+    }
+}
+
+impl Migrates for Empty {
+    fn name(&self) -> &'static str {
+        "trash::empty_before"
+    }
+
+    fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
+        Box::pin(async move {
+            users::trash(db).await;
+            let stored = (0..12).map(|id: u8| {
+                let mut entry = users::entry(i32::from(id), i64::from(id));
+                entry.insert("_id", ObjectId::from_bytes([id; 12]));
+                entry
+            });
+            users::entries(db).insert_many(stored).await.unwrap();
+        })
+    }
+
+    fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
+        let trash = users::builder(db).build().unwrap();
+        Box::pin(async move { call.of(trash.empty_before(old(9))).await })
     }
 
     fn lists_all(&self) -> bool {

@@ -24,7 +24,7 @@ use super::each;
 use model::Migrates;
 
 /// All migrations.
-const ALL: [&dyn Migrates; 20] = [
+const ALL: [&dyn Migrates; 21] = [
     &bucket::FromFlat,
     &bucket::ToFlat,
     &bucket::PageSize,
@@ -41,6 +41,7 @@ const ALL: [&dyn Migrates; 20] = [
     &archive::Run,
     &archive::Restore,
     &archive::Delete,
+    &archive::Empty,
     &items::Trades,
     &items::Books,
     &items::Patrons,

@@ -8,7 +8,7 @@ use super::operation::Model;
 use super::{
     archive, bucket, bucket_figures, bucket_migrations, bucket_windows, embedded, history, history_follow,
     history_migrations, items, outlier, reference, reference_follow, reference_migrations, schema, schema_contacts,
-    subset, subset_migrations,
+    subset, subset_migrations, trash,
 };
 
 /// Public functions that send no command, and the reason.
@@ -72,6 +72,7 @@ fn the_table_has_every_public_operation() {
     names::<schema::Instance>(&mut covered);
     names::<schema_contacts::Contacts>(&mut covered);
     names::<archive::Sales>(&mut covered);
+    names::<trash::Users>(&mut covered);
     names::<items::Trades>(&mut covered);
     names::<items::Books>(&mut covered);
     names::<items::Patrons>(&mut covered);
@@ -129,6 +130,7 @@ fn public() -> BTreeMap<String, String> {
         ("reference", "ReferenceRepository"),
         ("schema", "SchemaRepository"),
         ("archive", "Archive"),
+        ("archive", "Trash"),
     ] {
         functions(&crates.join(pattern).join("src"), pattern, &mut public);
         for (number, line) in lines.iter().enumerate() {
@@ -156,7 +158,7 @@ fn public() -> BTreeMap<String, String> {
 fn names<M: Model>(covered: &mut BTreeSet<String>) {
     let operations = M::operations().into_iter();
     let calls = operations.flat_map(|operation| operation.call.split(" + "));
-    covered.extend(calls.map(|call| format!("{} {call}", M::PATTERN)));
+    covered.extend(calls.map(|call| format!("{} {call}", M::CRATE)));
 }
 
 /// Collects the public functions of all files except setters, as `pattern Type::function`. A setter takes `mut self`.

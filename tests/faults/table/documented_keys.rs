@@ -1,7 +1,7 @@
 //! The shard keys of the documentation.
 
 /// The collections of the operations, and the fields by which the documentation shards them.
-pub(super) const SHARD_KEYS: [(&str, &str); 12] = [
+pub(super) const SHARD_KEYS: [(&str, &str); 14] = [
     ("trades", "customerId"),
     ("sales", "_id"),
     ("extra_sales", "book_id"),
@@ -14,6 +14,8 @@ pub(super) const SHARD_KEYS: [(&str, &str); 12] = [
     ("customers", "_id"),
     ("contacts", "_id"),
     ("archived_sales", "_id"),
+    ("users", "_id"),
+    ("deleted_users", "document._id"),
 ];
 
 /// Collections of the operations for which the documentation names no shard key, and the reason.

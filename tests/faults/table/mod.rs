@@ -40,6 +40,7 @@ mod subset;
 mod subset_computed;
 mod subset_migrations;
 mod subset_several;
+mod trash;
 mod workers;
 
 use workers::{Extent, Table, Work};
@@ -76,6 +77,7 @@ fn table() -> Table {
     table.add::<schema::Instance>();
     table.add::<schema_contacts::Contacts>();
     table.add::<archive::Sales>();
+    table.add::<trash::Users>();
     table.add::<items::Trades>();
     table.add::<items::Books>();
     table.add::<items::Patrons>();

@@ -14,6 +14,8 @@ use crate::common::support::all;
 /// The documents of a pattern, and their readers. One value is a process with a repository of its own.
 pub(super) trait Model: Sized {
     const PATTERN: &'static str;
+    /// The crate of the pattern.
+    const CRATE: &'static str = Self::PATTERN;
     /// All collections that its operations write to.
     const COLLECTIONS: &'static [&'static str];
 

@@ -54,9 +54,7 @@ fn route(command: &RecordedCommand) -> Option<(String, Route)> {
         "aggregate" => of_pipeline(&statements("pipeline"), key),
         "insert" => {
             assert!(
-                statements("documents")
-                    .iter()
-                    .all(|document| document.contains_key(*key)),
+                statements("documents").iter().all(|document| has(document, key)),
                 "a document without its shard key: {command}"
             );
             Route::One
@@ -84,6 +82,13 @@ fn route(command: &RecordedCommand) -> Option<(String, Route)> {
         other => panic!("no rule for the command {other}"),
     };
     Some((collection, route))
+}
+
+fn has(document: &Document, key: &str) -> bool {
+    match key.split_once('.') {
+        None => document.contains_key(key),
+        Some((field, rest)) => document.get_document(field).is_ok_and(|inner| has(inner, rest)),
+    }
 }
 
 /// The first stages, as far as they filter.

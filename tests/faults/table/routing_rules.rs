@@ -37,6 +37,7 @@ impl Broadcast {
 const WHOLE: &str = "reads the whole collection";
 const ITEMS: &str = "the older items are on all shards, and a chunk is found by `_id`s";
 const MOVED: &str = "old documents are on all shards, and a chunk is found by `_id`s";
+const ENTRIES: &str = "the entries of a time are on all shards";
 const BY_ID: &str = "a bucket of the key whose key field has another value can be on any shard, as documented";
 
 const fn of(
@@ -80,7 +81,7 @@ const TOGETHER: &str = "inserts documents of several shards together";
 
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 61] = [
+pub(super) const BROADCAST: [Broadcast; 63] = [
     of(
         "bucket",
         "page",
@@ -349,6 +350,13 @@ pub(super) const BROADCAST: [Broadcast; 61] = [
             ("find", "contacts", Listed),
             ("update", "contacts", Listed),
         ],
+    ),
+    of("trash", "list", ENTRIES, &[("find", "deleted_users", All)]),
+    of(
+        "trash",
+        "empty_before",
+        ENTRIES,
+        &[("find", "deleted_users", All), ("delete", "deleted_users", All)],
     ),
     of(
         "archive",

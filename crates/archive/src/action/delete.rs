@@ -1,5 +1,6 @@
+use mongo_patterns_core::index::Ensure;
 use mongo_patterns_core::migration;
-use mongo_patterns_core::migration::{Step, Walk, both};
+use mongo_patterns_core::migration::{Pace, Step, Walk, both};
 
 use super::prelude::*;
 use super::run::begin;
@@ -45,28 +46,50 @@ migration! {
 }
 
 impl DeleteArchivedBefore<'_> {
-    async fn migrate(self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<DeletedArchived> {
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<DeletedArchived> {
         let (shared, chunk) = (self.shared, self.chunk_size());
         self.options.check_numbers()?;
-        let (archived, settings) = (&shared.archived, &shared.settings);
-        let filter = query::before(settings, self.before);
-        let walk = Walk::by_number(filter.clone(), chunk).by_index(query::index(settings));
-        let mut chunks = begin(shared, archived, walk, conn, &mut reporter).await?;
-        let mut pace = self.options.pace();
+        let settings = &shared.settings;
+        let deletion = Deletion {
+            ensure: &shared.ensure(),
+            collection: &shared.archived,
+            filter: query::before(settings, self.before),
+            index: query::index(settings.age.as_str()),
+            chunk,
+            pace: self.options.pace(),
+        };
+        deletion.run(conn, reporter).await
+    }
+}
+
+/// The deletion of the documents that match a filter, in the order of an index.
+pub(super) struct Deletion<'a> {
+    pub(super) ensure: &'a Ensure<'a>,
+    pub(super) collection: &'a Raw,
+    pub(super) filter: Document,
+    pub(super) index: Document,
+    pub(super) chunk: u64,
+    pub(super) pace: Pace,
+}
+
+impl Deletion<'_> {
+    pub(super) async fn run(mut self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<DeletedArchived> {
+        let walk = Walk::by_number(self.filter.clone(), self.chunk).by_index(self.index);
+        let mut chunks = begin(self.ensure, self.collection, walk, conn, &mut reporter).await?;
         let mut deleted = DeletedArchived::default();
         while let Some(chunk) = chunks.next_chunk().await? {
             let documents = chunk.ids.len() as u64;
             // A document may have been restored, changed and archived again.
-            let still = both(by_ids(&chunk.ids), filter.clone());
+            let still = both(by_ids(&chunk.ids), self.filter.clone());
             if !conn.is_plan() || deleted.documents == 0 {
-                let delete = Step::delete_many("delete archived documents", archived, still);
+                let delete = Step::delete_many("delete archived documents", self.collection, still);
                 deleted.documents += conn.write(delete).await?.map_or(documents, |reply| reply.deleted);
             } else {
                 deleted.documents += documents;
             }
             conn.count_migrated(documents);
             reporter.advance(documents);
-            pace.pause(conn, documents).await;
+            self.pace.pause(conn, documents).await;
         }
         Ok(deleted)
     }

@@ -1,11 +1,8 @@
 use std::cmp::Reverse;
 
-use mongo_patterns_core::index::hinted;
-use mongo_patterns_core::migration::both;
-use mongodb::options::{FindOptions, Hint};
-
-use super::get::decode;
 use super::prelude::*;
+use crate::decode::decode;
+use crate::page::Page;
 use crate::results::{Found, FoundPage};
 use crate::token::ArchiveToken;
 
@@ -92,12 +89,7 @@ struct Row {
 
 impl<D: DeserializeOwned> Find<'_, D> {
     async fn execute(mut self) -> Result<FoundPage<D>> {
-        if self.limit == 0 {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "the limit is 0, nothing was read: set it to 1 or more",
-            ));
-        }
+        self.page().check()?;
         let mut conn = Conn::to_read(self.session.take(), self.max_time).await?;
         let mut rows = self.rows(0, &mut conn).await?;
         let archived = self.rows(1, &mut conn).await?;
@@ -125,43 +117,29 @@ impl<D: DeserializeOwned> Find<'_, D> {
         })
     }
 
-    /// Reads one more document than a page has, of one of the collections.
+    fn page(&self) -> Page<'_> {
+        Page {
+            date: self.shared.settings.age.as_str(),
+            index: &self.shared.index,
+            newest_first: self.newest_first,
+            limit: self.limit,
+        }
+    }
+
+    /// Reads a page of one of the collections.
     async fn rows(&self, collection: usize, conn: &mut Conn<'_>) -> Result<Vec<Row>> {
-        let (shared, settings) = (self.shared, &self.shared.settings);
-        let from = [&shared.current, &shared.archived][collection];
+        let from = [&self.shared.current, &self.shared.archived][collection];
         let after = self
             .after
             .as_ref()
             .map(|token| (token.age, token.ids[collection].as_ref().map(DocumentId::value)));
-        let bounds = query::bounds(settings, after, self.newest_first);
-        let direction = if self.newest_first { -1 } else { 1 };
-        // The minimum is a part of the range, and the last document of the page before may be there.
-        let limit = i64::from(self.limit) + 2;
-        let options = FindOptions::builder()
-            .hint(Hint::Name(shared.index.clone()))
-            .sort(doc! { settings.age.as_str(): direction, "_id": direction })
-            .min(bounds.min)
-            .max(bounds.max)
-            .limit(limit)
-            .batch_size(u32::try_from(limit).map_or(u32::MAX, mongo_patterns_core::action::batch_size))
-            .build();
-        let is_date = doc! { settings.age.as_str(): { "$not": { "$type": "array" } } };
-        let found = conn.find_all(from, both(is_date, self.filter.clone()), options).await;
-        let found = found.map_err(|error| hinted(error, &shared.index))?;
-        let last = after
-            .filter(|_| !self.newest_first)
-            .and_then(|(age, id)| Some((age, bytes(id?))));
-        let rows = found.into_iter().filter_map(|document| {
-            let age = document.get_datetime(settings.age.as_str()).ok()?;
-            Some(Row {
-                age,
-                collection,
-                document,
-            })
+        let found = self.page().read(from, self.filter.clone(), after, conn).await?;
+        let rows = found.into_iter().map(|(age, document)| Row {
+            age,
+            collection,
+            document,
         });
-        Ok(rows
-            .filter(|row| last.as_ref() != Some(&(row.age, bytes(&id_of(&row.document)))))
-            .collect())
+        Ok(rows.collect())
     }
 
     /// Returns the position after the last document.

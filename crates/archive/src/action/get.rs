@@ -1,7 +1,5 @@
-use mongo_patterns_core::stored::not_decoded;
-use mongodb::bson;
-
 use super::prelude::*;
+use crate::decode::decode;
 use crate::results::Found;
 
 impl<D: DeserializeOwned> Archive<D> {
@@ -58,13 +56,4 @@ async fn find(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<
     }
     let restored = conn.find_one(current, by_id(id), None).await?;
     Ok(restored.map(|document| (document, false)))
-}
-
-/// Decodes a document.
-///
-/// # Errors
-/// [`Decode`](ErrorKind::Decode).
-pub(super) fn decode<D: DeserializeOwned>(document: &RawDocument) -> Result<D> {
-    let text = "a stored document cannot be read as the archive's type: change the type, or correct the document";
-    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| not_decoded(error, text, document, ""))
 }

@@ -5,7 +5,7 @@ use mongo_patterns_core::transaction;
 use super::prelude::*;
 use super::run::move_all;
 use crate::results::{Moved, Restored};
-use crate::transfer::{Transfer, refused};
+use crate::transfer::{Transfer, is_there, put_back};
 
 impl<D> Archive<D> {
     /// Restores an archived document: moves it back. Idempotent: safe to retry.
@@ -85,19 +85,10 @@ impl<D> Archive<D> {
 
 async fn restore(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Restored> {
     let Shared { current, archived, .. } = shared;
-    let Some(document) = conn.find_one(archived, by_id(id), None).await? else {
-        return match conn.find_one(current, by_id(id), None).await? {
-            Some(_) => Ok(Restored { already_there: true }),
-            None => Err(Error::new(
-                ErrorKind::NotFound,
-                "there is no document with this `_id`, in the collection or in the archive, nothing was changed",
-            )),
-        };
-    };
-    conn.delete_one(archived, by_id(id), None).await?;
-    let inserted = conn.insert_one(current, document, None).await;
-    inserted.map_err(|error| refused(error, current, Some(id.clone())))?;
-    Ok(Restored { already_there: false })
+    match conn.find_one(archived, by_id(id), None).await? {
+        Some(document) => put_back(archived, by_id(id), document, current, conn).await,
+        None => is_there(current, id, conn).await,
+    }
 }
 
 migration! {

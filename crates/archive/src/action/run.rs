@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use mongo_patterns_core::index::Ensure;
 use mongo_patterns_core::migration;
 use mongo_patterns_core::migration::{Chunks, Pace, Walk};
 
@@ -80,7 +81,7 @@ impl Run<'_> {
         self.options.check_numbers()?;
         let before = self.before.unwrap_or_else(|| older_than(shared.settings.older_than));
         let filter = query::before(&shared.settings, before);
-        let walk = Walk::by_bytes(filter.clone(), chunk).by_index(query::index(&shared.settings));
+        let walk = Walk::by_bytes(filter.clone(), chunk).by_index(query::index(shared.settings.age.as_str()));
         let transfer = Transfer {
             from: &shared.current,
             to: &shared.archived,
@@ -108,7 +109,7 @@ pub(super) async fn move_all(
     conn: &mut Conn<'_>,
     mut reporter: Reporter<'_>,
 ) -> Result<Moved> {
-    let mut chunks = begin(shared, transfer.from, walk, conn, &mut reporter).await?;
+    let mut chunks = begin(&shared.ensure(), transfer.from, walk, conn, &mut reporter).await?;
     let mut moved = Moved::default();
     while let Some(chunk) = chunks.next_chunk().await? {
         moved.add(match (conn.is_plan(), moved == Moved::default()) {
@@ -126,13 +127,12 @@ pub(super) async fn move_all(
 
 /// Checks the settings and the indexes, counts the documents for a progress callback, and begins the walk.
 pub(super) async fn begin(
-    shared: &Shared,
+    ensure: &Ensure<'_>,
     collection: &Raw,
     walk: Walk,
     conn: &mut Conn<'_>,
     reporter: &mut Reporter<'_>,
 ) -> Result<Chunks> {
-    let ensure = shared.ensure();
     ensure.require(conn).await?;
     ensure.check_indexes(conn).await?;
     if reporter.is_asked() {

@@ -1,0 +1,116 @@
+use std::time::Duration;
+
+use mongo_patterns_core::{Removed, transaction};
+use mongodb::bson::RawBson;
+use mongodb::bson::oid::ObjectId;
+use mongodb::options::FindOneOptions;
+
+use super::prelude::*;
+use crate::entry::{Entry, of_size};
+use crate::transfer::refused;
+
+impl<D> Trash<D> {
+    /// Deletes a document: moves it to the trash.
+    ///
+    /// ```no_run
+    /// # async fn f(trash: mongo_patterns_archive::Trash<()>) -> mongo_patterns_core::Result<()> {
+    /// let deleted = trash.delete("4a5b").by("ann").await?;
+    /// if !deleted.found {
+    ///     println!("there is no such user");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A document that is not found is no error: a retry of a deletion that took effect finds nothing. The time of the deletion
+    /// is that of the client's clock.
+    ///
+    /// # Guarantees
+    /// An acknowledged write of another client is in the entry, or it finds no document. Of several deletions of a document,
+    /// one finds it. The unique indexes of the collection have its values no more.
+    ///
+    /// # Cost
+    /// Three round trips, in a transaction. The server examines one document, and sends it to the client.
+    ///
+    /// # Cancel safety
+    /// The document is deleted or not. Retry it. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// With nothing changed: [`TooLarge`] when the entry would pass MongoDB's limit of 16 MiB, which it does with a document
+    /// that is close to it, [`InvalidArgument`] for an id of an invalid type, [`ValidationFailed`] and [`DuplicateKey`] by a
+    /// validator or a unique index of the trash, [`Unsupported`] on a standalone, and [`Contention`].
+    pub fn delete(&self, id: impl IntoId) -> Delete<'_> {
+        Delete::create(self.shared(), DocumentId::new(id), None)
+    }
+}
+
+mongo_patterns_core::action! {
+    /// Deletes a document; returned by [`Trash::delete`].
+    pub struct Delete<'a> {
+        shared: &'a Shared,
+        id: Result<DocumentId>,
+        by: Option<Bson>,
+    }
+    with session;
+    "delete" => Removed
+}
+
+mongo_patterns_core::setters! {
+    for Delete<'a>:
+
+    /// Stores who deletes it, or why: any value.
+    by(who: impl Into<Bson>) => by = Some(who.into());
+}
+
+impl Delete<'_> {
+    async fn execute(self) -> Result<Removed> {
+        let (shared, id) = (self.shared, self.id?);
+        let deleted_by = self.by.map(RawBson::try_from).transpose().map_err(|error| {
+            let text = "who deletes it is a value that BSON does not have, nothing was sent: pass another one";
+            Error::from_driver(ErrorKind::InvalidArgument, text, error)
+        })?;
+        let deleted_at = DateTime::now();
+        let entry = Entry {
+            id: ObjectId::new(),
+            deleted_at,
+            deleted_by,
+            expires_at: shared.expires_after.map(|after| later(deleted_at, after)),
+        };
+        let mut conn = shared.enter(self.session, &id).await?;
+        let context = (shared, &id, &entry);
+        transaction::run(
+            &shared.current,
+            &shared.retry,
+            &mut conn,
+            context,
+            |conn, (shared, id, entry)| Box::pin(delete(shared, id.value(), entry, conn)),
+        )
+        .await
+    }
+}
+
+fn later(time: DateTime, after: Duration) -> DateTime {
+    let after = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
+    DateTime::from_millis(time.timestamp_millis().saturating_add(after))
+}
+
+async fn delete(shared: &Shared, id: &Bson, entry: &Entry, conn: &mut Conn<'_>) -> Result<Removed> {
+    let Shared { current, trash, .. } = shared;
+    let fits = of_size(id, entry.most_bytes());
+    let Some(document) = conn.find_one_and_delete(current, fits, None).await? else {
+        let options = FindOneOptions::builder().projection(doc! { "_id": 1 }).build();
+        return match conn.find_one(current, by_id(id), options).await? {
+            None => Ok(Removed::new(false)),
+            Some(_) => Err(too_large(id).of_collection(current)),
+        };
+    };
+    let inserted = conn.insert_one(trash, entry.with(&document), None).await;
+    inserted.map_err(|error| refused(error, current, Some(id.clone())))?;
+    Ok(Removed::new(true))
+}
+
+fn too_large(id: &Bson) -> Error {
+    let text = "the document with its deletion would pass MongoDB's limit of 16 MiB, nothing was changed: remove a part of the document first, or delete it without the trash";
+    Error::new(ErrorKind::TooLarge, text).at(id.clone(), "")
+}

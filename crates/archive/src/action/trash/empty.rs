@@ -1,0 +1,61 @@
+use mongo_patterns_core::migration;
+
+use super::prelude::*;
+use crate::action::delete::Deletion;
+use crate::query;
+use crate::results::DeletedArchived;
+
+impl<D> Trash<D> {
+    /// Deletes the entries from before a time for good, in the background.
+    ///
+    /// ```no_run
+    /// # use mongodb::bson::DateTime;
+    /// # async fn f(trash: mongo_patterns_archive::Trash<()>) -> mongo_patterns_core::Result<()> {
+    /// let deleted = trash.empty_before(DateTime::now()).await?;
+    /// println!("{} documents", deleted.documents);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [`plan`](EmptyBefore::plan) counts them, and lists the commands of the first chunk.
+    ///
+    /// # Cost
+    /// Three round trips, one more with a progress callback, and one for each chunk. The server examines
+    /// only entries that are old enough.
+    ///
+    /// # Cancel safety
+    /// Some of the entries are deleted. Call it again.
+    ///
+    /// # Errors
+    /// With nothing changed: [`InvalidArgument`] for a number that is 0, [`SettingsMismatch`], also when the catalog has no
+    /// entry, and [`IndexMissing`]. Those of the driver. Call it again.
+    pub fn empty_before(&self, time: DateTime) -> EmptyBefore<'_> {
+        EmptyBefore::with_defaults(self.shared(), time)
+    }
+}
+
+migration! {
+    /// Deletes entries of a trash; returned by [`Trash::empty_before`].
+    pub struct EmptyBefore<'a> {
+        shared: &'a Shared,
+        before: DateTime,
+    }
+    "empty_before" => DeletedArchived;
+    in chunks of 1000 "entries";
+}
+
+impl EmptyBefore<'_> {
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<DeletedArchived> {
+        let (shared, chunk) = (self.shared, self.chunk_size());
+        self.options.check_numbers()?;
+        let deletion = Deletion {
+            ensure: &shared.ensure(),
+            collection: &shared.trash,
+            filter: query::older(entry::DELETED_AT, self.before),
+            index: query::index(entry::DELETED_AT),
+            chunk,
+            pace: self.options.pace(),
+        };
+        deletion.run(conn, reporter).await
+    }
+}

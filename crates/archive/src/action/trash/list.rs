@@ -1,0 +1,112 @@
+use super::prelude::*;
+use crate::decode::decode;
+use crate::page::Page;
+use crate::results::{TrashEntry, TrashPage};
+use crate::token::TrashToken;
+use crate::trash::BY_TIME;
+
+impl<D> Trash<D> {
+    /// Reads a page of the deleted documents, with the time of their deletion and who deleted them: the newest first.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns_archive::{Trash, TrashToken};
+    /// # use mongodb::bson::Document;
+    /// # async fn f(trash: Trash<Document>) -> mongo_patterns_core::Result<()> {
+    /// let first = trash.list().limit(20).await?;
+    /// for entry in &first.entries {
+    ///     println!("{} {:?}", entry.deleted_at, entry.deleted_by);
+    /// }
+    /// if let Some(next) = first.next {
+    ///     let link = format!("/deleted?after={next}");
+    ///     let after: TrashToken = next.to_string().parse()?; // from the link
+    ///     let second = trash.list().limit(20).after(after).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip. The server examines the entries of one page.
+    ///
+    /// # Cancel safety
+    /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for a limit of 0, [`IndexMissing`], [`Decode`], [`Corrupt`] for an entry without a document, and those
+    /// of the driver.
+    pub fn list(&self) -> List<'_, D> {
+        List {
+            shared: self.shared(),
+            limit: 100,
+            after: None,
+            types: PhantomData,
+            session: None,
+            max_time: self.shared().max_time,
+        }
+    }
+}
+
+mongo_patterns_core::action! {
+    /// Reads deleted documents; returned by [`Trash::list`].
+    pub struct List<'a, D> {
+        shared: &'a Shared,
+        limit: u32,
+        after: Option<TrashToken>,
+        types: PhantomData<fn() -> D>,
+    }
+    with session, max_time;
+    "list" => TrashPage<D> where D: DeserializeOwned + 'a
+}
+
+mongo_patterns_core::setters! {
+    for List<'a, D>:
+
+    /// Sets the maximum number of entries; 100 by default.
+    limit(entries: u32) => limit = entries;
+
+    /// Reads the entries after a position. `None` means from the start.
+    after(token: impl Into<Option<TrashToken>>) => after = token.into();
+}
+
+impl<D: DeserializeOwned> List<'_, D> {
+    async fn execute(self) -> Result<TrashPage<D>> {
+        let (trash, page) = (
+            &self.shared.trash,
+            Page {
+                date: entry::DELETED_AT,
+                index: BY_TIME,
+                newest_first: true,
+                limit: self.limit,
+            },
+        );
+        page.check()?;
+        let mut conn = Conn::to_read(self.session, self.max_time).await?;
+        let after = self
+            .after
+            .as_ref()
+            .map(|token| (token.deleted_at, Some(token.id.value())));
+        let mut rows = page.read(trash, Document::new(), after, &mut conn).await?;
+        let has_more = rows.len() > self.limit as usize;
+        rows.truncate(self.limit as usize);
+        let next = match rows.last() {
+            Some((deleted_at, entry)) if has_more => Some(TrashToken {
+                deleted_at: *deleted_at,
+                id: DocumentId::new(id_of(entry))?,
+            }),
+            _ => None,
+        };
+        let entries = rows.iter().map(|(deleted_at, stored)| {
+            let document = entry::document_of(stored).and_then(decode);
+            let of_entry = |error: Error| error.at(id_of(stored), "document").of_collection(trash);
+            Ok(TrashEntry {
+                document: document.map_err(of_entry)?,
+                deleted_at: *deleted_at,
+                deleted_by: entry::deleted_by(stored),
+            })
+        });
+        Ok(TrashPage {
+            entries: entries.collect::<Result<_>>()?,
+            next,
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! Pages of one collection, in the order of a date.
+
+use mongo_patterns_core::index::hinted;
+use mongo_patterns_core::migration::both;
+use mongodb::options::{FindOptions, Hint};
+
+use crate::prelude::*;
+use crate::query;
+
+/// What a page has, and in which order.
+pub(crate) struct Page<'a> {
+    /// The field with the date.
+    pub(crate) date: &'a str,
+    /// The name of the index on it.
+    pub(crate) index: &'a str,
+    pub(crate) newest_first: bool,
+    pub(crate) limit: u32,
+}
+
+/// The date and the `_id` after which a page begins. Without an `_id`, before all documents of this date.
+pub(crate) type After<'a> = Option<(DateTime, Option<&'a Bson>)>;
+
+impl Page<'_> {
+    /// Refuses a page without documents.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument).
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.limit {
+            0 => Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "the limit is 0, nothing was read: set it to 1 or more",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the documents of the page that match a filter, with their dates, and at least one more if there is one.
+    ///
+    /// # Errors
+    /// [`IndexMissing`](ErrorKind::IndexMissing), and those of the driver.
+    pub(crate) async fn read(
+        &self,
+        from: &Raw,
+        filter: Document,
+        after: After<'_>,
+        conn: &mut Conn<'_>,
+    ) -> Result<Vec<(DateTime, RawDocumentBuf)>> {
+        let bounds = query::bounds(self.date, after, self.newest_first);
+        let direction = if self.newest_first { -1 } else { 1 };
+        // The minimum is a part of the range, and the last document of the page before may be there.
+        let limit = i64::from(self.limit) + 2;
+        let options = FindOptions::builder()
+            .hint(Hint::Name(self.index.to_owned()))
+            .sort(doc! { self.date: direction, "_id": direction })
+            .min(bounds.min)
+            .max(bounds.max)
+            .limit(limit)
+            .batch_size(u32::try_from(limit).map_or(u32::MAX, mongo_patterns_core::action::batch_size))
+            .build();
+        let is_date = doc! { self.date: { "$not": { "$type": "array" } } };
+        let found = conn.find_all(from, both(is_date, filter), options).await;
+        let found = found.map_err(|error| hinted(error, self.index))?;
+        let last = after
+            .filter(|_| !self.newest_first)
+            .and_then(|(date, id)| Some((date, bytes(id?))));
+        let rows = found
+            .into_iter()
+            .filter_map(|document| Some((document.get_datetime(self.date).ok()?, document)));
+        Ok(rows
+            .filter(|(date, document)| last.as_ref() != Some(&(*date, bytes(&id_of(document)))))
+            .collect())
+    }
+}

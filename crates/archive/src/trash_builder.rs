@@ -1,0 +1,95 @@
+//! The construction of a trash.
+
+use std::time::Duration;
+
+use mongo_patterns_core::RetryPolicy;
+use mongo_patterns_core::lanes::Lanes;
+use mongo_patterns_core::settings::configuration;
+
+use crate::builder::check_collections;
+use crate::prelude::*;
+use crate::trash::{Shared, Trash};
+
+/// Builds a [`Trash`].
+#[must_use = "a builder does nothing until build() is called"]
+pub struct TrashBuilder<D> {
+    current: Raw,
+    trash: Raw,
+    expires_after: Option<Duration>,
+    retry: RetryPolicy,
+    max_time: Option<Duration>,
+    types: PhantomData<fn() -> D>,
+}
+
+mongo_patterns_core::redacted_debug!(TrashBuilder<D>, |this| "collection" = this.current.namespace());
+mongo_patterns_core::clone_fields!(TrashBuilder<D>, current, trash, expires_after, retry, max_time, types);
+
+impl<D> Trash<D> {
+    /// Starts to build a trash of a collection in a second one, with their read preferences, read concerns and write concerns.
+    /// Both are of one client. They can be in two databases. The second one has only entries of this trash.
+    ///
+    /// Build one trash for the two collections, and clone it: calls of one document wait in the client, and not on the server.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use mongo_patterns_archive::Trash;
+    /// # use mongodb::{Database, bson::Document};
+    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
+    /// let (users, deleted_users) = (database.collection::<Document>("users"), database.collection("deleted_users"));
+    /// let trash = Trash::<Document>::builder(users, deleted_users)
+    ///     .expires_after(Duration::from_secs(30 * 24 * 60 * 60))
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[allow(clippy::needless_pass_by_value)] // the builder keeps the collections, as ones of another type
+    pub fn builder<Any: Send + Sync>(collection: Collection<Any>, trash: Collection<Any>) -> TrashBuilder<D> {
+        TrashBuilder {
+            current: collection.clone_with_type(),
+            trash: trash.clone_with_type(),
+            expires_after: None,
+            retry: RetryPolicy::default(),
+            max_time: None,
+            types: PhantomData,
+        }
+    }
+}
+
+impl<D> TrashBuilder<D> {
+    mongo_patterns_core::setters! {
+        /// Sets the time after which the server deletes an entry, from its deletion by the clock of the client; by default
+        /// never. Another time concerns later deletions.
+        expires_after(time: Duration) => expires_after = Some(time);
+
+        /// Sets how a write retries after conflicts with other writers.
+        retry(policy: RetryPolicy) => retry = policy;
+
+        /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves.
+        /// Without it a read takes as long as it needs.
+        ///
+        /// See [time limits](mongo_patterns_core::action#time-limits).
+        max_time(time: Duration) => max_time = Some(time);
+    }
+
+    /// Checks the settings and returns the trash. Sends nothing.
+    ///
+    /// # Errors
+    /// [`Configuration`](ErrorKind::Configuration) when entries would expire at once, both collections are the same, or one of
+    /// them has the write concern `w: 0`, which confirms no write.
+    pub fn build(self) -> Result<Trash<D>> {
+        if self.expires_after.is_some_and(|time| time.is_zero()) {
+            return Err(configuration(
+                "the entries of the trash would expire at once: set a longer time, or leave it out",
+            ));
+        }
+        check_collections(&self.current, &self.trash)?;
+        Ok(Trash::new(Shared {
+            lanes: Lanes::new(&self.current),
+            current: self.current,
+            trash: self.trash,
+            expires_after: self.expires_after,
+            retry: self.retry,
+            max_time: self.max_time,
+        }))
+    }
+}

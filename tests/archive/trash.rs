@@ -1,0 +1,342 @@
+//! Deletions into a trash, and restores.
+
+use mongo_patterns::archive::Trash;
+use mongo_patterns::mongodb::Client;
+use mongo_patterns::{ErrorKind, Repository};
+use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions};
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
+use mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
+
+use super::sales::{new, numbers};
+use super::users::*;
+use super::values;
+use crate::common::explain::explain;
+
+#[tokio::test]
+async fn a_document_is_deleted_and_restored_once() {
+    testkit::run(async |db| {
+        let trash = trash(db).await;
+        let stored = user(1);
+        plant(db, [stored.clone(), user(2)]).await;
+        let before = DateTime::now();
+        assert!(trash.delete(1).by("ann").await.unwrap().found);
+        assert_eq!(db.recorder().names(), ["findAndModify", "insert", "commitTransaction"]);
+        let mut entry = entries(db).find_one(doc! {}).await.unwrap().unwrap();
+        assert!(entry.get_object_id("_id").is_ok());
+        assert!(before <= deleted_at(&entry) && deleted_at(&entry) <= DateTime::now());
+        entry.remove("_id");
+        entry.remove("deletedAt");
+        assert_eq!(entry, doc! { "document": stored.clone(), "deletedBy": "ann" });
+
+        // A retry.
+        db.recorder().clear();
+        assert!(!trash.delete(1).await.unwrap().found);
+        assert_eq!(db.recorder().names(), ["findAndModify", "find", "commitTransaction"]);
+        assert_eq!(both(db).await, [numbers([2]), numbers([1])]);
+
+        db.recorder().clear();
+        assert!(!trash.restore(1).await.unwrap().already_there);
+        assert_eq!(db.recorder().names(), ["find", "delete", "insert", "commitTransaction"]);
+        assert_eq!(users(db).find_one(doc! { "_id": 1 }).await.unwrap(), Some(stored));
+        assert!(trash.restore(1).await.unwrap().already_there);
+        let missing = trash.restore(3).await.unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        for invalid in [
+            trash.delete(Bson::Null).await.unwrap_err(),
+            trash.restore(Bson::Array(vec![])).await.unwrap_err(),
+        ] {
+            assert_eq!(invalid.kind(), ErrorKind::InvalidArgument);
+        }
+        assert_eq!(both(db).await, [numbers([1, 2]), vec![]]);
+    })
+    .await;
+}
+
+/// Nothing in the trash is overwritten, and the newest entry is restored, also among those of one transaction.
+#[tokio::test]
+async fn a_document_that_is_deleted_several_times_is_kept_each_time() {
+    testkit::run(async |db| {
+        let trash = trash(db).await;
+        let mut session = db.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let collection = db.collection::<Document>("users");
+        for n in 0..5 {
+            let insert = collection.insert_one(doc! { "_id": 1, "n": n });
+            insert.session(&mut session).await.unwrap();
+            trash.delete(1).session(&mut session).await.unwrap();
+        }
+        session.commit_transaction().await.unwrap();
+        assert_eq!(both(db).await, [vec![], vec![1.into(); 5]]);
+        // Of an older time, with a later `_id`.
+        entries(db).insert_one(entry(1, 0)).await.unwrap();
+        db.recorder().clear();
+        trash.restore(1).await.unwrap();
+        let found = users(db).find_one(doc! {}).await.unwrap();
+        assert_eq!(found, Some(doc! { "_id": 1, "n": 4 }));
+        let find = &db.recorder().commands()[0];
+        let examined = explain(db, find).await;
+        assert_eq!(
+            (&*examined.index, examined.documents),
+            ("document._id_1_deletedAt_-1__id_-1", 1)
+        );
+        let conflict = trash.restore(1).await.unwrap_err();
+        assert_eq!(
+            (conflict.kind(), conflict.document_id()),
+            (ErrorKind::AlreadyExists, Some(&1.into()))
+        );
+        assert_eq!(both(db).await, [numbers([1]), vec![1.into(); 5]]);
+        // Each deletion is undone by itself.
+        users(db).delete_one(doc! {}).await.unwrap();
+        trash.restore(1).await.unwrap();
+        let found = users(db).find_one(doc! {}).await.unwrap();
+        assert_eq!(found, Some(doc! { "_id": 1, "n": 3 }));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_unique_value_is_free_after_a_deletion_and_refuses_a_restore_when_it_is_taken() {
+    testkit::run(async |db| {
+        let trash = trash(db).await;
+        let mut other = user(2);
+        other.insert("email", "1@example.com");
+        plant(db, [user(1)]).await;
+        users(db).insert_one(other.clone()).await.unwrap_err();
+        trash.delete(1).await.unwrap();
+        users(db).insert_one(other).await.unwrap();
+        let refused = trash.restore(1).await.unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.document_id()),
+            (ErrorKind::DuplicateKey, Some(&1.into()))
+        );
+        assert!(!refused.to_string().contains("example"), "{refused}");
+        assert_eq!(both(db).await, [numbers([2]), numbers([1])]);
+        // The same value several times in the trash.
+        trash.delete(2).await.unwrap();
+        assert_eq!(both(db).await, [vec![], numbers([1, 2])]);
+        trash.restore(1).await.unwrap();
+        assert_eq!(both(db).await, [numbers([1]), numbers([2])]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn documents_keep_their_bytes_under_ids_of_all_types() {
+    testkit::run(async |db| {
+        let trash = trash(db).await;
+        let ids = values::ids();
+        let documents = values::values().into_iter().zip(ids.iter().cycle()).enumerate();
+        for (n, (value, id)) in documents {
+            let n = i32::try_from(n).unwrap();
+            let stored = doc! { "z": 1, "_id": id, "email": n, "deletedAt": value.clone(), "document": { "_id": n } };
+            plant(db, [stored]).await;
+            let raw = db.plain_collection::<RawDocumentBuf>("users");
+            let before = raw.find_one(doc! {}).await.unwrap().unwrap();
+            assert!(trash.delete(id.clone()).by(value.clone()).await.unwrap().found, "{id}");
+            let entries = db.plain_collection::<RawDocumentBuf>("deleted_users");
+            let entry = entries.find_one(doc! {}).await.unwrap().unwrap();
+            assert_eq!(entry.get_document("document").unwrap().as_bytes(), before.as_bytes());
+            let by: Bson = entry.get("deletedBy").unwrap().unwrap().try_into().unwrap();
+            assert_eq!(format!("{by:?}"), format!("{value:?}"));
+            assert!(!trash.restore(id.clone()).await.unwrap().already_there, "{id}");
+            let after = raw.find_one(doc! {}).await.unwrap().unwrap();
+            assert_eq!(after.as_bytes(), before.as_bytes());
+            users(db).delete_many(doc! {}).await.unwrap();
+            assert_eq!(both(db).await, [vec![], vec![]]);
+        }
+    })
+    .await;
+}
+
+/// The largest document whose entry fits is deleted. One more byte is refused, also in a transaction of the caller, which
+/// can commit.
+#[tokio::test]
+async fn a_document_whose_entry_would_be_too_large_stays() {
+    testkit::run(async |db| {
+        let trash = trash(db).await;
+        let with_text = |bytes: usize| doc! { "_id": 1, "email": "x".repeat(bytes) };
+        let bytes = |document: &Document| mongodb::bson::serialize_to_vec(document).unwrap().len();
+        let mut own = entry(1, 0);
+        own.insert("deletedBy", "ann");
+        own.insert("document", with_text(0));
+        let fits = 16 * 1024 * 1024 - bytes(&own);
+        users(db).drop_indexes().await.unwrap();
+        plant(db, [with_text(fits), user(2)]).await;
+        let refused = trash.delete(1).by("anna").await.unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.document_id()),
+            (ErrorKind::TooLarge, Some(&1.into()))
+        );
+        let mut session = db.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let refused = trash.delete(1).by("anna").session(&mut session).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TooLarge);
+        trash.delete(2).session(&mut session).await.unwrap();
+        session.commit_transaction().await.unwrap();
+        assert_eq!(both(db).await, [numbers([1]), numbers([2])]);
+        assert!(trash.delete(1).by("ann").await.unwrap().found);
+        let page = trash.list().await.unwrap();
+        assert_eq!(page.entries[0].document, with_text(fits));
+        trash.restore(1).await.unwrap();
+        assert_eq!(both(db).await, [numbers([1]), numbers([2])]);
+    })
+    .await;
+}
+
+/// A deletion with a change of the application, in a transaction of the caller.
+#[tokio::test]
+async fn a_deletion_is_a_part_of_the_callers_transaction() {
+    testkit::run(async |db| {
+        let trash = trash(db).await;
+        plant(db, (1..4).map(user)).await;
+        trash.delete(3).await.unwrap();
+        let mut session = db.client().start_session().await.unwrap();
+        for commits in [false, true] {
+            session.start_transaction().await.unwrap();
+            assert!(trash.delete(1).session(&mut session).await.unwrap().found);
+            assert!(!trash.delete(1).session(&mut session).await.unwrap().found);
+            trash.restore(3).session(&mut session).await.unwrap();
+            assert!(trash.restore(2).session(&mut session).await.unwrap().already_there);
+            let missing = trash.restore(7).session(&mut session).await.unwrap_err();
+            assert_eq!(missing.kind(), ErrorKind::NotFound);
+            let listed = trash.list().session(&mut session).await.unwrap();
+            assert_eq!(listed.entries[0].document.get("_id"), Some(&1.into()));
+            assert_eq!(both(db).await, [numbers([1, 2]), numbers([3])]);
+            match commits {
+                true => session.commit_transaction().await.unwrap(),
+                false => session.abort_transaction().await.unwrap(),
+            }
+        }
+        assert_eq!(both(db).await, [numbers([2, 3]), numbers([1])]);
+        // A conflict is that of the caller's transaction.
+        let mut other = db.client().start_session().await.unwrap();
+        for session in [&mut session, &mut other] {
+            session.start_transaction().await.unwrap();
+            trash.list().session(session).await.unwrap();
+        }
+        trash.delete(2).session(&mut session).await.unwrap();
+        let conflict = trash.delete(2).session(&mut other).await.unwrap_err();
+        assert_eq!((conflict.kind(), conflict.attempts()), (ErrorKind::Contention, None));
+        session.commit_transaction().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn wrong_settings_are_refused() {
+    testkit::run(async |db| {
+        let (users, deleted) = (db.collection::<Document>("users"), db.collection("deleted_users"));
+        let unconfirmed = CollectionOptions::builder()
+            .write_concern(WriteConcern::builder().w(Acknowledgment::Nodes(0)).build())
+            .build();
+        let unconfirmed = db
+            .database()
+            .collection_with_options::<Document>("deleted_users", unconfirmed);
+        let of = |second| Trash::<Document>::builder(users.clone(), second);
+        for builder in [
+            of(users.clone()),
+            of(unconfirmed),
+            of(deleted.clone()).expires_after(std::time::Duration::ZERO),
+        ] {
+            assert_eq!(builder.build().unwrap_err().kind(), ErrorKind::Configuration);
+        }
+        // A trash with documents that are no entries.
+        let plain = db.plain_collection::<Document>("deleted_users");
+        plain.insert_one(user(1)).await.unwrap();
+        let refused = builder(db).build().unwrap().ensure_indexes().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::SettingsMismatch);
+        plain.drop().await.unwrap();
+        // What deletes entries needs the settings in the catalog, and they decide.
+        let ready = builder(db).build().unwrap();
+        let unset = ready.empty_before(new(0)).await.unwrap_err();
+        assert_eq!(unset.kind(), ErrorKind::SettingsMismatch);
+        ready.ensure_indexes().await.unwrap();
+        plant(db, [user(1)]).await;
+        let other = of(db.collection("other")).build().unwrap();
+        for error in [
+            other.ensure_indexes().await.unwrap_err(),
+            other.empty_before(new(0)).await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{error:?}");
+        }
+        // The time can change.
+        builder(db)
+            .expires_after(MONTH)
+            .build()
+            .unwrap()
+            .ensure_indexes()
+            .await
+            .unwrap();
+        ready.ensure_indexes().await.unwrap();
+        plain.drop_indexes().await.unwrap();
+        for error in [
+            ready.list().await.unwrap_err(),
+            ready.restore(1).await.unwrap_err(),
+            ready.empty_before(new(0)).await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error:?}");
+        }
+    })
+    .await;
+}
+
+/// An entry without a document, from another program, is named by the calls that meet it.
+#[tokio::test]
+async fn an_entry_without_a_document_is_an_error() {
+    testkit::run(async |db| {
+        let trash = trash(db).await;
+        let broken = doc! { "_id": 7, "document": [{ "_id": 1 }], "deletedAt": new(0) };
+        entries(db).insert_one(broken).await.unwrap();
+        for error in [trash.restore(1).await.unwrap_err(), trash.list().await.unwrap_err()] {
+            assert_eq!(
+                (error.kind(), error.document_id()),
+                (ErrorKind::Corrupt, Some(&7.into()))
+            );
+            assert_eq!(error.document_namespace().unwrap().coll, "deleted_users");
+        }
+        assert_eq!(entries(db).count_documents(doc! {}).await.unwrap(), 1);
+    })
+    .await;
+}
+
+/// A validator of the trash refuses an entry: the document stays.
+#[tokio::test]
+async fn a_validator_of_the_trash_refuses_a_deletion() {
+    testkit::run(async |db| {
+        let trash = trash(db).await;
+        plant(db, [user(1)]).await;
+        let validator = doc! { "deletedBy": { "$type": "string" } };
+        let database = db.plain_client().database(db.database().name());
+        database
+            .run_command(doc! { "collMod": "deleted_users", "validator": validator })
+            .await
+            .unwrap();
+        let refused = trash.delete(1).await.unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.document_id()),
+            (ErrorKind::ValidationFailed, Some(&1.into()))
+        );
+        assert_eq!(refused.document_namespace().unwrap().coll, "users");
+        assert_eq!(both(db).await, [numbers([1]), vec![]]);
+        trash.delete(1).by("ann").await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_standalone_is_refused() {
+    let mongod = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
+    let database = Client::with_uri_str(mongod.uri()).await.unwrap().database("shop");
+    let (users, deleted) = (database.collection::<Document>("users"), database.collection("deleted"));
+    users.insert_one(user(1)).await.unwrap();
+    let trash = Trash::<Document>::builder(users.clone(), deleted).build().unwrap();
+    for error in [
+        trash.ensure_indexes().await.unwrap_err(),
+        trash.delete(1).await.unwrap_err(),
+        trash.restore(1).await.unwrap_err(),
+        trash.empty_before(new(0)).await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+    }
+    assert_eq!(users.count_documents(doc! {}).await.unwrap(), 1);
+}

@@ -1,0 +1,173 @@
+//! The entries of a trash: pages, expiry, and their deletion.
+
+use mongo_patterns::archive::{Trash, TrashEntry, TrashToken};
+use mongo_patterns::mongodb::Client;
+use mongo_patterns::{ErrorKind, Repository};
+use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions};
+use mongodb::IndexModel;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+
+use super::sales::{numbers, old};
+use super::users::*;
+use crate::common::explain::explain_last;
+use crate::common::support::until;
+
+async fn pages(trash: &Trash<Document>, limit: u32) -> Vec<TrashEntry<Document>> {
+    let (mut all, mut after) = (Vec::new(), None::<TrashToken>);
+    loop {
+        let page = trash.list().limit(limit).after(after).await.unwrap();
+        assert!(page.entries.len() == limit as usize || page.next.is_none());
+        all.extend(page.entries);
+        match page.next {
+            Some(next) => after = Some(next.to_string().parse().unwrap()),
+            None => return all,
+        }
+    }
+}
+
+#[tokio::test]
+async fn pages_have_each_entry_once_the_newest_first() {
+    testkit::run(async |db| {
+        let trash = trash(db).await;
+        // Several entries of one time, and of one document.
+        let stored: Vec<Document> = (0..50).map(|n| entry(n % 7, i64::from(n / 4))).collect();
+        entries(db).insert_many(&stored).await.unwrap();
+        let newest = stored.iter().rev().map(|entry| entry.get_document("document").unwrap());
+        let newest: Vec<&Document> = newest.collect();
+        for limit in [1, 3, 49, 50, 100] {
+            let found = pages(&trash, limit).await;
+            let documents: Vec<&Document> = found.iter().map(|entry| &entry.document).collect();
+            assert_eq!(documents, newest, "{limit}");
+            assert!(found.iter().all(|entry| entry.deleted_by.is_none()));
+            assert_eq!(found[0].deleted_at, old(12));
+        }
+        let first = trash.list().limit(10).await.unwrap();
+        db.recorder().clear();
+        trash.list().limit(10).after(first.next.clone()).await.unwrap();
+        assert_eq!(db.recorder().names(), ["find"]);
+        let examined = explain_last(db).await;
+        assert_eq!((&*examined.index, examined.documents), ("deletedAt_1__id_1", 12));
+        // A token is a position, whatever happens to the entries.
+        entries(db)
+            .delete_many(doc! { "deletedAt": { "$gt": old(5) } })
+            .await
+            .unwrap();
+        let rest = trash.list().after(first.next).await.unwrap();
+        assert_eq!(rest.entries.len(), 24);
+        let zero = trash.list().limit(0).await.unwrap_err();
+        assert_eq!(zero.kind(), ErrorKind::InvalidArgument);
+        let other = Trash::<u32>::builder(db.collection::<Document>("users"), db.collection("deleted_users"));
+        let refused = other.build().unwrap().list().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Decode);
+        assert_eq!(refused.document_id(), stored[23].get("_id"));
+        assert_eq!(refused.document_namespace().unwrap().coll, "deleted_users");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_list_has_who_deleted_a_document_and_when() {
+    testkit::run(async |db| {
+        let trash = trash(db).await;
+        plant(db, (1..4).map(user)).await;
+        let by: [Option<Bson>; 3] = [None, Some("ann".into()), Some(doc! { "$set": { "a.b": 1 } }.into())];
+        for (id, by) in (1..).zip(by.clone()) {
+            let delete = trash.delete(id);
+            match by {
+                None => delete.await.unwrap(),
+                Some(by) => delete.by(by).await.unwrap(),
+            };
+        }
+        let page = trash.list().await.unwrap();
+        let mut found: Vec<_> = page.entries.into_iter().collect();
+        found.sort_by_key(|entry| entry.document.get_i32("_id").unwrap());
+        for (entry, (id, by)) in found.iter().zip((1..).zip(by)) {
+            assert_eq!((&entry.document, &entry.deleted_by), (&user(id), &by));
+        }
+        assert!(page.next.is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_entries_from_before_a_time_are_deleted() {
+    testkit::run(async |db| {
+        let trash = trash(db).await;
+        let stored = (0..25).map(|n| entry(n, i64::from(n)));
+        entries(db).insert_many(stored).await.unwrap();
+        plant(db, [user(1)]).await;
+        let plan = trash.empty_before(old(20)).chunk(10).plan().await.unwrap();
+        assert_eq!(plan.migrated.documents, 20);
+        assert_eq!(entries(db).count_documents(doc! {}).await.unwrap(), 25);
+        db.recorder().clear();
+        let deleted = trash.empty_before(old(20)).chunk(10).await.unwrap();
+        assert_eq!(deleted.documents, 20);
+        assert_eq!(
+            db.recorder().names(),
+            ["find", "listIndexes", "find", "delete", "delete"]
+        );
+        assert_eq!(both(db).await, [numbers([1]), numbers(20..25)]);
+        let zero = trash.empty_before(old(20)).rate(0).await.unwrap_err();
+        assert_eq!(zero.kind(), ErrorKind::InvalidArgument);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn entries_expire_after_their_time() {
+    testkit::run(async |db| {
+        let trash = builder(db).expires_after(MONTH).build().unwrap();
+        trash.ensure_indexes().await.unwrap();
+        plant(db, [user(1)]).await;
+        trash.delete(1).await.unwrap();
+        let entry = entries(db).find_one(doc! {}).await.unwrap().unwrap();
+        let expires = entry.get_datetime("expiresAt").unwrap().timestamp_millis();
+        let month = i64::try_from(MONTH.as_millis()).unwrap();
+        assert_eq!(expires - deleted_at(&entry).timestamp_millis(), month);
+        let indexes: Vec<IndexModel> = futures::TryStreamExt::try_collect(entries(db).list_indexes().await.unwrap())
+            .await
+            .unwrap();
+        let expiry = indexes
+            .iter()
+            .find(|index| index.keys == doc! { "expiresAt": 1 })
+            .unwrap();
+        let options = expiry.options.as_ref().unwrap();
+        assert_eq!(options.expire_after, Some(std::time::Duration::ZERO));
+        // The longest time.
+        let forever = builder(db).expires_after(std::time::Duration::MAX).build().unwrap();
+        users(db).insert_one(user(2)).await.unwrap();
+        forever.delete(2).await.unwrap();
+        let entry = entries(db).find_one(doc! { "document._id": 2 }).await.unwrap().unwrap();
+        assert_eq!(entry.get_datetime("expiresAt").unwrap(), &DateTime::MAX);
+    })
+    .await;
+}
+
+/// The server deletes what has expired, and nothing else.
+#[tokio::test]
+async fn the_server_deletes_expired_entries() {
+    let options = MongodOptions::new().argument("--setParameter=ttlMonitorSleepSecs=1");
+    let mongod = Mongod::start(options).await.unwrap();
+    let database = Client::with_uri_str(mongod.uri()).await.unwrap().database("shop");
+    let (users, deleted) = (database.collection::<Document>("users"), database.collection("deleted"));
+    users.insert_many((1..4).map(user)).await.unwrap();
+    let of = |time: Option<u64>| {
+        let builder = Trash::<Document>::builder(users.clone(), deleted.clone());
+        match time {
+            None => builder.build().unwrap(),
+            Some(seconds) => builder
+                .expires_after(std::time::Duration::from_secs(seconds))
+                .build()
+                .unwrap(),
+        }
+    };
+    of(Some(1)).ensure_indexes().await.unwrap();
+    for (id, time) in [(1, None), (2, Some(3600)), (3, Some(1))] {
+        assert!(of(time).delete(id).await.unwrap().found);
+    }
+    let left = async || deleted.distinct("document._id", doc! {}).await.unwrap();
+    until("the expiry", async || left().await == numbers([1, 2])).await;
+    let gone = of(None).restore(3).await.unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::NotFound);
+    assert!(!of(None).restore(2).await.unwrap().already_there);
+}

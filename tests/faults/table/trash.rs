@@ -1,0 +1,113 @@
+//! Deleted documents in a second collection.
+
+use mongo_patterns::Repository;
+use mongo_patterns::archive::Trash;
+use mongodb::Collection;
+use mongodb::bson::Document;
+
+use super::operation::Promise::{Atomic, Reads, Steps};
+use super::operation::{Model, Of, Operation, indexes, retry_policy, text};
+use crate::archive::sales::old;
+use crate::archive::users::{MONTH, entry, user};
+use crate::common::support::all;
+
+/// The users 1 to 4 are there, and 6 to 9 are deleted.
+pub(super) struct Users {
+    current: Collection<Document>,
+    deleted: Collection<Document>,
+    trash: Trash<Document>,
+}
+
+impl Model for Users {
+    const PATTERN: &'static str = "trash";
+    const CRATE: &'static str = "archive";
+    const COLLECTIONS: &'static [&'static str] = &["users", "deleted_users"];
+
+    fn new(of: Of<'_>) -> Self {
+        let (current, deleted) = (of.collection("users"), of.collection("deleted_users"));
+        let trash = Trash::builder(current.clone(), deleted.clone())
+            .expires_after(MONTH)
+            .retry(retry_policy());
+        Self {
+            trash: trash.build().unwrap(),
+            current,
+            deleted,
+        }
+    }
+
+    async fn fill(&self) {
+        self.trash.ensure_indexes().await.unwrap();
+        self.current.insert_many((1..5).map(user)).await.unwrap();
+        let deleted = (6..10).map(|id| entry(id, i64::from(id)));
+        self.deleted.insert_many(deleted).await.unwrap();
+    }
+
+    /// Where each document is. One in both has two facts, and one in neither none.
+    async fn facts(&self) -> Vec<String> {
+        let deleted = all(&self.deleted).await;
+        let deleted = deleted.iter().map(|entry| entry.get_document("document").unwrap());
+        let mut facts: Vec<String> = deleted.map(|user| fact(user, &self.deleted)).collect();
+        facts.extend(all(&self.current).await.iter().map(|user| fact(user, &self.current)));
+        for collection in [&self.current, &self.deleted] {
+            facts.extend(indexes(collection).await);
+        }
+        facts
+    }
+
+    async fn read(&self) -> Option<Vec<String>> {
+        let deleted = self.trash.list().await.ok()?.entries; // an error without the index
+        let mut facts: Vec<String> = deleted
+            .iter()
+            .map(|entry| fact(&entry.document, &self.deleted))
+            .collect();
+        facts.extend(all(&self.current).await.iter().map(|user| fact(user, &self.current)));
+        Some(facts)
+    }
+
+    async fn damage(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    async fn found(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    async fn repair(&self) {}
+
+    fn operations() -> Vec<Operation<Self>> {
+        vec![
+            Operation::<Self>::new(Atomic, "Trash::delete", "", |m| {
+                Box::pin(async move { text(m.trash.delete(2).by("ann").await.map(drop)) })
+            }),
+            Operation::<Self>::new(Atomic, "Trash::delete", "absent", |m| {
+                Box::pin(async move { text(m.trash.delete(70).await) })
+            }),
+            Operation::<Self>::new(Atomic, "Trash::restore", "", |m| {
+                Box::pin(async move { text(m.trash.restore(7).await.map(drop)) })
+            }),
+            Operation::<Self>::new(Steps, "Trash::empty_before", "", |m| {
+                Box::pin(async move { text(m.trash.empty_before(old(9)).chunk(2).await.map(drop)) })
+            }),
+            Operation::<Self>::new(Steps, "Trash::ensure_indexes", "", |m| {
+                Box::pin(async move { text(m.trash.ensure_indexes().await.map(drop)) })
+            })
+            .prepare(|m| Box::pin(async move { m.deleted.drop_indexes().await.unwrap() })),
+            Operation::<Self>::new(Reads, "Trash::list", "", |m| {
+                Box::pin(async move { text(m.trash.list().limit(3).await) })
+            }),
+            Operation::<Self>::new(Reads, "Trash::ensure_sharded", "plan", |m| {
+                Box::pin(async move { text(m.trash.ensure_sharded().plan().await.map(|plan| plan.len())) })
+            }),
+            Operation::<Self>::new(Reads, "Trash::verify_shard_keys", "", |m| {
+                Box::pin(async move { text(m.trash.verify_shard_keys().await) })
+            }),
+            Operation::<Self>::new(Reads, "Trash::empty_before + EmptyBefore::plan", "", |m| {
+                Box::pin(async move { text(m.trash.empty_before(old(9)).plan().await.map(drop)) })
+            }),
+        ]
+    }
+}
+
+fn fact(user: &Document, collection: &Collection<Document>) -> String {
+    format!("{} in {}", user.get_i32("_id").unwrap(), collection.name())
+}
