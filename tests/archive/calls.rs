@@ -164,7 +164,10 @@ async fn a_unique_index_refuses_a_restore_and_an_archiving() {
 #[tokio::test]
 async fn wrong_settings_are_refused() {
     testkit::run(async |db| {
-        let (sales, archived_sales) = (db.collection::<Document>("sales"), db.collection("archived_sales"));
+        let (sales, archived_sales) = (
+            db.collection::<Document>("sales"),
+            db.collection::<Document>("archived_sales"),
+        );
         let of = || Archive::<Document>::builder(sales.clone(), archived_sales.clone());
         let full = || of().age_field("date").older_than(AGE);
         let unconfirmed = CollectionOptions::builder()
@@ -195,7 +198,7 @@ async fn wrong_settings_are_refused() {
         // The settings of the catalog decide: another field, and another archive.
         archive(db).await;
         plant(db, [sale(1, old(0))]).await;
-        let other = Archive::<Document>::builder(sales.clone(), db.collection("other"));
+        let other = Archive::<Document>::builder(sales.clone(), db.collection::<Document>("other"));
         for wrong in [
             full().age_field("sold").build().unwrap(),
             other.age_field("date").older_than(AGE).build().unwrap(),
@@ -248,7 +251,7 @@ async fn a_standalone_is_refused() {
     let database = Client::with_uri_str(mongod.uri()).await.unwrap().database("shop");
     let (sales, archived) = (
         database.collection::<Document>("sales"),
-        database.collection("archived"),
+        database.collection::<Document>("archived"),
     );
     sales.insert_one(sale(1, old(0))).await.unwrap();
     let archive = Archive::<Document>::builder(sales.clone(), archived)

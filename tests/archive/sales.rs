@@ -14,10 +14,13 @@ use crate::common::support::all;
 pub const AGE: Duration = Duration::from_secs(5 * 365 * 24 * 60 * 60);
 
 pub fn builder(db: &TestDatabase) -> ArchiveBuilder<Document> {
-    Archive::builder(db.collection::<Document>("sales"), db.collection("archived_sales"))
-        .age_field("date")
-        .older_than(AGE)
-        .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(20)))
+    Archive::builder(
+        db.collection::<Document>("sales"),
+        db.collection::<Document>("archived_sales"),
+    )
+    .age_field("date")
+    .older_than(AGE)
+    .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(20)))
 }
 
 /// Returns an archive that keeps permanent documents.

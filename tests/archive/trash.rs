@@ -225,7 +225,10 @@ async fn a_deletion_is_a_part_of_the_callers_transaction() {
 #[tokio::test]
 async fn wrong_settings_are_refused() {
     testkit::run(async |db| {
-        let (users, deleted) = (db.collection::<Document>("users"), db.collection("deleted_users"));
+        let (users, deleted) = (
+            db.collection::<Document>("users"),
+            db.collection::<Document>("deleted_users"),
+        );
         let unconfirmed = CollectionOptions::builder()
             .write_concern(WriteConcern::builder().w(Acknowledgment::Nodes(0)).build())
             .build();
@@ -327,7 +330,10 @@ async fn a_validator_of_the_trash_refuses_a_deletion() {
 async fn a_standalone_is_refused() {
     let mongod = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
     let database = Client::with_uri_str(mongod.uri()).await.unwrap().database("shop");
-    let (users, deleted) = (database.collection::<Document>("users"), database.collection("deleted"));
+    let (users, deleted) = (
+        database.collection::<Document>("users"),
+        database.collection::<Document>("deleted"),
+    );
     users.insert_one(user(1)).await.unwrap();
     let trash = Trash::<Document>::builder(users.clone(), deleted).build().unwrap();
     for error in [

@@ -56,7 +56,10 @@ async fn pages_have_each_entry_once_the_newest_first() {
         assert_eq!(rest.entries.len(), 24);
         let zero = trash.list().limit(0).await.unwrap_err();
         assert_eq!(zero.kind(), ErrorKind::InvalidArgument);
-        let other = Trash::<u32>::builder(db.collection::<Document>("users"), db.collection("deleted_users"));
+        let other = Trash::<u32>::builder(
+            db.collection::<Document>("users"),
+            db.collection::<Document>("deleted_users"),
+        );
         let refused = other.build().unwrap().list().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Decode);
         assert_eq!(refused.document_id(), stored[23].get("_id"));
@@ -149,7 +152,10 @@ async fn the_server_deletes_expired_entries() {
     let options = MongodOptions::new().argument("--setParameter=ttlMonitorSleepSecs=1");
     let mongod = Mongod::start(options).await.unwrap();
     let database = Client::with_uri_str(mongod.uri()).await.unwrap().database("shop");
-    let (users, deleted) = (database.collection::<Document>("users"), database.collection("deleted"));
+    let (users, deleted) = (
+        database.collection::<Document>("users"),
+        database.collection::<Document>("deleted"),
+    );
     users.insert_many((1..4).map(user)).await.unwrap();
     let of = |time: Option<u64>| {
         let builder = Trash::<Document>::builder(users.clone(), deleted.clone());

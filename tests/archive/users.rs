@@ -16,8 +16,11 @@ use crate::common::support::all;
 pub const MONTH: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 pub fn builder(db: &TestDatabase) -> TrashBuilder<Document> {
-    Trash::builder(db.collection::<Document>("users"), db.collection("deleted_users"))
-        .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(20)))
+    Trash::builder(
+        db.collection::<Document>("users"),
+        db.collection::<Document>("deleted_users"),
+    )
+    .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(20)))
 }
 
 /// Returns a trash with its indexes, of users with unique addresses.

@@ -120,7 +120,8 @@ async fn the_archive_can_be_in_another_database() {
     testkit::run(async |db| {
         let other = db.client().database(&format!("{}_cold", db.database().name()));
         let archived = other.collection::<Document>("sales");
-        let archive = mongo_patterns::archive::Archive::<Document>::builder(db.collection("sales"), archived.clone());
+        let archive =
+            mongo_patterns::archive::Archive::<Document>::builder(db.collection::<Document>("sales"), archived.clone());
         let archive = archive.age_field("ä $date").older_than(AGE).build().unwrap();
         archive.ensure_indexes().await.unwrap();
         current(db)

@@ -43,7 +43,7 @@ impl<D> Archive<D> {
     /// # use mongo_patterns::archive::Archive;
     /// # use mongo_patterns::mongodb::{Database, bson::{Document, doc}};
     /// # fn f(database: Database) -> mongo_patterns::Result<()> {
-    /// let (sales, archived) = (database.collection::<Document>("sales"), database.collection("archived_sales"));
+    /// let (sales, archived) = (database.collection::<Document>("sales"), database.collection::<Document>("archived_sales"));
     /// let archive = Archive::<Document>::builder(sales, archived)
     ///     .age_field("date")
     ///     .older_than(Duration::from_secs(5 * 365 * 24 * 60 * 60))
@@ -53,7 +53,10 @@ impl<D> Archive<D> {
     /// # }
     /// ```
     #[allow(clippy::needless_pass_by_value)] // the builder keeps the collections, as ones of another type
-    pub fn builder<Any: Send + Sync>(collection: Collection<Any>, archive: Collection<Any>) -> ArchiveBuilder<D> {
+    pub fn builder<A: Send + Sync, B: Send + Sync>(
+        collection: Collection<A>,
+        archive: Collection<B>,
+    ) -> ArchiveBuilder<D> {
         ArchiveBuilder {
             current: collection.clone_with_type(),
             archived: archive.clone_with_type(),

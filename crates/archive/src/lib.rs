@@ -29,7 +29,7 @@
 //! }
 //!
 //! # async fn f(database: mongo_patterns::mongodb::Database) -> mongo_patterns::Result<()> {
-//! let (sales, archived) = (database.collection::<Document>("sales"), database.collection("archived_sales"));
+//! let (sales, archived) = (database.collection::<Document>("sales"), database.collection::<Document>("archived_sales"));
 //! let archive = Archive::<Sale>::builder(sales, archived)
 //!     .age_field("date")
 //!     .older_than(Duration::from_secs(5 * 365 * 24 * 60 * 60))
@@ -60,12 +60,12 @@
 //! ```no_run
 //! use std::time::Duration;
 //!
-//! use mongo_patterns_archive::Trash;
-//! use mongo_patterns_core::Repository;
-//! use mongodb::bson::Document;
+//! use mongo_patterns::archive::Trash;
+//! use mongo_patterns::Repository;
+//! use mongo_patterns::mongodb::bson::Document;
 //!
-//! # async fn f(database: mongodb::Database) -> mongo_patterns_core::Result<()> {
-//! let (users, deleted_users) = (database.collection::<Document>("users"), database.collection("deleted_users"));
+//! # async fn f(database: mongo_patterns::mongodb::Database) -> mongo_patterns::Result<()> {
+//! let (users, deleted_users) = (database.collection::<Document>("users"), database.collection::<Document>("deleted_users"));
 //! let trash = Trash::<Document>::builder(users, deleted_users)
 //!     .expires_after(Duration::from_secs(30 * 24 * 60 * 60))
 //!     .build()?;

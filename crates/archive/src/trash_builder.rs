@@ -32,10 +32,10 @@ impl<D> Trash<D> {
     ///
     /// ```no_run
     /// # use std::time::Duration;
-    /// # use mongo_patterns_archive::Trash;
-    /// # use mongodb::{Database, bson::Document};
-    /// # fn f(database: Database) -> mongo_patterns_core::Result<()> {
-    /// let (users, deleted_users) = (database.collection::<Document>("users"), database.collection("deleted_users"));
+    /// # use mongo_patterns::archive::Trash;
+    /// # use mongo_patterns::mongodb::{Database, bson::Document};
+    /// # fn f(database: Database) -> mongo_patterns::Result<()> {
+    /// let (users, deleted_users) = (database.collection::<Document>("users"), database.collection::<Document>("deleted_users"));
     /// let trash = Trash::<Document>::builder(users, deleted_users)
     ///     .expires_after(Duration::from_secs(30 * 24 * 60 * 60))
     ///     .build()?;
@@ -43,7 +43,7 @@ impl<D> Trash<D> {
     /// # }
     /// ```
     #[allow(clippy::needless_pass_by_value)] // the builder keeps the collections, as ones of another type
-    pub fn builder<Any: Send + Sync>(collection: Collection<Any>, trash: Collection<Any>) -> TrashBuilder<D> {
+    pub fn builder<A: Send + Sync, B: Send + Sync>(collection: Collection<A>, trash: Collection<B>) -> TrashBuilder<D> {
         TrashBuilder {
             current: collection.clone_with_type(),
             trash: trash.clone_with_type(),

@@ -13,7 +13,7 @@ impl<D> Trash<D> {
     /// Deletes a document: moves it to the trash.
     ///
     /// ```no_run
-    /// # async fn f(trash: mongo_patterns_archive::Trash<()>) -> mongo_patterns_core::Result<()> {
+    /// # async fn f(trash: mongo_patterns::archive::Trash<()>) -> mongo_patterns::Result<()> {
     /// let deleted = trash.delete("4a5b").by("ann").await?;
     /// if !deleted.found {
     ///     println!("there is no such user");

@@ -9,8 +9,8 @@ impl<D> Trash<D> {
     /// Deletes the entries from before a time for good, in the background.
     ///
     /// ```no_run
-    /// # use mongodb::bson::DateTime;
-    /// # async fn f(trash: mongo_patterns_archive::Trash<()>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::mongodb::bson::DateTime;
+    /// # async fn f(trash: mongo_patterns::archive::Trash<()>) -> mongo_patterns::Result<()> {
     /// let deleted = trash.empty_before(DateTime::now()).await?;
     /// println!("{} documents", deleted.documents);
     /// # Ok(())

@@ -9,9 +9,9 @@ impl<D> Trash<D> {
     /// Reads a page of the deleted documents, with the time of their deletion and who deleted them: the newest first.
     ///
     /// ```no_run
-    /// # use mongo_patterns_archive::{Trash, TrashToken};
-    /// # use mongodb::bson::Document;
-    /// # async fn f(trash: Trash<Document>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::archive::{Trash, TrashToken};
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(trash: Trash<Document>) -> mongo_patterns::Result<()> {
     /// let first = trash.list().limit(20).await?;
     /// for entry in &first.entries {
     ///     println!("{} {:?}", entry.deleted_at, entry.deleted_by);

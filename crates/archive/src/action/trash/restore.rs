@@ -11,8 +11,8 @@ impl<D> Trash<D> {
     /// Restores a deleted document: moves it back. If several documents with this `_id` were deleted, the newest one.
     ///
     /// ```no_run
-    /// # use mongo_patterns_core::ErrorKind;
-    /// # async fn f(trash: mongo_patterns_archive::Trash<()>) -> mongo_patterns_core::Result<()> {
+    /// # use mongo_patterns::ErrorKind;
+    /// # async fn f(trash: mongo_patterns::archive::Trash<()>) -> mongo_patterns::Result<()> {
     /// match trash.restore("4a5b").await {
     ///     Err(error) if error.kind() == ErrorKind::DuplicateKey => println!("another user has the address by now"),
     ///     restored => drop(restored?),
