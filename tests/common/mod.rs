@@ -1,6 +1,7 @@
 //! Tests of several patterns and of the testkit, and shared code of the tests.
 
 pub(crate) mod catalog;
+pub(crate) mod catalog_keys;
 pub(crate) mod collections;
 pub(crate) mod debug;
 pub(crate) mod deciding_reads;

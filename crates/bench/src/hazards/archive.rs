@@ -90,7 +90,7 @@ pub(super) fn writes(source: Source, databases: &[Database]) -> Result<Vec<Write
                         _ => archive_all(&collections, cutoff, "merge").await?,
                     }
                 }
-                add(&collections.sales, number).await
+                add(&collections, number).await
             }
         }))
     };
@@ -98,9 +98,15 @@ pub(super) fn writes(source: Source, databases: &[Database]) -> Result<Vec<Write
 }
 
 /// The application: it adds a note to a sale, or inserts a late one with a note.
-async fn add(sales: &Collection<Document>, number: u64) -> Result<Answer, Failure> {
+async fn add(collections: &Collections, number: u64) -> Result<Answer, Failure> {
+    let sales = &collections.sales;
     let note = number as i64;
     if number % LATE == 3 {
+        // A retry whose first attempt is stored, and archived by now, would insert it again.
+        let archived = &collections.archived;
+        if archived.find_one(doc! { "_id": LATE_IDS + note }).await?.is_some() {
+            return Ok(Answer::Done);
+        }
         let late = doc! { "_id": LATE_IDS + note, "date": at(0), NOTES: [note] };
         let upsert = sales.update_one(doc! { "_id": LATE_IDS + note }, doc! { "$setOnInsert": late });
         upsert.upsert(true).await?;

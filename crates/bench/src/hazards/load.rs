@@ -27,7 +27,7 @@ const DROPPED: u64 = 20;
 const DROPPED_WITHIN: u64 = 40;
 
 /// The size of a run.
-#[derive(Clone, Copy, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Size {
     pub(super) operations: u64,
     pub(super) kills: u64,

@@ -1,9 +1,9 @@
 //! The recipes, and what their documents show.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Who describes a recipe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Source {
     Manual,
     /// The manual, by a program that reads the array, adds to it, and writes it back.
@@ -42,7 +42,7 @@ impl Source {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Pattern {
     Bucket,
     Outlier,
@@ -99,7 +99,7 @@ impl Pattern {
 }
 
 /// What the stored documents show. `None` where it does not apply to the pattern.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hazards {
     /// Acknowledged, and not stored.
     pub(super) lost: u64,

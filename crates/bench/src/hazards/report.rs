@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use mongodb::bson::DateTime;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::block;
 use super::cluster::WRITERS;
@@ -20,7 +20,7 @@ const JSON: &str = "book/src/hazards.json";
 const PICTURE: &str = "book/src/hazards.svg";
 
 /// What one recipe did.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Row {
     pattern: Pattern,
     source: Source,
@@ -33,6 +33,11 @@ pub(super) struct Row {
 }
 
 impl Row {
+    /// Returns whether it is the row of a recipe.
+    pub(super) fn is_of(&self, pattern: Pattern, source: Source) -> bool {
+        self.pattern == pattern && self.source == source
+    }
+
     pub(super) fn new(pattern: Pattern, source: Source, ledger: &Ledger, hazards: Hazards, commands: f64) -> Self {
         Self {
             pattern,
@@ -58,7 +63,7 @@ impl Row {
 }
 
 /// The report of a run.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Report {
     pub(super) server: String,
     pub(super) size: Size,
@@ -66,6 +71,18 @@ pub(super) struct Report {
 }
 
 impl Report {
+    /// Returns that of the book.
+    pub(super) fn stored() -> Result<Self> {
+        let json = fs::read_to_string(JSON).context(JSON)?;
+        serde_json::from_str(&json).context(JSON)
+    }
+
+    /// Returns its rows, if they are of runs of this size.
+    pub(super) fn of(self, size: Size) -> Result<Vec<Row>> {
+        anyhow::ensure!(self.size == size, "the rows of the book are of runs of another size");
+        Ok(self.rows)
+    }
+
     /// Returns the whole table with its conditions, as Markdown.
     pub(super) fn whole(&self) -> String {
         let columns = [
