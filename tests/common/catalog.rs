@@ -49,6 +49,9 @@ async fn ensure_indexes_stores_the_settings_once() {
                 (part("_id"), part("settings"))
             })
             .collect();
+        let name = db.database().name();
+        let of = |kind: &str, collection: &str| doc! { "kind": kind, "collection": collection };
+        let deleted = doc! { "trash_database": name, "trash_collection": "deleted_users" };
         let golden = [
             (
                 doc! { "kind": "bucket", "collection": "trades" },
@@ -97,20 +100,12 @@ async fn ensure_indexes_stores_the_settings_once() {
                     }],
                 },
             ),
+            (of("schema", "contacts"), doc! { "version": "schemaVersion" }),
             (
-                doc! { "kind": "schema", "collection": "contacts" },
-                doc! { "version": "schemaVersion" },
+                of("archive", "sales"),
+                doc! { "age": "date", "archive_database": name, "archive_collection": "archived_sales" },
             ),
-            (
-                doc! { "kind": "archive", "collection": "sales" },
-                doc! {
-                    "age": "date", "archive_database": db.database().name(), "archive_collection": "archived_sales",
-                },
-            ),
-            (
-                doc! { "kind": "trash", "collection": "users" },
-                doc! { "trash_database": db.database().name(), "trash_collection": "deleted_users" },
-            ),
+            (of("trash", "users"), deleted),
         ];
         assert_eq!(stored.len(), golden.len());
         for entry in golden {

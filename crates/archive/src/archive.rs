@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use mongo_patterns_core::action::Call;
 use mongo_patterns_core::index::{Ensure, Managed, PlannedIndex};
+use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::{Repository, Validator};
 
 use crate::prelude::*;
@@ -23,6 +24,8 @@ pub(crate) struct Shared {
     pub(crate) current: Raw,
     pub(crate) archived: Raw,
     pub(crate) settings: Settings,
+    /// Those of the restores of one document.
+    pub(crate) lanes: Lanes,
     /// The name of the index on the age, in both.
     pub(crate) index: String,
 }
@@ -56,6 +59,7 @@ impl<D> Archive<D> {
         Self {
             shared: Arc::new(Shared {
                 index: format!("{}_1__id_1", settings.age),
+                lanes: Lanes::new(&current),
                 current,
                 archived,
                 settings,

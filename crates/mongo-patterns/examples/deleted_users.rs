@@ -33,7 +33,7 @@ fn claire(id: i32) -> User {
 async fn main() -> Result<()> {
     let (database, recorder) = support::open_recorded("deleted_users").await?;
     let users: Collection<User> = database.collection("users");
-    let deleted: Collection<Document> = database.collection("deleted_users");
+    let deleted: Collection<User> = database.collection("deleted_users");
     let unique = IndexOptions::builder().unique(true).build();
     let email = IndexModel::builder().keys(doc! { "email": 1 }).options(unique).build();
     users.create_index(email).await?;
@@ -47,7 +47,7 @@ async fn main() -> Result<()> {
     recorder.clear();
     trash.delete(1).by("ann").await?;
     println!("On the wire: {}", recorder.names().join(", "));
-    if let Some(entry) = deleted.find_one(doc! {}).await? {
+    if let Some(entry) = deleted.clone_with_type::<Document>().find_one(doc! {}).await? {
         let fields: Vec<&str> = entry.keys().map(String::as_str).collect();
         println!("The entry has {}", fields.join(", "));
     }

@@ -1,6 +1,6 @@
 use mongo_patterns_core::migration;
 use mongo_patterns_core::migration::{Walk, check_filter};
-use mongo_patterns_core::transaction;
+use mongo_patterns_core::{document_id, transaction};
 
 use super::prelude::*;
 use super::run::move_all;
@@ -43,7 +43,7 @@ impl<D> Archive<D> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Write::new(shared.operation("restore"), async move |session| {
             let id = id?;
-            let mut conn = Conn::of_caller(session).await?;
+            let mut conn = Conn::enter(session, &shared.lanes, &document_id::text(id.value())).await?;
             let retry = &shared.settings.retry;
             transaction::run(
                 &shared.archived,
