@@ -63,12 +63,14 @@ pub trait Repository: Send + Sync {
     /// ```no_run
     /// # use mongo_patterns::Repository;
     /// # use mongo_patterns::mongodb::{Database, bson::doc};
-    /// # async fn f(repository: &dyn Repository, database: Database) -> mongo_patterns::Result<()> {
+    /// # async fn f(repository: &dyn Repository, database: Database, exists: bool) -> mongo_patterns::Result<()> {
     /// for validator in repository.validators() {
     ///     let (name, document) = (validator.namespace.coll, validator.document);
-    ///     // A new collection, or an existing one.
-    ///     database.create_collection(&name).validator(document.clone()).await?;
-    ///     database.run_command(doc! { "collMod": name, "validator": document }).await?;
+    ///     if exists {
+    ///         database.run_command(doc! { "collMod": name, "validator": document }).await?;
+    ///     } else {
+    ///         database.create_collection(&name).validator(document).await?;
+    ///     }
     /// }
     /// # Ok(())
     /// # }

@@ -1,8 +1,8 @@
 //! Old documents in a second collection.
 
 use futures::TryStreamExt;
-use mongo_patterns::Repository;
-use mongo_patterns::archive::Archive;
+use mongo_patterns::archive::{Archive, Moved};
+use mongo_patterns::{Error, ErrorKind, Repository};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
@@ -97,10 +97,18 @@ impl Model for Sales {
     }
 }
 
+/// A document that others write all the time stays, as after a conflict that exhausts the policy of another call.
+fn complete(moved: Moved) -> Result<(), Error> {
+    match moved.busy {
+        0 => Ok(()),
+        _ => Err(Error::new(ErrorKind::Contention, "some documents are busy")),
+    }
+}
+
 fn writes() -> Vec<Operation<Sales>> {
     vec![
         Operation::<Sales>::new(Steps, "Archive::run", "", |m| {
-            Box::pin(async move { text(m.archive.run().chunk(2).await.map(drop)) })
+            Box::pin(async move { text(m.archive.run().chunk(2).await.and_then(complete)) })
         }),
         Operation::<Sales>::new(Atomic, "Archive::restore", "", |m| {
             Box::pin(async move { text(m.archive.restore(7).await.map(drop)) })
@@ -112,7 +120,7 @@ fn writes() -> Vec<Operation<Sales>> {
                         .restore_many(doc! { "_id": { "$lt": 9 } })
                         .chunk(2)
                         .await
-                        .map(drop),
+                        .and_then(complete),
                 )
             })
         }),

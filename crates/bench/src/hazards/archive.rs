@@ -99,21 +99,13 @@ pub(super) fn writes(source: Source, databases: &[Database]) -> Result<Vec<Write
 
 /// The application: it adds a note to a sale, or inserts a late one with a note.
 async fn add(collections: &Collections, number: u64) -> Result<Answer, Failure> {
-    let sales = &collections.sales;
     let note = number as i64;
     if number % LATE == 3 {
-        // A retry whose first attempt is stored, and archived by now, would insert it again.
-        let archived = &collections.archived;
-        if archived.find_one(doc! { "_id": LATE_IDS + note }).await?.is_some() {
-            return Ok(Answer::Done);
-        }
-        let late = doc! { "_id": LATE_IDS + note, "date": at(0), NOTES: [note] };
-        let upsert = sales.update_one(doc! { "_id": LATE_IDS + note }, doc! { "$setOnInsert": late });
-        upsert.upsert(true).await?;
-        return Ok(Answer::Done);
+        return insert_late(collections, note).await;
     }
     let sale = (scatter(number) % SALES as u64) as i64;
-    let updated = sales
+    let updated = collections
+        .sales
         .update_one(doc! { "_id": sale }, doc! { "$addToSet": { NOTES: note } })
         .await?;
     // The caller knows that the sale is archived.
@@ -122,6 +114,22 @@ async fn add(collections: &Collections, number: u64) -> Result<Answer, Failure> 
     } else {
         Answer::Full
     })
+}
+
+/// Inserts a late sale, unless it is in one of the collections: a retry, whose first attempt is stored and may be archived by
+/// now, would insert it again. In a transaction, because it can be archived between the two commands.
+async fn insert_late(collections: &Collections, note: i64) -> Result<Answer, Failure> {
+    let this = doc! { "_id": LATE_IDS + note };
+    let late = doc! { "$setOnInsert": { "date": at(0), NOTES: [note] } };
+    let mut session = collections.sales.client().start_session().await?;
+    session.start_transaction().await?;
+    let archived = collections.archived.find_one(this.clone()).session(&mut session);
+    if archived.await?.is_none() {
+        let upsert = collections.sales.update_one(this, late).upsert(true);
+        upsert.session(&mut session).await?;
+    }
+    session.commit_transaction().await?;
+    Ok(Answer::Done)
 }
 
 /// The manual's two commands.
@@ -165,7 +173,10 @@ fn hazards(sales: &[Document], archived: &[Document], ledger: &Ledger) -> Result
     let mut wrong = 0;
     for sale in sales.iter().chain(archived) {
         match read.entry(sale.get_i64("_id")?) {
-            std::collections::hash_map::Entry::Occupied(_) => wrong += 1,
+            std::collections::hash_map::Entry::Occupied(entry) => {
+                eprintln!("archive: {} is in both collections", entry.key());
+                wrong += 1;
+            }
             std::collections::hash_map::Entry::Vacant(entry) => drop(entry.insert(elements(sale, NOTES)?)),
         }
     }
