@@ -16,7 +16,7 @@ const FEATURES: [&str; 2] = ["derive", "metrics"];
 /// The crates that build alone, beside the patterns. The facade has a run for each of its features.
 const CRATES: [&str; 3] = ["core", "derive", "testkit"];
 /// What the benchmarks write beside their diagrams.
-const BENCHMARKS: [&str; 10] = [
+const BENCHMARKS: [&str; 14] = [
     "README.md",
     "bucket.json",
     "outlier.md",
@@ -27,6 +27,10 @@ const BENCHMARKS: [&str; 10] = [
     "history.json",
     "reference.md",
     "reference.json",
+    "schema.md",
+    "schema.json",
+    "archive.md",
+    "archive.json",
 ];
 
 /// Which steps are run.
