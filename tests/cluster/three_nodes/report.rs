@@ -39,7 +39,7 @@ impl Report {
             text,
             "# Three nodes\n\n\
             The last run of `cargo xtask long primary`, which writes this page.\n\
-            All patterns write to a replica set of three processes, with write concern `majority`, while its primary is\n\
+            Six patterns write to a replica set of three processes, with write concern `majority`, while its primary is\n\
             repeatedly killed (SIGKILL), frozen (SIGSTOP), or stepped down. Each process writes a checkpoint every\n\
             {CHECKPOINT_SECONDS} seconds.\n"
         )?;
