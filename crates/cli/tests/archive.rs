@@ -100,7 +100,7 @@ async fn wrong_options_are_refused() {
             assert!(!refused.err.contains("secret"), "{refused:?}");
         }
         for (collection, archive, age, text) in [
-            ("sales", "sales", "date", "second collection"),
+            ("sales", "sales", "date", "use a second one"),
             ("sales", "archived_sales", "a.b", "a.b"),
             ("salse", "archived_sales", "date", "salse"),
         ] {
