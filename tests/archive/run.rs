@@ -1,9 +1,10 @@
 //! The runs: archiving, restoring, and deleting in the archive.
 
+use futures::TryStreamExt;
 use mongo_patterns::archive::Due;
 use mongo_patterns::{ErrorKind, Progress, Repository};
 use mongo_patterns_testkit as testkit;
-use mongodb::bson::doc;
+use mongodb::bson::{Bson, doc};
 
 use super::sales::*;
 use crate::common::explain::{explain, explain_last};
@@ -132,6 +133,29 @@ async fn a_conflict_stays_unless_it_replaces() {
         assert_eq!((moved.documents, moved.conflicts), (1, 0));
         assert_eq!(archived(db).count_documents(first).await.unwrap(), 0);
         assert_eq!(archived(db).count_documents(doc! {}).await.unwrap(), 4);
+    })
+    .await;
+}
+
+/// The server takes numbers of different types for one `_id`.
+#[tokio::test]
+async fn equal_ids_of_different_types_are_a_conflict() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        plant(db, (0..5).map(|id| sale(id, old(0)))).await;
+        let decimal = Bson::Decimal128("3.00".parse().unwrap());
+        let there = [Bson::Int64(1), Bson::Double(2.0), decimal].map(|id| sale(id, old(1)));
+        archived(db).insert_many(there).await.unwrap();
+        let planned = archive.run().plan().await.unwrap().migrated;
+        let moved = archive.run().await.unwrap();
+        assert_eq!((moved.documents, moved.conflicts, moved.busy), (2, 3, 0));
+        assert_eq!(planned, moved);
+        assert_eq!(both(db).await[0], numbers(1..4));
+        let found: Vec<_> = archive.verify().stream().try_collect().await.unwrap();
+        assert_eq!(found.len(), 3);
+        let moved = archive.run().replace_archived().await.unwrap();
+        assert_eq!((moved.documents, moved.conflicts), (3, 0));
+        assert_eq!(archived(db).count_documents(doc! {}).await.unwrap(), 5);
     })
     .await;
 }

@@ -113,25 +113,27 @@ impl Attempt<'_> {
     async fn run(self, conn: &mut Conn<'_>) -> Result<Moved> {
         let Transfer { from, to, filter, .. } = self.transfer;
         let filter = both(by_ids(self.ids), filter.clone());
-        let find = Step::find("read documents", from, filter, FindOptions::default());
-        let mut documents = conn.read(find).await?.documents;
+        let mut documents = read(from, filter.clone(), conn).await?;
         let mut moved = Moved::default();
-        if self.looks {
-            moved.conflicts = self.make_room(&mut documents, conn).await?;
+        if self.looks && !documents.is_empty() {
+            let there = self.there(&documents, conn).await?;
+            if !there.is_empty() && self.transfer.replaces {
+                let delete = Step::delete_many("delete what is replaced", to, by_ids(&there));
+                conn.write(delete).await?;
+            } else if !there.is_empty() {
+                moved.conflicts = there.len() as u64;
+                // The server compares, to which ids of different types can be equal.
+                let others = doc! { "$nor": [by_ids(&there)] };
+                documents = read(from, both(filter, others), conn).await?;
+            }
         }
         if documents.is_empty() {
             return Ok(moved);
         }
         moved.documents = documents.len() as u64;
-        let delete = Step::delete_many("delete documents", from, by_ids(&ids(&documents)));
-        let deleted = conn.write(delete).await?;
-        if deleted.is_some_and(|reply| reply.deleted != moved.documents) {
-            return Err(Error::new(
-                ErrorKind::Contention,
-                "documents were read and not deleted in one transaction, nothing was changed: retry later",
-            ));
-        }
         let ids = ids(&documents);
+        conn.write(Step::delete_many("delete documents", from, by_ids(&ids)))
+            .await?;
         let insert = Step::insert_many("insert the documents", to, documents);
         conn.write(insert).await.map_err(|error| {
             let id = refused_document(&error).and_then(|at| ids.into_iter().nth(at));
@@ -140,28 +142,22 @@ impl Attempt<'_> {
         Ok(moved)
     }
 
-    /// Leaves out the documents whose `_id`s the target has, or deletes these. Returns how many are left out.
-    async fn make_room(self, documents: &mut Vec<RawDocumentBuf>, conn: &mut Conn<'_>) -> Result<u64> {
-        let Transfer { to, replaces, .. } = self.transfer;
-        if documents.is_empty() {
-            return Ok(0);
-        }
+    /// Returns which `_id`s of these documents the target has.
+    async fn there(self, documents: &[RawDocumentBuf], conn: &mut Conn<'_>) -> Result<Vec<Bson>> {
         let options = FindOptions::builder().projection(doc! { "_id": 1 }).build();
-        let find = Step::find("look for their _ids", to, by_ids(&ids(documents)), options);
-        let there = ids(&conn.read(find).await?.documents);
-        if there.is_empty() {
-            return Ok(0);
-        }
-        if replaces {
-            let delete = Step::delete_many("delete what is replaced", to, by_ids(&there));
-            conn.write(delete).await?;
-            return Ok(0);
-        }
-        let before = documents.len();
-        let there: Vec<Vec<u8>> = there.iter().map(bytes).collect();
-        documents.retain(|document| !there.contains(&bytes(&id_of(document))));
-        Ok((before - documents.len()) as u64)
+        let find = Step::find(
+            "look for their _ids",
+            self.transfer.to,
+            by_ids(&ids(documents)),
+            options,
+        );
+        Ok(ids(&conn.read(find).await?.documents))
     }
+}
+
+async fn read(from: &Raw, filter: Document, conn: &mut Conn<'_>) -> Result<Vec<RawDocumentBuf>> {
+    let find = Step::find("read documents", from, filter, FindOptions::default());
+    Ok(conn.read(find).await?.documents)
 }
 
 fn may_pass(error: &Error) -> bool {
