@@ -62,37 +62,29 @@ impl TrashToken {
     }
 }
 
-/// Implements the conversions from and to text.
-macro_rules! text {
-    ($token:ident, $error:literal) => {
-        impl FromStr for $token {
-            type Err = Error;
+mongo_patterns_core::token_as_text!(ArchiveToken, TrashToken);
+mongo_patterns_core::redacted_debug!(ArchiveToken);
+mongo_patterns_core::redacted_debug!(TrashToken);
 
-            fn from_str(text: &str) -> Result<Self> {
-                Self::decoded(text).ok_or_else(|| Error::new(ErrorKind::InvalidArgument, $error))
-            }
-        }
+impl FromStr for ArchiveToken {
+    type Err = Error;
 
-        impl TryFrom<String> for $token {
-            type Error = Error;
-
-            fn try_from(text: String) -> Result<Self> {
-                text.parse()
-            }
-        }
-
-        impl From<$token> for String {
-            fn from(token: $token) -> Self {
-                token.to_string()
-            }
-        }
-
-        mongo_patterns_core::redacted_debug!($token);
-    };
+    fn from_str(text: &str) -> Result<Self> {
+        Self::decoded(text).ok_or_else(|| invalid("the token is not one of an archive: pass it on unchanged"))
+    }
 }
 
-text!(ArchiveToken, "the token is not one of an archive: pass it on unchanged");
-text!(TrashToken, "the token is not one of a trash: pass it on unchanged");
+impl FromStr for TrashToken {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::decoded(text).ok_or_else(|| invalid("the token is not one of a trash: pass it on unchanged"))
+    }
+}
+
+fn invalid(text: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, text)
+}
 
 impl fmt::Display for ArchiveToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

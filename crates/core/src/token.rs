@@ -1,4 +1,4 @@
-//! Texts of positions that have values of documents.
+//! The texts of tokens: positions from which a read continues.
 
 use std::fmt;
 
@@ -43,6 +43,27 @@ pub fn values(text: &str) -> Option<Vec<Bson>> {
     };
     // `+f` parses as a byte too, and fields after the values would be ignored.
     (Text(&values).to_string() == text).then_some(values)
+}
+
+/// Implements the conversions that serde uses for tokens, by their `FromStr` and `Display`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! token_as_text {
+    ($($token:ident),+) => {$(
+        impl TryFrom<String> for $token {
+            type Error = $crate::Error;
+
+            fn try_from(text: String) -> $crate::Result<Self> {
+                text.parse()
+            }
+        }
+
+        impl From<$token> for String {
+            fn from(token: $token) -> Self {
+                token.to_string()
+            }
+        }
+    )+};
 }
 
 /// Returns whether no document in it exceeds the depth limit. Decoding takes stack for each level, and a service may receive

@@ -39,19 +39,7 @@ impl FromStr for RevisionToken {
     }
 }
 
-impl TryFrom<String> for RevisionToken {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<RevisionToken> for String {
-    fn from(token: RevisionToken) -> Self {
-        token.to_string()
-    }
-}
+mongo_patterns_core::token_as_text!(RevisionToken);
 
 impl fmt::Display for RevisionToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

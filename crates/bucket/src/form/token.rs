@@ -117,26 +117,7 @@ impl fmt::Display for ItemToken {
     }
 }
 
-/// Implements the conversions that serde uses.
-macro_rules! serde_as_text {
-    ($($token:ident),+) => {$(
-        impl TryFrom<String> for $token {
-            type Error = Error;
-
-            fn try_from(text: String) -> Result<Self> {
-                text.parse()
-            }
-        }
-
-        impl From<$token> for String {
-            fn from(token: $token) -> Self {
-                token.to_string()
-            }
-        }
-    )+};
-}
-
-serde_as_text!(PageToken, ItemToken);
+mongo_patterns_core::token_as_text!(PageToken, ItemToken);
 
 fn invalid(message: &'static str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)

@@ -95,19 +95,7 @@ impl FromStr for ChildToken {
     }
 }
 
-impl TryFrom<String> for ChildToken {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<ChildToken> for String {
-    fn from(token: ChildToken) -> Self {
-        token.to_string()
-    }
-}
+mongo_patterns_core::token_as_text!(ChildToken);
 
 mongo_patterns_core::redacted_debug!(ChildToken);
 
