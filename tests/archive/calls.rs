@@ -108,6 +108,14 @@ async fn a_restore_is_a_part_of_the_callers_transaction() {
         let conflict = archive.restore(2).session(&mut other).await.unwrap_err();
         assert_eq!((conflict.kind(), conflict.attempts()), (ErrorKind::Contention, None));
         session.commit_transaction().await.unwrap();
+        // The server aborts a transaction after the error of a duplicate key.
+        archived(db).insert_one(sale(1, old(5))).await.unwrap();
+        session.start_transaction().await.unwrap();
+        let conflict = archive.restore(1).session(&mut session).await.unwrap_err();
+        assert_eq!(conflict.kind(), ErrorKind::AlreadyExists);
+        assert!(session.commit_transaction().await.is_err());
+        assert_eq!(both(db).await[1], numbers([1]));
+        archived(db).delete_one(doc! { "_id": 1 }).await.unwrap();
         // Reads of one moment.
         let mut snapshot = db.client().start_session().snapshot(true).await.unwrap();
         assert!(archive.get(9).session(&mut snapshot).await.unwrap().is_none());

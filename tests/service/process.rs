@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use futures::TryStreamExt;
 use mongo_patterns_testkit::{Mongod, MongodOptions};
@@ -52,7 +51,7 @@ async fn store(service: SocketAddr, (method, path, body): (&str, &str, &Value), 
             Err(_) => {}
         }
         seen.refused.send_modify(|count| *count += 1);
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        pause().await;
     }
 }
 

@@ -7,6 +7,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::{Client, Database};
 use serde_json::json;
 
+use crate::common::support::{pause, until};
 use crate::service::process::DATABASE;
 use crate::service::support::*;
 
@@ -82,7 +83,7 @@ async fn a_request_that_takes_too_long_is_dropped_and_can_be_repeated() {
                 let answer = send(service.address, method, path, body).await.unwrap();
                 match answer.status {
                     200 | 201 => break answer.status,
-                    503 => tokio::time::sleep(Duration::from_millis(50)).await,
+                    503 => pause().await,
                     _ => panic!("{method} {path}: {answer:?}"),
                 }
             }
@@ -93,12 +94,5 @@ async fn a_request_that_takes_too_long_is_dropped_and_can_be_repeated() {
         let again = send(service.address, method, path, body).await.unwrap();
         assert_eq!(again.status, 200, "{method} {path}: stored before");
     }
-    let ended = async {
-        while open_transactions(&admin).await > 0 {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(TIMEOUT, ended)
-        .await
-        .expect("a transaction is open");
+    until("an open transaction", async || open_transactions(&admin).await == 0).await;
 }

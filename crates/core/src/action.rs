@@ -27,7 +27,8 @@
 //!
 //! Most actions have a setter `session`. With it, all commands of the action run in the caller's session, and in its
 //! transaction if one has started. Then nothing takes effect before the caller commits, and the action does not retry: it
-//! returns the error with the driver's labels, so that the driver's `and_run2` retries the whole transaction.
+//! returns the error with the driver's labels, so that the driver's `and_run2` retries the whole transaction. The server
+//! aborts a transaction after an error of a write, such as that of a duplicate key.
 //!
 //! # Time limits
 //!

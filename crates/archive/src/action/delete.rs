@@ -82,7 +82,7 @@ impl Deletion<'_> {
             // A document may have been restored, changed and archived again.
             let still = both(by_ids(&chunk.ids), self.filter.clone());
             if !conn.is_plan() || deleted.documents == 0 {
-                let delete = Step::delete_many("delete archived documents", self.collection, still);
+                let delete = Step::delete_many("delete old documents", self.collection, still);
                 deleted.documents += conn.write(delete).await?.map_or(documents, |reply| reply.deleted);
             } else {
                 deleted.documents += documents;

@@ -173,10 +173,7 @@ fn hazards(sales: &[Document], archived: &[Document], ledger: &Ledger) -> Result
     let mut wrong = 0;
     for sale in sales.iter().chain(archived) {
         match read.entry(sale.get_i64("_id")?) {
-            std::collections::hash_map::Entry::Occupied(entry) => {
-                eprintln!("archive: {} is in both collections", entry.key());
-                wrong += 1;
-            }
+            std::collections::hash_map::Entry::Occupied(_) => wrong += 1,
             std::collections::hash_map::Entry::Vacant(entry) => drop(entry.insert(elements(sale, NOTES)?)),
         }
     }
