@@ -117,8 +117,9 @@ async fn all_calls_together_leave_no_gap_and_no_double() {
             let writers = (0..16).map(|writer: usize| {
                 let policies = processes[writer % processes.len()].clone();
                 tokio::spawn(async move {
-                    let mut revisions = Vec::new();
-                    for n in 0..20 {
+                    let (mut revisions, mut n) = (Vec::new(), 0);
+                    while revisions.len() < 10 {
+                        n += 1;
                         let id = fastrand::i32(0..3);
                         let item = format!("{writer}-{n}");
                         let mut new = policy(id);
@@ -156,7 +157,6 @@ async fn all_calls_together_leave_no_gap_and_no_double() {
                 acknowledged,
                 "{of} processes: a number was returned twice"
             );
-            assert!(acknowledged > 100, "{acknowledged}");
             assert_eq!(findings(&processes[0]).await, [], "{of} processes");
             for id in 0..3 {
                 let stored = numbers(db, id).await;
