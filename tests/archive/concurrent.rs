@@ -108,48 +108,48 @@ async fn write(db: &TestDatabase, archive: &Archive<Document>, id: i32) -> bool 
 /// Runs, restores and writers at once: each document is once in one of the collections, with all acknowledged writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_write_is_lost_beside_runs_and_restores() {
-    testkit::run(async |db| {
-        const DOCUMENTS: i32 = 60;
-        let archive = archive(db).await;
-        plant(db, (0..DOCUMENTS).map(|id| sale(id, old(0)))).await;
-        let pace = Pace::of(0);
-        let writers = (0..4).map(|writer| {
-            let (archive, pace) = (&archive, pace.clone());
-            async move {
-                let mut acknowledged = 0;
-                for n in writer.. {
-                    if !pace.next().await {
-                        break;
-                    }
-                    acknowledged += i64::from(write(db, archive, n * 7 % DOCUMENTS).await);
+    testkit::run(async |db| no_write_is_lost(db, &archive(db).await).await).await;
+}
+
+pub(super) async fn no_write_is_lost(db: &TestDatabase, archive: &Archive<Document>) {
+    const DOCUMENTS: i32 = 60;
+    plant(db, (0..DOCUMENTS).map(|id| sale(id, old(0)))).await;
+    let pace = Pace::of(0);
+    let writers = (0..4).map(|writer| {
+        let pace = pace.clone();
+        async move {
+            let mut acknowledged = 0;
+            for n in writer.. {
+                if !pace.next().await {
+                    break;
                 }
-                acknowledged
+                acknowledged += i64::from(write(db, archive, n * 7 % DOCUMENTS).await);
             }
-        });
-        let moves = async {
-            let work = async {
-                for _ in 0..6 {
-                    let run = || archive.run().chunk(10).into_future();
-                    try_join_all([run(), run()]).await.unwrap();
-                    archive
-                        .restore_many(doc! { "_id": { "$mod": [2, 0] } })
-                        .chunk(10)
-                        .await
-                        .unwrap();
-                }
-            };
-            pace.beside(db, 2, work).await;
-            pace.end();
+            acknowledged
+        }
+    });
+    let moves = async {
+        let work = async {
+            for _ in 0..6 {
+                let run = || archive.run().chunk(10).into_future();
+                try_join_all([run(), run()]).await.unwrap();
+                archive
+                    .restore_many(doc! { "_id": { "$mod": [2, 0] } })
+                    .chunk(10)
+                    .await
+                    .unwrap();
+            }
         };
-        let (acknowledged, ()) = tokio::join!(join_all(writers), moves);
-        let (hot, cold) = (all(&current(db)).await, all(&archived(db)).await);
-        let ids: HashSet<i32> = hot.iter().chain(&cold).map(|one| one.get_i32("_id").unwrap()).collect();
-        assert_eq!((ids.len(), hot.len() + cold.len()), (60, 60));
-        let n = |one: &Document| i64::from(one.get_i32("n").unwrap_or(0));
-        let stored: i64 = hot.iter().chain(&cold).map(n).sum();
-        let acknowledged: i64 = acknowledged.into_iter().sum();
-        assert!(acknowledged > 20, "{acknowledged}");
-        assert_eq!(stored, acknowledged);
-    })
-    .await;
+        pace.beside(db, 2, work).await;
+        pace.end();
+    };
+    let (acknowledged, ()) = tokio::join!(join_all(writers), moves);
+    let (hot, cold) = (all(&current(db)).await, all(&archived(db)).await);
+    let ids: HashSet<i32> = hot.iter().chain(&cold).map(|one| one.get_i32("_id").unwrap()).collect();
+    assert_eq!((ids.len(), hot.len() + cold.len()), (60, 60));
+    let n = |one: &Document| i64::from(one.get_i32("n").unwrap_or(0));
+    let stored: i64 = hot.iter().chain(&cold).map(n).sum();
+    let acknowledged: i64 = acknowledged.into_iter().sum();
+    assert!(acknowledged > 20, "{acknowledged}");
+    assert_eq!(stored, acknowledged);
 }

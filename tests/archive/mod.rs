@@ -1,6 +1,7 @@
 //! Tests of the archive: old documents in a second collection.
 
 pub(crate) mod calls;
+pub(crate) mod clusters;
 pub(crate) mod concurrent;
 pub(crate) mod pages;
 pub(crate) mod run;

@@ -37,6 +37,19 @@ pub async fn archive(db: &TestDatabase) -> Archive<Document> {
     archive
 }
 
+/// Returns one that moves documents as between two clusters.
+pub fn unchecked_elsewhere(db: &TestDatabase) -> Archive<Document> {
+    builder(db).another_cluster().build().unwrap()
+}
+
+/// Returns it with its indexes.
+pub async fn elsewhere(db: &TestDatabase) -> Archive<Document> {
+    let archive = unchecked_elsewhere(db);
+    archive.ensure_indexes().await.unwrap();
+    db.recorder().clear();
+    archive
+}
+
 /// A time some minutes after the year 2018 began: old enough.
 pub fn old(minute: i64) -> DateTime {
     DateTime::from_millis(1_514_764_800_000 + minute * 60_000)

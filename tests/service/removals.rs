@@ -118,3 +118,41 @@ async fn a_removal_leads_only_to_pages_of_the_service() {
         assert_eq!(refused.status, 405, "{method}");
     }
 }
+
+/// A patron is deleted, restored, and not restored when another one has the id.
+#[tokio::test]
+async fn a_deleted_patron_is_restored() {
+    let (_mongod, service) = started().await;
+    let service = service.address;
+    let shown = page(service, "/patrons/joe").await;
+    let link = attribute(&shown, "href", "/patrons/joe/remove");
+    let asked = page(service, &link).await;
+    assert!(asked.contains("for 30 days") && asked.contains("<form class=\"confirm\""));
+    let form = "content-type: application/x-www-form-urlencoded\r\n";
+    for _ in 0..2 {
+        let deleted = ask(service, "POST", &link, form, "").await.unwrap();
+        assert_eq!(deleted.header("location"), Some("/deleted-patrons"), "{deleted:?}");
+        assert_eq!(get(service, "/patrons/joe").await.unwrap().status, 404);
+    }
+    let listed = page(service, "/deleted-patrons").await;
+    let restore = attribute(&listed, "action", "/restore");
+    for _ in 0..2 {
+        let restored = ask(service, "POST", &restore, form, "").await.unwrap();
+        assert_eq!(restored.header("location"), Some("/patrons/joe"), "{restored:?}");
+        assert_eq!(page(service, "/patrons/joe").await, shown);
+    }
+    assert!(page(service, "/deleted-patrons").await.contains("No deleted patrons."));
+
+    let deleted = send(service, "DELETE", "/patrons/joe.json", &json!({})).await.unwrap();
+    assert_eq!(deleted.status, 204);
+    let other = send(service, "PUT", "/patrons/joe.json", &json!({ "name": "Another" })).await;
+    assert_eq!(other.unwrap().status, 201);
+    let refused = send(service, "POST", "/deleted-patrons/joe/restore.json", &json!({})).await;
+    assert_eq!(refused.unwrap().status, 409);
+    let unknown = send(service, "POST", "/deleted-patrons/none/restore.json", &json!({})).await;
+    assert_eq!(unknown.unwrap().status, 404);
+    assert_eq!(
+        get(service, "/deleted-patrons?after=nonsense").await.unwrap().status,
+        400
+    );
+}

@@ -7,8 +7,10 @@ use mongo_patterns_core::index::{Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::{Repository, Validator};
 
+use crate::link::Link;
 use crate::prelude::*;
 use crate::query;
+use crate::transfer::Linked;
 
 /// A collection whose old documents are in a second one.
 ///
@@ -28,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) lanes: Lanes,
     /// The name of the index on the age, in both.
     pub(crate) index: String,
+    /// If the archive is in another cluster.
+    pub(crate) link: Option<Link>,
 }
 
 mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.current.namespace());
@@ -37,6 +41,15 @@ impl Shared {
         Call::new("archive", operation, &self.current)
     }
 
+    /// Returns the link to another cluster, in a direction.
+    pub(crate) fn linked(&self, restores: bool) -> Option<Linked<'_>> {
+        self.link.as_ref().map(|link| Linked {
+            link,
+            lanes: &self.lanes,
+            restores,
+        })
+    }
+
     /// Returns what checks the collections, creates the indexes, stores the entry, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
         let (settings, age) = (&self.settings, self.settings.age.as_str());
@@ -44,18 +57,22 @@ impl Shared {
             let index = PlannedIndex::new(self.index.clone(), query::index(age));
             Managed::by_id(collection).indexes(vec![index])
         };
+        let archived = match self.link {
+            None => managed(&self.archived),
+            Some(_) => managed(&self.archived).in_another_cluster(),
+        };
         Ensure::new(
             self.operation("ensure_indexes"),
             None,
-            settings.stored_form(&self.archived),
-            vec![managed(&self.archived), managed(&self.current)],
+            settings.stored_form(&self.archived, self.link.is_some()),
+            vec![archived, managed(&self.current)],
         )
         .fields(vec![("age", age)])
     }
 }
 
 impl<D> Archive<D> {
-    pub(crate) fn new(current: Raw, archived: Raw, settings: Settings) -> Self {
+    pub(crate) fn new(current: Raw, archived: Raw, settings: Settings, link: Option<Link>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 index: format!("{}_1__id_1", settings.age),
@@ -63,6 +80,7 @@ impl<D> Archive<D> {
                 current,
                 archived,
                 settings,
+                link,
             }),
             types: PhantomData,
         }
@@ -86,6 +104,7 @@ impl<D: Send + Sync> Archive<D> {
 }
 
 /// The index `{ date: 1, _id: 1 }`, with the name of the age field, finds documents by their age, in both collections.
+/// [`ensure_sharded`](Repository::ensure_sharded) does not shard an archive in another cluster.
 ///
 /// There are no validators: the documents are those of the application.
 impl<D> Repository for Archive<D> {

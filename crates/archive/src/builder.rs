@@ -6,6 +6,7 @@ use mongo_patterns_core::RetryPolicy;
 use mongo_patterns_core::settings::{check_acknowledged, configuration, required};
 
 use crate::archive::Archive;
+use crate::link::{Link, confirmed};
 use crate::prelude::*;
 
 /// Builds an [`Archive`].
@@ -18,6 +19,7 @@ pub struct ArchiveBuilder<D> {
     keep: Option<Document>,
     retry: RetryPolicy,
     max_time: Option<Duration>,
+    in_another_cluster: bool,
     types: PhantomData<fn() -> D>,
 }
 
@@ -31,12 +33,14 @@ mongo_patterns_core::clone_fields!(
     keep,
     retry,
     max_time,
+    in_another_cluster,
     types
 );
 
 impl<D> Archive<D> {
     /// Starts to build an archive of a collection in a second one, with their read preferences, read concerns and write
-    /// concerns. Both are of one client. They can be in two databases.
+    /// concerns. Both are of one client, but for an archive in [another cluster](ArchiveBuilder::another_cluster). They can be
+    /// in two databases.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -65,6 +69,7 @@ impl<D> Archive<D> {
             keep: None,
             retry: RetryPolicy::default(),
             max_time: None,
+            in_another_cluster: false,
             types: PhantomData,
         }
     }
@@ -80,6 +85,12 @@ impl<D> ArchiveBuilder<D> {
 
         /// Keeps the documents that match a filter: they are not archived, and not deleted in the archive.
         keep(filter: Document) => keep = Some(filter);
+
+        /// Tells that the archive is in another cluster: its collection is of a client of that cluster. Both clusters are replica
+        /// sets or sharded, and what is moved is confirmed by a majority, whatever the write concerns of the collections are.
+        ///
+        /// See [another cluster](crate#another-cluster).
+        another_cluster() => in_another_cluster = true;
 
         /// Sets how a write retries after conflicts with other writers.
         retry(policy: RetryPolicy) => retry = policy;
@@ -104,7 +115,9 @@ impl<D> ArchiveBuilder<D> {
                 "the filter of documents to keep is empty and matches all: leave it out",
             ));
         }
-        check_collections(&self.current, &self.archived)?;
+        if !self.in_another_cluster {
+            check_collections(&self.current, &self.archived)?;
+        }
         let settings = Settings {
             age,
             older_than: required(self.older_than, "older_than")?,
@@ -112,7 +125,12 @@ impl<D> ArchiveBuilder<D> {
             retry: self.retry,
             max_time: self.max_time,
         };
-        Ok(Archive::new(self.current, self.archived, settings))
+        let (mut current, mut archived, mut link) = (self.current, self.archived, None);
+        if self.in_another_cluster {
+            (current, archived) = (confirmed(&current), confirmed(&archived));
+            link = Some(Link::new(&current, &archived));
+        }
+        Ok(Archive::new(current, archived, settings, link))
     }
 }
 

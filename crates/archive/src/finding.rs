@@ -9,6 +9,9 @@ mongo_patterns_core::problems! {
     pub enum Problem {
         /// Both collections have a document with this `_id`. A program inserted it again, or moved it by other means.
         InBoth = "both collections have a document with this `_id`: delete the one that is not needed",
+        /// Both collections have the document because a move between two clusters has not ended: its process works on it, or
+        /// died.
+        Unfinished = "both collections have the document because a move between the clusters has not ended: the next run or restore ends it",
         /// The age field has another value than a date.
         NoDate = "the age field is not a date, so the document is never archived, and not found by its age: correct it by hand",
     }

@@ -20,12 +20,16 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// Returns the settings of the stored form. The age and the documents to keep can change at any time.
-    pub(crate) fn stored_form(&self, archived: &Collection<RawDocumentBuf>) -> Document {
-        doc! {
+    pub(crate) fn stored_form(&self, archived: &Collection<RawDocumentBuf>, in_another_cluster: bool) -> Document {
+        let mut form = doc! {
             "age": self.age.as_str(),
             "archive_database": archived.namespace().db,
             "archive_collection": archived.name(),
+        };
+        if in_another_cluster {
+            form.insert("another_cluster", true);
         }
+        form
     }
 }
 

@@ -15,10 +15,12 @@
 //! one document that is written all the time is left in the end.
 
 use mongo_patterns_core::error::{CommandError, duplicate_key, refused_document};
+use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::migration::{Step, both};
 use mongo_patterns_core::{RetryPolicy, transaction};
 use mongodb::options::FindOptions;
 
+use crate::link::{COPIED_WITHIN, Link, Move, is_taken, is_too_slow, too_slow, unless_taken};
 use crate::prelude::*;
 use crate::results::{Moved, Restored};
 
@@ -33,7 +35,19 @@ pub(crate) struct Transfer<'a> {
     pub(crate) filter: &'a Document,
     /// Whether a document replaces one of its `_id` in the target. Otherwise it stays.
     pub(crate) replaces: bool,
+    /// If the archive is in another cluster.
+    pub(crate) link: Option<Linked<'a>>,
     pub(crate) retry: &'a RetryPolicy,
+}
+
+/// A move between clusters.
+#[derive(Clone, Copy)]
+pub(crate) struct Linked<'a> {
+    pub(crate) link: &'a Link,
+    /// In a process, one moves at a time.
+    pub(crate) lanes: &'a Lanes,
+    /// Whether documents move from the archive.
+    pub(crate) restores: bool,
 }
 
 /// A try to move documents.
@@ -43,6 +57,8 @@ struct Attempt<'a> {
     ids: &'a [Bson],
     /// Whether it looks for their `_id`s in the target first.
     looks: bool,
+    /// Between clusters, in a run.
+    begun: Option<Move<'a>>,
 }
 
 impl Transfer<'_> {
@@ -57,7 +73,8 @@ impl Transfer<'_> {
         while let Some(part) = parts.pop() {
             match self.part(part, conn).await {
                 Ok(done) => moved.add(done),
-                Err(error) if error.kind() != ErrorKind::Contention => return Err(error),
+                Err(error) if error.kind() != ErrorKind::Contention && !is_too_slow(&error) => return Err(error),
+                Err(error) if part.len() == 1 && is_too_slow(&error) => return Err(error),
                 Err(_) if part.len() == 1 => moved.busy += 1,
                 Err(_) => parts.extend([&part[part.len() / 2..], &part[..part.len() / 2]]),
             }
@@ -67,18 +84,78 @@ impl Transfer<'_> {
 
     /// Moves documents together, or none of them. Expects that the target has none of them, which is nearly always so.
     async fn part(self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
-        let attempt = |looks| Attempt {
-            transfer: self,
-            ids,
-            looks,
-        };
-        match self.run(attempt(false), conn).await {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => self.run(attempt(true), conn).await,
+        match self.run(self.attempt(ids, false), conn).await {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => self.run(self.attempt(ids, true), conn).await,
             moved => moved,
         }
     }
 
+    fn attempt<'b>(self, ids: &'b [Bson], looks: bool) -> Attempt<'b>
+    where
+        Self: 'b,
+    {
+        Attempt {
+            transfer: self,
+            ids,
+            looks,
+            begun: None,
+        }
+    }
+
+    /// Restores one document of another cluster.
+    pub(crate) async fn one(self, linked: Linked<'_>, id: &Bson) -> Result<Moved> {
+        let attempt = self.attempt(std::slice::from_ref(id), true);
+        let moved = self.run_linked(linked, attempt, self.retry.max_attempts).await?;
+        // It has moved; the next move ends the link otherwise.
+        let _ = self.end_link().await;
+        Ok(moved)
+    }
+
+    /// Ends the last move between clusters, if there is one.
+    pub(crate) async fn end_link(self) -> Result<()> {
+        match self.link {
+            Some(linked) => linked.link.end(self.retry).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Begins a move, and runs it in a transaction of the source's cluster, until others have refused it that often.
+    async fn run_linked(self, linked: Linked<'_>, attempt: Attempt<'_>, refusals: u32) -> Result<Moved> {
+        let once = self.retry.clone().with_max_attempts(1);
+        let (mut attempts, mut refused) = (self.retry.start(), 0);
+        loop {
+            let mut conn = Conn::enter(None, linked.lanes, "").await?;
+            let moved = match linked.link.begin(linked.restores, self.retry).await {
+                Ok(begun) => {
+                    let begun = Attempt {
+                        begun: Some(begun),
+                        ..attempt
+                    };
+                    self.run_with(&once, begun, &mut conn).await
+                }
+                Err(error) => Err(error),
+            };
+            drop(conn);
+            let error = match moved {
+                Err(error) if error.kind() == ErrorKind::Contention => error,
+                Err(error)
+                    if may_pass(&error) && !is_too_slow(&error) && error.kind() != ErrorKind::ServerSelection =>
+                {
+                    error
+                }
+                moved => return moved,
+            };
+            refused += u32::from(error.kind() == ErrorKind::Contention && !is_taken(&error));
+            if refused == refusals || !attempts.wait().await {
+                return Err(attempts.tried(error));
+            }
+        }
+    }
+
     async fn run(self, attempt: Attempt<'_>, conn: &mut Conn<'_>) -> Result<Moved> {
+        if let Some(linked) = self.link {
+            return self.run_linked(linked, attempt, ATTEMPTS).await;
+        }
         let most = self.retry.max_attempts.min(ATTEMPTS);
         let hurried = self.retry.clone().with_max_attempts(most);
         match self.run_with(&hurried, attempt, conn).await {
@@ -99,27 +176,28 @@ impl Transfer<'_> {
 
     /// Returns what [`chunk`](Self::chunk) would move. Lists its commands.
     pub(crate) async fn plan(self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
-        let attempt = |looks| Attempt {
-            transfer: self,
-            ids,
-            looks,
-        };
-        attempt(false).run(conn).await?;
-        attempt(true).run(&mut Conn::plan()).await
+        self.attempt(ids, false).run(conn).await?;
+        self.attempt(ids, true).run(&mut Conn::plan()).await
     }
 }
 
 impl Attempt<'_> {
+    /// Runs in a transaction of the source's cluster.
     async fn run(self, conn: &mut Conn<'_>) -> Result<Moved> {
-        let Transfer { from, to, filter, .. } = self.transfer;
+        let (Transfer { from, filter, .. }, begun) = (self.transfer, self.begun);
+        if let Some(begun) = begun.filter(|begun| !begun.restores()) {
+            unless_taken(begun.decide(conn).await?)?;
+        }
         let filter = both(by_ids(self.ids), filter.clone());
         let mut documents = read(from, filter.clone(), conn).await?;
-        let mut moved = Moved::default();
+        let (mut moved, mut replaced) = (Moved::default(), Vec::new());
         if self.looks && !documents.is_empty() {
-            let there = self.there(&documents, conn).await?;
-            if !there.is_empty() && self.transfer.replaces {
-                let delete = Step::delete_many("delete what is replaced", to, by_ids(&there));
-                conn.write(delete).await?;
+            let there = match begun {
+                None => self.there(&documents, conn).await?,
+                Some(_) => self.there(&documents, &mut Conn::new()).await?,
+            };
+            if self.transfer.replaces {
+                replaced = there;
             } else if !there.is_empty() {
                 moved.conflicts = there.len() as u64;
                 // The server compares, to which ids of different types can be equal.
@@ -134,11 +212,15 @@ impl Attempt<'_> {
         let ids = ids(&documents);
         conn.write(Step::delete_many("delete documents", from, by_ids(&ids)))
             .await?;
-        let insert = Step::insert_many("insert the documents", to, documents);
-        conn.write(insert).await.map_err(|error| {
-            let id = refused_document(&error).and_then(|at| ids.into_iter().nth(at));
-            refused(error, to, id)
-        })?;
+        let copy = Copy {
+            transfer: self.transfer,
+            ids,
+            replaced,
+        };
+        match begun {
+            None => copy.insert(documents, conn).await?,
+            Some(begun) => copy.insert_in_the_other_cluster(documents, begun).await?,
+        }
         Ok(moved)
     }
 
@@ -155,9 +237,70 @@ impl Attempt<'_> {
     }
 }
 
+/// The documents of an attempt on their way to the target.
+struct Copy<'a> {
+    transfer: Transfer<'a>,
+    ids: Vec<Bson>,
+    /// Those of the target that they replace.
+    replaced: Vec<Bson>,
+}
+
+impl Copy<'_> {
+    async fn insert(&self, documents: Vec<RawDocumentBuf>, conn: &mut Conn<'_>) -> Result<()> {
+        let to = self.transfer.to;
+        if !self.replaced.is_empty() {
+            let delete = Step::delete_many("delete what is replaced", to, by_ids(&self.replaced));
+            conn.write(delete).await?;
+        }
+        let insert = Step::insert_many("insert the documents", to, documents);
+        conn.write(insert).await.map_err(|error| {
+            let id = refused_document(&error).and_then(|at| self.ids.get(at).cloned());
+            refused(error, to, id)
+        })?;
+        Ok(())
+    }
+
+    /// Runs while the transaction of the source's cluster is open.
+    async fn insert_in_the_other_cluster(self, documents: Vec<RawDocumentBuf>, begun: Move<'_>) -> Result<()> {
+        let Transfer { to, retry, .. } = self.transfer;
+        if begun.restores() {
+            unless_taken(begun.record(&self.ids, &mut Conn::new()).await?)?;
+        }
+        let (mut conn, context) = (Conn::new(), (&self, &documents, begun));
+        let copied = transaction::run(to, retry, &mut conn, context, |conn, (copy, documents, begun)| {
+            Box::pin(async move {
+                let is_ours = match begun.restores() {
+                    true => begun.decide(conn).await?,
+                    false => begun.record(&copy.ids, conn).await?,
+                };
+                if is_ours {
+                    copy.insert(documents.to_vec(), conn).await?;
+                }
+                Ok(is_ours)
+            })
+        });
+        let copied = match begun.restores() {
+            true => copied.await?,
+            false => {
+                let copied = tokio::time::timeout(COPIED_WITHIN, copied).await;
+                copied.unwrap_or_else(|_| Err(too_slow()))?
+            }
+        };
+        unless_taken(copied)
+    }
+}
+
 async fn read(from: &Raw, filter: Document, conn: &mut Conn<'_>) -> Result<Vec<RawDocumentBuf>> {
     let find = Step::find("read documents", from, filter, FindOptions::default());
     Ok(conn.read(find).await?.documents)
+}
+
+const IN_BOTH: &str = "the other collection has a document with this `_id`, nothing was changed: delete one of the two";
+
+pub(crate) fn already_exists(to: &Raw, id: &Bson) -> Error {
+    Error::new(ErrorKind::AlreadyExists, IN_BOTH)
+        .at(id.clone(), "")
+        .of_collection(to)
 }
 
 fn may_pass(error: &Error) -> bool {
@@ -203,11 +346,7 @@ pub(crate) async fn is_there(current: &Raw, id: &Bson, conn: &mut Conn<'_>) -> R
 /// Converts the error of the insert, with the document that was refused.
 pub(crate) fn refused(error: CommandError, to: &Raw, id: Option<Bson>) -> Error {
     let error = match duplicate_key(&error) {
-        Some(duplicate) if duplicate.is_of_id() => Error::from_driver(
-            ErrorKind::AlreadyExists,
-            "the other collection has a document with this `_id`, nothing was changed: delete one of the two",
-            error,
-        ),
+        Some(duplicate) if duplicate.is_of_id() => Error::from_driver(ErrorKind::AlreadyExists, IN_BOTH, error),
         Some(duplicate) => Error::from_driver(
             ErrorKind::DuplicateKey,
             format!(

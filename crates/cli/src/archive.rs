@@ -5,21 +5,22 @@ use std::time::{Duration, SystemTime};
 use mongo_patterns_archive::Archive;
 use mongo_patterns_core::migration::Migration;
 use mongo_patterns_core::{Error, send};
-use mongodb::bson::{DateTime, Document, RawDocumentBuf};
+use mongodb::Collection;
+use mongodb::bson::{DateTime, Document};
 
 use crate::args::{ArchivePace, ArchiveSettings, ArchiveVerb, Listing, OlderThan};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::findings::Check;
 use crate::migrate::{Migrate, Mode};
 use crate::output::Summary;
-use crate::{Context, extended_json, indexes, shard};
+use crate::{Context, connection, extended_json, indexes, shard};
 
 type Documents = Archive<Document>;
 
 pub(crate) async fn run(context: &Context, settings: &ArchiveSettings, verb: &ArchiveVerb) -> Outcome {
     let archive = archive(context, settings, verb).await?;
     match verb {
-        ArchiveVerb::Status(_) => status(context, settings, &archive).await,
+        ArchiveVerb::Status(_) => status(context, &archive).await,
         ArchiveVerb::Plan(_) => {
             let plan = Migrate::new(context, &archive, Mode::Plan, "documents");
             plan.execute(archive.run()).await
@@ -59,16 +60,27 @@ pub(crate) async fn run(context: &Context, settings: &ArchiveSettings, verb: &Ar
 }
 
 async fn archive(context: &Context, settings: &ArchiveSettings, verb: &ArchiveVerb) -> Result<Documents, Failure> {
-    let of = |name: &str| context.database.collection::<Document>(name);
+    let name = settings.archive_db.as_deref().unwrap_or(context.database.name());
+    let uri = settings.archive_uri.as_deref().filter(|uri| !uri.is_empty());
+    let archived = match uri {
+        None => context.database.client().database(name),
+        Some(uri) => connection::connect_to(uri, "the connection string (--archive-uri or MONGODB_ARCHIVE_URI)")
+            .await?
+            .database(name),
+    };
     let older_than = match verb {
         ArchiveVerb::Status(older_than) | ArchiveVerb::Plan(older_than) | ArchiveVerb::Run { older_than, .. } => {
             age(*older_than)
         }
         _ => Duration::ZERO, // not used
     };
-    let mut builder = Documents::builder(of(&settings.collection), of(&settings.archive))
+    let current = context.database.collection::<Document>(&settings.collection);
+    let mut builder = Documents::builder(current, archived.collection::<Document>(&settings.archive))
         .age_field(&settings.age)
         .older_than(older_than);
+    if uri.is_some() {
+        builder = builder.another_cluster();
+    }
     if let Some(keep) = &settings.keep {
         builder = builder.keep(filter_of("--keep", keep)?);
     }
@@ -103,16 +115,16 @@ async fn moved<'a>(
     migrate.execute(migration).await
 }
 
-async fn status(context: &Context, settings: &ArchiveSettings, archive: &Documents) -> Outcome {
+async fn status(context: &Context, archive: &Documents) -> Outcome {
     let due = archive.due().await?;
-    let count = async |name: &str| {
-        let collection = context.database.collection::<RawDocumentBuf>(name);
-        send::estimated_count(&collection).await.map_err(Error::from)
+    let count = async |collection: Collection<Document>| {
+        let count = send::estimated_count(&collection.clone_with_type()).await;
+        count.map_err(Error::from)
     };
     let oldest = due.oldest.map(|time| time.try_to_rfc3339_string().unwrap_or_default());
     let summary = Summary::of(archive, "status")
-        .row("documents", count(&settings.collection).await?)
-        .row("archived", count(&settings.archive).await?)
+        .row("documents", count(archive.collection()).await?)
+        .row("archived", count(archive.archived_collection()).await?)
         .row("due", due.documents)
         .row("oldest_due", oldest);
     context.output.summary(&summary, Exit::Success)?;

@@ -18,6 +18,7 @@ use crate::profile::Profile;
 const SERVER_SELECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
 const LOCAL: &str = "mongodb://127.0.0.1:27017/";
+const WHERE: &str = "the connection string (--uri or MONGODB_URI)";
 
 /// The connection options, like those of MongoDB's own tools.
 #[derive(Args)]
@@ -58,12 +59,10 @@ impl Connection {
     /// Returns a client, and the id by which the server lists its operations.
     pub(crate) async fn connect(&self) -> Result<(Client, String), Failure> {
         let uri = self.uri.as_deref().filter(|uri| !uri.is_empty()).unwrap_or(LOCAL);
-        let mut options = ClientOptions::parse(uri).await.map_err(|error| refused(uri, &error))?;
-        options.app_name.get_or_insert_with(|| "mongo-patterns".to_owned());
+        let mut options = parse(uri, WHERE).await?;
         let id = ObjectId::new().to_hex();
         let info = DriverInfo::builder().name("mongo-patterns").version(id.clone());
         options.driver_info = Some(info.build());
-        options.server_selection_timeout.get_or_insert(SERVER_SELECTION_TIMEOUT);
         self.set_user(&mut options)?;
         self.set_tls(&mut options)?;
         let client = Client::with_options(options).map_err(|error| match *error.kind {
@@ -71,7 +70,7 @@ impl Connection {
                 "a file of --tls-ca-file, --tls-certificate-key-file or the connection string is invalid: {}",
                 error.kind
             )),
-            _ => refused(uri, &error),
+            _ => refused(uri, WHERE, &error),
         })?;
         Ok((client, id))
     }
@@ -147,6 +146,20 @@ impl fmt::Debug for Connection {
     }
 }
 
+/// Returns a client of another cluster, whose options are all in the connection string.
+pub(crate) async fn connect_to(uri: &str, named: &str) -> Result<Client, Failure> {
+    let options = parse(uri, named).await?;
+    Client::with_options(options).map_err(|error| refused(uri, named, &error))
+}
+
+async fn parse(uri: &str, named: &str) -> Result<ClientOptions, Failure> {
+    let options = ClientOptions::parse(uri).await;
+    let mut options = options.map_err(|error| refused(uri, named, &error))?;
+    options.app_name.get_or_insert_with(|| "mongo-patterns".to_owned());
+    options.server_selection_timeout.get_or_insert(SERVER_SELECTION_TIMEOUT);
+    Ok(options)
+}
+
 /// Returns the database of the option, else of the profile, else of the connection string.
 pub(crate) fn database(client: &Client, option: Option<&str>, profile: &Profile) -> Result<Database, Failure> {
     match option.or(profile.database.as_deref()) {
@@ -160,23 +173,22 @@ pub(crate) fn database(client: &Client, option: Option<&str>, profile: &Profile)
 }
 
 /// Hides the driver's text if the connection string can contain a password, because the text quotes parts of it.
-fn refused(uri: &str, error: &mongodb::error::Error) -> Failure {
-    const WHERE: &str = "the connection string (--uri or MONGODB_URI)";
+fn refused(uri: &str, named: &str, error: &mongodb::error::Error) -> Failure {
     if !uri.starts_with("mongodb://") && !uri.starts_with("mongodb+srv://") {
-        return Failure::usage(format!("{WHERE} must start with mongodb:// or mongodb+srv://"));
+        return Failure::usage(format!("{named} must start with mongodb:// or mongodb+srv://"));
     }
     if matches!(*error.kind, ErrorKind::DnsResolve { .. }) {
         return Failure::new(
             Exit::Server,
-            format!("DNS cannot resolve the host of {WHERE}: check its name and the network"),
+            format!("DNS cannot resolve the host of {named}: check its name and the network"),
         );
     }
     if uri.contains('@') {
         return Failure::usage(format!(
-            "{WHERE} is invalid: check hosts and options; in user and password the characters : / ? # [ ] @ % must be percent-encoded, such as %40 for @"
+            "{named} is invalid: check hosts and options; in user and password the characters : / ? # [ ] @ % must be percent-encoded, such as %40 for @"
         ));
     }
-    Failure::usage(format!("{WHERE} is invalid: {}", error.kind))
+    Failure::usage(format!("{named} is invalid: {}", error.kind))
 }
 
 #[cfg(test)]

@@ -23,60 +23,70 @@ fn days_ago(days: i64) -> DateTime {
 
 #[tokio::test]
 async fn documents_move_there_and_back() {
-    testkit::run(async |db: &TestDatabase| {
-        let (sales, archived) = (
-            db.collection::<Document>("sales"),
-            db.collection::<Document>("archived_sales"),
-        );
-        let sale = |id: i32| doc! { "_id": id, "date": days_ago(i64::from(id) * 100 + 50) };
-        sales.insert_many((0..8).map(sale)).await.unwrap();
-        let archive = |arguments: &[&str]| ran(on(db).args(SETTINGS).args(arguments));
-        let old = ["--older-than", "300"];
-        let of = |verb: &'static str| [&[verb][..], &old].concat();
+    testkit::run(async |db: &TestDatabase| there_and_back(db, "").await).await;
+}
 
-        // The catalog and the indexes come first.
-        let refused = archive(&of("run"));
-        assert!(
-            refused.code == Some(2) && refused.err.contains("indexes --create"),
-            "{refused:?}"
-        );
-        assert_eq!(archive(&["indexes", "--create"]).code, Some(0));
+/// The server is both clusters.
+#[tokio::test]
+async fn documents_move_to_another_cluster_and_back() {
+    testkit::run(async |db: &TestDatabase| there_and_back(db, db.server().uri()).await).await;
+}
 
-        let status = archive(&of("status"));
-        assert_eq!(
-            (&status.summary()["documents"], &status.summary()["due"]),
-            (&8.into(), &5.into())
-        );
-        assert!(status.summary()["oldest_due"].as_str().unwrap().contains('T'));
-        let dry = archive(&[&of("run")[..], &["--dry-run", "--keep", r#"{"_id": 7}"#]].concat());
-        assert_eq!(dry.summary()["documents"], 4, "{dry:?}");
-        let plan = archive(&of("plan"));
-        assert!(plan.code == Some(0) && plan.out.contains("archived_sales"), "{plan:?}");
-        assert_eq!(archived.count_documents(doc! {}).await.unwrap(), 0);
-        let run = archive(&[&of("run")[..], &["--chunk", "2"]].concat());
-        assert_eq!(run.summary()["documents"], 5, "{run:?}");
-        assert_eq!(archived.count_documents(doc! {}).await.unwrap(), 5);
+async fn there_and_back(db: &TestDatabase, uri: &str) {
+    let (sales, archived) = (
+        db.collection::<Document>("sales"),
+        db.collection::<Document>("archived_sales"),
+    );
+    let sale = |id: i32| doc! { "_id": id, "date": days_ago(i64::from(id) * 100 + 50) };
+    sales.insert_many((0..8).map(sale)).await.unwrap();
+    let archive = |arguments: &[&str]| {
+        let command = &mut on(db);
+        ran(command.env("MONGODB_ARCHIVE_URI", uri).args(SETTINGS).args(arguments))
+    };
+    let old = ["--older-than", "300"];
+    let of = |verb: &'static str| [&[verb][..], &old].concat();
 
-        sales.insert_one(sale(3)).await.unwrap();
-        let verify = archive(&["verify"]);
-        assert_eq!(
-            (verify.code, &verify.summary()["findings"]),
-            (Some(1), &1.into()),
-            "{verify:?}"
-        );
-        assert_eq!(verify.json()[0]["problem"], "InBoth");
-        let conflict = archive(&of("run"));
-        assert_eq!(conflict.summary()["conflicts"], 1);
-        let replaced = archive(&[&of("run")[..], &["--replace-archived"]].concat());
-        assert_eq!(replaced.summary()["documents"], 1);
+    // The catalog and the indexes come first.
+    let refused = archive(&of("run"));
+    assert!(
+        refused.code == Some(2) && refused.err.contains("indexes --create"),
+        "{refused:?}"
+    );
+    assert_eq!(archive(&["indexes", "--create"]).code, Some(0));
 
-        let restored = archive(&["restore", "--where", r#"{"_id": {"$lt": 5}}"#]);
-        assert_eq!(restored.summary()["documents"], 2, "{restored:?}");
-        let deleted = archive(&["delete", "--older-than", "600"]);
-        assert_eq!(deleted.summary()["documents"], 2, "{deleted:?}");
-        assert_eq!(archived.count_documents(doc! {}).await.unwrap(), 1);
-    })
-    .await;
+    let status = archive(&of("status"));
+    assert_eq!(
+        (&status.summary()["documents"], &status.summary()["due"]),
+        (&8.into(), &5.into())
+    );
+    assert!(status.summary()["oldest_due"].as_str().unwrap().contains('T'));
+    let dry = archive(&[&of("run")[..], &["--dry-run", "--keep", r#"{"_id": 7}"#]].concat());
+    assert_eq!(dry.summary()["documents"], 4, "{dry:?}");
+    let plan = archive(&of("plan"));
+    assert!(plan.code == Some(0) && plan.out.contains("archived_sales"), "{plan:?}");
+    assert_eq!(archived.count_documents(doc! {}).await.unwrap(), 0);
+    let run = archive(&[&of("run")[..], &["--chunk", "2"]].concat());
+    assert_eq!(run.summary()["documents"], 5, "{run:?}");
+    assert_eq!(archived.count_documents(doc! {}).await.unwrap(), 5);
+
+    sales.insert_one(sale(3)).await.unwrap();
+    let verify = archive(&["verify"]);
+    assert_eq!(
+        (verify.code, &verify.summary()["findings"]),
+        (Some(1), &1.into()),
+        "{verify:?}"
+    );
+    assert_eq!(verify.json()[0]["problem"], "InBoth");
+    let conflict = archive(&of("run"));
+    assert_eq!(conflict.summary()["conflicts"], 1);
+    let replaced = archive(&[&of("run")[..], &["--replace-archived"]].concat());
+    assert_eq!(replaced.summary()["documents"], 1);
+
+    let restored = archive(&["restore", "--where", r#"{"_id": {"$lt": 5}}"#]);
+    assert_eq!(restored.summary()["documents"], 2, "{restored:?}");
+    let deleted = archive(&["delete", "--older-than", "600"]);
+    assert_eq!(deleted.summary()["documents"], 2, "{deleted:?}");
+    assert_eq!(archived.count_documents(doc! {}).await.unwrap(), 1);
 }
 
 #[tokio::test]
@@ -94,6 +104,7 @@ async fn wrong_options_are_refused() {
             &["run", "--older-than", "1", "--rate", "0"],
             &["run", "--older-than", "1", "--keep", "secret"],
             &["run", "--older-than", "1", "--keep", "{}"],
+            &["run", "--older-than", "1", "--archive-uri", "mongodb://ann:secret@/"],
         ] {
             let refused = archive(arguments);
             assert_eq!(refused.code, Some(2), "{arguments:?} {refused:?}");

@@ -6,6 +6,8 @@
 //! The writer adds its number to the document, by `_id`, as an application does. The number is there once, whatever a retry
 //! does, as with `$addToSet`.
 
+pub mod clusters;
+
 use stateright::Property;
 
 use crate::transactions::Transactions;

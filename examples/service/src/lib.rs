@@ -1,6 +1,6 @@
 //! A small web service over the patterns, with HTML pages and JSON: a customer's trades (bucket), a book and its
 //! buyers (outlier), a product and its reviews (subset), a patron's addresses (embedded), a
-//! policy and its revisions (history), an order with its buyer (reference).
+//! policy and its revisions (history), an order with its buyer (reference). Deleted patrons are in a trash (archive).
 //!
 //! ```text
 //! cargo run -p service
@@ -18,6 +18,7 @@
 //! - `problem.rs`: the response for each kind of error, as problem details (RFC 9457).
 //! - `trades.rs`, `books.rs`, `products.rs`, `patrons.rs`, `policies.rs`: one pattern each. `orders.rs` and `buyers.rs`: the
 //!   two sides of a reference. Everything that is stored has an id that the client chooses, so all requests are idempotent.
+//! - `deleted.rs`: the trash of deleted patrons.
 //! - `section.rs`: the titles and the paths of these pages.
 //! - `choose.rs`: the lists from which a visitor chooses, for example, a customer or a book.
 //! - `guard.rs`: the checks of every request, among them that no other site sends a write.
@@ -32,6 +33,7 @@ mod background;
 mod books;
 mod buyers;
 mod choose;
+mod deleted;
 mod guard;
 mod health;
 mod input;
@@ -125,6 +127,7 @@ fn router(store: Store) -> Router {
         .merge(books::routes())
         .merge(products::routes())
         .merge(patrons::routes())
+        .merge(deleted::routes())
         .merge(policies::routes())
         .merge(orders::routes())
         .merge(buyers::routes())

@@ -8,6 +8,7 @@ use maud::{Markup, html};
 use mongo_patterns::ErrorKind;
 
 use crate::choose::{self, Choose};
+use crate::deleted;
 use crate::input::{Fields, Ids, PageQuery, check_id};
 use crate::layout::{self, new_id, remove_link};
 use crate::model::{Address, Patron};
@@ -19,7 +20,7 @@ use crate::store::Store;
 pub(crate) fn routes() -> Router<Store> {
     Router::new()
         .route("/patrons", get(choose))
-        .route("/patrons/{patron}", get(show).put(create))
+        .route("/patrons/{patron}", get(show).put(create).delete(deleted::delete))
         .route("/patrons/{patron}/addresses", get(to_patron).post(add))
         .route(
             "/patrons/{patron}/addresses/{address}",
@@ -31,7 +32,7 @@ pub(crate) fn routes() -> Router<Store> {
         )
 }
 
-fn path(patron: &str) -> String {
+pub(crate) fn path(patron: &str) -> String {
     format!("/patrons/{}", segment(patron))
 }
 
@@ -69,7 +70,9 @@ async fn show(State(store): State<Store>, wants: Wants, Ids(id): Ids<String>) ->
             }
             h2 { "Addresses" }
             (addresses(&id, &patron.addresses))
+            (remove_link(&path(&id), "", &patron.name))
             (PATRONS.link())
+            p { a href=(deleted::PATH) { "Deleted patrons" } }
         }
     };
     Ok(reply::found(wants, &patron, &patron.name, html))

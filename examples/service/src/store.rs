@@ -15,6 +15,8 @@ use crate::model::{Address, Book, Buyer, CHANGED_BY, Order, Patron, Policy, Prod
 const DATABASE: &str = "mongo_patterns_service";
 /// The longest time for the database to answer a ping.
 const PING: Duration = Duration::from_secs(1);
+/// How long a deleted patron can be restored.
+const RESTORABLE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The state of the service. Cloning it is cheap.
 #[derive(Clone, Debug)]
@@ -24,6 +26,7 @@ pub(crate) struct Store {
     pub(crate) books: OutlierRepository<Book, String>,
     pub(crate) products: SubsetRepository<Product, Review>,
     pub(crate) patrons: EmbeddedRepository<Patron, Address>,
+    pub(crate) deleted_patrons: Trash<Patron>,
     pub(crate) policies: HistoryRepository<Policy>,
     pub(crate) orders: ReferenceRepository<Order, Buyer>,
     pub(crate) prepared: Arc<AtomicBool>,
@@ -67,6 +70,9 @@ impl Store {
                 .child_id_field("id")
                 .max_children(20)
                 .build()?,
+            deleted_patrons: Trash::builder(of("patron"), of("deletedPatron"))
+                .expires_after(RESTORABLE)
+                .build()?,
             policies: HistoryRepository::builder(of("currentPolicies"), of("policyRevisions"))
                 .id_field("policyId")
                 .time_field("dateSet")
@@ -82,12 +88,13 @@ impl Store {
     }
 
     /// Returns all repositories, for what they have in common.
-    pub(crate) fn repositories(&self) -> [&dyn Repository; 6] {
+    pub(crate) fn repositories(&self) -> [&dyn Repository; 7] {
         [
             &self.trades,
             &self.books,
             &self.products,
             &self.patrons,
+            &self.deleted_patrons,
             &self.policies,
             &self.orders,
         ]

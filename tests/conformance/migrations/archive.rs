@@ -1,19 +1,23 @@
 //! Old documents in a second collection, and deleted ones.
 
 use futures::future::LocalBoxFuture;
-use mongo_patterns::Result;
+use mongo_patterns::{Repository, Result};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, doc};
 
 use super::model::{Call, Called, Migrates};
-use crate::archive::sales::{archive, archived, current, new, old, sale, unchecked};
+use crate::archive::sales::{archive, archived, current, new, old, sale, unchecked, unchecked_elsewhere};
 use crate::archive::users;
 
 /// Archives old documents.
 pub(super) struct Run;
+/// Archives them in another cluster.
+pub(super) struct RunElsewhere;
 /// Restores some of them.
 pub(super) struct Restore;
+/// Restores them from another cluster.
+pub(super) struct RestoreElsewhere;
 /// Deletes archived documents.
 pub(super) struct Delete;
 /// Deletes entries of a trash.
@@ -47,6 +51,69 @@ impl Migrates for Run {
         if collection == "sales" && document.get_i32("_id").is_ok_and(|id| id >= 12) {
             document.remove("date");
         }
+    }
+}
+
+/// Removes the ids of moves from the catalogs.
+fn without_moves(collection: &str, document: &mut Document) {
+    if collection == "mongo_patterns" {
+        for field in ["move", "before", "attempt"] {
+            document.remove(field);
+        }
+    }
+}
+
+impl Migrates for RunElsewhere {
+    fn name(&self) -> &'static str {
+        "archive::run, another cluster"
+    }
+
+    fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
+        Box::pin(async move {
+            Run.fill(db).await;
+            let entry = unchecked_elsewhere(db);
+            entry.ensure_indexes().replace_settings().await.unwrap();
+        })
+    }
+
+    fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
+        Box::pin(async move { call.of(unchecked_elsewhere(db).run()).await })
+    }
+
+    fn lists_all(&self) -> bool {
+        false
+    }
+
+    fn normalize(&self, collection: &str, document: &mut Document) {
+        Run.normalize(collection, document);
+        without_moves(collection, document);
+    }
+}
+
+impl Migrates for RestoreElsewhere {
+    fn name(&self) -> &'static str {
+        "archive::restore_many, another cluster"
+    }
+
+    fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
+        Box::pin(async move {
+            fill_archive(db).await;
+            let entry = unchecked_elsewhere(db);
+            entry.ensure_indexes().replace_settings().await.unwrap();
+        })
+    }
+
+    fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
+        let some = doc! { "_id": { "$lt": 10 } };
+        Box::pin(async move { call.of(unchecked_elsewhere(db).restore_many(some)).await })
+    }
+
+    fn lists_all(&self) -> bool {
+        false
+    }
+
+    fn normalize(&self, collection: &str, document: &mut Document) {
+        without_moves(collection, document);
     }
 }
 

@@ -24,7 +24,7 @@ use super::each;
 use model::Migrates;
 
 /// All migrations.
-const ALL: [&dyn Migrates; 21] = [
+const ALL: [&dyn Migrates; 23] = [
     &bucket::FromFlat,
     &bucket::ToFlat,
     &bucket::PageSize,
@@ -39,7 +39,9 @@ const ALL: [&dyn Migrates; 21] = [
     &reference::ToReferences,
     &schema::Versions,
     &archive::Run,
+    &archive::RunElsewhere,
     &archive::Restore,
+    &archive::RestoreElsewhere,
     &archive::Delete,
     &archive::Empty,
     &items::Trades,

@@ -11,14 +11,14 @@ use super::operation::{Model, Of, Operation, indexes, retry_policy, serialized, 
 use crate::archive::sales::{AGE, new, old, sale};
 use crate::common::support::all;
 
-/// The sales 1 to 4 are old, 5 is new, and 6 to 9 are archived.
-pub(super) struct Sales {
+/// The sales 1 to 4 are old, 5 is new, and 6 to 9 are archived, in this cluster or as in another one.
+pub(super) struct Sales<const ELSEWHERE: bool> {
     current: Collection<Document>,
     archived: Collection<Document>,
     archive: Archive<Document>,
 }
 
-impl Model for Sales {
+impl<const ELSEWHERE: bool> Model for Sales<ELSEWHERE> {
     const PATTERN: &'static str = "archive";
     const COLLECTIONS: &'static [&'static str] = &["sales", "archived_sales"];
 
@@ -28,6 +28,7 @@ impl Model for Sales {
             .age_field("date")
             .older_than(AGE)
             .retry(retry_policy());
+        let archive = if ELSEWHERE { archive.another_cluster() } else { archive };
         Self {
             archive: archive.build().unwrap(),
             current,
@@ -37,15 +38,19 @@ impl Model for Sales {
 
     async fn fill(&self) {
         self.archive.ensure_indexes().await.unwrap();
+        let database = self.current.client().database(&self.current.namespace().db);
+        let catalog = database.collection::<Document>("mongo_patterns");
+        // The last move of the case before.
+        catalog.delete_one(doc! { "_id.kind": "archive_of" }).await.unwrap();
         let current = (1..5).map(|id| sale(id, old(i64::from(id)))).chain([sale(5, new(0))]);
         self.current.insert_many(current).await.unwrap();
         let archived = (6..10).map(|id| sale(id, old(i64::from(id))));
         self.archived.insert_many(archived).await.unwrap();
     }
 
-    /// Where each document is. One in both has two facts, and one in neither none.
+    /// Where each document is. One in both has two facts in one cluster, and one in neither none.
     async fn facts(&self) -> Vec<String> {
-        let mut facts = Vec::new();
+        let (mut facts, mut current) = (Vec::new(), Vec::new());
         for collection in [&self.current, &self.archived] {
             let ids = all(collection)
                 .await
@@ -53,6 +58,11 @@ impl Model for Sales {
                 .map(|found| found.get_i32("_id").unwrap());
             let mut ids: Vec<i32> = ids.collect();
             ids.sort_unstable();
+            if ELSEWHERE {
+                // The copies of a move that has not ended.
+                ids.retain(|id| !current.contains(id));
+                current.clone_from(&ids);
+            }
             facts.extend(ids.iter().map(|id| format!("{id} in {}", collection.name())));
             facts.extend(indexes(collection).await);
         }
@@ -80,7 +90,8 @@ impl Model for Sales {
         }
         ids.sort_unstable();
         let twice = ids.windows(2).filter(|pair| pair[0] == pair[1]);
-        twice.map(|_| "InBoth".to_owned()).collect()
+        let problem = if ELSEWHERE { "Unfinished" } else { "InBoth" };
+        twice.map(|_| problem.to_owned()).collect()
     }
 
     async fn found(&self) -> Vec<String> {
@@ -88,11 +99,19 @@ impl Model for Sales {
         found.iter().map(|finding| format!("{:?}", finding.problem)).collect()
     }
 
-    async fn repair(&self) {}
+    async fn repair(&self) {
+        if ELSEWHERE {
+            // It ends the last move, and there is nothing to restore.
+            self.archive.restore_many(doc! { "_id": 0 }).await.unwrap();
+        }
+    }
 
     fn operations() -> Vec<Operation<Self>> {
-        let mut operations = writes();
-        operations.extend(reads());
+        let mut operations = moves();
+        if !ELSEWHERE {
+            operations.extend(others());
+            operations.extend(reads());
+        }
         operations
     }
 }
@@ -105,15 +124,16 @@ fn complete(moved: Moved) -> Result<(), Error> {
     }
 }
 
-fn writes() -> Vec<Operation<Sales>> {
+fn moves<const ELSEWHERE: bool>() -> Vec<Operation<Sales<ELSEWHERE>>> {
+    let case = if ELSEWHERE { "another cluster" } else { "" };
     vec![
-        Operation::<Sales>::new(Steps, "Archive::run", "", |m| {
+        Operation::<Sales<ELSEWHERE>>::new(Steps, "Archive::run", case, |m| {
             Box::pin(async move { text(m.archive.run().chunk(2).await.and_then(complete)) })
         }),
-        Operation::<Sales>::new(Atomic, "Archive::restore", "", |m| {
+        Operation::<Sales<ELSEWHERE>>::new(if ELSEWHERE { Steps } else { Atomic }, "Archive::restore", case, |m| {
             Box::pin(async move { text(m.archive.restore(7).await.map(drop)) })
         }),
-        Operation::<Sales>::new(Steps, "Archive::restore_many", "", |m| {
+        Operation::<Sales<ELSEWHERE>>::new(Steps, "Archive::restore_many", case, |m| {
             Box::pin(async move {
                 text(
                     m.archive
@@ -124,49 +144,54 @@ fn writes() -> Vec<Operation<Sales>> {
                 )
             })
         }),
-        Operation::<Sales>::new(Steps, "Archive::delete_archived_before", "", |m| {
+    ]
+}
+
+fn others<const ELSEWHERE: bool>() -> Vec<Operation<Sales<ELSEWHERE>>> {
+    vec![
+        Operation::<Sales<ELSEWHERE>>::new(Steps, "Archive::delete_archived_before", "", |m| {
             Box::pin(async move { text(m.archive.delete_archived_before(old(9)).chunk(2).await.map(drop)) })
         }),
-        Operation::<Sales>::new(Steps, "Archive::ensure_indexes", "", |m| {
+        Operation::<Sales<ELSEWHERE>>::new(Steps, "Archive::ensure_indexes", "", |m| {
             Box::pin(async move { text(m.archive.ensure_indexes().await.map(drop)) })
         })
         .prepare(|m| Box::pin(async move { m.current.drop_indexes().await.unwrap() })),
     ]
 }
 
-fn reads() -> Vec<Operation<Sales>> {
+fn reads<const ELSEWHERE: bool>() -> Vec<Operation<Sales<ELSEWHERE>>> {
     vec![
-        Operation::<Sales>::new(Reads, "Archive::get", "archived", |m| {
+        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::get", "archived", |m| {
             Box::pin(async move { text(m.archive.get(7).await) })
         }),
-        Operation::<Sales>::new(Reads, "Archive::get", "absent", |m| {
+        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::get", "absent", |m| {
             Box::pin(async move { text(m.archive.get(70).await) })
         }),
-        Operation::<Sales>::new(Reads, "Archive::find", "", |m| {
+        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::find", "", |m| {
             Box::pin(async move { text(m.archive.find(doc! { "_id": { "$ne": 5 } }).limit(3).await) })
         }),
-        Operation::<Sales>::new(Reads, "Archive::due", "", |m| {
+        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::due", "", |m| {
             Box::pin(async move { text(m.archive.due().await) })
         }),
-        Operation::<Sales>::new(Reads, "Archive::ensure_sharded", "plan", |m| {
+        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::ensure_sharded", "plan", |m| {
             Box::pin(async move { text(m.archive.ensure_sharded().plan().await.map(|plan| plan.len())) })
         }),
-        Operation::<Sales>::new(Reads, "Archive::verify_shard_keys", "", |m| {
+        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::verify_shard_keys", "", |m| {
             Box::pin(async move { text(m.archive.verify_shard_keys().await) })
         }),
-        Operation::<Sales>::new(Reads, "Archive::run + Run::plan", "", |m| {
+        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::run + Run::plan", "", |m| {
             Box::pin(async move { text(m.archive.run().plan().await.map(drop)) })
         }),
-        Operation::<Sales>::new(Reads, "Archive::restore_many + RestoreMany::plan", "", |m| {
+        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::restore_many + RestoreMany::plan", "", |m| {
             Box::pin(async move { text(m.archive.restore_many(doc! {}).plan().await.map(drop)) })
         }),
-        Operation::<Sales>::new(
+        Operation::<Sales<ELSEWHERE>>::new(
             Reads,
             "Archive::delete_archived_before + DeleteArchivedBefore::plan",
             "",
             |m| Box::pin(async move { text(m.archive.delete_archived_before(old(9)).plan().await.map(drop)) }),
         ),
-        Operation::<Sales>::new(Reads, "Archive::verify", "", |m| {
+        Operation::<Sales<ELSEWHERE>>::new(Reads, "Archive::verify", "", |m| {
             Box::pin(async move {
                 let found: Result<Vec<_>, _> = m.archive.verify().stream().try_collect().await;
                 serialized(found)

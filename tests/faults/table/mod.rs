@@ -76,7 +76,8 @@ fn table() -> Table {
     table.add::<reference_migrations::Migrations>();
     table.add::<schema::Instance>();
     table.add::<schema_contacts::Contacts>();
-    table.add::<archive::Sales>();
+    table.add::<archive::Sales<false>>();
+    table.add::<archive::Sales<true>>();
     table.add::<trash::Users>();
     table.add::<items::Trades>();
     table.add::<items::Books>();

@@ -5,7 +5,7 @@ use mongo_patterns_core::{document_id, transaction};
 use super::prelude::*;
 use super::run::move_all;
 use crate::results::{Moved, Restored};
-use crate::transfer::{Transfer, is_there, put_back};
+use crate::transfer::{Linked, Transfer, already_exists, is_there, put_back};
 
 impl<D> Archive<D> {
     /// Restores an archived document: moves it back. Idempotent: safe to retry.
@@ -29,7 +29,7 @@ impl<D> Archive<D> {
     /// another age, or let it match the filter of the documents to [keep](crate::ArchiveBuilder::keep).
     ///
     /// # Cost
-    /// Four round trips, in a transaction.
+    /// Four round trips, in a transaction. From [another cluster](crate#another-cluster) 14.
     ///
     /// # Cancel safety
     /// The document is restored or not. Retry it. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
@@ -38,13 +38,17 @@ impl<D> Archive<D> {
     /// # Errors
     /// With nothing changed: [`NotFound`] when neither collection has the document, [`AlreadyExists`] when both have one,
     /// [`DuplicateKey`] by a unique index of the collection, whose value another document has by now,
-    /// [`InvalidArgument`] for an id of an invalid type, [`Unsupported`] on a standalone, and [`Contention`].
+    /// [`InvalidArgument`] for an id of an invalid type, [`Unsupported`] on a standalone, and in a transaction of the caller when
+    /// the archive is in another cluster, and [`Contention`].
     pub fn restore(&self, id: impl IntoId) -> Write<'_, Restored> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Write::new(shared.operation("restore"), async move |session| {
             let id = id?;
             let mut conn = Conn::enter(session, &shared.lanes, &document_id::text(id.value())).await?;
             let retry = &shared.settings.retry;
+            if let Some(linked) = shared.linked(true) {
+                return restore_from(shared, linked, id.value(), &conn).await;
+            }
             transaction::run(
                 &shared.archived,
                 retry,
@@ -91,6 +95,36 @@ async fn restore(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Rest
     }
 }
 
+/// Restores a document of another cluster.
+async fn restore_from(shared: &Shared, linked: Linked<'_>, id: &Bson, conn: &Conn<'_>) -> Result<Restored> {
+    let Shared {
+        current,
+        archived,
+        settings,
+        ..
+    } = shared;
+    if conn.is_in_transaction() {
+        return Err(Error::new(
+            Unsupported,
+            "a transaction does not include another cluster, nothing was changed: restore outside of it",
+        ));
+    }
+    let transfer = Transfer {
+        from: archived,
+        to: current,
+        filter: &Document::new(),
+        replaces: false,
+        retry: &settings.retry,
+        link: Some(linked),
+    };
+    let moved = transfer.one(linked, id).await?;
+    match (moved.documents, moved.conflicts) {
+        (1, _) => Ok(Restored { already_there: false }),
+        (_, 0) => is_there(current, id, &mut Conn::new()).await,
+        _ => Err(already_exists(current, id)),
+    }
+}
+
 migration! {
     /// Restores documents; returned by [`Archive::restore_many`].
     pub struct RestoreMany<'a> {
@@ -115,6 +149,7 @@ impl RestoreMany<'_> {
             filter: &self.filter,
             replaces: false,
             retry: &shared.settings.retry,
+            link: shared.linked(true),
         };
         let pace = self.options.pace();
         move_all(shared, transfer, walk, pace, conn, reporter).await

@@ -88,6 +88,7 @@ impl Run<'_> {
             filter: &filter,
             replaces: self.replaces,
             retry: &shared.settings.retry,
+            link: shared.linked(false),
         };
         let pace = self.options.pace();
         move_all(shared, transfer, walk, pace, conn, reporter).await
@@ -121,6 +122,9 @@ pub(super) async fn move_all(
         conn.count_migrated(documents);
         reporter.advance(documents);
         pace.pause(conn, documents).await;
+    }
+    if !conn.is_plan() {
+        transfer.end_link().await?;
     }
     Ok(moved)
 }

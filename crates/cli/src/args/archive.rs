@@ -18,9 +18,16 @@ pub(crate) struct ArchiveSettings {
     /// The collection with the documents.
     #[arg(long, value_name = "NAME")]
     pub(crate) collection: String,
-    /// The collection of the archived documents, in the same database.
+    /// The collection of the archived documents, in the same database unless another is named.
     #[arg(long, value_name = "NAME")]
     pub(crate) archive: String,
+    /// The connection string of another cluster with the archive, with all of its options. Other users of this machine can
+    /// see it in the list of processes; prefer MONGODB_ARCHIVE_URI.
+    #[arg(long, global = true, env = "MONGODB_ARCHIVE_URI", hide_env_values = true, value_name = "URI")]
+    pub(crate) archive_uri: Option<String>,
+    /// The database of the archive, if it is another one.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) archive_db: Option<String>,
     /// The field with the time of a document, a date.
     #[arg(long, value_name = "FIELD")]
     pub(crate) age: String,

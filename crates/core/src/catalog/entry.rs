@@ -198,7 +198,8 @@ impl Entry {
         }
     }
 
-    fn filter(&self) -> Document {
+    /// Returns the filter that finds it in the catalog.
+    pub fn filter(&self) -> Document {
         doc! { "_id": self.id.clone() }
     }
 

@@ -97,6 +97,13 @@ impl<'a> Ensure<'a> {
         collections
     }
 
+    /// Returns those that are in the cluster of the repository's documents.
+    pub(crate) fn in_cluster(&self) -> Vec<&Managed> {
+        let mut collections = self.in_order();
+        collections.retain(|managed| managed.is_in_cluster);
+        collections
+    }
+
     /// Returns the plans of the collections that need indexes, in this order.
     pub(crate) fn plans(&self) -> Vec<IndexPlan> {
         let plans = self.in_order().into_iter().map(|managed| &managed.plan);

@@ -15,6 +15,8 @@ pub struct Managed {
     /// The shard keys that suit it.
     pub(crate) shard_key: ShardKeyChoice,
     family: Option<String>,
+    /// Whether it is in the cluster of the repository's collection, whose other collections may be sharded with it.
+    pub(crate) is_in_cluster: bool,
 }
 
 crate::redacted_debug!(Managed, |managed| "collection" = managed.plan.namespace());
@@ -27,6 +29,7 @@ impl Managed {
             plan: IndexPlan::new(collection, Vec::new()),
             shard_key: ShardKeyChoice::new(collection.namespace(), field, reason),
             family: None,
+            is_in_cluster: true,
         }
     }
 
@@ -49,6 +52,13 @@ impl Managed {
     #[must_use]
     pub fn only_one_of(mut self, family: String) -> Self {
         self.family = Some(family);
+        self
+    }
+
+    /// Tells that it is in another cluster, where it is not sharded.
+    #[must_use]
+    pub fn in_another_cluster(mut self) -> Self {
+        self.is_in_cluster = false;
         self
     }
 

@@ -131,7 +131,7 @@ async fn decide<'a>(
     has_router: bool,
     conn: &mut Conn<'_>,
 ) -> Result<Vec<Work<'a>>> {
-    let collections = ensure.in_order();
+    let collections = ensure.in_cluster();
     let documents = match has_router {
         true => {
             let choices = collections.iter().map(|managed| &managed.shard_key);

@@ -33,7 +33,7 @@ impl<'a> VerifyShardKeys<'a> {
         if Topology::read(on, conn).await? != Topology::Router {
             return Ok(Vec::new());
         }
-        let collections = self.shared.in_order();
+        let collections = self.shared.in_cluster();
         let choices = || collections.iter().map(|managed| &managed.shard_key);
         let documents = read_collections(on, choices(), conn).await?;
         Ok(unsuitable(choices(), &documents))

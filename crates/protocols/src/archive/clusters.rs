@@ -1,0 +1,446 @@
+//! A document that is archived in another cluster, and restored.
+//!
+//! Mirrors `link.rs` and `transfer.rs` in `crates/archive/src`. A change of the order of the commands or of a filter there
+//! requires the same change here.
+//!
+//! The transactions are those of the collection's cluster. One of the archive's cluster is a single step here: the one of a
+//! restore, which locks the archived document meanwhile, is a read and a deletion.
+
+use stateright::Property;
+
+use crate::check::is_long;
+use crate::transactions::Transactions;
+use crate::world::{Protocol, Ran, State, Stored, World};
+
+/// The modelled commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// Those of the library.
+    Linked,
+    /// The entry is read before the record is judged, and not written.
+    Unfenced,
+    /// The transaction checks only that no other move has taken effect.
+    Late,
+    /// The record has no `_id`s.
+    Unrecorded,
+    /// A move begins although the last one has recorded its `_id`s since.
+    Unguarded,
+}
+
+/// Moves, a writer, a reader, and a server that ends the transaction of a paused process.
+#[derive(Clone, Debug)]
+pub struct Clusters {
+    /// Whose commands they send.
+    pub form: Form,
+}
+
+const HOT: u64 = 1;
+const ENTRY: u64 = 2;
+
+/// How often a move is tried.
+const TRIES: u8 = 2;
+
+/// The record of the last move in the archive's cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Record {
+    id: u8,
+    before: u8,
+    restores: bool,
+    has_ids: bool,
+}
+
+/// What the two clusters store: the document in the collection and in the archive, with the numbers of writers as bits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Documents {
+    hot: Option<u8>,
+    cold: Option<u8>,
+    /// The last move that took effect, and the last one that has begun.
+    entry: u8,
+    attempt: u8,
+    record: Record,
+    /// The ids of moves that are used up.
+    used: u8,
+    transactions: Transactions,
+}
+
+impl Stored for Documents {
+    fn transactions(&self) -> &Transactions {
+        &self.transactions
+    }
+
+    fn transactions_mut(&mut self) -> &mut Transactions {
+        &mut self.transactions
+    }
+}
+
+impl Documents {
+    fn read(&self) -> u8 {
+        self.hot.or(self.cold).unwrap_or_default()
+    }
+
+    /// Returns whether the next move deletes what the archive has because of the last one.
+    fn is_to_end(&self) -> bool {
+        self.record.has_ids && (self.entry == self.record.id) == self.record.restores
+    }
+}
+
+/// A call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Client {
+    call: Call,
+    tries: u8,
+    at: At,
+}
+
+/// What a client calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Call {
+    /// An update of the application, with the bit of the writer.
+    Update(u8),
+    Archive,
+    Restore,
+    /// `get`.
+    Get,
+    /// The server ends the transaction of client 0, which took too long.
+    EndTransaction,
+}
+
+/// The next command of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum At {
+    Begin,
+    /// Writes the entry.
+    Entry(Record),
+    /// Ends the last move as was decided, for a further one.
+    End(Record, u8, u8),
+    /// Begins a move after this one, if its record is still so.
+    Reserve(u8, bool, u8, u8),
+    /// Begins the transaction with this move, and reads the document.
+    Open(Record),
+    Delete(Record, u8),
+    /// Inserts it, and records it.
+    Copy(Record, u8),
+    Commit(Record, u8),
+    /// Reads the archived document.
+    Archived(Record),
+    /// Records it.
+    Record(Record, u8),
+    /// Inserts it into the collection.
+    Insert(Record, u8),
+    /// Deletes it in the archive.
+    Remove(Record),
+    /// Reads the archive, and then the collection again.
+    ReadArchive,
+    ReadAgain,
+    Done,
+    /// There was no document, or it was there already.
+    Missing,
+    GaveUp,
+}
+
+impl Client {
+    fn of(call: Call) -> Self {
+        Self {
+            call,
+            tries: TRIES,
+            at: At::Begin,
+        }
+    }
+
+    fn again(&self) -> Self {
+        match self.tries {
+            1 => Self {
+                at: At::GaveUp,
+                ..self.clone()
+            },
+            _ => Self {
+                tries: self.tries - 1,
+                ..Self::of(self.call)
+            },
+        }
+    }
+}
+
+impl Clusters {
+    /// Returns the next command. `None` if it waits, or the call tries again.
+    fn next(&self, documents: &mut Documents, me: usize, client: &Client) -> Next {
+        let found = |document: Option<u8>, otherwise| if document.is_some() { At::Done } else { otherwise };
+        Next::At(match (client.at, client.call) {
+            (At::Begin, Call::Update(bit)) => {
+                if documents.transactions.is_locked(HOT) {
+                    return Next::Waits;
+                }
+                match documents.hot {
+                    None => At::Missing,
+                    Some(bits) => {
+                        documents.hot = Some(bits | bit);
+                        documents.transactions.wrote(HOT);
+                        At::Done
+                    }
+                }
+            }
+            (At::Begin, Call::EndTransaction) => {
+                documents.transactions.abort(0);
+                At::Done
+            }
+            (At::Begin, Call::Get) => found(documents.hot, At::ReadArchive),
+            (At::ReadArchive, _) => found(documents.cold, At::ReadAgain),
+            (At::ReadAgain, _) => found(documents.hot, At::Missing),
+            (At::Begin, Call::Archive | Call::Restore) => At::Entry(documents.record),
+            (At::Entry(last), _) => {
+                if self.form != Form::Unfenced {
+                    if documents.transactions.is_locked(ENTRY) {
+                        return Next::Waits;
+                    }
+                    documents.transactions.wrote(ENTRY);
+                }
+                documents.used += 1;
+                if self.form != Form::Unfenced {
+                    documents.attempt = documents.used;
+                }
+                At::End(last, documents.entry, documents.used)
+            }
+            (At::End(last, decided, id), _) => {
+                let took_effect = decided == last.id;
+                if last.has_ids && !took_effect && decided != last.before {
+                    return Next::At(At::GaveUp);
+                }
+                let ends = last.has_ids && took_effect == last.restores;
+                if ends {
+                    if documents.record.id != last.id {
+                        return Next::Again;
+                    }
+                    documents.cold = None;
+                    documents.record.has_ids = false;
+                }
+                At::Reserve(last.id, last.has_ids && !ends, decided, id)
+            }
+            (At::Reserve(last, has_ids, before, id), call) => {
+                let is_same = documents.record.has_ids == has_ids || self.form == Form::Unguarded;
+                if documents.record.id != last || !is_same {
+                    return Next::Again;
+                }
+                let begun = Record {
+                    id,
+                    before,
+                    restores: call == Call::Restore,
+                    has_ids: false,
+                };
+                documents.record = begun;
+                if begun.restores {
+                    At::Archived(begun)
+                } else {
+                    At::Open(begun)
+                }
+            }
+            (at, _) => return self.next_of_move(documents, me, at),
+        })
+    }
+
+    /// Returns whether no other move has begun since this one, or, without writes of the entry, taken effect.
+    fn may_decide(&self, documents: &Documents, begun: Record) -> bool {
+        match self.form {
+            Form::Unfenced | Form::Late => documents.entry == begun.before,
+            _ => documents.attempt == begun.id,
+        }
+    }
+
+    fn next_of_move(&self, documents: &mut Documents, me: usize, at: At) -> Next {
+        let records = self.form != Form::Unrecorded;
+        let is_ours = |documents: &Documents, begun: Record| documents.record.id == begun.id;
+        Next::At(match at {
+            At::Open(begun) => {
+                documents.transactions.begin(me);
+                if !self.may_decide(documents, begun) || !documents.transactions.write(me, ENTRY) {
+                    return Next::Again;
+                }
+                match documents.hot {
+                    None => At::Missing,
+                    Some(bits) => At::Delete(begun, bits),
+                }
+            }
+            At::Delete(begun, bits) => match documents.transactions.write(me, HOT) {
+                false => return Next::Again,
+                true => At::Copy(begun, bits),
+            },
+            At::Copy(begun, bits) => {
+                if !is_ours(documents, begun) {
+                    return Next::Again;
+                }
+                if documents.cold.is_some() {
+                    return Next::At(At::Missing);
+                }
+                documents.cold = Some(bits);
+                documents.record.has_ids = records;
+                At::Commit(begun, bits)
+            }
+            At::Archived(begun) => match documents.cold {
+                None => At::Missing,
+                Some(bits) => At::Record(begun, bits),
+            },
+            At::Record(begun, bits) => {
+                if !is_ours(documents, begun) {
+                    return Next::Again;
+                }
+                documents.record.has_ids = records;
+                At::Insert(begun, bits)
+            }
+            At::Insert(begun, bits) => {
+                documents.transactions.begin(me);
+                if !self.may_decide(documents, begun) || !documents.transactions.write(me, ENTRY) {
+                    return Next::Again;
+                }
+                if documents.hot.is_some() {
+                    return Next::At(At::Missing);
+                }
+                match documents.transactions.write(me, HOT) {
+                    true => At::Commit(begun, bits),
+                    false => return Next::Again,
+                }
+            }
+            At::Commit(begun, bits) => {
+                if !documents.transactions.is_active(me) {
+                    return Next::Again;
+                }
+                documents.transactions.commit(me);
+                documents.entry = begun.id;
+                documents.hot = begun.restores.then_some(bits);
+                if begun.restores { At::Remove(begun) } else { At::Done }
+            }
+            At::Remove(begun) => {
+                if is_ours(documents, begun) {
+                    documents.cold = None;
+                    documents.record.has_ids = false;
+                }
+                At::Done
+            }
+            at => at,
+        })
+    }
+}
+
+enum Next {
+    At(At),
+    /// Another client has the document or the entry.
+    Waits,
+    /// The attempt is over.
+    Again,
+}
+
+impl Protocol for Clusters {
+    type Documents = Documents;
+    type Client = Client;
+
+    fn starts(&self) -> Vec<(Documents, Vec<Client>)> {
+        let start = |hot: Option<u8>, calls: &[Call]| {
+            let documents = Documents {
+                hot,
+                cold: hot.is_none().then_some(0),
+                ..Documents::default()
+            };
+            (documents, calls.iter().copied().map(Client::of).collect())
+        };
+        let mut starts = vec![
+            start(Some(0), &[Call::Archive, Call::Get, Call::Update(1)]),
+            start(None, &[Call::Restore, Call::Get, Call::Update(1)]),
+            start(Some(0), &[Call::Archive, Call::EndTransaction, Call::Archive]),
+            start(None, &[Call::Restore, Call::EndTransaction, Call::Archive]),
+        ];
+        if is_long() {
+            starts.extend([
+                start(Some(0), &[Call::Archive, Call::Update(1), Call::Archive]),
+                start(Some(0), &[Call::Archive, Call::Restore, Call::Update(1)]),
+                start(Some(0), &[Call::Archive, Call::Get, Call::Archive]),
+                start(None, &[Call::Restore, Call::Get, Call::Restore]),
+                start(None, &[Call::Restore, Call::Archive, Call::Archive]),
+            ]);
+        }
+        starts
+    }
+
+    fn run(&self, documents: &mut Documents, me: usize, client: &mut Client) -> Ran {
+        match self.next(documents, me, client) {
+            Next::At(next) => client.at = next,
+            Next::Again => *client = client.again(),
+            Next::Waits => return Ran::Waits,
+        }
+        if matches!(client.at, At::Begin | At::Missing | At::GaveUp) {
+            documents.transactions.abort(me);
+        }
+        Ran::Done
+    }
+
+    fn has_ended(&self, client: &Client) -> bool {
+        matches!(client.at, At::Done | At::Missing | At::GaveUp)
+    }
+
+    fn may_run_late(&self, client: &Client) -> bool {
+        match client.at {
+            At::Begin => matches!(client.call, Call::Update(_)),
+            At::Entry(_) | At::End(..) | At::Reserve(..) | At::Record(..) | At::Remove(_) | At::Copy(..) => true,
+            _ => false,
+        }
+    }
+
+    fn is_sent_elsewhere(&self, client: &Client) -> bool {
+        matches!(client.at, At::Copy(..))
+    }
+
+    fn is_mid_command(&self, _client: &Client) -> bool {
+        false
+    }
+
+    fn unknown(&self, client: &Client) -> Client {
+        match client.call {
+            Call::Archive | Call::Restore => client.again(),
+            call => Client::of(call),
+        }
+    }
+
+    fn properties() -> Vec<Property<World<Self>>> {
+        vec![
+            Property::always("an acknowledged write is read", |_, state: &Moment| {
+                state.clients.iter().all(|client| match client {
+                    Client {
+                        call: Call::Update(bit),
+                        at: At::Done,
+                        ..
+                    } => state.documents.read() & bit != 0,
+                    _ => true,
+                })
+            }),
+            Property::always("the document is in one collection at least", |_, state: &Moment| {
+                state.documents.hot.is_some() || state.documents.cold.is_some()
+            }),
+            Property::always("a document in both is one of a move to end", |world, state: &Moment| {
+                let documents = &state.documents;
+                let is_in_both = documents.hot.is_some() && documents.cold.is_some();
+                !is_in_both || !world.is_quiet(state) || documents.is_to_end()
+            }),
+            Property::always("a reader finds the document", |_, state: &Moment| {
+                !state
+                    .clients
+                    .iter()
+                    .any(|client| client.call == Call::Get && client.at == At::Missing)
+            }),
+            Property::sometimes("the document is archived with the write", |_, state: &Moment| {
+                (state.documents.hot, state.documents.cold) == (None, Some(1))
+            }),
+            Property::sometimes("a move is left to end", |world, state: &Moment| {
+                world.is_quiet(state) && state.documents.is_to_end()
+            }),
+            Property::sometimes("the document is restored", |_, state: &Moment| {
+                state
+                    .clients
+                    .iter()
+                    .any(|client| client.call == Call::Restore && client.at == At::Done)
+            }),
+        ]
+    }
+}
+
+/// A state of the model.
+type Moment = State<Documents, Client>;
+
+#[cfg(test)]
+mod tests;
