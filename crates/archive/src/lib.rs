@@ -114,7 +114,7 @@
 //!   Until then [`verify`](Archive::verify) names them as [`Unfinished`](Problem::Unfinished). If one of these documents is deleted in
 //!   the collection meanwhile, its copy is found until then.
 //! - Documents are locked while the other cluster stores them, but not longer than about a second: then the chunk is
-//!   given up, and halved.
+//!   given up, and halved. One document alone has more time, as long as the other cluster answers.
 //! - One chunk moves at a time. A move waits for the one of a process that died in the middle of it, until the server ends its
 //!   transaction, which takes 60 to 90 seconds.
 //! - A restore cannot be in a transaction of the caller, and a [replaced](action::Run::replace_archived) document is lost even

@@ -22,7 +22,8 @@
 //! ## Why is the transaction of the other cluster bounded?
 //!
 //! While documents are copied to the archive's cluster, they are locked in the collection. If that cluster does not answer,
-//! their writers would wait until the driver gives up.
+//! their writers would wait until the driver gives up. A single document has more time with each attempt. Each of them begins
+//! with a command to that cluster, so nothing is locked again before it answers.
 
 use std::time::Duration;
 
@@ -34,8 +35,8 @@ use mongodb::options::{CollectionOptions, FindOneAndUpdateOptions, UpdateOptions
 
 use crate::prelude::*;
 
-/// How long documents of the collection are locked while the archive's cluster stores them.
-pub(crate) const COPIED_WITHIN: Duration = Duration::from_secs(1);
+/// How long documents of the collection are locked at first while the archive's cluster stores them.
+pub(crate) const STORED_WITHIN: Duration = Duration::from_secs(1);
 
 const NO_IDS: [Bson; 0] = [];
 
@@ -248,7 +249,7 @@ pub(crate) fn is_taken(error: &Error) -> bool {
 pub(crate) fn too_slow() -> Error {
     Error::new(
         ErrorKind::Network,
-        "the archive's cluster did not store a document within a second, so it stays: retry later",
+        "the archive's cluster did not store a document in time, so it stays: retry later",
     )
 }
 

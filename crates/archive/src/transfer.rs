@@ -14,13 +14,15 @@
 //! A chunk is refused as a whole when one of its documents is written. Halves have fewer documents and take less time, and
 //! one document that is written all the time is left in the end.
 
+use std::time::Duration;
+
 use mongo_patterns_core::error::{CommandError, duplicate_key, refused_document};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::migration::{Step, both};
 use mongo_patterns_core::{RetryPolicy, transaction};
 use mongodb::options::FindOptions;
 
-use crate::link::{COPIED_WITHIN, Link, Move, is_taken, is_too_slow, too_slow, unless_taken};
+use crate::link::{Link, Move, STORED_WITHIN, is_taken, is_too_slow, too_slow, unless_taken};
 use crate::prelude::*;
 use crate::results::{Moved, Restored};
 
@@ -59,6 +61,8 @@ struct Attempt<'a> {
     looks: bool,
     /// Between clusters, in a run.
     begun: Option<Move<'a>>,
+    /// How long the documents may be locked while the archive's cluster stores them.
+    stored_within: Duration,
 }
 
 impl Transfer<'_> {
@@ -99,6 +103,7 @@ impl Transfer<'_> {
             ids,
             looks,
             begun: None,
+            stored_within: STORED_WITHIN,
         }
     }
 
@@ -120,7 +125,7 @@ impl Transfer<'_> {
     }
 
     /// Begins a move, and runs it in a transaction of the source's cluster, until others have refused it that often.
-    async fn run_linked(self, linked: Linked<'_>, attempt: Attempt<'_>, refusals: u32) -> Result<Moved> {
+    async fn run_linked(self, linked: Linked<'_>, mut attempt: Attempt<'_>, refusals: u32) -> Result<Moved> {
         let once = self.retry.clone().with_max_attempts(1);
         let (mut attempts, mut refused) = (self.retry.start(), 0);
         loop {
@@ -137,14 +142,18 @@ impl Transfer<'_> {
             };
             drop(conn);
             let error = match moved {
-                Err(error) if error.kind() == ErrorKind::Contention => error,
-                Err(error)
-                    if may_pass(&error) && !is_too_slow(&error) && error.kind() != ErrorKind::ServerSelection =>
-                {
-                    error
-                }
-                moved => return moved,
+                Ok(moved) => return Ok(moved),
+                Err(error) => error,
             };
+            match error.kind() {
+                ErrorKind::Contention => {}
+                // Several documents are halved.
+                _ if is_too_slow(&error) && attempt.ids.len() == 1 => attempt.stored_within *= 2,
+                // The driver has waited already.
+                ErrorKind::ServerSelection => return Err(error),
+                _ if may_pass(&error) && !is_too_slow(&error) => {}
+                _ => return Err(error),
+            }
             refused += u32::from(error.kind() == ErrorKind::Contention && !is_taken(&error));
             if refused == refusals || !attempts.wait().await {
                 return Err(attempts.tried(error));
@@ -219,7 +228,10 @@ impl Attempt<'_> {
         };
         match begun {
             None => copy.insert(documents, conn).await?,
-            Some(begun) => copy.insert_in_the_other_cluster(documents, begun).await?,
+            Some(begun) => {
+                copy.insert_in_the_other_cluster(documents, begun, self.stored_within)
+                    .await?;
+            }
         }
         Ok(moved)
     }
@@ -261,7 +273,12 @@ impl Copy<'_> {
     }
 
     /// Runs while the transaction of the source's cluster is open.
-    async fn insert_in_the_other_cluster(self, documents: Vec<RawDocumentBuf>, begun: Move<'_>) -> Result<()> {
+    async fn insert_in_the_other_cluster(
+        self,
+        documents: Vec<RawDocumentBuf>,
+        begun: Move<'_>,
+        within: Duration,
+    ) -> Result<()> {
         let Transfer { to, retry, .. } = self.transfer;
         if begun.restores() {
             unless_taken(begun.record(&self.ids, &mut Conn::new()).await?)?;
@@ -282,7 +299,7 @@ impl Copy<'_> {
         let copied = match begun.restores() {
             true => copied.await?,
             false => {
-                let copied = tokio::time::timeout(COPIED_WITHIN, copied).await;
+                let copied = tokio::time::timeout(within, copied).await;
                 copied.unwrap_or_else(|_| Err(too_slow()))?
             }
         };
