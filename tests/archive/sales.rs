@@ -38,13 +38,8 @@ pub async fn archive(db: &TestDatabase) -> Archive<Document> {
 }
 
 /// Returns one that moves documents as between two clusters.
-pub fn unchecked_elsewhere(db: &TestDatabase) -> Archive<Document> {
-    builder(db).another_cluster().build().unwrap()
-}
-
-/// Returns it with its indexes.
 pub async fn elsewhere(db: &TestDatabase) -> Archive<Document> {
-    let archive = unchecked_elsewhere(db);
+    let archive = builder(db).another_cluster().build().unwrap();
     archive.ensure_indexes().await.unwrap();
     db.recorder().clear();
     archive

@@ -1,13 +1,16 @@
 //! Old documents in a second collection, and deleted ones.
 
+use std::time::Duration;
+
 use futures::future::LocalBoxFuture;
-use mongo_patterns::{Repository, Result};
+use mongo_patterns::archive::{Archive, ArchiveBuilder};
+use mongo_patterns::{Repository, Result, RetryPolicy};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, doc};
 
 use super::model::{Call, Called, Migrates};
-use crate::archive::sales::{archive, archived, current, new, old, sale, unchecked, unchecked_elsewhere};
+use crate::archive::sales::{archive, archived, builder, current, new, old, sale};
 use crate::archive::users;
 
 /// Archives old documents.
@@ -22,6 +25,20 @@ pub(super) struct RestoreElsewhere;
 pub(super) struct Delete;
 /// Deletes entries of a trash.
 pub(super) struct Empty;
+
+/// A commit that fails at a fail point leaves its transaction open, which is not waited for.
+fn hurried(db: &TestDatabase) -> ArchiveBuilder<Document> {
+    let policy = RetryPolicy::default().with_max_elapsed(Duration::from_secs(2));
+    builder(db).keep(doc! { "retentionPolicy": "permanent" }).retry(policy)
+}
+
+fn here(db: &TestDatabase) -> Archive<Document> {
+    hurried(db).build().unwrap()
+}
+
+fn elsewhere(db: &TestDatabase) -> Archive<Document> {
+    hurried(db).another_cluster().build().unwrap()
+}
 
 impl Migrates for Run {
     fn name(&self) -> &'static str {
@@ -39,7 +56,7 @@ impl Migrates for Run {
     }
 
     fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
-        Box::pin(async move { call.of(unchecked(db).run()).await })
+        Box::pin(async move { call.of(here(db).run()).await })
     }
 
     /// Those of the first chunk, without the transaction.
@@ -71,13 +88,13 @@ impl Migrates for RunElsewhere {
     fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
         Box::pin(async move {
             Run.fill(db).await;
-            let entry = unchecked_elsewhere(db);
-            entry.ensure_indexes().replace_settings().await.unwrap();
+            let elsewhere = elsewhere(db);
+            elsewhere.ensure_indexes().replace_settings().await.unwrap();
         })
     }
 
     fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
-        Box::pin(async move { call.of(unchecked_elsewhere(db).run()).await })
+        Box::pin(async move { call.of(elsewhere(db).run()).await })
     }
 
     fn lists_all(&self) -> bool {
@@ -98,14 +115,14 @@ impl Migrates for RestoreElsewhere {
     fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
         Box::pin(async move {
             fill_archive(db).await;
-            let entry = unchecked_elsewhere(db);
-            entry.ensure_indexes().replace_settings().await.unwrap();
+            let elsewhere = elsewhere(db);
+            elsewhere.ensure_indexes().replace_settings().await.unwrap();
         })
     }
 
     fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
         let some = doc! { "_id": { "$lt": 10 } };
-        Box::pin(async move { call.of(unchecked_elsewhere(db).restore_many(some)).await })
+        Box::pin(async move { call.of(elsewhere(db).restore_many(some)).await })
     }
 
     fn lists_all(&self) -> bool {
@@ -135,7 +152,7 @@ impl Migrates for Restore {
 
     fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
         let some = doc! { "_id": { "$lt": 10 } };
-        Box::pin(async move { call.of(unchecked(db).restore_many(some)).await })
+        Box::pin(async move { call.of(here(db).restore_many(some)).await })
     }
 
     fn lists_all(&self) -> bool {
@@ -153,7 +170,7 @@ impl Migrates for Delete {
     }
 
     fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
-        Box::pin(async move { call.of(unchecked(db).delete_archived_before(old(9))).await })
+        Box::pin(async move { call.of(here(db).delete_archived_before(old(9))).await })
     }
 
     fn lists_all(&self) -> bool {
