@@ -14,28 +14,31 @@ use crate::report::{Comparison, Section};
 
 const TEXT: &str = "\
 Sales of 300 bytes move to a second collection, in chunks of 500, or by the manual's $merge and deleteMany, which lose what is \
-written between them. Then again, while eight writers update random sales by their ids without a pause. The memory is the peak of \
+written between them. For another cluster, the server is both. Then again, while eight writers update random sales by their ids without a pause. The memory is the peak of \
 the client for a million sales.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Run,
+    AnotherCluster,
     Manual,
 }
 
 impl Form {
-    const ALL: [Self; 2] = [Self::Run, Self::Manual];
+    const ALL: [Self; 3] = [Self::Run, Self::AnotherCluster, Self::Manual];
 
     fn name(self) -> &'static str {
         match self {
             Self::Run => "run",
+            Self::AnotherCluster => "run, another cluster",
             Self::Manual => "the manual's two commands",
         }
     }
 
     async fn archive(self, sales: &Sales) -> Result<()> {
         match self {
-            Self::Run => drop(sales.archive()?.run().await?),
+            Self::Run => drop(sales.archive(false)?.run().await?),
+            Self::AnotherCluster => drop(sales.archive(true)?.run().await?),
             Self::Manual => {
                 let old = doc! { "date": { "$lt": DateTime::now() } };
                 let merge = doc! { "$merge": { "into": sales.archived.name(), "on": "_id" } };
@@ -61,7 +64,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
         let variant = Variant::new(form.name(), documents, move || {
             let sales = sales.clone();
             async move {
-                sales.fill(documents as i64).await?;
+                sales.fill(documents as i64, form == Form::AnotherCluster).await?;
                 Ok::<Work, _>(async move { form.archive(&sales).await }.boxed())
             }
         });
@@ -81,7 +84,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     }
     let many = bench.pick(1_000_000, 2000);
     for form in Form::ALL {
-        sales.fill(many as i64).await?;
+        sales.fill(many as i64, form == Form::AnotherCluster).await?;
         memory::reset_peak();
         form.archive(&sales).await?;
         if let Some(peak) = memory::peak_mib() {
@@ -94,7 +97,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
 
 /// Archives beside writers. Returns the 99th percentile of the time of a write in milliseconds, and the seconds of the run.
 async fn beside_writers(form: Form, sales: &Sales, documents: u64) -> Result<(f64, f64)> {
-    sales.fill(documents as i64).await?;
+    sales.fill(documents as i64, form == Form::AnotherCluster).await?;
     let current = sales.current.clone();
     let write = move |number| {
         let current = current.clone();

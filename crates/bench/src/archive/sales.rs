@@ -15,17 +15,21 @@ pub(super) struct Sales {
 }
 
 impl Sales {
-    pub(super) fn archive(&self) -> Result<Archive<Document>> {
-        let archive = Archive::builder(self.current.clone(), self.archived.clone());
+    pub(super) fn archive(&self, in_another_cluster: bool) -> Result<Archive<Document>> {
+        let mut archive = Archive::builder(self.current.clone(), self.archived.clone());
+        if in_another_cluster {
+            archive = archive.another_cluster();
+        }
         Ok(archive.age_field("date").older_than(Duration::ZERO).build()?)
     }
 
     /// Stores this number of old sales, in place of all.
-    pub(super) async fn fill(&self, documents: i64) -> Result<()> {
+    pub(super) async fn fill(&self, documents: i64, in_another_cluster: bool) -> Result<()> {
         for collection in [&self.current, &self.archived] {
             collection.drop().await?;
         }
-        self.archive()?.ensure_indexes().await?;
+        let indexes = self.archive(in_another_cluster)?;
+        indexes.ensure_indexes().replace_settings().await?;
         let mut from = 0;
         while from < documents {
             let to = documents.min(from + 10_000);
