@@ -19,4 +19,5 @@ pub use crate::reference::{OnReferences, Reference, ReferenceRepository};
 pub use crate::schema::{Migrations, SchemaRepository};
 #[cfg(feature = "subset")]
 pub use crate::subset::{ChildToken, Direction, Subset, SubsetRepository};
+pub use crate::pages::{DocumentToken, Pages};
 pub use crate::{Error, ErrorKind, Repository};
