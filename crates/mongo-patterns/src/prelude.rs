@@ -13,11 +13,11 @@ pub use crate::embedded::EmbeddedRepository;
 pub use crate::history::{HistoryRepository, RevisionToken};
 #[cfg(feature = "outlier")]
 pub use crate::outlier::{OutlierRepository, Pushed};
+pub use crate::pages::{DocumentToken, Pages};
 #[cfg(feature = "reference")]
 pub use crate::reference::{OnReferences, Reference, ReferenceRepository};
 #[cfg(feature = "schema")]
 pub use crate::schema::{Migrations, SchemaRepository};
 #[cfg(feature = "subset")]
 pub use crate::subset::{ChildToken, Direction, Subset, SubsetRepository};
-pub use crate::pages::{DocumentToken, Pages};
 pub use crate::{Error, ErrorKind, Repository};
