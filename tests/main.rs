@@ -12,6 +12,7 @@ mod faults;
 mod history;
 mod lanes;
 mod outlier;
+mod pages;
 mod reference;
 mod schema;
 mod service;

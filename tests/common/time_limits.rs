@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use mongo_patterns::embedded::EmbeddedRepository;
+use mongo_patterns::pages::Pages;
 use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
@@ -125,9 +126,12 @@ async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
         sales.ensure_indexes().await.unwrap();
         let trash = archive::users::builder(db).max_time(OF_REPOSITORY).build().unwrap();
         trash.ensure_indexes().await.unwrap();
+        let pages = Pages::<Document>::over(db.collection::<Document>("sales")).max_time(OF_REPOSITORY);
+        let pages = pages.build().unwrap();
         db.recorder().clear();
         check!(
             db,
+            pages.page(),
             sales.get(1),
             sales.find(doc! {}),
             sales.due(),

@@ -73,7 +73,7 @@ async fn a_modified_token_reads_only_children_of_its_parent() {
     .await;
 }
 
-fn values() -> Vec<Bson> {
+pub fn values() -> Vec<Bson> {
     let regex = Regex {
         pattern: cstr!(".*").into(),
         options: cstr!("").into(),
@@ -118,7 +118,7 @@ fn values() -> Vec<Bson> {
     ]
 }
 
-fn token_of(values: impl Into<Bson>) -> String {
+pub fn token_of(values: impl Into<Bson>) -> String {
     let bytes = bson::serialize_to_vec(&doc! { "v": values.into() }).unwrap();
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

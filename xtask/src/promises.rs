@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail};
 use crate::process::{PATTERNS, tracked_files};
 
 const PAGE: &str = "book/src/guarantees.md";
-/// A module that has guarantees, beside the patterns: the sections `# Guarantees` name their tests.
-const LEASE: &str = "crates/core/src/lease.rs";
+/// The modules that have guarantees, beside the patterns: the sections `# Guarantees` name their tests.
+const MODULES: [&str; 2] = ["crates/core/src/lease.rs", "crates/core/src/pages.rs"];
 const BEGIN: &str = "<!-- proof:";
 const END: &str = "-->";
 const LINE: &str = "// proof:";
@@ -38,7 +38,7 @@ pub(crate) fn check() -> Result<()> {
     let mut problems = Vec::new();
     let (mut promises, mut proofs) = (0, 0);
     let crates = PATTERNS.iter().map(|name| format!("crates/{name}/src/lib.rs"));
-    for file in [PAGE, LEASE].map(str::to_owned).into_iter().chain(crates) {
+    for file in [PAGE].into_iter().chain(MODULES).map(str::to_owned).chain(crates) {
         let text = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
         let found = match file == PAGE {
             true => in_markdown(&text),

@@ -11,6 +11,7 @@
 //! | [`key`] | keys as prefixes of `_id`, none of which is the prefix of another |
 //! | [`lease`] | leases: work that one process at a time does |
 //! | `metrics` | the metrics of the calls, with the feature `metrics` |
+//! | [`pages`] | the pages of any query, each document once |
 //! | [`retry`] | retries bounded by count and by time, with jitter |
 //! | [`sharding`] | the shard keys of a pattern, and the set-up of a sharded cluster |
 //! | [`verify`] | verification and repair: findings, and what was done about them |
@@ -23,6 +24,8 @@ extern crate self as mongo_patterns_core;
 pub mod action;
 #[doc(hidden)] // values that are encoded once, into arrays of documents
 pub mod array;
+#[doc(hidden)] // the value next to another one
+pub mod bound;
 mod busy;
 pub mod catalog;
 #[doc(hidden)] // the one way to send a command
@@ -57,6 +60,7 @@ pub mod migration;
 pub mod number;
 #[cfg(test)]
 mod offline;
+pub mod pages;
 mod plan;
 mod problems;
 pub mod progress;

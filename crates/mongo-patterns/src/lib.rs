@@ -259,6 +259,11 @@
 //! `repair` fixes what needs no guess. Their results have one form for all patterns, which can be serialized. See
 //! [`verify`](mod@verify).
 //!
+//! # Pages of any query
+//!
+//! [`pages::Pages`] reads the documents of any collection page by page, by a filter and a sort: forward and backward, each document
+//! once, beside writers, also where values are equal, missing, or of several types.
+//!
 //! # Observability
 //!
 //! Every call is a `tracing` span at debug level, whose [fields](action#spans) follow the OpenTelemetry conventions for
@@ -285,7 +290,7 @@ pub use mongo_patterns_core::action::{self};
 pub use mongo_patterns_core::{
     AsKey, Error, ErrorKind, FoundInvalid, IntoId, InvalidDocuments, ItemSteps, Key, MigratedItems, MigrationRecord,
     Planned, PlannedCommand, Progress, Remedy, Removed, Repository, Result, RetryPolicy, Updated, Validator, catalog,
-    drain, forget_migration, index, key, lease, migrations, sharding, verify,
+    drain, forget_migration, index, key, lease, migrations, pages, sharding, verify,
 };
 /// Makes a newtype a key that is stored as the key in it: implements `AsKey`.
 ///

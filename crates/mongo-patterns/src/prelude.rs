@@ -13,6 +13,7 @@ pub use crate::embedded::EmbeddedRepository;
 pub use crate::history::{HistoryRepository, RevisionToken};
 #[cfg(feature = "outlier")]
 pub use crate::outlier::{OutlierRepository, Pushed};
+pub use crate::pages::{DocumentToken, Pages};
 #[cfg(feature = "reference")]
 pub use crate::reference::{OnReferences, Reference, ReferenceRepository};
 #[cfg(feature = "schema")]

@@ -65,6 +65,8 @@ const SHARD_KEY_NOT_FOUND: i32 = 61;
 const SHARD_KEY_ADVICE: &str = "the router needs the shard key in a command of the call: shard the collection by the key that the documentation of the pattern names, or upgrade the server to MongoDB 7.1";
 const LOOKUP_OF_SHARDED: i32 = 28769;
 const LOOKUP_ADVICE: &str = "the call joins a sharded collection in a transaction, which needs MongoDB 8.0: upgrade the server, or do not shard the collection";
+/// A field of a command is not in the strict Stable API.
+const API_STRICT: i32 = 323;
 const CANNOT_CREATE_INDEX: i32 = 67;
 const INVALID_OPTIONS: i32 = 72;
 const INDEX_ADVICE: &str = "the shard key of the collection and an index of the pattern exclude each other, so the command was refused: call ensure_sharded(), which names a shard key or an index that is unsuitable, and the shard keys that work";
@@ -198,6 +200,10 @@ pub(super) fn classify(error: &CommandError) -> (ErrorKind, Cow<'static, str>) {
                 "the server ended the read, because a command took longer than its max_time: use an index, read less at a time, or set a longer max_time",
             ),
             Some(SHARD_KEY_NOT_FOUND) => (ErrorKind::Unsupported, SHARD_KEY_ADVICE),
+            Some(API_STRICT) => (
+                ErrorKind::Unsupported,
+                "the strict Stable API does not have a part of the command, which had no effect: use a client without `strict`",
+            ),
             Some(LOOKUP_OF_SHARDED) => (ErrorKind::Unsupported, LOOKUP_ADVICE),
             Some(CANNOT_CREATE_INDEX | INVALID_OPTIONS) if is_of_shard_key(error) => {
                 (ErrorKind::UnsuitableShardKey, INDEX_ADVICE)

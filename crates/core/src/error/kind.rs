@@ -49,8 +49,8 @@ pub enum ErrorKind {
     DuplicateKey,
     /// A stored document violates an invariant of the pattern.
     Corrupt,
-    /// The deployment does not support the call: a standalone has no transactions, or the server is too old, in general or
-    /// for the shard key of a collection.
+    /// The deployment does not support the call: a standalone has no transactions, the server is too old, in general or
+    /// for the shard key of a collection, or the strict Stable API does not have a command of the call.
     Unsupported,
     /// The target of a migration has documents already.
     TargetNotEmpty,

@@ -244,6 +244,7 @@ fn a_refusal_says_what_to_do() {
         (388, ErrorKind::Driver, "store less in one call"),
         (146, ErrorKind::Driver, "more memory than the server allows"),
         (292, ErrorKind::Driver, "more memory than the server allows"),
+        (323, ErrorKind::Unsupported, "a client without `strict`"),
         (9, ErrorKind::Driver, "with the error 9 (Name)"),
     ] {
         for command in ALL {

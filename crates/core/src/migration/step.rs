@@ -226,7 +226,7 @@ impl Step {
     }
 
     /// Returns the command, as `runCommand` takes it.
-    fn command(&self) -> Result<Document> {
+    pub(crate) fn command(&self) -> Result<Document> {
         let name = self.collection.name();
         let find = |filter: &Document, options: &FindOptions| -> Result<Document> {
             let mut command = doc! { "find": name, "filter": filter };

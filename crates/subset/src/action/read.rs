@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use mongo_patterns_core::action::{Find, Read};
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::hinted;
+use mongo_patterns_core::pages::PageStart;
 #[allow(unused_imports)] // the links of the documentation use the kinds
 use mongo_patterns_core::{DocumentId, ErrorKind::*, IntoId, Result, action};
 use mongodb::bson::Document;
@@ -12,7 +13,7 @@ use mongodb::options::FindOneOptions;
 use serde::de::DeserializeOwned;
 
 use crate::form::child::decode;
-use crate::form::token::{ChildToken, PageStart};
+use crate::form::token::ChildToken;
 use crate::query::{self, options};
 use crate::read::page::page;
 use crate::repository::{Shared, SubsetRepository};
@@ -180,7 +181,7 @@ action! {
         parent: Result<DocumentId>,
         order: Option<String>,
         limit: u32,
-        start: PageStart,
+        start: PageStart<ChildToken>,
         types: PhantomData<fn() -> C>,
     }
     with session, max_time;
@@ -198,10 +199,10 @@ mongo_patterns_core::setters! {
     limit(children: u32) => limit = children;
 
     /// Reads the children after a position. `None` means from the start.
-    after(token: impl Into<Option<ChildToken>>) => start = token.into().map_or(PageStart::First, PageStart::After);
+    after(token: impl Into<Option<ChildToken>>) => start = PageStart::after(token.into());
 
     /// Reads the last children before a position, in their order. `None` means from the start.
-    before(token: impl Into<Option<ChildToken>>) => start = token.into().map_or(PageStart::First, PageStart::Before);
+    before(token: impl Into<Option<ChildToken>>) => start = PageStart::before(token.into());
 }
 
 impl<C: DeserializeOwned> Children<'_, C> {

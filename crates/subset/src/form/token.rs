@@ -120,25 +120,6 @@ pub(crate) fn edge_values(subset: &CheckedSubset, after: bool) -> Vec<Bson> {
     values.collect()
 }
 
-/// Where a page of children starts.
-#[derive(Debug)]
-pub(crate) enum PageStart {
-    First,
-    After(ChildToken),
-    Before(ChildToken),
-}
-
-impl PageStart {
-    /// Returns whether no child can be on the page: after all children, or before them.
-    pub(crate) fn is_beyond_children(&self, settings: &Settings, subset: &CheckedSubset) -> bool {
-        match self {
-            Self::First => false,
-            Self::After(token) => *token == ChildToken::edge(settings, subset, true),
-            Self::Before(token) => *token == ChildToken::edge(settings, subset, false),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,13 +9,14 @@
 #[allow(unused_imports)] // the links of the documentation use it
 use mongo_patterns_core::ErrorKind;
 use mongo_patterns_core::Result;
+use mongo_patterns_core::bound::adjacent;
 use mongo_patterns_core::migration::both;
+use mongo_patterns_core::pages::PageStart;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::FindOptions;
 
 use super::{children_of, options};
-use crate::form::bound::adjacent;
-use crate::form::token::{PageStart, edge_values};
+use crate::form::token::{ChildToken, edge_values};
 use crate::settings::Settings;
 use crate::settings::subset::{CheckedSubset, Direction};
 
@@ -27,7 +28,7 @@ pub(crate) fn find_page(
     settings: &Settings,
     subset: &CheckedSubset,
     parent: &Bson,
-    start: &PageStart,
+    start: &PageStart<ChildToken>,
     limit: u32,
 ) -> Result<(Document, FindOptions)> {
     let mut filter = children_of(settings, parent);

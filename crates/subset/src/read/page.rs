@@ -2,12 +2,13 @@
 
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::index::hinted;
+use mongo_patterns_core::pages::PageStart;
 use mongo_patterns_core::{DocumentId, Result};
 use mongodb::bson::RawDocumentBuf;
 use serde::de::DeserializeOwned;
 
 use crate::form::child::{decode, invalid_argument};
-use crate::form::token::{ChildToken, PageStart};
+use crate::form::token::ChildToken;
 use crate::query::page::find_page;
 use crate::repository::Shared;
 use crate::results::ChildPage;
@@ -18,7 +19,7 @@ pub(crate) async fn page<C: DeserializeOwned>(
     shared: &Shared,
     order: Option<&str>,
     parent: Result<DocumentId>,
-    start: PageStart,
+    start: PageStart<ChildToken>,
     limit: u32,
     conn: &mut Conn<'_>,
 ) -> Result<ChildPage<C>> {
@@ -36,7 +37,7 @@ pub(crate) async fn page<C: DeserializeOwned>(
     };
     let (filter, options) = find_page(settings, subset, &parent?.into_bson(), &start, limit)?;
     // The server refuses bounds with nothing in between.
-    let found = match start.is_beyond_children(settings, subset) {
+    let found = match options.min.is_some() && options.min == options.max {
         true => Ok(Vec::new()),
         false => conn.find_all(&shared.children, filter, options).await,
     };
@@ -51,7 +52,7 @@ pub(crate) async fn page<C: DeserializeOwned>(
 fn of_children<C: DeserializeOwned>(
     settings: &Settings,
     subset: &CheckedSubset,
-    start: &PageStart,
+    start: &PageStart<ChildToken>,
     limit: u32,
     children: &[RawDocumentBuf],
 ) -> Result<ChildPage<C>> {
@@ -67,12 +68,7 @@ fn of_children<C: DeserializeOwned>(
         // A child that is stored later is before the end, and after the start.
         (.., PageStart::First) => (after_all.clone(), before_all.clone()),
     };
-    let (previous, next) = match start {
-        PageStart::First => (None, last.filter(|_| is_full)),
-        // An empty page lies behind the child of its token, which the previous page must include.
-        PageStart::After(_) => (first.or(Some(after_all)), last.filter(|_| is_full)),
-        PageStart::Before(_) => (first.filter(|_| is_full), last.or(Some(before_all))),
-    };
+    let [previous, next] = start.around(first, last, is_full, [before_all, after_all]);
     Ok(ChildPage {
         children: children.iter().map(|child| decode(child)).collect::<Result<_>>()?,
         next,

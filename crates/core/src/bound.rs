@@ -3,10 +3,10 @@
 //!
 //! # Design
 //!
-//! ## Why does a page not begin at the child of its token?
+//! ## Why does a page not begin at the document of its token?
 //!
-//! The lower bound of an index scan is inclusive. With the id of the last child as its bound, the next page would
-//! examine that child again. With the adjacent bound, a page examines as many documents as it returns.
+//! The lower bound of an index scan is inclusive. With the id of the last document as its bound, the next page would
+//! examine that document again. With the adjacent bound, a page examines as many documents as it returns.
 
 use std::str::FromStr;
 
@@ -18,7 +18,7 @@ const DIGITS: u32 = 34;
 
 /// Returns the adjacent bound after or before a value. `None` if there is none, or none that a BSON type is certain to
 /// represent, as before a string.
-pub(crate) fn adjacent(value: &Bson, after: bool) -> Option<Bson> {
+pub fn adjacent(value: &Bson, after: bool) -> Option<Bson> {
     let step = if after { 1 } else { -1 };
     match value {
         Bson::Int32(number) => adjacent_decimal((*number).into(), step),

@@ -1,0 +1,89 @@
+//! The pages of any query: each document once, in the order of an index, forward and backward.
+//!
+//! ```no_run
+//! use mongo_patterns::mongodb::bson::{Document, doc};
+//! use mongo_patterns::pages::{DocumentToken, Pages};
+//! use serde::Deserialize;
+//!
+//! #[derive(Deserialize)]
+//! struct Order {
+//!     #[serde(rename = "_id")]
+//!     id: i32,
+//!     total: f64,
+//! }
+//!
+//! # async fn f(database: mongo_patterns::mongodb::Database, link: &str) -> mongo_patterns::Result<()> {
+//! let orders = Pages::<Order>::over(database.collection::<Document>("orders"))
+//!     .filter(doc! { "tenant": 7 })
+//!     .sort(doc! { "rank": -1, "total": 1 })
+//!     .build()?;
+//! orders.ensure_index().await?; // { tenant: 1, rank: -1, total: 1, _id: 1 }
+//!
+//! let first = orders.page().limit(20).await?; // documents, and a token for the next page
+//! let after: DocumentToken = link.parse()?;
+//! let page = orders.page().limit(20).after(after).await?; // 1 round trip, 21 keys of the index
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `skip` reads all documents before the page, and an insert there moves a document from one page to the next, which has it
+//! twice. A filter such as `{ rank: { $gt: last } }` misses documents of the last rank, and those whose rank has another
+//! type or none. Here a page begins at a position in the index.
+//!
+//! # Index
+//!
+//! It has first the fields that the filter compares for equality, `{ field: value }` or `{ field: { $eq: value } }` at its top, then
+//! those of the sort, then `_id`. A query and the one with the reverse sort have the same index. Other conditions are checked on each
+//! document between two bounds: a page examines the documents that they leave out. So do a regular expression, an array, and a
+//! condition on `_id`.
+//!
+//! An equality with null finds documents without the field too, as in MongoDB. It does not find the deprecated type undefined,
+//! as in MongoDB 8.0.
+//!
+//! A document with an array in a field or path of the index would have a position for each element. So
+//! [`ensure_index`](Pages::ensure_index) refuses an index with such a document, and a page with one is refused too. On the pages before it
+//! all guarantees hold but one: the server sorts each page in memory as soon as the index has, or once had, an array. For a filter
+//! by an element, such as `{ tags: "red" }`, use `{ tags: { $in: ["red"] } }`, which is no equality.
+//!
+//! # Guarantees
+//!
+//! - From the first page to the last, forward or backward, a document that does not change is on exactly one page, whatever is
+//!   inserted, deleted and changed around it.
+// proof: pages::beside_writers::a_document_that_does_not_change_is_on_one_page
+//! - Values of all types, null and missing ones, and equal ranks are in the order of the server's sort, in mixed directions too.
+// proof: pages::complete::all_documents_are_on_one_page_each_forward_and_backward, pages::complete::equal_ranks_and_mixed_directions
+//! - A page is one round trip, and examines one key more than it has documents, at any position. The server sorts nothing.
+// proof: pages::cost::a_page_is_one_round_trip_and_examines_one_key_more_than_it_has
+//! - A document with an array in the sort is never missed or returned twice: the page with it is refused.
+// proof: pages::arrays::a_page_with_an_array_is_refused
+//! - A token of another filter or sort, and a modified one, is refused. A forged one reads only documents of the filter.
+// proof: pages::tokens::a_token_is_of_one_filter_and_sort, pages::tokens::a_modified_token_is_refused, pages::tokens::a_forged_token_reads_only_documents_of_the_filter
+//! - Values of a filter and of documents are never in an error or in the `Debug` of pages and tokens, and those of tokens are never
+//!   interpreted.
+// proof: pages::tokens::no_value_is_printed, pages::tokens::a_forged_token_reads_only_documents_of_the_filter
+//!
+//! # Limits
+//!
+//! - A document whose value of the sort changes between two pages may be on both, or on none. So may one that begins or ceases to
+//!   match. In a snapshot session of the caller, all pages see one moment.
+//! - A filter with a value that changes with each request, such as the present time, is another filter each time, and its tokens
+//!   are refused: put the value into the link too.
+//! - On a sharded cluster, each shard reads a page and the router merges them; documents of moving chunks are read once. The `_id`s must
+//!   be unique in all shards, which the server ensures for the shard key only: of two documents with equal values of the sort and one
+//!   `_id`, a page may miss one. No mongos of a supported version has run the tests yet.
+//! - The strict Stable API has no bounds of an index: a page is `Unsupported` there.
+
+mod action;
+mod handle;
+mod order;
+mod query;
+mod results;
+mod start;
+mod token;
+
+pub use action::ReadPage;
+pub use handle::{Pages, PagesBuilder};
+pub use results::DocumentPage;
+#[doc(hidden)]
+pub use start::PageStart;
+pub use token::DocumentToken;

@@ -1,0 +1,64 @@
+//! The call that reads a page.
+
+use std::marker::PhantomData;
+
+use serde::de::DeserializeOwned;
+
+use super::query::Query;
+use super::results::DocumentPage;
+use super::start::PageStart;
+use super::token::DocumentToken;
+use crate::conn::Conn;
+use crate::error::Result;
+use crate::stored::decode;
+
+crate::action! {
+    /// Reads a page of documents; returned by [`Pages::page`](super::Pages::page).
+    pub struct ReadPage<'a, D> {
+        shared: &'a Query,
+        limit: u32,
+        start: PageStart<DocumentToken>,
+        types: PhantomData<fn() -> D>,
+    }
+    with session, max_time;
+    "page" => DocumentPage<D> where D: DeserializeOwned + 'a
+}
+
+crate::setters! {
+    for ReadPage<'a, D>:
+
+    /// Sets the maximum number of documents; 100 by default.
+    limit(documents: u32) => limit = documents;
+
+    /// Reads the documents after a position. `None` means from the start.
+    after(token: impl Into<Option<DocumentToken>>) => start = PageStart::after(token.into());
+
+    /// Reads the last documents before a position, in their order. `None` means from the start.
+    before(token: impl Into<Option<DocumentToken>>) => start = PageStart::before(token.into());
+}
+
+impl<'a, D: DeserializeOwned> ReadPage<'a, D> {
+    pub(super) fn new(shared: &'a Query) -> Self {
+        Self {
+            shared,
+            limit: 100,
+            start: PageStart::First,
+            types: PhantomData,
+            session: None,
+            max_time: shared.max_time,
+        }
+    }
+
+    async fn execute(self) -> Result<DocumentPage<D>> {
+        let mut conn = Conn::to_read(self.session, self.max_time).await?;
+        let page = self.shared.read(&self.start, self.limit, &mut conn).await?;
+        let text =
+            "a stored document cannot be read as the type of the pages: change the type, or correct the document";
+        let documents = page.documents.iter().map(|document| decode(document, "", text));
+        Ok(DocumentPage::new(
+            documents.collect::<Result<_>>()?,
+            page.previous,
+            page.next,
+        ))
+    }
+}

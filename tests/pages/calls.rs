@@ -1,0 +1,106 @@
+//! Sessions, read preferences, time limits, and types.
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::pages::Pages;
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::{CollectionOptions, ReadPreference, SelectionCriteria};
+use serde::Deserialize;
+
+use super::support::*;
+
+#[tokio::test]
+async fn a_page_is_a_part_of_the_callers_transaction() {
+    testkit::run(async |db| {
+        plant(db, (0..6).map(|n| doc! { "_id": n, "rank": n })).await;
+        let pages = ready(db, doc! {}, doc! { "rank": 1 }).await;
+        let orders = db.collection::<Document>("orders");
+        let mut session = db.client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let inserted = doc! { "_id": 10, "rank": 2 };
+        orders.insert_one(inserted).session(&mut session).await.unwrap();
+        let first = pages.page().limit(3).session(&mut session).await.unwrap();
+        let second = pages
+            .page()
+            .limit(3)
+            .after(first.next)
+            .session(&mut session)
+            .await
+            .unwrap();
+        assert_eq!(ids(&first.documents), [0, 1, 2].map(Bson::from));
+        assert_eq!(ids(&second.documents), [10, 3, 4].map(Bson::from));
+        session.abort_transaction().await.unwrap();
+        assert_eq!(forward(&pages, 3).await.0.len(), 6);
+    })
+    .await;
+}
+
+/// A document whose rank changes between two pages is on both, except in a session of one moment.
+#[tokio::test]
+async fn pages_of_a_snapshot_see_one_moment() {
+    testkit::run(async |db| {
+        plant(db, (0..6).map(|n| doc! { "_id": n, "rank": n })).await;
+        let pages = ready(db, doc! {}, doc! { "rank": 1 }).await;
+        let mut snapshot = db.client().start_session().snapshot(true).await.unwrap();
+        let first = pages.page().limit(3).session(&mut snapshot).await.unwrap();
+        stored(db)
+            .update_one(doc! { "_id": 0 }, doc! { "$set": { "rank": 9 } })
+            .await
+            .unwrap();
+        let rest = pages
+            .page()
+            .after(first.next.clone())
+            .session(&mut snapshot)
+            .await
+            .unwrap();
+        assert_eq!(ids(&rest.documents), [3, 4, 5].map(Bson::from));
+        let rest = pages.page().after(first.next).await.unwrap();
+        assert_eq!(ids(&rest.documents), [3, 4, 5, 0].map(Bson::from));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_page_has_the_read_preference_of_the_collection() {
+    testkit::run(async |db| {
+        let secondary = SelectionCriteria::ReadPreference(ReadPreference::SecondaryPreferred { options: None });
+        let options = CollectionOptions::builder().selection_criteria(secondary).build();
+        let orders = db.database().collection_with_options::<Document>("orders", options);
+        let pages = Pages::<Document>::over(orders).build().unwrap();
+        pages.ensure_index().await.unwrap();
+        pages.page().await.unwrap();
+        let sent = db.recorder().last().unwrap().command;
+        let preference = sent.get_document("$readPreference").unwrap();
+        assert_eq!(preference.get_str("mode").ok(), Some("secondaryPreferred"));
+    })
+    .await;
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Order {
+    #[serde(rename = "_id")]
+    id: i32,
+    rank: i32,
+}
+
+#[tokio::test]
+async fn documents_are_decoded() {
+    testkit::run(async |db| {
+        let orders = Pages::<Order>::over(stored(db))
+            .sort(doc! { "rank": 1 })
+            .build()
+            .unwrap();
+        orders.ensure_index().await.unwrap();
+        assert!(orders.page().await.unwrap().documents.is_empty());
+        plant(db, [doc! { "_id": 7, "rank": 1 }, doc! { "_id": 8, "rank": "two" }]).await;
+        let page = orders.page().limit(1).await.unwrap();
+        assert_eq!(page.documents, [Order { id: 7, rank: 1 }]);
+        let refused = orders.clone().page().after(page.next).await.unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.document_id()),
+            (ErrorKind::Decode, Some(&8.into()))
+        );
+        assert_eq!((refused.pattern(), refused.operation()), (Some("pages"), Some("page")));
+    })
+    .await;
+}

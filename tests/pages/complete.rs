@@ -1,0 +1,151 @@
+//! Pages have each document once, in the order of the server's sort.
+
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Bson, Document, doc};
+
+use super::support::*;
+
+/// Compares the pages of a query with the server's sort, which is the given one.
+async fn check(db: &testkit::TestDatabase, filter: Document, sort: Document, whole: Document, limits: &[u32]) {
+    let expected = sorted(db, filter.clone(), whole).await;
+    let pages = ready(db, filter.clone(), sort.clone()).await;
+    for limit in limits {
+        let (found, last) = forward(&pages, *limit).await;
+        assert!(
+            found == expected,
+            "{filter} {sort} {limit}: {} of {}",
+            found.len(),
+            expected.len()
+        );
+        let found = backward(&pages, *limit, last).await;
+        assert!(
+            found == expected,
+            "{filter} {sort} {limit}, backward: {} of {}",
+            found.len(),
+            expected.len()
+        );
+    }
+}
+
+#[tokio::test]
+async fn all_documents_are_on_one_page_each_forward_and_backward() {
+    testkit::run(async |db| {
+        plant(db, (0..20_000).map(order)).await;
+        let filter = doc! { "tenant": 1 };
+        let documents = stored(db).count_documents(filter.clone()).await.unwrap();
+        assert!(documents >= 9_999, "{documents}");
+        check(db, filter, doc! { "rank": 1 }, doc! { "rank": 1, "_id": 1 }, &[97]).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn equal_ranks_and_mixed_directions() {
+    testkit::run(async |db| {
+        plant(db, (0..900).map(order)).await;
+        for (sort, whole) in [
+            (doc! {}, doc! { "_id": 1 }),
+            (doc! { "_id": -1 }, doc! { "_id": -1 }),
+            (doc! { "rank": -1 }, doc! { "rank": -1, "_id": -1 }),
+            (
+                doc! { "rank": 1, "score": -1 },
+                doc! { "rank": 1, "score": -1, "_id": -1 },
+            ),
+            (
+                doc! { "rank": -1, "score": 1 },
+                doc! { "rank": -1, "score": 1, "_id": 1 },
+            ),
+            (doc! { "rank": 1, "_id": -1 }, doc! { "rank": 1, "_id": -1 }),
+            (
+                doc! { "inner.rank": -1, "rank": 1 },
+                doc! { "inner.rank": -1, "rank": 1, "_id": 1 },
+            ),
+            (doc! { "tenant": -1, "n": -1 }, doc! { "tenant": -1, "n": -1 }),
+        ] {
+            for filter in [doc! {}, doc! { "tenant": { "$eq": 1 } }] {
+                check(db, filter, sort.clone(), whole.clone(), &[7, 1000]).await;
+            }
+        }
+        let (sort, whole) = (
+            doc! { "rank": -1, "score": 1 },
+            doc! { "rank": -1, "score": 1, "_id": 1 },
+        );
+        for filter in [
+            // The first field is missing in some.
+            doc! { "group": Bson::Null },
+            doc! { "group": { "$exists": false }, "tenant": 1 },
+            doc! { "rank": { "a": 3, "$b": 1 } },
+            doc! { "inner.rank": 2, "n": { "$gt": 100 } },
+            doc! { "tenant": 1, "$or": [{ "rank": { "$gt": 2 } }, { "score": "s3" }] },
+            doc! { "_id": { "$gt": 100 }, "tenant": 0 },
+            // Also where `inner` is no document.
+            doc! { "inner.rank": Bson::Null, "$nor": [{ "inner.rank": { "$type": "undefined" } }] },
+            doc! { "tenant": 5 },
+        ] {
+            check(db, filter, sort.clone(), whole.clone(), &[1, 7]).await;
+        }
+    })
+    .await;
+}
+
+/// As in MongoDB 8.0. Earlier versions find undefined too.
+#[tokio::test]
+async fn null_is_missing_and_not_undefined() {
+    testkit::run(async |db| {
+        let groups = [
+            Some(Bson::Null),
+            None,
+            Some(Bson::Undefined),
+            Some(0.into()),
+            Some(doc! {}.into()),
+        ];
+        plant(
+            db,
+            (0..50).zip(groups.into_iter().cycle()).map(|(n, group)| {
+                let mut order = doc! { "_id": n, "rank": n % 4 };
+                order.extend(group.map(|group| ("group".to_owned(), group)));
+                order
+            }),
+        )
+        .await;
+        let pages = ready(db, doc! { "group": Bson::Null }, doc! { "rank": 1 }).await;
+        let (found, last) = forward(&pages, 3).await;
+        let null = doc! { "$or": [{ "group": { "$type": "null" } }, { "group": { "$exists": false } }] };
+        assert_eq!(found, sorted(db, null, doc! { "rank": 1, "_id": 1 }).await);
+        assert_eq!((found.len(), backward(&pages, 3, last).await), (20, found));
+    })
+    .await;
+}
+
+/// A position is valid without its document, also at the end.
+#[tokio::test]
+async fn a_page_after_a_deleted_document_continues() {
+    testkit::run(async |db| {
+        plant(db, (0..6).map(|n| doc! { "_id": n, "rank": 1 })).await;
+        let pages = ready(db, doc! {}, doc! { "rank": 1 }).await;
+        let first = pages.page().limit(3).await.unwrap();
+        let all = |range: std::ops::Range<i32>| range.map(Bson::from).collect::<Vec<_>>();
+        assert_eq!(ids(&first.documents), all(0..3));
+        stored(db).delete_one(doc! { "_id": 2 }).await.unwrap();
+        let second = pages.page().limit(3).after(first.next.clone()).await.unwrap();
+        assert_eq!((ids(&second.documents), second.next.is_none()), (all(3..6), true));
+        stored(db).delete_many(doc! { "_id": { "$gte": 3 } }).await.unwrap();
+        let empty = pages.page().limit(3).after(first.next).await.unwrap();
+        assert!(empty.documents.is_empty() && empty.next.is_none());
+        let back = pages.page().limit(3).before(empty.previous.clone()).await.unwrap();
+        assert_eq!((ids(&back.documents), back.previous.is_none()), (all(0..2), true));
+        // Nothing is after all documents, and nothing is sent.
+        db.recorder().clear();
+        let beyond = pages.page().after(empty.previous).await.unwrap();
+        assert!(beyond.documents.is_empty() && db.recorder().names().is_empty());
+        let end = pages.page().limit(3).after(back.next).await.unwrap();
+        assert!(end.documents.is_empty());
+        stored(db).delete_many(doc! {}).await.unwrap();
+        let empty = pages.page().before(end.previous).await.unwrap();
+        assert!(empty.documents.is_empty() && empty.previous.is_none());
+        plant(db, [doc! { "_id": 7, "rank": 0 }]).await;
+        let found = pages.page().after(empty.next).await.unwrap();
+        assert_eq!(ids(&found.documents), all(7..8));
+    })
+    .await;
+}
