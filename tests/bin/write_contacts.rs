@@ -1,6 +1,6 @@
 //! A program of one release that counts in contacts, for the tests of rolling deployments. Its arguments are the connection
 //! string, the database, and the release: `guarded` is the first one, `typed` and `server` are the second one, which also
-//! migrates. It writes until its input ends.
+//! migrates. It writes until its input ends, and then each document once more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,12 +51,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Err(_) => failed += 1,
     };
     let writes = async {
-        let mut id = 0;
-        // All documents at least twice.
-        for n in 0.. {
-            if n > 2 * DOCUMENTS && is_over.load(Ordering::Relaxed) {
-                break;
-            }
+        // All documents once more after the end of its input.
+        let (mut id, mut more) = (0, DOCUMENTS);
+        while more > 0 {
+            more -= i32::from(is_over.load(Ordering::Relaxed));
             id = (id + 7) % DOCUMENTS;
             write(id).await;
         }

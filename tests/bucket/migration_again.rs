@@ -143,15 +143,16 @@ async fn a_migration_that_stops_at_any_command_resumes() {
             loop {
                 let expected = way.prepare(db).await;
                 let broken = interrupted % 8 == 0;
-                let fault = FailPoint::on(&COMMANDS).skip(interrupted);
+                let fault = FailPoint::on(&COMMANDS);
                 let fault = if broken {
                     fault.close_connection()
                 } else {
                     fault.error_code(INTERRUPTED)
                 };
-                let fault = fault.enable(db).await;
+                db.recorder().clear();
+                let fault = fault.plan(db, interrupted);
                 let outcome = way.go(db).await;
-                fault.disable().await;
+                fault.end();
                 let Err(error) = outcome else { break };
                 let kind = if broken { ErrorKind::Network } else { ErrorKind::Driver };
                 assert!(error.kind() == kind && error.is_outcome_unknown(), "{error:?}");

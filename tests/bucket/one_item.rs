@@ -262,19 +262,17 @@ async fn a_removal_that_is_dropped_at_any_command_is_complete_or_has_no_effect()
         for skip in 0.. {
             plain(db).drop().await.unwrap();
             let trades = filled(db, 3, 10).await;
-            let fault = FailPoint::on(&["find", "delete", "insert", "commitTransaction"])
-                .skip(skip)
-                .block(Duration::from_millis(30))
-                .enable(db)
-                .await;
-            let sent = db.recorder().sent(skip as usize + 1);
+            db.recorder().clear();
+            let block = FailPoint::on(&[]).times(1).block(Duration::from_millis(30));
+            let fault = block.plan(db, skip);
+            let sent = db.recorder().sent(skip + 1);
             let done = tokio::select! {
                 biased;
                 () = sent => false,
                 removed = trades.remove_item(&123, 4) => removed.unwrap().found,
             };
             dropped += u32::from(!done);
-            fault.disable().await;
+            fault.end();
             end_transactions(db).await;
             let there = trades.item(&123, 4).await.unwrap().is_some();
             let left: Vec<i64> = (0..10).filter(|n| *n != 4 || there).collect();

@@ -171,9 +171,9 @@ async fn a_repair_that_fails_at_any_command_is_completed_by_another() {
         for skip in 0.. {
             let (keys, expected) = plant_three(db).await;
             db.recorder().clear();
-            let fault = FailPoint::on(&COMMANDS).skip(skip).error_code(8000).enable(db).await;
+            let fault = FailPoint::on(&COMMANDS).error_code(8000).plan(db, skip);
             let outcome: Result<Vec<_>, _> = named.repair().concurrency(1).stream().try_collect().await;
-            fault.disable().await;
+            fault.end();
             end_transactions(db).await;
             let done = outcome.is_ok();
             failures += u32::from(!done);
@@ -198,12 +198,9 @@ async fn a_repair_that_is_dropped_at_any_command_is_completed_by_another() {
         for skip in 0.. {
             let (keys, expected) = plant_three(db).await;
             db.recorder().clear();
-            let fault = FailPoint::on(&COMMANDS)
-                .skip(skip)
-                .block(Duration::from_millis(30))
-                .enable(db)
-                .await;
-            let sent = db.recorder().sent(skip as usize + 1);
+            let block = FailPoint::on(&[]).times(1).block(Duration::from_millis(30));
+            let fault = block.plan(db, skip);
+            let sent = db.recorder().sent(skip + 1);
             let in_turn = named.repair().concurrency(1).stream().try_collect::<Vec<_>>();
             let done = tokio::select! {
                 biased;
@@ -211,7 +208,7 @@ async fn a_repair_that_is_dropped_at_any_command_is_completed_by_another() {
                 done = in_turn => done.map(|_| true).unwrap(),
             };
             dropped += u32::from(!done);
-            fault.disable().await;
+            fault.end();
             end_transactions(db).await;
             repair(&named).await;
             assert_eq!(numbers(&named, &keys).await, expected, "after {skip} commands");

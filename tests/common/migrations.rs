@@ -21,17 +21,12 @@ async fn a_chunk_that_the_server_executes_shows_a_running_migration() {
             .commands
             .iter()
             .position(|planned| planned.purpose == "migrate a chunk");
-        let before = plan.commands[..chunk.unwrap()].iter();
-        let aggregates = before
-            .filter(|planned| planned.command.contains_key("aggregate"))
-            .count();
         let database = db.plain_client().database(db.database().name());
         assert_eq!(migrations(&database).await.unwrap(), []);
 
-        let block = FailPoint::on(&["aggregate"])
-            .times(1)
-            .skip(u32::try_from(aggregates).unwrap());
-        let block = block.block(Duration::from_secs(3)).enable(db).await;
+        db.recorder().clear();
+        let block = FailPoint::on(&[]).times(1).block(Duration::from_secs(3));
+        let block = block.plan(db, chunk.unwrap());
         let migrate = async { trades.migrate_from_flat(&source).await.unwrap() };
         let observe = async {
             loop {
@@ -45,7 +40,7 @@ async fn a_chunk_that_the_server_executes_shows_a_running_migration() {
             assert_eq!(refused.kind(), ErrorKind::Contention, "{refused}");
         };
         let (migrated, ()) = futures::join!(migrate, observe);
-        block.disable().await;
+        block.end();
         assert_eq!(migrated.items, 100);
         let records = migrations(&database).await.unwrap();
         let [record] = &records[..] else { panic!("{records:?}") };

@@ -5,24 +5,29 @@ mod followers;
 mod migrations;
 mod sessions;
 
-use std::panic::AssertUnwindSafe;
+use std::thread;
 
-use futures::FutureExt;
-use futures::future::join_all;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use tokio::runtime::Builder;
 
-/// Runs a test for each of the models, with a database of its own. A failure does not prevent the others.
-async fn each<M: Copy, const N: usize>(
+/// Runs a test for each of the models, with a database of its own. Each has a thread, because a planned fault blocks it. A
+/// failure does not prevent the others.
+async fn each<M: Copy + Send, const N: usize>(
     models: [M; N],
     name: impl Fn(M) -> &'static str,
-    test: impl AsyncFn(&TestDatabase, M),
+    test: impl AsyncFn(&TestDatabase, M) + Sync,
 ) {
-    let one = async |model: M| {
-        let test = testkit::run(async |db| test(db, model).await);
-        AssertUnwindSafe(test).catch_unwind().await
+    let one = |model: M| {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(testkit::run(async |db| test(db, model).await));
     };
-    let ended = models.into_iter().zip(join_all(models.map(one)).await);
-    let failed = ended.filter(|(_, ended)| ended.is_err());
-    let failed: Vec<&str> = failed.map(|(model, _)| name(model)).collect();
+    // The databases have the name of the test.
+    let named = || thread::Builder::new().name(thread::current().name().unwrap_or_default().to_owned());
+    let failed = thread::scope(|scope| {
+        let started = models.map(|model| named().spawn_scoped(scope, move || one(model)).unwrap());
+        let ended = models.into_iter().zip(started.map(thread::ScopedJoinHandle::join));
+        let failed = ended.filter(|(_, ended)| ended.is_err());
+        failed.map(|(model, _)| name(model)).collect::<Vec<&str>>()
+    });
     assert!(failed.is_empty(), "{failed:?}");
 }

@@ -18,17 +18,15 @@ async fn an_add_retries_if_a_child_is_removed_before_it_reads_the_reason() {
             let retry = RetryPolicy::default().with_max_attempts(attempts);
             let patrons = builder(db).max_children(5).retry(retry).build().unwrap();
             plant(db, &patron("joe", (0..5).map(address))).await;
-            let fault = FailPoint::on(&["find"])
-                .block(Duration::from_millis(300))
-                .enable(db)
-                .await;
+            db.recorder().clear();
+            let fault = FailPoint::on(&[]).times(1).block(Duration::from_secs(1)).plan(db, 1);
             let child = address(7);
             let (added, ()) = futures::join!(patrons.add_child("joe", &child).into_future(), async {
                 db.recorder().sent(2).await;
                 let pull = doc! { "$pull": { "addresses": { "id": 0 } } };
                 stored(db).update_one(doc! { "_id": "joe" }, pull).await.unwrap();
             });
-            fault.disable().await;
+            fault.end();
             if attempts == 2 {
                 added.unwrap();
                 assert_eq!(db.recorder().names(), ["update", "find", "update"]);

@@ -1,12 +1,14 @@
 //! Concurrent writers, prunes and readers of the same documents.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use futures::TryStreamExt;
 use futures::future::join_all;
 use mongo_patterns::{ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::doc;
+use tokio::sync::Barrier;
 
 use crate::common::pace::Pace;
 use crate::history::support::*;
@@ -67,18 +69,24 @@ async fn sixty_four_writers_of_one_document_lose_nothing() {
 /// Optimistic locking: each writer reads a number, adds to it, and writes it if no other writer has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn read_change_replace_with_an_expected_revision_loses_nothing() {
+    const WRITERS: usize = 8;
     testkit::run(async |db| {
         for of in [1, 4] {
             let processes = processes(db, of).await;
             let mut first = policy(1);
             first.insert("visits", 0);
             processes[0].insert(&first).await.unwrap();
-            let writers = (0..8).map(|writer: usize| {
+            let all_have_read = Arc::new(Barrier::new(WRITERS));
+            let writers = (0..WRITERS).map(|writer| {
                 let policies = processes[writer % processes.len()].clone();
+                let all_have_read = Arc::clone(&all_have_read);
                 tokio::spawn(async move {
                     let (mut done, mut refused) = (0, 0);
                     while done < 10 {
                         let now = policies.get(1).await.unwrap().unwrap().document;
+                        if done + refused == 0 {
+                            all_have_read.wait().await;
+                        }
                         let mut next = policy(1);
                         next.insert("visits", now.get_i32("visits").unwrap() + 1);
                         let expected = u64::try_from(number(&now, "revision")).unwrap();
@@ -96,8 +104,11 @@ async fn read_change_replace_with_an_expected_revision_loses_nothing() {
                     refused
                 })
             });
-            let refused: u32 = join_all(writers).await.into_iter().map(Result::unwrap).sum();
-            assert!(refused > 0, "no writer met another");
+            let refused: usize = join_all(writers).await.into_iter().map(Result::unwrap).sum();
+            assert!(
+                refused >= WRITERS - 1,
+                "of those that have read the first number, one writes"
+            );
             let now = processes[0].get(1).await.unwrap().unwrap().document;
             assert_eq!(now.get_i32("visits").unwrap(), 80);
             assert_eq!(judge(db, 1).await.revision, 81);

@@ -173,9 +173,11 @@ async fn pruned_revisions_are_no_gap() {
 
 #[tokio::test]
 async fn findings_of_many_documents_are_streamed() {
+    const MANY: i32 = 105;
     testkit::run(async |db| {
         let policies = policies(db).await;
-        let many: Vec<Document> = (0..150)
+        // More than a batch has.
+        let many: Vec<Document> = (0..MANY)
             .map(|id| {
                 let mut policy = policy(id);
                 policy.extend(doc! { "revision": 1, "dateSet": DateTime::now() });
@@ -184,7 +186,7 @@ async fn findings_of_many_documents_are_streamed() {
             .collect();
         current(db).insert_many(&many).await.unwrap();
         let found = findings(&policies).await;
-        assert_eq!(found.len(), 150);
+        assert_eq!(found.len(), MANY as usize);
         assert!(
             found
                 .iter()
@@ -195,9 +197,9 @@ async fn findings_of_many_documents_are_streamed() {
             "{:?}",
             db.recorder().names()
         );
-        assert_eq!(repaired(&policies).await.len(), 150);
+        assert_eq!(repaired(&policies).await.len(), MANY as usize);
         assert_eq!(findings(&policies).await, []);
-        assert_eq!(all(&revisions(db)).await.len(), 150);
+        assert_eq!(all(&revisions(db)).await.len(), MANY as usize);
     })
     .await;
 }

@@ -8,7 +8,7 @@ use mongo_patterns::mongodb::{Client, ClientSession};
 use mongo_patterns_testkit::{RecordedCommand, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
-pub use crate::common::support::{STUCK, ends};
+pub use crate::common::support::{STUCK, ends, until};
 pub use crate::lanes::operations::*;
 
 /// The document that another client holds.
@@ -177,6 +177,14 @@ pub fn in_flight(db: &TestDatabase, document: i32) -> usize {
     let commands = commands_for(db, document);
     let in_flight = commands.iter().filter(|sent| sent.reply.is_none() && !sent.failed);
     in_flight.count()
+}
+
+/// Drops a call for the held document while its command is in flight.
+pub async fn drop_in_flight<T: std::fmt::Debug>(db: &TestDatabase, call: impl Future<Output = T>) {
+    tokio::select! {
+        called = call => panic!("{called:?}"),
+        () = until("the command", async || in_flight(db, HELD) > 0) => {}
+    }
 }
 
 /// Returns the operations of the test's client on the server, and its idle transactions and connections.

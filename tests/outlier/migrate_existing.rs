@@ -197,19 +197,16 @@ async fn a_killed_migration_is_resumed_with_the_same_result() {
             plant_four(db).await;
             let books = again(db, 5, 10);
             db.recorder().clear();
-            let fault = FailPoint::on(&["aggregate", "find", "update", "insert", "delete", "commitTransaction"])
-                .skip(skip)
-                .block(Duration::from_millis(30))
-                .enable(db)
-                .await;
-            let sent = db.recorder().sent(skip as usize + 1);
+            let block = FailPoint::on(&[]).times(1).block(Duration::from_millis(30));
+            let fault = block.plan(db, skip);
+            let sent = db.recorder().sent(skip + 1);
             let done = tokio::select! {
                 biased;
                 () = sent => false,
                 done = books.migrate_existing().concurrency(1).into_future() => done.map(|_| true).unwrap(),
             };
             killed += u32::from(!done);
-            fault.disable().await;
+            fault.end();
             end_transactions(db).await;
             again(db, 5, 10).migrate_existing().await.unwrap();
             assert_eq!(contents(db).await, expected, "after {skip} commands");

@@ -136,7 +136,7 @@ async fn plant_three(db: &TestDatabase) {
     plant(db, main, extras).await;
 }
 
-async fn check_three(db: &TestDatabase, books: &Books, after: u32) {
+async fn check_three(db: &TestDatabase, books: &Books, after: usize) {
     for (id, number) in [(0, 17), (1, 30), (2, 5)] {
         assert_eq!(stored(db, id).await, users(0..number), "{id} after {after} commands");
     }
@@ -153,9 +153,9 @@ async fn a_repair_that_fails_at_any_command_is_finished_by_another() {
         for skip in 0.. {
             plant_three(db).await;
             db.recorder().clear();
-            let fault = FailPoint::on(&COMMANDS).skip(skip).error_code(8000).enable(db).await;
+            let fault = FailPoint::on(&COMMANDS).error_code(8000).plan(db, skip);
             let outcome: Result<Vec<_>, _> = books.repair().concurrency(1).stream().try_collect().await;
-            fault.disable().await;
+            fault.end();
             end_transactions(db).await;
             failures += u32::from(outcome.is_err());
             repair(&books).await;
@@ -178,12 +178,9 @@ async fn a_repair_that_is_dropped_at_any_command_is_finished_by_another() {
             let books: Books = managed(db, 5, 10).await;
             plant_three(db).await;
             db.recorder().clear();
-            let fault = FailPoint::on(&COMMANDS)
-                .skip(skip)
-                .block(Duration::from_millis(30))
-                .enable(db)
-                .await;
-            let sent = db.recorder().sent(skip as usize + 1);
+            let block = FailPoint::on(&[]).times(1).block(Duration::from_millis(30));
+            let fault = block.plan(db, skip);
+            let sent = db.recorder().sent(skip + 1);
             let in_turn = books.repair().concurrency(1).stream().try_collect::<Vec<_>>();
             let done = tokio::select! {
                 biased;
@@ -191,7 +188,7 @@ async fn a_repair_that_is_dropped_at_any_command_is_finished_by_another() {
                 done = in_turn => done.map(|_| true).unwrap(),
             };
             dropped += u32::from(!done);
-            fault.disable().await;
+            fault.end();
             end_transactions(db).await;
             repair(&books).await;
             check_three(db, &books, skip).await;

@@ -238,7 +238,7 @@ async fn an_update_by_index_changes_another_element() {
 async fn increments_of_sixty_four_tasks_add_up_while_another_process_moves_the_elements() {
     testkit::run(async |db| {
         const EACH: usize = 4;
-        const LIMIT: Duration = Duration::from_secs(60);
+        const LIMIT: Duration = Duration::from_secs(300);
         let books = orders(db, 9).await;
         let movers = [3, 6].map(|threshold| of_another_process(db, threshold, CAP as u32));
         let moved = Arc::new(AtomicUsize::new(0));

@@ -1,6 +1,7 @@
 //! Followers beside repositories and other programs that write customers, orders and invoices.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
@@ -10,6 +11,7 @@ use mongodb::bson::{Document, doc};
 use mongodb::{Collection, Database};
 use tokio::sync::watch;
 
+use crate::common::support::pause;
 use crate::reference::follow_support::*;
 use crate::reference::support::*;
 use crate::subset::support::Random;
@@ -144,12 +146,16 @@ async fn followers_repositories_and_other_programs_run_concurrently() {
             let orders = followed(db, patient(of_all_kinds(db))).await;
             let (stop, stopped) = watch::channel(false);
             let of = |database: &Database| patient(all_kinds_in(database)).build().unwrap();
+            let has_written = Arc::new(AtomicBool::new(false));
             let followers = (0..3).map(|n| {
                 let (orders, mut stopped) = (of(db.database()), stopped.clone());
+                let has_written = Arc::clone(&has_written);
                 tokio::spawn(async move {
                     let end = async { drop(stopped.wait_for(|stopped| *stopped).await) };
+                    let report = |at: Followed| _ = has_written.fetch_or(at.written > 0, Ordering::Relaxed);
                     let follow = orders.follow(if n < 2 { NAME } else { "others" }).until(end);
-                    follow.on_missing(OnReferences::KeepCopy).await.unwrap()
+                    let follow = follow.on_missing(OnReferences::KeepCopy).on_progress(report);
+                    follow.await.unwrap()
                 })
             });
             let followers: Vec<_> = followers.collect();
@@ -169,9 +175,15 @@ async fn followers_repositories_and_other_programs_run_concurrently() {
             for writer in join_all(writers).await {
                 writer.unwrap();
             }
+            let mut program = Program::new(db, round * 10 + 2);
+            while !has_written.load(Ordering::Relaxed) {
+                program.write().await;
+                pause().await;
+            }
             stop.send_replace(true);
-            let live: Vec<Followed> = join_all(followers).await.into_iter().map(Result::unwrap).collect();
-            assert!(live.iter().any(|live| live.written > 0), "{live:?}");
+            for follower in followers {
+                follower.await.unwrap();
+            }
             let end = orders.follow(NAME).on_missing(OnReferences::KeepCopy);
             assert_eq!(end.run_until_current().await.unwrap().repaired, 0);
             remove_others(db).await;

@@ -11,16 +11,6 @@ use crate::common::support::{dropped_commands, quiet};
 use crate::reference::migrate_support::*;
 use crate::reference::support::*;
 
-/// All commands of the two migrations.
-const COMMANDS: [&str; 6] = [
-    "aggregate",
-    "find",
-    "update",
-    "listIndexes",
-    "listCollections",
-    "createIndexes",
-];
-
 async fn fill(db: &TestDatabase) -> Orders {
     unmigrated(db, (0..60).map(|id| doc! { "_id": id, "customer": 1 + id % 2 })).await;
     add_customers(db, 1..=2).await;
@@ -56,10 +46,10 @@ async fn a_migration_dropped_at_any_command_is_finished_by_the_next() {
         for skip in 0.. {
             let orders = fill(db).await;
             let before = raw(db, "orders").await;
-            let slow = FailPoint::on(&COMMANDS).skip(skip).block(Duration::from_millis(20));
-            let fault = slow.enable(db).await;
             db.recorder().clear();
-            let sent = db.recorder().sent(skip as usize + 1);
+            let block = FailPoint::on(&[]).times(1).block(Duration::from_millis(20));
+            let fault = block.plan(db, skip);
+            let sent = db.recorder().sent(skip + 1);
             let done = tokio::select! {
                 biased;
                 () = sent => false,
@@ -68,7 +58,7 @@ async fn a_migration_dropped_at_any_command_is_finished_by_the_next() {
                     true
                 }
             };
-            fault.disable().await;
+            fault.end();
             if done {
                 break;
             }
@@ -111,12 +101,7 @@ async fn the_next_migration_sweeps_the_copies_without_a_second_read() {
                 .count(),
             1
         );
-        let fault = FailPoint::on(&["aggregate"])
-            .times(1)
-            .skip(2)
-            .error_code(96)
-            .enable(db)
-            .await;
+        let fault = FailPoint::on(&["aggregate"]).skip(2).error_code(96).enable(db).await;
         orders.migrate_from_references().await.unwrap_err();
         fault.disable().await;
         assert_eq!(judge(db).await.copies, 60);
@@ -134,12 +119,7 @@ async fn the_next_migration_sweeps_the_copies_without_a_second_read() {
 async fn an_unfinished_migration_is_resumed_with_the_same_settings_only() {
     testkit::run(async |db| {
         let orders = fill(db).await;
-        let fault = FailPoint::on(&["aggregate"])
-            .times(1)
-            .skip(1)
-            .error_code(96)
-            .enable(db)
-            .await;
+        let fault = FailPoint::on(&["aggregate"]).skip(1).error_code(96).enable(db).await;
         orders.migrate_from_references().await.unwrap_err();
         fault.disable().await;
         let list = skip_list(db);

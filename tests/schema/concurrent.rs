@@ -151,7 +151,7 @@ async fn take_lease(catalog: &Collection<Document>) {
 #[tokio::test]
 async fn a_commit_in_flight_when_the_lease_is_lost_counts() {
     testkit::run(async |db| {
-        let migrations = Migrations::new(db.database()).time_to_live(Duration::from_millis(600));
+        let migrations = Migrations::new(db.database()).time_to_live(Duration::from_millis(1500));
         let fault = FailPoint::on(&["commitTransaction"])
             .times(1)
             .block(Duration::from_secs(2));

@@ -181,7 +181,7 @@ async fn documents_of_any_size_are_converted() {
 async fn no_write_is_lost_beside_the_migration() {
     testkit::run(async |db| {
         const DOCUMENTS: i32 = 40;
-        const WRITES: i32 = 200;
+        const WRITES: i32 = 80;
         for contacts in [typed(db), on_server(db), mixed(db)] {
             plant(db, (0..DOCUMENTS).map(v1)).await;
             set_up(&contacts, db).await;

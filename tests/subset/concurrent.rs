@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 use futures::future::join_all;
 use mongo_patterns::subset::Finding;
 use mongo_patterns::{ErrorKind, RetryPolicy};
-use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions, TestDatabase};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
@@ -189,6 +189,32 @@ async fn an_observer_of_transactional_writes_never_sees_a_stale_subset() {
             assert!(writer.await.unwrap() > 1);
         }
         assert!(seen.len() > 20, "{} versions", seen.len());
+    })
+    .await;
+}
+
+/// The product is deleted before the snapshot of the transaction, and after it.
+#[tokio::test]
+async fn an_insert_with_a_concurrent_delete_of_its_product_stores_no_review() {
+    testkit::run(async |db| {
+        for command in ["insert", "find"] {
+            let products = products(db).await;
+            products.insert(&review(1)).await.unwrap();
+            reviews(db).delete_many(doc! {}).await.unwrap();
+            db.recorder().clear();
+            let slow = FailPoint::on(&[command]).times(1).block(Duration::from_secs(2));
+            let fault = slow.enable(db).await;
+            let review = review(2);
+            let insert = async { products.insert(&review).await };
+            let delete = async {
+                db.recorder().sent(if command == "insert" { 1 } else { 2 }).await;
+                product(db).delete_one(doc! {}).await.unwrap();
+            };
+            let (inserted, ()) = futures::future::join(insert, delete).await;
+            fault.disable().await;
+            assert_eq!(inserted.unwrap_err().kind(), ErrorKind::NotFound, "{command}");
+            assert!(all(&reviews(db)).await.is_empty(), "{command}");
+        }
     })
     .await;
 }

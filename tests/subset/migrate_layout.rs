@@ -88,39 +88,6 @@ async fn two_collections_are_migrated_with_concurrent_writers() {
     .await;
 }
 
-#[tokio::test]
-async fn a_migration_of_existing_collections_that_fails_at_any_command_is_finished_by_the_next() {
-    testkit::run(async |db| {
-        let mut failed = 0;
-        for skip in 0.. {
-            for name in ["product", "review", "mongo_patterns"] {
-                db.plain_collection::<Document>(name).drop().await.unwrap();
-            }
-            load(db).await;
-            let products: Products = builder(db.database()).build().unwrap();
-            let commands = [
-                "aggregate",
-                "find",
-                "count",
-                "listIndexes",
-                "listCollections",
-                "createIndexes",
-            ];
-            let fault = FailPoint::on(&commands).skip(skip).error_code(96).enable(db).await;
-            let migrated = products.migrate_existing().await;
-            fault.disable().await;
-            if migrated.is_ok() {
-                break;
-            }
-            failed += 1;
-            products.migrate_existing().await.unwrap();
-            assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "after {skip}");
-        }
-        assert!(failed >= 7, "{failed}");
-    })
-    .await;
-}
-
 /// Two children of one parent with the same id.
 #[tokio::test]
 async fn children_with_equal_ids_stop_a_migration_before_it_writes() {
@@ -340,43 +307,6 @@ async fn another_size_and_other_fields() {
             let found = product(db).find_one(doc! { "_id": PARENTS }).await.unwrap().unwrap();
             assert_eq!(found.get_array("reviews").unwrap().len(), size as usize);
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_migration_of_the_layout_that_fails_at_any_command_is_finished_by_the_next() {
-    testkit::run(async |db| {
-        let mut failed = 0;
-        for skip in 0.. {
-            for name in ["product", "review", "mongo_patterns"] {
-                db.plain_collection::<Document>(name).drop().await.unwrap();
-            }
-            load(db).await;
-            let old: Products = builder(db.database()).build().unwrap();
-            old.migrate_existing().await.unwrap();
-            let new: Products = by_author(db.database(), 10).build().unwrap();
-            let commands = [
-                "aggregate",
-                "find",
-                "count",
-                "listIndexes",
-                "listCollections",
-                "createIndexes",
-                "dropIndexes",
-            ];
-            let fault = FailPoint::on(&commands).skip(skip).error_code(96).enable(db).await;
-            let changed = new.migrate_layout_from(&old).await;
-            fault.disable().await;
-            if changed.is_ok() {
-                break;
-            }
-            failed += 1;
-            new.migrate_layout_from(&old).await.unwrap();
-            assert_eq!(findings(&new).await.len(), 1, "after {skip}");
-            assert_eq!(reviews(db).list_index_names().await.unwrap().len(), 3);
-        }
-        assert!(failed >= 8, "{failed}");
     })
     .await;
 }

@@ -12,7 +12,7 @@ use crate::common::support::all;
 use crate::subset::migration::{fill, of_product};
 use crate::subset::support::*;
 
-const CHILDREN: i64 = 20_000;
+const CHILDREN: i64 = 2_000;
 /// The `_id` of the large product, which is migrated before the others.
 const LARGE: i32 = 0;
 
@@ -22,7 +22,7 @@ type Any = SubsetRepository<Document, Document>;
 fn large_reviews() -> Vec<Document> {
     let review = |n: i64| {
         let published = day(n * 7919 % CHILDREN);
-        doc! { "review_id": format!("{n:0140}"), "review_author": "x".repeat(500), "published_date": published }
+        doc! { "review_id": format!("{n:01400}"), "review_author": "x".repeat(5_600), "published_date": published }
     };
     (0..CHILDREN).map(review).collect()
 }

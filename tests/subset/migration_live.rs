@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use mongo_patterns::{Error, ErrorKind};
-use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
 use crate::common::pace::Pace;
@@ -23,82 +22,6 @@ async fn empty(db: &TestDatabase) {
     for name in ["product", "review", "mongo_patterns"] {
         db.plain_collection::<Document>(name).drop().await.unwrap();
     }
-}
-
-/// Drops the migration as a kill does: nothing is sent after the running command, which the server aborts or
-/// completes.
-#[tokio::test]
-async fn a_migration_dropped_at_any_command_is_finished_by_the_next() {
-    testkit::run(async |db| {
-        let mut dropped = 0;
-        for skip in 0.. {
-            empty(db).await;
-            let expected = fill(db, 12).await;
-            let commands = [
-                "aggregate",
-                "find",
-                "update",
-                "listIndexes",
-                "listCollections",
-                "createIndexes",
-            ];
-            let slow = FailPoint::on(&commands).skip(skip).block(Duration::from_millis(20));
-            let fault = slow.enable(db).await;
-            db.recorder().clear();
-            let products = unmigrated(db);
-            let sent = db.recorder().sent(skip as usize + 1);
-            let done = tokio::select! {
-                biased;
-                () = sent => false,
-                migrated = products.migrate_from_embedded().chunk(50).into_future() => {
-                    migrated.unwrap();
-                    true
-                }
-            };
-            dropped += u32::from(!done);
-            // Immediately, while the server may still execute the last command.
-            unmigrated(db).migrate_from_embedded().chunk(50).await.unwrap();
-            fault.disable().await;
-            assert_eq!(stored(db).await, expected, "after {skip} commands");
-            assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "after {skip} commands");
-            if done {
-                break;
-            }
-        }
-        assert!(dropped >= 20, "{dropped}");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_migration_that_fails_at_any_command_is_finished_by_the_next() {
-    testkit::run(async |db| {
-        let mut failed = 0;
-        for skip in 0.. {
-            empty(db).await;
-            let expected = fill(db, 12).await;
-            let commands = [
-                "aggregate",
-                "find",
-                "update",
-                "listIndexes",
-                "listCollections",
-                "createIndexes",
-            ];
-            let fault = FailPoint::on(&commands).skip(skip).error_code(96).enable(db).await;
-            let migrated = unmigrated(db).migrate_from_embedded().chunk(50).await;
-            fault.disable().await;
-            if migrated.is_ok() {
-                break;
-            }
-            failed += 1;
-            unmigrated(db).migrate_from_embedded().chunk(50).await.unwrap();
-            assert_eq!(stored(db).await, expected, "after {skip} commands");
-            assert_eq!(wrong(&product(db), &reviews(db), 10).await, [], "after {skip} commands");
-        }
-        assert!(failed >= 20, "{failed}");
-    })
-    .await;
 }
 
 /// The children of one writer by product and id: the author, or `None` if deleted.

@@ -122,7 +122,6 @@ async fn another_filter_is_refused_when_it_resumes() {
         };
         // The second chunk fails.
         let fault = FailPoint::on(&["update"])
-            .times(1)
             .skip(2)
             .error_code(INTERRUPTED)
             .enable(db)

@@ -7,7 +7,6 @@ pub(crate) mod computed_support;
 pub(crate) mod computed_values;
 pub(crate) mod concurrent;
 pub(crate) mod duplicates;
-pub(crate) mod faults;
 pub(crate) mod follower;
 pub(crate) mod follower_killed;
 pub(crate) mod follower_refused;

@@ -71,7 +71,7 @@ async fn concurrent_inserts_outside_the_first_subset_enter_the_others() {
                 let products = if writer % repositories == 0 { &first } else { &other };
                 let products = products.clone();
                 tokio::spawn(async move {
-                    for n in 0..4 {
+                    for n in 0..2 {
                         let mut new = reviewed(1, writer * 10 + n, 0, writer % 6);
                         new.insert("votes", 64 - writer);
                         products.insert(&new).await.unwrap();

@@ -13,8 +13,6 @@ use crate::{book, deny, examples, llvm, long, modules, msrv, package, promises, 
 
 /// The features of the facade, beside the patterns.
 const FEATURES: [&str; 2] = ["derive", "metrics"];
-/// The crates that build alone, beside the patterns. The facade has a run for each of its features.
-const CRATES: [&str; 3] = ["core", "derive", "testkit"];
 /// What the benchmarks write beside their diagrams.
 const BENCHMARKS: [&str; 14] = [
     "README.md",
@@ -57,13 +55,15 @@ enum Step {
     Modules,
     /// The sizes of the crates in ARCHITECTURE.md.
     Size,
-    /// Clippy without warnings. It knows the oldest Rust, and refuses what is newer.
+    /// That the dependencies support the oldest Rust that we support.
+    Msrv,
+    /// Clippy without warnings, also of the tests that need a mongos. It knows the oldest Rust, and refuses what is newer.
     Clippy,
     /// Documentation without warnings.
     Docs,
     /// The book: its summary, links and HTML. The tests compile its code.
     Book,
-    /// Each feature and each crate alone.
+    /// Each feature alone.
     Features,
     /// The tests, as README tells to run them.
     Tests,
@@ -77,9 +77,7 @@ enum Step {
     Benchmarks,
     /// How much code the compiler generates for each crate of the library.
     Llvm,
-    /// That the dependencies support the oldest Rust that we support.
-    Msrv,
-    /// That the crates can be published.
+    /// That the crates can be published, and that each compiles alone.
     Package,
     /// Licences, duplicate crates and sources.
     Deny,
@@ -103,8 +101,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let name = name.unwrap_or_default();
         println!("\n== {name}");
         let started = Instant::now();
-        run_step(*step).with_context(|| format!("step {name}"))?;
-        times.push((name, started.elapsed()));
+        let ran = run_step(*step);
+        let time = started.elapsed();
+        println!("{name}: {} s", time.as_secs());
+        ran.with_context(|| format!("step {name}"))?;
+        times.push((name, time));
     }
     println!("\n== all passed");
     for (name, time) in times {
@@ -122,7 +123,8 @@ fn run_step(step: Step) -> Result<()> {
         Step::Size => size::run(&size::Options::default()),
         Step::Clippy => {
             let all = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet"];
-            run_process(cargo(all).args(["--", "-D", "warnings"]))
+            let with_cluster = ["--features", "integration-tests/cluster", "--", "-D", "warnings"];
+            run_process(cargo(all).args(with_cluster))
         }
         Step::Docs => {
             let all = ["doc", "--workspace", "--no-deps", "--locked", "--quiet"];
@@ -156,26 +158,7 @@ fn check_features() -> Result<()> {
     for feature in PATTERNS.into_iter().chain(FEATURES) {
         run_process(cargo(facade).args(["--features", feature]))?;
     }
-    run_process(cargo(facade).arg("--all-features"))?;
-    // The tests of a sharded cluster need a mongos, and so only compile here.
-    let cluster = [
-        "check",
-        "--quiet",
-        "--locked",
-        "--package",
-        "integration-tests",
-        "--features",
-        "cluster",
-        "--all-targets",
-    ];
-    run_process(&mut cargo(cluster))?;
-    for name in PATTERNS.into_iter().chain(CRATES) {
-        let package = format!("mongo-patterns-{name}");
-        run_process(&mut cargo(["check", "--quiet", "--locked", "--package", &package]))?;
-    }
-    let core = ["check", "--quiet", "--locked", "--package", "mongo-patterns-core"];
-    run_process(cargo(core).args(["--features", "metrics"]))?;
-    Ok(())
+    run_process(cargo(facade).arg("--all-features"))
 }
 
 /// The tests that `cargo test --workspace` shows as ignored, and more calls of those that run any number of them.

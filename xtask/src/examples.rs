@@ -1,28 +1,35 @@
 //! Runs the examples, and compares what they print with files of the repository.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
+use std::process::Command;
+use std::{array, fs, thread};
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{cargo, output, readme_command};
+use crate::process::{cargo, output, readme_command, run as run_process};
 
 const FOLDER: &str = "crates/mongo-patterns/examples";
+/// Where Cargo puts the programs.
+const BUILT: &str = "target/debug/examples";
 /// The example that README tells a newcomer to run.
 const FIRST: &str = "tour";
 
+/// How many run at a time. Each starts a server, and waits for it.
+const WORKERS: usize = 4;
+
 /// Runs every example.
 pub(crate) fn run() -> Result<()> {
-    for name in names()? {
-        let printed = match name.as_str() {
-            FIRST => output(&mut readme_command("cargo run --example tour")?)?,
-            name => output(&mut cargo(["run", "--quiet", "--locked", "--example", name]))?,
-        };
-        compare(&name, &printed)?;
-        println!("example {name}: as expected");
-    }
-    Ok(())
+    compare(FIRST, &output(&mut readme_command("cargo run --example tour")?)?)?;
+    run_process(&mut cargo(["build", "--quiet", "--locked", "--examples"]))?;
+    let names: Vec<String> = names()?.into_iter().filter(|name| name != FIRST).collect();
+    let one = |name: &String| compare(name, &output(&mut Command::new(Path::new(BUILT).join(name)))?);
+    thread::scope(|scope| {
+        let of = |worker| names.iter().skip(worker).step_by(WORKERS);
+        let workers: [_; WORKERS] = array::from_fn(|worker| scope.spawn(move || of(worker).try_for_each(one)));
+        let mut ended = workers.into_iter().map(thread::ScopedJoinHandle::join);
+        ended.try_for_each(|ended| ended.unwrap_or_else(|_| bail!("an example was not run")))
+    })
 }
 
 /// Every file of the examples' folder is an example.
@@ -46,6 +53,7 @@ fn compare(name: &str, printed: &str) -> Result<()> {
     let (expected, printed) = (expected.lines().collect::<Vec<_>>(), stable(printed));
     let differs = |at: &usize| expected.get(*at).copied() != printed.get(*at).map(String::as_str);
     let Some(at) = (0..expected.len().max(printed.len())).find(differs) else {
+        println!("example {name}: as expected");
         return Ok(());
     };
     println!("{}", printed.join("\n"));

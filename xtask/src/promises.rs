@@ -3,7 +3,7 @@
 //! A promise is a cell of a table, a paragraph or an item of a list in a section `Guarantees`: of the book's page, and of
 //! the documentation of the pattern crates. A comment names its tests, separated by commas: `<!-- proof: TESTS -->` at
 //! its end in Markdown, and a line `// proof: TESTS` after it in Rust. A name is that of the test harness, such as
-//! `subset::faults::a_write_that_fails_at_any_command_stores_nothing`, and begins with the crate for tests of others.
+//! `subset::concurrent::an_insert_during_delete_parent_leaves_no_review`, and begins with the crate for tests of others.
 
 use std::collections::BTreeMap;
 use std::fs;

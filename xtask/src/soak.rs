@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// How many busy threads run beside them.
     #[arg(long, value_name = "NUMBER", default_value_t = 8)]
     load: u32,
-    /// Runs only the tests whose names contain this text, such as `subset::faults`.
+    /// Runs only the tests whose names contain this text, such as `subset::concurrent`.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
 }

@@ -107,7 +107,7 @@
 //!   unless its [outcome is unknown](mongo_patterns_core::Error::is_outcome_unknown). Every call is safe to retry, except
 //!   an update that is not idempotent, such as `$inc`: an insert of a stored child returns
 //!   [`AlreadyExists`](mongo_patterns_core::ErrorKind::AlreadyExists).
-// proof: subset::concurrent::subsets_are_correct_when_64_writers_stop, subset::faults::a_write_that_fails_at_any_command_stores_nothing, subset::faults::a_write_dropped_at_any_command_leaves_no_stale_parent
+// proof: subset::concurrent::subsets_are_correct_when_64_writers_stop, faults::table::every_operation_with_a_fault_and_a_drop
 //! - The ids of a parent's children are unique, by a unique index.
 // proof: subset::duplicates::children_with_one_id_are_named_before_the_index_exists, subset::writes::a_refused_write_stores_nothing
 //!

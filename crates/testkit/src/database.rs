@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::FutureExt;
+use futures::future::LocalBoxFuture;
 use mongodb::error::ErrorKind;
 use mongodb::options::ClientOptions;
 use mongodb::{Client, Collection, Database};
@@ -99,19 +100,8 @@ impl<T, E> Outcome for Result<T, E> {
 /// If no server is available, with what was tried and what to do. If the test panics.
 pub async fn run<T: Outcome>(test: impl AsyncFnOnce(&TestDatabase) -> T) -> T {
     let db = TestDatabase::create().await;
-    let outcome = AssertUnwindSafe(test(&db)).catch_unwind().await;
-    if outcome.as_ref().is_ok_and(|outcome| !outcome.is_failure()) {
-        if let Err(error) = db.drop_database().await {
-            panic!("the test succeeded, but its database could not be dropped: {error}");
-        }
-    } else {
-        eprintln!(
-            "the test's database is kept: {} on {}",
-            db.database.name(),
-            db.server_text()
-        );
-    }
-    outcome.unwrap_or_else(|panic| resume_unwind(panic))
+    // Boxed, so that the compiler generates the rest once, and not for each test.
+    db.end_after(Box::pin(test(&db))).await
 }
 
 impl TestDatabase {
@@ -129,6 +119,23 @@ impl TestDatabase {
                 dropped => return dropped,
             }
         }
+    }
+
+    /// Runs the test, and drops the database or tells its name.
+    async fn end_after<T: Outcome>(&self, test: LocalBoxFuture<'_, T>) -> T {
+        let outcome = AssertUnwindSafe(test).catch_unwind().await;
+        if outcome.as_ref().is_ok_and(|outcome| !outcome.is_failure()) {
+            if let Err(error) = self.drop_database().await {
+                panic!("the test succeeded, but its database could not be dropped: {error}");
+            }
+        } else {
+            eprintln!(
+                "the test's database is kept: {} on {}",
+                self.database.name(),
+                self.server_text()
+            );
+        }
+        outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     async fn create() -> Self {

@@ -67,14 +67,15 @@ impl FailPoint {
         }
     }
 
-    /// Limits the fault to the next `times` commands.
+    /// Limits the fault to the next `times` commands. It replaces [`skip`](Self::skip): the server does one of both.
     #[must_use]
     pub fn times(mut self, times: u32) -> Self {
         self.mode = doc! { "times": i64::from(times) }.into();
         self
     }
 
-    /// Skips the next `commands` commands.
+    /// Skips the next `commands` commands. It replaces [`times`](Self::times): the fault stays enabled then, and
+    /// [`plan`](Self::plan) is for a fault at one later command.
     #[must_use]
     pub fn skip(mut self, commands: u32) -> Self {
         self.mode = doc! { "skip": i64::from(commands) }.into();

@@ -1,4 +1,5 @@
-//! A follower that is dropped, fails or is killed: the next one resumes, misses nothing, and does nothing twice.
+//! A follower that is dropped, fails or is killed: the next one resumes, misses nothing, and does nothing twice. It is dropped
+//! after every second command, and fails at each of the others. The table of faults has all commands.
 
 use std::time::Duration;
 
@@ -44,15 +45,14 @@ impl Case<'_> {
     }
 }
 
-/// Dropped at each of its commands, and at every second one when it follows for the first time.
 #[tokio::test]
-async fn a_follower_dropped_at_any_command_is_resumed() {
+async fn a_follower_dropped_after_a_command_is_resumed() {
     for_each(async |db, follower| {
         let case = Case { db, follower };
         case.begin().await;
         let mut round = 0;
         for is_first in [true, false] {
-            for commands in (0..).step_by(if is_first { 2 } else { 1 }) {
+            for commands in (0..).step_by(2) {
                 round += 1;
                 follower.write_plainly(db, round).await;
                 if is_first {
@@ -75,18 +75,19 @@ async fn a_follower_dropped_at_any_command_is_resumed() {
     .await;
 }
 
-/// A permanent error at each of its commands ends it, and the next call resumes.
+/// A permanent error ends it, and the next call resumes.
 #[tokio::test]
-async fn a_follower_that_fails_at_any_command_can_be_called_again() {
+async fn a_follower_that_fails_at_a_command_can_be_called_again() {
     for_each(async |db, follower| {
         let case = Case { db, follower };
         case.begin().await;
         let mut failed = 0;
-        for commands in 0.. {
-            follower.write_plainly(db, commands + 1).await;
-            let fault = FailPoint::on(&COMMANDS).skip(commands).error_code(96).enable(db).await;
+        for commands in (1..).step_by(2) {
+            follower.write_plainly(db, commands).await;
+            db.recorder().clear();
+            let fault = FailPoint::on(&COMMANDS).error_code(96).plan(db, commands as usize);
             let outcome = case.follow(How::default()).await;
-            fault.disable().await;
+            fault.end();
             let context = format!("{}, failed after {commands}: {outcome:?}", follower.name());
             if let Err(error) = &outcome {
                 failed += 1;
@@ -100,12 +101,12 @@ async fn a_follower_that_fails_at_any_command_can_be_called_again() {
                 break;
             }
         }
-        assert!(failed >= 8, "{}: {failed}", follower.name());
+        assert!(failed >= 4, "{}: {failed}", follower.name());
     })
     .await;
 }
 
-/// Broken connections and other errors that pass, more often than the driver retries.
+/// Broken connections and other errors that pass, as often as the driver tries a command, or more often.
 #[tokio::test]
 async fn a_transient_error_does_not_end_it() {
     for_each(async |db, follower| {
@@ -126,13 +127,13 @@ async fn a_transient_error_does_not_end_it() {
             // By turns, with other ones for another follower: tests with faults wait for each other.
             let is_even = turn % 2 == 0;
             let mut passing = vec![match is_even {
-                true => on.clone().times(5).close_connection(),
+                true => on.clone().times(2).close_connection(),
                 false => on.clone().times(3).error_code(262),
             }];
             if ["find", "aggregate", "getMore"].contains(&command) {
                 // Of a node that restarts, and of one that rolls back its own writes, which kills queries.
                 let code = if is_even { 13436 } else { 175 };
-                passing.push(on.times(3).error_code(code));
+                passing.push(on.times(2).error_code(code));
             }
             for passing in passing {
                 round += 1;
@@ -147,7 +148,8 @@ async fn a_transient_error_does_not_end_it() {
         let fault = FailPoint::on(&["aggregate"]).error_code(262).enable(db).await;
         let error = case.follow(How {
             is_endless: true,
-            max_retry_time: Some(Duration::from_millis(350)),
+            // Longer than a slow attempt.
+            max_retry_time: Some(Duration::from_millis(1500)),
             ..How::default()
         });
         let error = error.await.unwrap_err();

@@ -19,6 +19,6 @@ use model::Follows;
 const ALL: [&dyn Follows; 3] = [&subset::Reviews, &history::Policies, &reference::Orders];
 
 /// Runs a test for each follower, with a database of its own.
-async fn for_each(test: impl AsyncFn(&TestDatabase, &dyn Follows)) {
+async fn for_each(test: impl AsyncFn(&TestDatabase, &dyn Follows) + Sync) {
     each(ALL, Follows::name, test).await;
 }

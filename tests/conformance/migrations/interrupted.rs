@@ -1,5 +1,6 @@
 //! A migration that fails or is dropped at one of its commands resumes to the same result. It fails at every second command,
-//! and is dropped after each of the others: both leave what the commands before have written. The table of faults has all.
+//! and is dropped after each of the others: both leave what the commands before have written. The table of faults has all
+//! commands.
 
 use mongo_patterns_core::migration::MigrateOptions;
 use mongo_patterns_testkit::FailPoint;
@@ -33,19 +34,32 @@ impl Case<'_> {
         }
     }
 
-    /// Checks that the documents are these.
-    async fn assert_documents(&self, expected: &[String], context: &str) {
-        let found = self.documents().await;
+    /// Returns all documents, and the names of the indexes.
+    async fn stored(&self) -> Vec<String> {
+        let mut stored = self.documents().await;
+        let database = self.db.plain_client().database(self.db.database().name());
+        for name in database.list_collection_names().await.unwrap() {
+            let collection = database.collection::<Document>(&name);
+            let indexes = collection.list_index_names().await.unwrap();
+            stored.extend(indexes.into_iter().map(|index| format!("{name} has {index}")));
+        }
+        stored.sort_unstable();
+        stored
+    }
+
+    /// Checks that the documents and indexes are these.
+    async fn assert_stored(&self, expected: &[String], context: &str) {
+        let found = self.stored().await;
         let missing: Vec<_> = expected.iter().filter(|one| !found.contains(one)).collect();
         let others: Vec<_> = found.iter().filter(|one| !expected.contains(one)).collect();
         assert!(found == expected, "{context}: {missing:#?} are not {others:#?}");
     }
 
-    /// Returns the commands of an undisturbed run, and the documents then.
+    /// Returns the commands of an undisturbed run, and what is stored then.
     async fn commands(&self) -> (Vec<String>, Vec<String>) {
         self.begin_with_invalid().await;
         self.run(self.options()).await.unwrap();
-        (self.db.recorder().names(), self.documents().await)
+        (self.db.recorder().names(), self.stored().await)
     }
 }
 
@@ -60,17 +74,16 @@ async fn a_migration_that_fails_at_a_command_resumes() {
         let mut failed = 0;
         for command in (1..commands.len()).step_by(2) {
             case.begin_with_invalid().await;
-            let skip = u32::try_from(command).unwrap();
-            let fault = FailPoint::on(&names).times(1).skip(skip).error_code(INTERRUPTED);
-            let fault = fault.enable(db).await;
+            // All after it fail too.
+            let fault = FailPoint::on(&names).error_code(INTERRUPTED).plan(db, command);
             let first = case.run(case.options()).await;
-            fault.disable().await;
+            fault.end();
             end_transactions(db).await;
             failed += usize::from(first.is_err());
             case.run(case.options())
                 .await
                 .unwrap_or_else(|error| panic!("{name}, command {command} of {commands:?}: {error:?}"));
-            case.assert_documents(&expected, &format!("{name}, command {command} of {commands:?}"))
+            case.assert_stored(&expected, &format!("{name}, command {command} of {commands:?}"))
                 .await;
         }
         assert!(failed * 3 > commands.len(), "{name}: {failed} of {commands:?}");
@@ -96,7 +109,7 @@ async fn a_migration_that_is_dropped_after_a_command_resumes() {
             case.run(case.options())
                 .await
                 .unwrap_or_else(|error| panic!("{name}, command {command} of {commands:?}: {error:?}"));
-            case.assert_documents(&expected, &format!("{name}, command {command} of {commands:?}"))
+            case.assert_stored(&expected, &format!("{name}, command {command} of {commands:?}"))
                 .await;
         }
     })

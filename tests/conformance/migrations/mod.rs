@@ -51,6 +51,6 @@ const ALL: [&dyn Migrates; 23] = [
 ];
 
 /// Runs a test for each migration, with a database of its own.
-async fn for_each(test: impl AsyncFn(&TestDatabase, &dyn Migrates)) {
+async fn for_each(test: impl AsyncFn(&TestDatabase, &dyn Migrates) + Sync) {
     each(ALL, Migrates::name, test).await;
 }

@@ -33,7 +33,7 @@ const ALL: [(&str, Begin); 7] = [
     ("schema", schema::begin),
 ];
 
-async fn for_each(test: impl AsyncFn(&TestDatabase, &dyn Calls)) {
+async fn for_each(test: impl AsyncFn(&TestDatabase, &dyn Calls) + Sync) {
     let one = async |db: &TestDatabase, (_, begin): (&'static str, Begin)| {
         let calls = begin(db).await;
         test(db, &*calls).await;

@@ -259,6 +259,14 @@ fn child_first() -> Vec<Operation<Shop>> {
             })
         })
         .retry_errors(EXISTS),
+        Operation::<Shop>::new(Atomic, INSERT_MANY, AGAIN, |m| {
+            Box::pin(async move {
+                write_first(m).await?;
+                m.newest.delete(2, 999).await?;
+                text(m.newest.insert_many(&two()).await)
+            })
+        })
+        .retry_errors(EXISTS),
         Operation::<Shop>::new(Atomic, UPDATE, AGAIN, |m| {
             Box::pin(async move {
                 write_first(m).await?;
@@ -266,10 +274,22 @@ fn child_first() -> Vec<Operation<Shop>> {
                 text(m.newest.update(1, 0, later).await)
             })
         }),
+        Operation::<Shop>::new(Atomic, REPLACE, AGAIN, |m| {
+            Box::pin(async move {
+                write_first(m).await?;
+                text(m.newest.replace(&review_of(1, 0, 30)).await)
+            })
+        }),
         Operation::<Shop>::new(Atomic, DELETE, AGAIN, |m| {
             Box::pin(async move {
                 write_first(m).await?;
                 text(m.newest.delete(1, 3).await)
+            })
+        }),
+        Operation::<Shop>::new(Atomic, DELETE_PARENT, "in a second transaction", |m| {
+            Box::pin(async move {
+                write_first(m).await?;
+                text(m.newest.delete_parent(1).await)
             })
         }),
     ]

@@ -17,7 +17,7 @@ impl<D: DeserializeOwned> Archive<D> {
     /// ```
     ///
     /// It reads the collection first, and then the archive. If both have a document with this `_id`, the one of the collection
-    /// is found.
+    /// is found. One that is restored and archived again between the three reads is missed.
     ///
     /// # Cost
     /// One round trip, which examines one document; two for an archived one. For an absent one three: it may have been
