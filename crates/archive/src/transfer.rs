@@ -205,14 +205,18 @@ pub(crate) fn refused(error: CommandError, to: &Raw, id: Option<Bson>) -> Error 
     let error = match duplicate_key(&error) {
         Some(duplicate) if duplicate.is_of_id() => Error::from_driver(
             ErrorKind::AlreadyExists,
-            "the other collection has a document with this `_id`, nothing was changed: delete one of the two",
+            format!(
+                "`{}` has a document with this `_id` too, nothing was changed: delete one of the two",
+                to.name()
+            ),
             error,
         ),
         Some(duplicate) => Error::from_driver(
             ErrorKind::DuplicateKey,
             format!(
-                "the unique index `{}` of the other collection refused a document, which stays where it is: drop the index, or change one of the two documents",
-                duplicate.index.unwrap_or_default()
+                "the unique index `{}` of `{}` refused a document, which stays where it is: drop the index, or change one of the two documents",
+                duplicate.index.unwrap_or_default(),
+                to.name()
             ),
             error,
         ),
