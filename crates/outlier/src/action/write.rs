@@ -71,7 +71,7 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// ```
     ///
     /// It stores all elements or nothing: a document with overflow documents in one transaction. Such a transaction must fit
-    /// into the server's cache. With 256 MB, MongoDB's smallest, 80,000
+    /// into the server's cache. With 256 MB, MongoDB's smallest default, 80,000
     /// [unique](crate::OutlierRepositoryBuilder::unique_elements) names fit and 100,000 did not: insert the first of them, and
     /// push the others.
     ///
