@@ -181,7 +181,6 @@
 //! | [`restore_many`](Archive::restore_many) | 4, and 4 for each chunk of 500 | all archived ones, or those of the filter twice |
 //! | [`delete_archived_before`](Archive::delete_archived_before) | 3, and 1 for each chunk of 1000 | those that are old enough |
 //! | [`verify`](Archive::verify) | 3, and 2 for each 1000 archived documents | all |
-//!
 //! | [`Trash::delete`] | 3 | 1 |
 //! | [`Trash::restore`] | 4 | 1 |
 //! | [`Trash::list`] | 1 | those of a page |

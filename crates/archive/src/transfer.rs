@@ -312,10 +312,15 @@ async fn read(from: &Raw, filter: Document, conn: &mut Conn<'_>) -> Result<Vec<R
     Ok(conn.read(find).await?.documents)
 }
 
-const IN_BOTH: &str = "the other collection has a document with this `_id`, nothing was changed: delete one of the two";
+fn in_both(to: &Raw) -> String {
+    format!(
+        "`{}` has a document with this `_id` too, nothing was changed: delete one of the two",
+        to.name()
+    )
+}
 
 pub(crate) fn already_exists(to: &Raw, id: &Bson) -> Error {
-    Error::new(ErrorKind::AlreadyExists, IN_BOTH)
+    Error::new(ErrorKind::AlreadyExists, in_both(to))
         .at(id.clone(), "")
         .of_collection(to)
 }
@@ -363,12 +368,13 @@ pub(crate) async fn is_there(current: &Raw, id: &Bson, conn: &mut Conn<'_>) -> R
 /// Converts the error of the insert, with the document that was refused.
 pub(crate) fn refused(error: CommandError, to: &Raw, id: Option<Bson>) -> Error {
     let error = match duplicate_key(&error) {
-        Some(duplicate) if duplicate.is_of_id() => Error::from_driver(ErrorKind::AlreadyExists, IN_BOTH, error),
+        Some(duplicate) if duplicate.is_of_id() => Error::from_driver(ErrorKind::AlreadyExists, in_both(to), error),
         Some(duplicate) => Error::from_driver(
             ErrorKind::DuplicateKey,
             format!(
-                "the unique index `{}` of the other collection refused a document, which stays where it is: drop the index, or change one of the two documents",
-                duplicate.index.unwrap_or_default()
+                "the unique index `{}` of `{}` refused a document, which stays where it is: drop the index, or change one of the two documents",
+                duplicate.index.unwrap_or_default(),
+                to.name()
             ),
             error,
         ),

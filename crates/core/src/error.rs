@@ -345,7 +345,8 @@ impl fmt::Display for Error {
             write!(f, " (document of {namespace})")?;
         }
         if let Some((attempts, elapsed)) = self.0.tried {
-            write!(f, " (tried {attempts} times in {elapsed:.1?})")?;
+            let times = if attempts == 1 { "time" } else { "times" };
+            write!(f, " (tried {attempts} {times} in {elapsed:.1?})")?;
         }
         match self.0.stored {
             Some(stored) => write!(f, " (stored before the error: {stored})"),

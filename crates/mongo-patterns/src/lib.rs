@@ -190,9 +190,9 @@
 //! # }
 //! ```
 //!
-//! The documentation of each pattern has its guarantees, the cost of each call, its indexes, and a cookbook. The [book] has
-//! a tutorial, the hazards of the manual's recipes, a cookbook for services, operations, and a reference of errors. The
-//! package `examples/service` of the repository is a web service over all of them.
+//! The pages of [`schema`] and [`archive`] have their programs. Each pattern's page has its guarantees and the cost of each
+//! call. The [book] has a tutorial, the hazards of the manual's recipes, a cookbook for services, operations, and a reference
+//! of errors. The package `examples/service` of the repository is a web service over the six patterns above.
 //!
 //! [book]: https://github.com/mongo-patterns/mongo-patterns/blob/main/book/src/SUMMARY.md
 //!

@@ -124,7 +124,7 @@
 //! | [`sweep`](ReferenceRepository::sweep) | 1 for each 500 sources, and 1 for each reference of an outdated one | the index, and the outdated copies |
 //! | [`verify`](ReferenceRepository::verify), [`repair`](ReferenceRepository::repair) | 2 for each 500 documents | all |
 //! | [`follow`](ReferenceRepository::follow) | 2 for each batch of changes, 2 for each 500 changed documents, 2 for each reference of a changed source | those, and the copies of a source that was changed without its version |
-//! | [`migrate_from_references`](ReferenceRepository::migrate_from_references) | about 11, and 3 for each 1000 documents | all three times, and those to migrate twice more, with their sources three times |
+//! | [`migrate_from_references`](ReferenceRepository::migrate_from_references) | about 10, or 14 the first time, and 3 for each 1000 documents | all three times, and those to migrate twice more, with their sources three times |
 //! | [`migrate_to_references`](ReferenceRepository::migrate_to_references) | about 7, and 2 for each 1000 documents | all three times, and those to migrate once more, with their sources once |
 //! | [`ensure_indexes`](ReferenceRepository::ensure_indexes) | 4, or 7 the first time | all, to create |
 //!

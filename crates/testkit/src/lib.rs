@@ -33,10 +33,10 @@
 //! Without a server, one error message lists what was tried and what to do.
 //!
 //! A server that it starts is a replica set of one node on a free port of 127.0.0.1, in a temporary directory, with
-//! test commands enabled. It ends with the process, even if the process is killed, and its directory is removed.
-//! [`Mongod`] starts further servers, such as a standalone, or one that a test kills and restarts. [`ReplicaSet`]
-//! starts several nodes, whose primary a test can kill, freeze or step down. [`ShardedCluster`] starts shards behind a
-//! mongos.
+//! test commands enabled and a cache of 512 MB. It ends with the process, even if the process is killed, and its directory
+//! is removed. [`Mongod`] starts further servers, such as a standalone, or one that a test kills and restarts. [`ReplicaSet`]
+//! starts several nodes, with a cache of 256 MB each, whose primary a test can kill, freeze or step down. [`ShardedCluster`]
+//! starts shards behind a mongos.
 //!
 //! # Docker
 //!

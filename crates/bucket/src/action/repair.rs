@@ -46,7 +46,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     ///
     /// Each key is repaired in one transaction. So others may write concurrently, and no reader sees a partly repaired
     /// key. When this process ends early, some keys are repaired and the others are unchanged: run it again. It may
-    /// then have to wait for the server to end an abandoned transaction, which takes up to 60 seconds.
+    /// then have to wait for the server to end an abandoned transaction, which takes up to 90 seconds.
     ///
     /// # Cost
     /// That of [`verify`](Self::verify), and five round trips for each key with findings. The buckets of such a key are

@@ -24,8 +24,8 @@ pub type OnFollowed<'a> = Box<dyn FnMut(Followed) + Send + 'a>;
 pub struct Followed {
     /// The number of changes that it has processed.
     pub changes: u64,
-    /// The number of documents that it has written for them: revisions of a history, parents of a subset, or documents whose
-    /// copies were updated, once for each reference.
+    /// The number of documents that it has written for these: revisions of a history, parents of a subset, or documents whose
+    /// copies were updated, once for each reference. What a repair has written is counted in a history only.
     pub written: u64,
     /// The number of times that it has repaired everything: at the first start, and after lost changes.
     pub repaired: u64,

@@ -99,9 +99,9 @@ impl ItemSteps {
 
     /// Adds the step that converts items of the version `from` to the next version, by a function of the program.
     ///
-    /// Fields of a stored item that `Old` does not have stay where they are, and one in an array refuses the item, as it would
-    /// be lost. The function can run again after a conflict with a writer, so it must return the same for the same item. Its
-    /// error, such as one of [`Error::new`], stops the migration.
+    /// Sets the version field of the converted item. Fields of a stored item that `Old` does not have stay where they are, and one
+    /// in an array refuses the item, as it would be lost. The function can run again after a conflict with a writer, so it must
+    /// return the same for the same item. Its error, such as one of [`Error::new`], stops the migration.
     #[must_use]
     pub fn step<Old, New>(mut self, from: u32, convert: impl Fn(Old) -> Result<New> + Send + Sync + 'static) -> Self
     where

@@ -43,9 +43,9 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// # Errors
     /// The child is not stored, unless the [outcome is unknown](Error::is_outcome_unknown). Then retry: `AlreadyExists`
     /// means that the first call stored it. With nothing stored: [`LimitReached`], [`NotFound`] when there is no such
-    /// parent, [`AlreadyExists`] when it has a child with this id, [`InvalidArgument`] and [`InvalidItemId`] for ids of
-    /// invalid types, [`Encode`], [`TooLarge`] when the parent would exceed 16 MiB, [`Corrupt`] when its children are
-    /// not an array, [`DuplicateKey`] by a unique index of your own, and [`Contention`].
+    /// parent, [`AlreadyExists`] when it has a child with this id, also if it is full, [`InvalidArgument`] and
+    /// [`InvalidItemId`] for ids of invalid types, [`Encode`], [`TooLarge`] when the parent would exceed 16 MiB, [`Corrupt`]
+    /// when its children are not an array, [`DuplicateKey`] by a unique index of your own, and [`Contention`].
     pub fn add_child(&self, parent: impl IntoId, child: &C) -> Write<'_, ()> {
         let (shared, parent, child) = (self.shared(), DocumentId::new(parent), encode(child));
         Write::new(shared.operation("add_child"), async move |session| {

@@ -29,7 +29,7 @@ impl<D, E> OutlierRepository<D, E> {
     /// element is another element.
     ///
     /// # Cost
-    /// Two round trips, one more with a progress callback, and for each chunk three: a read, an update and a commit. The server
+    /// Three round trips, one more with a progress callback, and for each chunk three: a read, an update and a commit. The server
     /// reads all documents of both collections, and those with older elements twice.
     ///
     /// # Cancel safety

@@ -224,7 +224,8 @@ impl<D, E> OutlierRepository<D, E> {
     ///
     /// # Cost
     /// Three round trips if there is nothing to do, and else about ten. All overflow documents of the list are read
-    /// into memory. Those that change are written in one transaction, which the server aborts after 60 seconds.
+    /// into memory. Those that change are written in one transaction, which the server aborts after 60 seconds, and which must
+    /// fit into its cache, as that of an [`insert`](Self::insert).
     ///
     /// # Sessions and transactions
     /// In a transaction of the caller, nothing is retried. See [sessions and

@@ -70,7 +70,10 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// # }
     /// ```
     ///
-    /// It stores all elements or nothing: a document with overflow documents in one transaction.
+    /// It stores all elements or nothing: a document with overflow documents in one transaction. Such a transaction must fit
+    /// into the server's cache. With 256 MB, MongoDB's smallest default, 80,000
+    /// [unique](crate::OutlierRepositoryBuilder::unique_elements) names fit and 100,000 did not: insert the first of them, and
+    /// push the others.
     ///
     /// # Cost
     /// One round trip. For a document with overflow documents about four, and more for more than 100 of them.
@@ -90,8 +93,9 @@ impl<D: Serialize, E> OutlierRepository<D, E> {
     /// element is undefined, or an element is an array or a duplicate where elements are
     /// [unique](crate::OutlierRepositoryBuilder::unique_elements), [`Encode`], [`TooLarge`], [`IndexMissing`] for a
     /// document with overflow documents before [`ensure_indexes`](Self::ensure_indexes), [`Unsupported`] for such a document
-    /// on a standalone, and [`Corrupt`] when its `_id`
-    /// has orphaned overflow documents: [`repair`](Self::repair) them.
+    /// on a standalone, [`Corrupt`] when its `_id` has orphaned overflow documents: [`repair`](Self::repair) them, and
+    /// [`Driver`](mongo_patterns_core::ErrorKind::Driver), or [`Contention`] without other writers, when the transaction is too
+    /// large for the server's cache.
     pub fn insert(&self, document: &D) -> Write<'_, Inserted> {
         let shared = self.shared();
         let split = Split::of(&shared.settings, document);
