@@ -112,7 +112,7 @@
 //!   first, so they find each document once.
 //! - A process that dies can leave the copies of one chunk in the archive. The next [`run`](Archive::run), or restore, deletes them.
 //!   Until then [`verify`](Archive::verify) names them as [`Unfinished`](Problem::Unfinished). If one of these documents is deleted in
-//!   the collection meanwhile, its copy is found until then.
+//!   the collection before that, its copy is still found.
 //! - Documents are locked while the other cluster stores them, but not longer than about a second: then the chunk is
 //!   given up, and halved. One document alone has more time, as long as the other cluster answers.
 //! - One chunk moves at a time. A move waits for the one of a process that died in the middle of it, until the server ends its

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use crate::input::{Ids, PageQuery};
 use crate::layout::{self, pager};
 use crate::model::Patron;
-use crate::patrons;
 use crate::problem::Problem;
 use crate::reply::{self, Wants};
 use crate::section::{PATRONS, segment};
@@ -53,7 +52,7 @@ struct DeletedPatron {
 async fn confirm(State(store): State<Store>, wants: Wants, Ids(id): Ids<String>) -> Result<Response, Problem> {
     let patron = store.patrons.get(id.as_str()).await?;
     let patron = patron.ok_or_else(|| Problem::unknown(&PATRONS))?;
-    let path = patrons::path(&id);
+    let path = PATRONS.path_of(&id, "");
     let html = || {
         html! {
             p { strong { (patron.name) } }
@@ -128,6 +127,6 @@ async fn restore(State(store): State<Store>, wants: Wants, Ids(id): Ids<String>)
     store.deleted_patrons.restore(id.as_str()).await?;
     let patron = store.patrons.get(id.as_str()).await?;
     let patron = patron.ok_or_else(|| Problem::unknown(&PATRONS))?;
-    let path = patrons::path(&id);
+    let path = PATRONS.path_of(&id, "");
     Ok(reply::stored(wants, false, &patron, &path, &path))
 }

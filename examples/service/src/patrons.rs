@@ -32,7 +32,7 @@ pub(crate) fn routes() -> Router<Store> {
         )
 }
 
-pub(crate) fn path(patron: &str) -> String {
+fn path(patron: &str) -> String {
     format!("/patrons/{}", segment(patron))
 }
 

@@ -136,7 +136,7 @@ async fn in_both(shared: &Shared, archived: &[Bson]) -> Result<(Vec<Bson>, Vec<B
         Some(link) if !found.is_empty() => {
             let moving: Vec<Vec<u8>> = link.unfinished().await?.iter().map(bytes).collect();
             let (unfinished, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|id| moving.contains(&bytes(id)));
-            // The move of the others may have ended meanwhile.
+            // The move of the others may have ended by now.
             Ok((unfinished, look_in_both(shared, &others).await?))
         }
         _ => Ok((Vec::new(), found)),

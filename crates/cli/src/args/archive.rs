@@ -23,7 +23,13 @@ pub(crate) struct ArchiveSettings {
     pub(crate) archive: String,
     /// The connection string of another cluster with the archive, with all of its options. Other users of this machine can
     /// see it in the list of processes; prefer MONGODB_ARCHIVE_URI.
-    #[arg(long, global = true, env = "MONGODB_ARCHIVE_URI", hide_env_values = true, value_name = "URI")]
+    #[arg(
+        long,
+        global = true,
+        env = "MONGODB_ARCHIVE_URI",
+        hide_env_values = true,
+        value_name = "URI"
+    )]
     pub(crate) archive_uri: Option<String>,
     /// The database of the archive, if it is another one.
     #[arg(long, global = true, value_name = "NAME")]

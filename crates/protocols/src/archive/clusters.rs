@@ -4,7 +4,7 @@
 //! requires the same change here.
 //!
 //! The transactions are those of the collection's cluster. One of the archive's cluster is a single step here: the one of a
-//! restore, which locks the archived document meanwhile, is a read and a deletion.
+//! restore, which locks the archived document, is a read and a deletion.
 
 use stateright::Property;
 
