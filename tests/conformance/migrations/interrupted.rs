@@ -55,7 +55,7 @@ impl Case<'_> {
         assert!(found == expected, "{context}: {missing:#?} are not {others:#?}");
     }
 
-    /// Returns the commands of an undisturbed run, and the stored data then.
+    /// Returns the commands of an undisturbed run, and the documents and indexes after it.
     async fn commands(&self) -> (Vec<String>, Vec<String>) {
         self.begin_with_invalid().await;
         self.run(self.options()).await.unwrap();
