@@ -90,7 +90,9 @@ async fn documents_move_to_another_cluster_and_back() {
         assert_eq!(ids, [20, 11, 10]);
         assert_eq!(problems(&archive).await, []);
 
+        db.recorder().clear();
         assert!(!archive.restore(3).await.unwrap().already_there);
+        assert_eq!(db.recorder().round_trips(), 16, "{:?}", db.recorder().names());
         assert!(archive.restore(3).await.unwrap().already_there);
         assert_eq!(archive.restore(21).await.unwrap_err().kind(), ErrorKind::NotFound);
         let some = doc! { "_id": { "$in": [4, 5, 6] } };

@@ -175,7 +175,7 @@
 //! |---|---|---|
 //! | [`get`](Archive::get) | 1; 2 for an archived document, 3 for an absent one | 1 each |
 //! | [`find`](Archive::find) | 2 | those of a page and those that the filter leaves out, in both collections |
-//! | [`run`](Archive::run) | 3, and 4 for each chunk of 500; 11 with another cluster | those that are old enough, twice |
+//! | [`run`](Archive::run) | 3, and 4 for each chunk of 500; 6 and 10 with another cluster | those that are old enough, twice |
 //! | [`due`](Archive::due) | 1 | none, or those that are old enough if some are to keep |
 //! | [`restore`](Archive::restore) | 4 | 1 |
 //! | [`restore_many`](Archive::restore_many) | 4, and 4 for each chunk of 500 | all archived ones, or those of the filter twice |

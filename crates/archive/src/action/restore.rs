@@ -29,7 +29,7 @@ impl<D> Archive<D> {
     /// another age, or let it match the filter of the documents to [keep](crate::ArchiveBuilder::keep).
     ///
     /// # Cost
-    /// Four round trips, in a transaction. From [another cluster](crate#another-cluster) 14.
+    /// Four round trips, in a transaction. From [another cluster](crate#another-cluster) 16.
     ///
     /// # Cancel safety
     /// The document is restored or not. Retry it. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
