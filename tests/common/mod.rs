@@ -30,6 +30,7 @@ pub(crate) mod setup;
 pub(crate) mod sharding;
 pub(crate) mod sharding_cluster;
 pub(crate) mod sharding_refused;
+pub(crate) mod skipped;
 pub(crate) mod spawned;
 pub(crate) mod standalone;
 pub(crate) mod steps;

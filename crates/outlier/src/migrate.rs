@@ -62,6 +62,10 @@ impl Existing<'_> {
             .try_buffer_unordered(options.concurrency());
         let mut done = until_error(done);
         let list = options.skip_list(&shared.main, &shared.overflow);
+        let earlier = match &list {
+            Some(list) => list.earlier_runs(conn).await?,
+            None => Vec::new(),
+        };
         let call = ObjectId::new();
         let mut migrated = Migrated::default();
         let mut skipped = REASONS.map(|reason| (reason, 0));
@@ -92,7 +96,7 @@ impl Existing<'_> {
         }
         if let Some(list) = list {
             migrated.skipped = skipped.into_iter().collect();
-            list.remove_others(conn, call).await?;
+            list.remove_runs(conn, earlier).await?;
         }
         first_refused.map_or(Ok(migrated), Err)
     }

@@ -90,11 +90,11 @@ impl SkipList<'_> {
         mut stages: Vec<Document>,
         reason: Bson,
     ) -> std::result::Result<(), CommandError> {
-        let run = ObjectId::new();
+        let earlier = self.earlier_runs(conn).await?;
         let mut fields = doc! { "_id": "$_id", "reason": reason };
         let ours = self.ours().into_iter();
         fields.extend(ours.map(|(name, value)| (name, doc! { "$literal": value }.into())));
-        fields.insert("run", run);
+        fields.insert("run", ObjectId::new());
         stages.extend([
             // The server merges no document without an `_id`, as those of a view can be, or with null.
             doc! { "$match": { "_id": { "$ne": null } } },
@@ -103,7 +103,7 @@ impl SkipList<'_> {
         ]);
         let list = Step::aggregate("list the skipped documents", self.source, stages).acknowledged_by(self.list);
         conn.write(list).await?;
-        self.remove_others(conn, run).await
+        self.remove_runs(conn, earlier).await
     }
 
     /// Lists one document.
@@ -127,10 +127,22 @@ impl SkipList<'_> {
         Ok(())
     }
 
-    /// Removes the documents that only earlier runs have listed.
-    pub async fn remove_others(&self, conn: &mut Conn<'_>, run: ObjectId) -> std::result::Result<(), CommandError> {
+    /// Returns the earlier runs, before this one lists a document.
+    pub async fn earlier_runs(&self, conn: &mut Conn<'_>) -> std::result::Result<Vec<Bson>, CommandError> {
+        let runs = [doc! { "$match": self.ours() }, doc! { "$group": { "_id": "$run" } }];
+        let purpose = "look for earlier runs in the list of skipped documents";
+        let runs = conn.read(Step::aggregate(purpose, self.list, runs)).await?.decoded()?;
+        Ok(runs.into_iter().filter_map(|mut run| run.remove("_id")).collect())
+    }
+
+    /// Removes the documents that only these runs have listed. It names them, because the deletion of a dropped call can run
+    /// after that of the next one.
+    pub async fn remove_runs(&self, conn: &mut Conn<'_>, earlier: Vec<Bson>) -> std::result::Result<(), CommandError> {
+        if earlier.is_empty() {
+            return Ok(());
+        }
         let mut old = self.ours();
-        old.insert("run", doc! { "$ne": run });
+        old.insert("run", doc! { "$in": earlier });
         let purpose = "remove documents from the list that an earlier run skipped";
         conn.write(Step::delete_many(purpose, self.list, old)).await?;
         Ok(())
