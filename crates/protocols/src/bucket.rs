@@ -15,7 +15,7 @@ pub mod remove;
 use stateright::Property;
 
 use crate::transactions::Transactions;
-use crate::world::{Protocol, Ran, State, Stored, World};
+use crate::world::{Protocol, Ran, State, World};
 use append::{Append, Ended};
 use delete::Delete;
 use remove::Remove;
@@ -192,15 +192,7 @@ fn names_of(page: &Page, page_size: usize) -> u64 {
     name(page.id) | entry
 }
 
-impl Stored for Buckets {
-    fn transactions(&self) -> &Transactions {
-        &self.transactions
-    }
-
-    fn transactions_mut(&mut self) -> &mut Transactions {
-        &mut self.transactions
-    }
-}
+crate::stored!(Buckets);
 
 /// A state of the model.
 type Moment = State<Buckets, Client>;

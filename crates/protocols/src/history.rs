@@ -14,7 +14,7 @@ pub mod write;
 use stateright::Property;
 
 use crate::transactions::Transactions;
-use crate::world::{Protocol, Ran, State, Stored, World};
+use crate::world::{Protocol, Ran, State, World};
 use prune::Prune;
 use write::{Change, Ended, Write};
 
@@ -144,15 +144,7 @@ impl Documents {
     }
 }
 
-impl Stored for Documents {
-    fn transactions(&self) -> &Transactions {
-        &self.transactions
-    }
-
-    fn transactions_mut(&mut self) -> &mut Transactions {
-        &mut self.transactions
-    }
-}
+crate::stored!(Documents);
 
 /// A state of the model.
 type Moment = State<Documents, Client>;

@@ -18,7 +18,7 @@ pub mod update;
 use stateright::Property;
 
 use crate::transactions::Transactions;
-use crate::world::{Protocol, Ran, State, Stored, World};
+use crate::world::{Protocol, Ran, State, World};
 use delete::Delete;
 use push::{Ended, Push};
 use rebalance::Rebalance;
@@ -170,15 +170,7 @@ impl Documents {
     }
 }
 
-impl Stored for Documents {
-    fn transactions(&self) -> &Transactions {
-        &self.transactions
-    }
-
-    fn transactions_mut(&mut self) -> &mut Transactions {
-        &mut self.transactions
-    }
-}
+crate::stored!(Documents);
 
 /// A state of the model.
 type Moment = State<Documents, Client>;

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use stateright::Property;
 
 use crate::transactions::Transactions;
-use crate::world::{Protocol, Ran, State, Stored, World};
+use crate::world::{Protocol, Ran, State, World};
 use change::Change;
 use delete::Delete;
 use link::Link;
@@ -195,15 +195,7 @@ impl Documents {
     }
 }
 
-impl Stored for Documents {
-    fn transactions(&self) -> &Transactions {
-        &self.transactions
-    }
-
-    fn transactions_mut(&mut self) -> &mut Transactions {
-        &mut self.transactions
-    }
-}
+crate::stored!(Documents);
 
 /// A state of the model.
 type Moment = State<Documents, Client>;

@@ -10,7 +10,7 @@
 use stateright::Property;
 
 use crate::transactions::Transactions;
-use crate::world::{Protocol, Ran, State, Stored, World};
+use crate::world::{Protocol, Ran, State, World};
 
 /// The modelled commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,15 +54,7 @@ pub struct Documents {
     transactions: Transactions,
 }
 
-impl Stored for Documents {
-    fn transactions(&self) -> &Transactions {
-        &self.transactions
-    }
-
-    fn transactions_mut(&mut self) -> &mut Transactions {
-        &mut self.transactions
-    }
-}
+crate::stored!(Documents);
 
 /// A call, or the clock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

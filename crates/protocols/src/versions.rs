@@ -9,7 +9,7 @@
 use stateright::Property;
 
 use crate::transactions::Transactions;
-use crate::world::{Protocol, Ran, State, Stored, World};
+use crate::world::{Protocol, Ran, State, World};
 
 /// The modelled commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,15 +50,7 @@ pub struct Documents {
     transactions: Transactions,
 }
 
-impl Stored for Documents {
-    fn transactions(&self) -> &Transactions {
-        &self.transactions
-    }
-
-    fn transactions_mut(&mut self) -> &mut Transactions {
-        &mut self.transactions
-    }
-}
+crate::stored!(Documents);
 
 impl Documents {
     /// Stores what a document with this old field becomes.

@@ -26,6 +26,22 @@ pub trait Stored: Value {
     }
 }
 
+/// Implements [`Stored`] for documents with a field `transactions`, which are all that a client waits for.
+#[macro_export]
+macro_rules! stored {
+    ($documents:ident) => {
+        impl $crate::world::Stored for $documents {
+            fn transactions(&self) -> &Transactions {
+                &self.transactions
+            }
+
+            fn transactions_mut(&mut self) -> &mut Transactions {
+                &mut self.transactions
+            }
+        }
+    };
+}
+
 /// The outcome of sending a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ran {

@@ -10,7 +10,7 @@ use stateright::Property;
 
 use crate::check::is_long;
 use crate::transactions::Transactions;
-use crate::world::{Protocol, Ran, State, Stored, World};
+use crate::world::{Protocol, Ran, State, World};
 
 /// The modelled commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,15 +63,7 @@ pub struct Documents {
     transactions: Transactions,
 }
 
-impl Stored for Documents {
-    fn transactions(&self) -> &Transactions {
-        &self.transactions
-    }
-
-    fn transactions_mut(&mut self) -> &mut Transactions {
-        &mut self.transactions
-    }
-}
+crate::stored!(Documents);
 
 impl Documents {
     fn read(&self) -> u8 {
