@@ -61,7 +61,8 @@ pub(crate) async fn run(context: &Context, settings: &ArchiveSettings, verb: &Ar
 
 async fn archive(context: &Context, settings: &ArchiveSettings, verb: &ArchiveVerb) -> Result<Documents, Failure> {
     let name = settings.archive_db.as_deref().unwrap_or(context.database.name());
-    let uri = settings.archive_uri.as_deref().filter(|uri| !uri.is_empty());
+    let uri = settings.archive_uri.as_ref().map(|uri| uri.0.as_str());
+    let uri = uri.filter(|uri| !uri.is_empty());
     let archived = match uri {
         None => context.database.client().database(name),
         Some(uri) => connection::connect_to(uri, "the connection string (--archive-uri or MONGODB_ARCHIVE_URI)")

@@ -192,7 +192,8 @@
 //!
 //! The pages of [`schema`] and [`archive`] have their programs. Each pattern's page has its guarantees and the cost of each
 //! call. The [book] has a tutorial, the hazards of the manual's recipes, a cookbook for services, operations, and a reference
-//! of errors. The package `examples/service` of the repository is a web service over the six patterns above.
+//! of errors. The package `examples/service` of the repository is a web service over the six patterns above,
+//! with a trash.
 //!
 //! [book]: https://github.com/mongo-patterns/mongo-patterns/blob/main/book/src/SUMMARY.md
 //!

@@ -1,5 +1,7 @@
 //! The options of the archive.
 
+use std::fmt;
+
 use super::{Create, DryRun};
 use crate::shard::ShardOptions;
 
@@ -30,7 +32,7 @@ pub(crate) struct ArchiveSettings {
         hide_env_values = true,
         value_name = "URI"
     )]
-    pub(crate) archive_uri: Option<String>,
+    pub(crate) archive_uri: Option<Uri>,
     /// The database of the archive, if it is another one.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) archive_db: Option<String>,
@@ -40,6 +42,23 @@ pub(crate) struct ArchiveSettings {
     /// Keeps the documents that match a filter, as MongoDB Extended JSON, such as {"retentionPolicy": "permanent"}.
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) keep: Option<String>,
+}
+
+/// A connection string, which can contain a password.
+#[derive(Clone)]
+pub(crate) struct Uri(pub(crate) String);
+
+impl From<String> for Uri {
+    fn from(uri: String) -> Self {
+        Self(uri)
+    }
+}
+
+/// Omits the connection string.
+impl fmt::Debug for Uri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Uri(..)")
+    }
 }
 
 #[derive(Debug, clap::Subcommand)]
