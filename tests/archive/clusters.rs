@@ -14,7 +14,7 @@ use mongodb::options::ClientOptions;
 
 use super::concurrent;
 use super::sales::*;
-use crate::common::support::all;
+use crate::common::support::{all, drop_all, dropped_commands, pause};
 
 /// The commands that move a chunk.
 const CHUNK: [&str; 10] = [
@@ -247,6 +247,109 @@ async fn documents_can_be_written_while_the_other_cluster_hangs() {
         assert_eq!(moved.unwrap().documents, 4);
         assert_eq!(both(db).await[0], []);
         assert_eq!(archived(db).count_documents(doc! { "n": 1 }).await.unwrap(), 1);
+    })
+    .await;
+}
+
+/// The archive's cluster takes longer for one document: it has more time in the next attempt, if the policy allows one.
+#[tokio::test]
+async fn one_document_has_more_time_with_each_attempt() {
+    testkit::run(async |db| {
+        elsewhere(db).await;
+        let with_attempts = |attempts| {
+            let policy = RetryPolicy::default().with_max_attempts(attempts);
+            builder(db).another_cluster().retry(policy).build().unwrap()
+        };
+        plant(db, [sale(1, old(0))]).await;
+        let slow = FailPoint::on(&["insert"]).times(1).block(Duration::from_secs(3));
+        let fault = slow.clone().enable(db).await;
+        let error = with_attempts(1).run().await.unwrap_err();
+        fault.disable().await;
+        let is_slow = error.is_contention() && error.to_string().contains("in time");
+        assert!(is_slow && error.is_transient(), "{error:?}");
+        assert_eq!(both(db).await, [numbers([1]), vec![]]);
+        dropped_commands(db).await;
+        let fault = slow.enable(db).await;
+        assert_eq!(with_attempts(5).run().await.unwrap().documents, 1);
+        fault.disable().await;
+        assert_eq!(both(db).await, [vec![], numbers([1])]);
+    })
+    .await;
+}
+
+/// Another process begins a move between two commands of one.
+#[tokio::test]
+async fn a_move_that_another_one_takes_the_place_of_is_tried_again() {
+    testkit::run(async |db| {
+        elsewhere(db).await;
+        for (attempts, expected) in [(1, Err(ErrorKind::Contention)), (5, Ok(2))] {
+            plant(db, (0..2).map(|id| sale(id, old(0)))).await;
+            // The update that begins the move in the archive's catalog.
+            let fault = FailPoint::on(&["update"])
+                .times(1)
+                .block(Duration::from_secs(2))
+                .enable(db)
+                .await;
+            let policy = RetryPolicy::default().with_max_attempts(attempts);
+            let archive = builder(db).another_cluster().retry(policy).build().unwrap();
+            let other = async {
+                assert!(fault.met(db, Duration::from_secs(10)).await);
+                let attempt = doc! { "$set": { "attempt": ObjectId::new() } };
+                let entry = doc! { "_id.kind": "archive" };
+                assert_eq!(catalog(db).update_one(entry, attempt).await.unwrap().matched_count, 1);
+            };
+            let (moved, ()) = tokio::join!(archive.run().into_future(), other);
+            fault.disable().await;
+            let moved = moved.map(|moved| moved.documents);
+            assert_eq!(moved.map_err(|error| error.kind()), expected, "{attempts}");
+            let archived_ids = if expected.is_ok() { numbers(0..2) } else { vec![] };
+            assert_eq!(both(db).await[1], archived_ids);
+        }
+    })
+    .await;
+}
+
+/// A process that is paused before its transaction ends: a run waits for it, and keeps the copy if it commits.
+#[tokio::test]
+async fn a_run_waits_for_the_transaction_of_a_paused_process() {
+    testkit::run(async |db| {
+        for commits in [false, true] {
+            drop_all(db).await;
+            let archive = elsewhere(db).await;
+            plant(db, [sale(9, old(0))]).await;
+            archive.run().await.unwrap();
+            plant(db, [sale(1, old(0))]).await;
+            let (id, last) = (ObjectId::new(), last_move(db).await);
+            let mut session = db.plain_client().start_session().await.unwrap();
+            session.start_transaction().await.unwrap();
+            let decide = doc! { "$set": { "move": id } };
+            let entry = catalog(db);
+            let decide = entry.update_one(doc! { "_id.kind": "archive" }, decide);
+            assert_eq!(decide.session(&mut session).await.unwrap().matched_count, 1);
+            let hot = current(db);
+            hot.delete_one(doc! { "_id": 1 }).session(&mut session).await.unwrap();
+            let mut copy = sale(1, old(0));
+            copy.insert("copy", true);
+            archived(db).insert_one(copy).await.unwrap();
+            leave(db, id, last, false, numbers([1])).await;
+
+            db.recorder().clear();
+            let end = async {
+                while !db.recorder().names().contains(&"findAndModify".to_owned()) {
+                    pause().await;
+                }
+                match commits {
+                    true => session.commit_transaction().await.unwrap(),
+                    false => session.abort_transaction().await.unwrap(),
+                }
+            };
+            let (moved, ()) = tokio::join!(archive.run().into_future(), end);
+            assert_eq!(moved.unwrap().documents, u64::from(!commits));
+            assert_eq!(both(db).await, [vec![], numbers([1])]);
+            let copies = archived(db).count_documents(doc! { "copy": true }).await.unwrap();
+            assert_eq!(copies, u64::from(commits));
+            assert_eq!(problems(&archive).await, []);
+        }
     })
     .await;
 }

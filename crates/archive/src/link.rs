@@ -79,7 +79,8 @@ impl Link {
         }
     }
 
-    /// Begins a move. Ends the last one before, as the collection's cluster has decided. Four round trips.
+    /// Begins a move. Ends the last one before, as the collection's cluster has decided. Three round trips, and more
+    /// for the first move, and for one that was left to end.
     ///
     /// # Errors
     /// [`Contention`](ErrorKind::Contention) when another call has begun one, and those of [`end`](Self::end).
@@ -234,27 +235,33 @@ fn without_ids() -> Document {
 pub(crate) fn unless_taken(is_ours: bool) -> Result<()> {
     match is_ours {
         true => Ok(()),
-        false => Err(Error::new(
+        false => Err(Error::from_driver(
             ErrorKind::Contention,
             "other moves of the archive exhausted the retry policy, nothing was changed: retry later",
+            DriverError::custom(Taken),
         )),
     }
 }
 
+/// The cause of the error of a move for which another one has taken the place.
+struct Taken;
+
 /// Returns whether another move has taken the place of one.
 pub(crate) fn is_taken(error: &Error) -> bool {
-    error.kind() == ErrorKind::Contention && error.as_driver_error().is_none()
+    let cause = error.as_driver_error();
+    cause.is_some_and(|cause| cause.get_custom::<Taken>().is_some())
 }
 
+/// Returns the error of documents that the archive's cluster has not stored in time.
 pub(crate) fn too_slow() -> Error {
     Error::new(
-        ErrorKind::Network,
-        "the archive's cluster did not store a document in time, so it stays: retry later",
+        ErrorKind::Contention,
+        "the archive's cluster did not store a document in time, so it stays, nothing was changed: retry later",
     )
 }
 
 pub(crate) fn is_too_slow(error: &Error) -> bool {
-    error.kind() == ErrorKind::Network && error.as_driver_error().is_none()
+    error.kind() == ErrorKind::Contention && error.as_driver_error().is_none()
 }
 
 fn unrelated() -> Error {

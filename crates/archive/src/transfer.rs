@@ -77,7 +77,7 @@ impl Transfer<'_> {
         while let Some(part) = parts.pop() {
             match self.part(part, conn).await {
                 Ok(done) => moved.add(done),
-                Err(error) if error.kind() != ErrorKind::Contention && !is_too_slow(&error) => return Err(error),
+                Err(error) if !is_of_documents(&error) => return Err(error),
                 Err(error) if part.len() == 1 && is_too_slow(&error) => return Err(error),
                 Err(_) if part.len() == 1 => moved.busy += 1,
                 Err(_) => parts.extend([&part[part.len() / 2..], &part[..part.len() / 2]]),
@@ -146,15 +146,16 @@ impl Transfer<'_> {
                 Err(error) => error,
             };
             match error.kind() {
-                ErrorKind::Contention => {}
                 // Several documents are halved.
-                _ if is_too_slow(&error) && attempt.ids.len() == 1 => attempt.stored_within *= 2,
+                _ if is_too_slow(&error) && attempt.ids.len() > 1 => return Err(error),
+                _ if is_too_slow(&error) => attempt.stored_within *= 2,
+                _ if is_taken(&error) => {}
+                ErrorKind::Contention => refused += 1,
                 // The driver has waited already.
                 ErrorKind::ServerSelection => return Err(error),
-                _ if may_pass(&error) && !is_too_slow(&error) => {}
+                _ if may_pass(&error) => {}
                 _ => return Err(error),
             }
-            refused += u32::from(error.kind() == ErrorKind::Contention && !is_taken(&error));
             if refused == refusals || !attempts.wait().await {
                 return Err(attempts.tried(error));
             }
@@ -323,6 +324,11 @@ pub(crate) fn already_exists(to: &Raw, id: &Bson) -> Error {
     Error::new(ErrorKind::AlreadyExists, in_both(to))
         .at(id.clone(), "")
         .of_collection(to)
+}
+
+/// Returns whether fewer documents may move.
+fn is_of_documents(error: &Error) -> bool {
+    error.kind() == ErrorKind::Contention && !is_taken(error)
 }
 
 fn may_pass(error: &Error) -> bool {

@@ -47,7 +47,9 @@ impl<D> Archive<D> {
     /// entry, and [`IndexMissing`]; [`ensure_indexes`](Repository::ensure_indexes) writes both.
     ///
     /// With the chunks before archived, and the [document](Error::document_id): [`DuplicateKey`] when a unique index of the
-    /// archive refused one, [`ValidationFailed`] when its validator did; and those of the driver. Call it again.
+    /// archive refused one, [`ValidationFailed`] when its validator did; and those of the driver. With
+    /// [another cluster](crate#another-cluster), [`Contention`] when it takes too long to store one document, or when moves of
+    /// other processes take the place of this one. Call it again.
     pub fn run(&self) -> Run<'_> {
         Run::with_defaults(self.shared(), None, false)
     }
