@@ -3,6 +3,7 @@
 use futures::TryStreamExt;
 use mongo_patterns::archive::{Archive, Moved};
 use mongo_patterns::{Error, ErrorKind, Repository};
+use mongo_patterns_core::action::Call;
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
@@ -117,10 +118,13 @@ impl<const ELSEWHERE: bool> Model for Sales<ELSEWHERE> {
 }
 
 /// A document that others write all the time stays, as after a conflict that exhausts the policy of another call.
-fn complete(moved: Moved) -> Result<(), Error> {
+fn complete<const ELSEWHERE: bool>(m: &Sales<ELSEWHERE>, moved: Moved) -> Result<(), Error> {
     match moved.busy {
         0 => Ok(()),
-        _ => Err(Error::new(ErrorKind::Contention, "some documents are busy")),
+        _ => {
+            let error = Error::new(ErrorKind::Contention, "some documents are busy");
+            Err(Call::new("archive", "run", &m.current.clone_with_type()).name(error))
+        }
     }
 }
 
@@ -128,7 +132,7 @@ fn moves<const ELSEWHERE: bool>() -> Vec<Operation<Sales<ELSEWHERE>>> {
     let case = if ELSEWHERE { "another cluster" } else { "" };
     vec![
         Operation::<Sales<ELSEWHERE>>::new(Steps, "Archive::run", case, |m| {
-            Box::pin(async move { text(m.archive.run().chunk(2).await.and_then(complete)) })
+            Box::pin(async move { text(m.archive.run().chunk(2).await.and_then(|moved| complete(m, moved))) })
         }),
         Operation::<Sales<ELSEWHERE>>::new(if ELSEWHERE { Steps } else { Atomic }, "Archive::restore", case, |m| {
             Box::pin(async move { text(m.archive.restore(7).await.map(drop)) })
@@ -140,7 +144,7 @@ fn moves<const ELSEWHERE: bool>() -> Vec<Operation<Sales<ELSEWHERE>>> {
                         .restore_many(doc! { "_id": { "$lt": 9 } })
                         .chunk(2)
                         .await
-                        .and_then(complete),
+                        .and_then(|moved| complete(m, moved)),
                 )
             })
         }),

@@ -104,7 +104,7 @@ impl Model for Sales {
 
     async fn read(&self) -> Option<Vec<String>> {
         let mut read = Vec::new();
-        for id in 1..=5 {
+        for id in 1..=6 {
             let order = self.orders.get(id).await.unwrap();
             read.extend(order.iter().flat_map(facts));
         }
