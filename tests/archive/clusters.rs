@@ -14,7 +14,7 @@ use mongodb::options::ClientOptions;
 
 use super::concurrent;
 use super::sales::*;
-use crate::common::support::{all, drop_all, dropped_commands, pause};
+use crate::common::support::{all, drop_all, dropped_commands, ends, pause};
 
 /// The commands that move a chunk.
 const CHUNK: [&str; 10] = [
@@ -335,9 +335,12 @@ async fn a_run_waits_for_the_transaction_of_a_paused_process() {
 
             db.recorder().clear();
             let end = async {
-                while !db.recorder().names().contains(&"findAndModify".to_owned()) {
-                    pause().await;
-                }
+                ends("the wait for the run", async {
+                    while !db.recorder().names().contains(&"findAndModify".to_owned()) {
+                        pause().await;
+                    }
+                })
+                .await;
                 match commits {
                     true => session.commit_transaction().await.unwrap(),
                     false => session.abort_transaction().await.unwrap(),

@@ -28,6 +28,7 @@
 use std::time::Duration;
 
 use mongo_patterns_core::catalog::{Entry, catalog_of};
+use mongo_patterns_core::lanes::Lane;
 use mongo_patterns_core::{RetryPolicy, transaction};
 use mongodb::bson::oid::ObjectId;
 use mongodb::error::Error as DriverError;
@@ -84,18 +85,18 @@ impl Link {
     ///
     /// # Errors
     /// [`Contention`](ErrorKind::Contention) when another call has begun one, and those of [`end`](Self::end).
-    pub(crate) async fn begin(&self, restores: bool, retry: &RetryPolicy) -> Result<Move<'_>> {
-        let id = ObjectId::new();
-        let last = self.last().await?;
-        let before = self.decided(id).await?;
-        let ended = self.end_as(&last, before, retry).await?;
+    pub(crate) async fn begin(&self, restores: bool, retry: &RetryPolicy, lane: Lane) -> Result<Move<'_>> {
+        let (id, conn) = (ObjectId::new(), &mut Conn::in_lane(lane));
+        let last = self.last(conn).await?;
+        let before = self.decided(id, conn).await?;
+        let ended = self.end_as(&last, before, retry, conn).await?;
         if last.id.is_none() {
-            self.create().await?;
+            self.create(conn).await?;
         }
         // The last move may have recorded its `_id`s since.
         let recorded = if ended { Vec::new() } else { last.ids };
         let begin = doc! { "$set": { "move": id, "before": before, "restores": restores, "ids": NO_IDS } };
-        unless_taken(self.change(last.id, &recorded, begin, &mut Conn::new()).await?)?;
+        unless_taken(self.change(last.id, &recorded, begin, conn).await?)?;
         Ok(Move {
             link: self,
             id,
@@ -108,26 +109,27 @@ impl Link {
     ///
     /// # Errors
     /// [`SettingsMismatch`](ErrorKind::SettingsMismatch) when the two catalogs do not belong together.
-    pub(crate) async fn end(&self, retry: &RetryPolicy) -> Result<()> {
-        let last = self.last().await?;
+    pub(crate) async fn end(&self, retry: &RetryPolicy, lane: Lane) -> Result<()> {
+        let conn = &mut Conn::in_lane(lane);
+        let last = self.last(conn).await?;
         if last.ids.is_empty() {
             return Ok(());
         }
-        let decided = self.decided(ObjectId::new()).await?;
-        if !self.end_as(&last, decided, retry).await? {
+        let decided = self.decided(ObjectId::new(), conn).await?;
+        if !self.end_as(&last, decided, retry, conn).await? {
             // Otherwise another move has begun, which has ended this one.
-            self.change(last.id, &last.ids, without_ids(), &mut Conn::new()).await?;
+            self.change(last.id, &last.ids, without_ids(), conn).await?;
         }
         Ok(())
     }
 
     /// Returns the documents that the archive has, or still has, because of a move that has not ended.
     pub(crate) async fn unfinished(&self) -> Result<Vec<Bson>> {
-        Ok(self.last().await?.ids)
+        Ok(self.last(&mut Conn::new()).await?.ids)
     }
 
-    async fn last(&self) -> Result<Last> {
-        let found = Conn::new().find_one(&self.records, self.record.clone(), None).await?;
+    async fn last(&self, conn: &mut Conn<'_>) -> Result<Last> {
+        let found = conn.find_one(&self.records, self.record.clone(), None).await?;
         let found = found.map(|found| Document::try_from(found.as_ref())).transpose();
         let found = found.map_err(DriverError::from)?.unwrap_or_default();
         Ok(Last {
@@ -138,22 +140,20 @@ impl Link {
         })
     }
 
-    async fn create(&self) -> Result<()> {
+    async fn create(&self, conn: &mut Conn<'_>) -> Result<()> {
         let options = UpdateOptions::builder().upsert(true).build();
         let create = doc! { "$setOnInsert": { "move": Bson::Null, "ids": NO_IDS } };
-        let mut conn = Conn::new();
         conn.update_one(&self.records, self.record.clone(), create, options)
             .await?;
         Ok(())
     }
 
     /// Returns the last move that took effect. No earlier one can take effect any more.
-    async fn decided(&self, attempt: ObjectId) -> Result<Option<ObjectId>> {
+    async fn decided(&self, attempt: ObjectId, conn: &mut Conn<'_>) -> Result<Option<ObjectId>> {
         let options = FindOneAndUpdateOptions::builder()
             .projection(doc! { "move": 1 })
             .build();
         let update = doc! { "$set": { "attempt": attempt } };
-        let mut conn = Conn::new();
         let entry = conn.find_one_and_update(&self.catalog, self.entry.clone(), update, options);
         match entry.await? {
             Some(entry) => Ok(entry.get_object_id("move").ok()),
@@ -163,7 +163,13 @@ impl Link {
 
     /// Deletes what the archive has of a move that did not take effect, or still has of a restore that did. Returns whether
     /// there was something to delete.
-    async fn end_as(&self, last: &Last, decided: Option<ObjectId>, retry: &RetryPolicy) -> Result<bool> {
+    async fn end_as(
+        &self,
+        last: &Last,
+        decided: Option<ObjectId>,
+        retry: &RetryPolicy,
+        conn: &mut Conn<'_>,
+    ) -> Result<bool> {
         if last.ids.is_empty() {
             return Ok(false);
         }
@@ -174,8 +180,7 @@ impl Link {
         if took_effect != last.restores {
             return Ok(false);
         }
-        let mut conn = Conn::new();
-        transaction::run(&self.records, retry, &mut conn, (self, last), |conn, (link, last)| {
+        transaction::run(&self.records, retry, conn, (self, last), |conn, (link, last)| {
             Box::pin(async move {
                 unless_taken(link.change(last.id, &last.ids, without_ids(), conn).await?)?;
                 conn.delete_many(&link.archived, by_ids(&last.ids), None).await?;

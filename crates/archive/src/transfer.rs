@@ -46,7 +46,7 @@ pub(crate) struct Transfer<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Linked<'a> {
     pub(crate) link: &'a Link,
-    /// In a process, one moves at a time.
+    /// In a process, one moves at a time, also after a call was dropped.
     pub(crate) lanes: &'a Lanes,
     /// Whether documents move from the archive.
     pub(crate) restores: bool,
@@ -119,7 +119,7 @@ impl Transfer<'_> {
     /// Ends the last move between clusters, if there is one.
     pub(crate) async fn end_link(self) -> Result<()> {
         match self.link {
-            Some(linked) => linked.link.end(self.retry).await,
+            Some(linked) => linked.link.end(self.retry, linked.lanes.enter("").await).await,
             None => Ok(()),
         }
     }
@@ -130,7 +130,7 @@ impl Transfer<'_> {
         let (mut attempts, mut refused) = (self.retry.start(), 0);
         loop {
             let mut conn = Conn::enter(None, linked.lanes, "").await?;
-            let moved = match linked.link.begin(linked.restores, self.retry).await {
+            let moved = match linked.link.begin(linked.restores, self.retry, conn.lane()).await {
                 Ok(begun) => {
                     let begun = Attempt {
                         begun: Some(begun),
@@ -230,7 +230,8 @@ impl Attempt<'_> {
         match begun {
             None => copy.insert(documents, conn).await?,
             Some(begun) => {
-                copy.insert_in_the_other_cluster(documents, begun, self.stored_within)
+                let conn = &mut Conn::in_lane(conn.lane());
+                copy.insert_in_the_other_cluster(documents, begun, self.stored_within, conn)
                     .await?;
             }
         }
@@ -279,13 +280,14 @@ impl Copy<'_> {
         documents: Vec<RawDocumentBuf>,
         begun: Move<'_>,
         within: Duration,
+        conn: &mut Conn<'_>,
     ) -> Result<()> {
         let Transfer { to, retry, .. } = self.transfer;
         if begun.restores() {
-            unless_taken(begun.record(&self.ids, &mut Conn::new()).await?)?;
+            unless_taken(begun.record(&self.ids, conn).await?)?;
         }
-        let (mut conn, context) = (Conn::new(), (&self, &documents, begun));
-        let copied = transaction::run(to, retry, &mut conn, context, |conn, (copy, documents, begun)| {
+        let context = (&self, &documents, begun);
+        let copied = transaction::run(to, retry, conn, context, |conn, (copy, documents, begun)| {
             Box::pin(async move {
                 let is_ours = match begun.restores() {
                     true => begun.decide(conn).await?,
