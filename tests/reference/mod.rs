@@ -21,6 +21,7 @@ pub(crate) mod migrate_live;
 pub(crate) mod migrate_refused;
 pub(crate) mod migrate_support;
 pub(crate) mod model;
+pub(crate) mod other_writers;
 pub(crate) mod repair;
 pub(crate) mod sessions;
 pub(crate) mod several;

@@ -91,6 +91,11 @@ mongo_patterns_core::setters! {
     reference_field(name: impl Into<String>) => chosen.name = Some(name.into());
 
     /// Sets the field with the version, in sources and copies; `v` by default. A source without it has the version 0.
+    ///
+    /// For sources that a `HistoryRepository` writes, set the field of its revision, which each of its writes increments.
+    /// After a write, call [`sweep`](ReferenceRepository::sweep) for the source, or run a
+    /// [follower](ReferenceRepository::follow). Do not write such a source through this repository: that would be a change
+    /// without a revision.
     version_field(name: impl Into<String>) => chosen.version = Some(name.into());
 
     /// Sets how writes retry after conflicts with other writers, and sweeps after network errors.

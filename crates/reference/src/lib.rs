@@ -101,10 +101,10 @@
 // proof: reference::large::a_sweep_of_40_000_copies_does_not_block_another_writer
 //!
 //! Not guaranteed: a read can see a copy that a running update has not reached yet.
-//! [`max_staleness`](action::Get::max_staleness) bounds it. A program that changes a source without this crate must
-//! increment its version, and call [`sweep`](ReferenceRepository::sweep) for it. Otherwise
-//! [`repair`](ReferenceRepository::repair) finds the difference, or a [follower](ReferenceRepository::follow), which
-//! updates the copies after any change of another program.
+//! [`max_staleness`](action::Get::max_staleness) bounds it. After a change of a source by something else, such as another
+//! pattern's repository, call [`refresh_copies`](ReferenceRepository::refresh_copies). Where nobody can, run a
+//! [follower](ReferenceRepository::follow), which updates the copies after any change of another program.
+//! [`repair`](ReferenceRepository::repair) finds the difference later.
 //!
 //! Repositories with other references to the same sources do not know of each other: pass all referring collections to
 //! each of them.
@@ -120,6 +120,7 @@
 //! | [`set_reference`](ReferenceRepository::set_reference), [`add_reference_to`](ReferenceRepository::add_reference_to) | 3; in a transaction 4 | 1 each |
 //! | [`clear_reference`](ReferenceRepository::clear_reference), [`remove_reference`](ReferenceRepository::remove_reference) | 1 | 1 |
 //! | [`update_source`](ReferenceRepository::update_source) | 1, and 1 for each reference; 1 if no copied field can change | the outdated copies |
+//! | [`refresh_copies`](ReferenceRepository::refresh_copies) | 1, and 2 for each reference | all copies of the source |
 //! | [`delete_source`](ReferenceRepository::delete_source) | 2, and 1 for each reference; 1 less for the other rules | 1 each; for the other rules all copies |
 //! | [`sweep`](ReferenceRepository::sweep) | 1 for each 500 sources, and 1 for each reference of an outdated one | the index, and the outdated copies |
 //! | [`verify`](ReferenceRepository::verify), [`repair`](ReferenceRepository::repair) | 2 for each 500 documents | all |
@@ -135,8 +136,8 @@
 //!
 //! Each document and each source has a lane: a queue of the calls that write it, with one write in flight.
 //! [`insert`](ReferenceRepository::insert) and the calls that change a reference take that of their document,
-//! [`update_source`](ReferenceRepository::update_source) and [`delete_source`](ReferenceRepository::delete_source) that of
-//! their source. So a document that another client has locked occupies one connection, and calls for others do not wait.
+//! [`update_source`](ReferenceRepository::update_source), [`refresh_copies`](ReferenceRepository::refresh_copies) and
+//! [`delete_source`](ReferenceRepository::delete_source) that of their source. So a document that another client has locked occupies one connection, and calls for others do not wait.
 //!
 //! Clones of a repository share its lanes. Repositories that are built separately do not, nor do processes: their calls wait
 //! on the server. Lanes only save waiting, and no guarantee depends on them. In a transaction of the caller, a call takes no

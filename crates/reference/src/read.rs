@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use mongo_patterns_core::action::one_batch;
-use mongo_patterns_core::stored::id_of;
+use mongo_patterns_core::stored::{id_of, value};
 
 use crate::form::copy;
 use crate::form::document::{copies_mut, stored_copies};
@@ -100,6 +100,37 @@ pub(crate) async fn find_sources_or(
     Ok(sources)
 }
 
+/// Returns the highest version of the copies that are newer than their source.
+pub(crate) async fn newest_copy(shared: &Shared, source: &Source, conn: &mut Conn<'_>) -> Result<Option<u64>> {
+    let mut newest = None;
+    for field in shared.settings.followed() {
+        newest = newest.max(newest_of(shared, field, source, conn).await?);
+    }
+    Ok(newest)
+}
+
+/// A version that is not an integer is rounded down, so the raised version is above it too.
+async fn newest_of(
+    shared: &Shared,
+    field: &ReferenceField,
+    source: &Source,
+    conn: &mut Conn<'_>,
+) -> Result<Option<u64>> {
+    let options = options::read_index(&field.index);
+    let pipeline = query::follow::newest(&shared.settings, field, source);
+    let collection = shared.collection_of(field);
+    let rows = conn.aggregate_all(collection, pipeline, options).await;
+    let rows = rows.map_err(|error| hinted(error, &field.index))?;
+    let version = |row: &RawDocumentBuf| match value(row, "v")? {
+        Bson::Int32(version) => u64::try_from(version).ok(),
+        Bson::Int64(version) => u64::try_from(version).ok(),
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between two versions
+        Bson::Double(version) => Some(version.floor() as u64),
+        _ => None,
+    };
+    Ok(rows.iter().filter_map(version).max())
+}
+
 /// Reads the references of a document of the repository. `None` if it does not exist.
 pub(crate) async fn find_references(shared: &Shared, document: &Bson, conn: &mut Conn<'_>) -> Result<Option<Document>> {
     let projection = query::scan::references(shared.settings.own());
@@ -131,9 +162,10 @@ pub(crate) async fn refresh(
             let Some(source) = copy.get("_id").and_then(|id| sources.get(id)) else {
                 continue;
             };
+            // Another program may have changed the source without its version.
             let is_stale = match copy::version(settings, copy) {
-                Some(version) => source.version > version.saturating_add(max_staleness.into()),
-                None => true,
+                Some(version) if max_staleness > 0 => source.version > version.saturating_add(max_staleness.into()),
+                _ => true,
             };
             if is_stale {
                 copy::refresh(settings, field, source, copy);

@@ -41,6 +41,8 @@ impl Calls for References {
                 .await
                 .unwrap();
             assert_eq!((updated.version, updated.copies_updated), (1, 1));
+            let refreshed = orders.refresh_copies(2).session(&mut *session).await.unwrap();
+            assert_eq!((refreshed.version, refreshed.copies_updated), (2, 1));
             let other = doc! { "$inc": { "visits": 1 } };
             orders.update_source(2, other).session(&mut *session).await.unwrap();
             assert!(
@@ -53,7 +55,7 @@ impl Calls for References {
             );
             let read = orders.get(7).session(&mut *session).await.unwrap().unwrap();
             let copy = read.get_document("customer").unwrap();
-            assert_eq!((copy.get_str("name").unwrap(), number(copy, "v")), ("Bea", 1));
+            assert_eq!((copy.get_str("name").unwrap(), number(copy, "v")), ("Bea", 2));
             let fresh = orders.get(7).max_staleness(0).session(&mut *session).await.unwrap();
             assert_eq!(fresh, Some(read));
             assert!(orders.delete_source(1).session(&mut *session).await.unwrap().found);

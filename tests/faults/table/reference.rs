@@ -236,6 +236,12 @@ fn writes() -> Vec<Operation<Sales>> {
             },
         )
         .prepare(stale),
+        Operation::<Sales>::new(Atomic, "ReferenceRepository::refresh_copies", "", |m| {
+            Box::pin(async move {
+                let refreshed = m.orders.refresh_copies(1).await;
+                text(refreshed.map(|refreshed| refreshed.version))
+            })
+        }),
         Operation::<Sales>::new(Atomic, "ReferenceRepository::update_source", "of other fields", |m| {
             Box::pin(async move { text(m.orders.update_source(1, doc! { "$set": { "visits": 7 } }).await) })
         }),

@@ -81,7 +81,7 @@ const TOGETHER: &str = "inserts documents of several shards together";
 
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 63] = [
+pub(super) const BROADCAST: [Broadcast; 64] = [
     of(
         "bucket",
         "page",
@@ -274,6 +274,12 @@ pub(super) const BROADCAST: [Broadcast; 63] = [
     of("reference", "insert", SOURCES, &[("find", "customers", Listed)]),
     of("reference", "get", SOURCES, &[("find", "customers", Listed)]),
     of("reference", "update_source", COPIES, &[("update", "orders", All)]),
+    of(
+        "reference",
+        "refresh_copies",
+        COPIES,
+        &[("aggregate", "orders", All), ("update", "orders", All)],
+    ),
     of(
         "reference",
         "delete_source",

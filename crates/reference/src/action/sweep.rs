@@ -16,7 +16,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// # }
     /// ```
     ///
-    /// It compares versions alone: [`repair`](Self::repair) also finds copies with other values. Safe for concurrent
+    /// It compares versions alone: after a change of a source without its version, call
+    /// [`refresh_copies`](Self::refresh_copies), and [`repair`](Self::repair) also finds copies with other values. Safe for concurrent
     /// writers. Idempotent.
     ///
     /// # Cost

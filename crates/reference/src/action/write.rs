@@ -159,4 +159,50 @@ impl<D, S> ReferenceRepository<D, S> {
             source::update(shared, &id, &update?, session).await
         })
     }
+
+    /// Updates all copies of a source that something else has changed: another pattern's repository, the driver, or another
+    /// program. Call it after the change, or in the same transaction.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::reference::ReferenceRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(customers: EmbeddedRepository<Document, Document>, orders: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
+    /// customers.update_child(456, "home", doc! { "$set": { "city": "Dublin" } }).await?;
+    /// orders.refresh_copies(456).await?; // of `addresses`
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It increments the version of the source, above that of its copies, so that an insert which has read the source before
+    /// its change updates its own copy. That makes it safe for concurrent writers, where a [`sweep`](Self::sweep) is not: to a
+    /// sweep, a source with the same version was not changed. A replacement of a source should keep its version: an insert
+    /// that runs at the same moment as one without it can keep an outdated copy.
+    ///
+    /// Not for sources with a history, in which it would be a change without a revision: see [the version
+    /// field](crate::ReferenceRepositoryBuilder::version_field).
+    ///
+    /// # Cost
+    /// That of an [`update_source`](Self::update_source) of a copied field, and a read of one index key for each reference,
+    /// or of all copies of an array. All copies are written.
+    ///
+    /// # Sessions and transactions
+    /// As of [`update_source`](Self::update_source). In the transaction that changes the source, a crash leaves both undone.
+    ///
+    /// # Cancel safety
+    /// The version can be incremented, and some of the copies updated. Call it again, or [`sweep`](Self::sweep) for the
+    /// source. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing changed: [`NotFound`], [`InvalidArgument`] for an invalid id, and [`IndexMissing`].
+    ///
+    /// After an error with a [`stored_count`](mongo_patterns_core::Error::stored_count) of 1 the version is incremented, and
+    /// some of the copies may be outdated.
+    pub fn refresh_copies(&self, source: impl IntoId) -> Write<'_, SourceUpdated> {
+        let (shared, source) = (self.shared(), DocumentId::new(source));
+        Write::new(shared.operation("refresh_copies"), async move |session| {
+            let id = source?.into_bson();
+            source::update(shared, &id, &SourceUpdate::of_version(), session).await
+        })
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use futures::{StreamExt, stream};
 use mongo_patterns_core::action::one_batch;
-use mongo_patterns_core::stored::{id_of, value};
+use mongo_patterns_core::stored::id_of;
 
 use super::event::Check;
 use super::{CONCURRENCY, of_source};
@@ -13,7 +13,7 @@ use crate::form::document::stored_copies;
 use crate::form::id::canonical;
 use crate::form::source::Source;
 use crate::query::{follow as commands, scan};
-use crate::read::{Invalid, Sources, find_source, find_sources_or};
+use crate::read::{Invalid, Sources, find_source, find_sources_or, newest_copy};
 use crate::repair::unmark_deleted;
 use crate::repository::prelude::*;
 use crate::results::OnReferences;
@@ -48,7 +48,7 @@ async fn without_unreferenced(shared: &Shared, changed: Vec<(Bson, Check)>) -> R
         let known: HashSet<String> = ids.iter().map(canonical).collect();
         let mut found = HashSet::new();
         for field in &shared.settings.references {
-            let mut options = options::scan_index(&field.index);
+            let mut options = options::read_index(&field.index);
             options.batch_size = one_batch(ids.len());
             let collection = shared.collection_of(field);
             let rows = Conn::new()
@@ -116,10 +116,7 @@ async fn above_its_copies(shared: &Shared, mut source: Source, check: Check) -> 
 
 /// Returns the highest version of the copies that cannot be outdated by the version of their source.
 async fn conflicting(shared: &Shared, source: &Source, check: Check) -> Result<Option<u64>> {
-    let mut newest = None;
-    for field in shared.settings.followed() {
-        newest = newest.max(newest_of(shared, field, source).await?);
-    }
+    let newest = newest_copy(shared, source, &mut Conn::new()).await?;
     if newest.is_some() || check == Check::Version {
         return Ok(newest);
     }
@@ -129,25 +126,6 @@ async fn conflicting(shared: &Shared, source: &Source, check: Check) -> Result<O
         }
     }
     Ok(None)
-}
-
-/// Returns the highest version of newer copies. One that is not an integer is rounded down, so the raised version is above
-/// it too.
-async fn newest_of(shared: &Shared, field: &ReferenceField, source: &Source) -> Result<Option<u64>> {
-    let options = options::scan_index(&field.index);
-    let pipeline = commands::newest(&shared.settings, field, source);
-    let rows = Conn::new()
-        .aggregate_all(shared.collection_of(field), pipeline, options)
-        .await;
-    let rows = rows.map_err(|error| hinted(error, &field.index))?;
-    let version = |row: &RawDocumentBuf| match value(row, "v")? {
-        Bson::Int32(version) => u64::try_from(version).ok(),
-        Bson::Int64(version) => u64::try_from(version).ok(),
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between two versions
-        Bson::Double(version) => Some(version.floor() as u64),
-        _ => None,
-    };
-    Ok(rows.iter().filter_map(version).max())
 }
 
 /// Returns whether a copy with the version of its source has other values.

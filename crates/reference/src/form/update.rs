@@ -45,6 +45,18 @@ impl SourceUpdate {
         })
     }
 
+    /// The increment of the version alone, of a source that something else has changed.
+    pub(crate) fn of_version() -> Self {
+        Self {
+            operators: Document::new(),
+            changes_copies: true,
+        }
+    }
+
+    pub(crate) fn is_of_version(&self) -> bool {
+        self.operators.is_empty()
+    }
+
     /// Returns the update to send. Increments the version if a copied field can change.
     pub(crate) fn to_document(&self, settings: &Settings) -> Document {
         let mut update = self.operators.clone();

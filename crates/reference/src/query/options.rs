@@ -62,8 +62,14 @@ pub(crate) fn scan(projection: Document) -> FindOptions {
     send::latest(options.build())
 }
 
+/// A read of some copies by their index.
+pub(crate) fn read_index(index: &str) -> AggregateOptions {
+    AggregateOptions::builder().hint(hint(index)).build()
+}
+
 /// A scan of the copies in the order of their index.
 pub(crate) fn scan_index(index: &str) -> AggregateOptions {
-    let options = AggregateOptions::builder().hint(hint(index)).allow_disk_use(true);
-    send::latest(options.build())
+    let mut options = read_index(index);
+    options.allow_disk_use = Some(true);
+    send::latest(options)
 }

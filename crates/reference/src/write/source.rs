@@ -5,7 +5,7 @@ use mongodb::ClientSession;
 
 use crate::form::source::Source;
 use crate::form::update::SourceUpdate;
-use crate::read::{projection, source_of};
+use crate::read::{newest_copy, projection, source_of};
 use crate::repository::prelude::*;
 use crate::results::{SourceUpdated, no_source};
 use crate::write::is_in_transaction;
@@ -33,20 +33,32 @@ pub(crate) async fn update(
             false => error,
         })?
         .ok_or_else(no_source)?;
-    let version = source.version;
-    if !update.changes_copies {
-        return Ok(SourceUpdated {
-            version,
-            copies_updated: 0,
-        });
-    }
-    let swept = sweep(shared, &source, &mut conn).await;
-    let copies_updated = swept.map_err(|error| match is_in_transaction {
+    let updated_copies = update_copies(shared, source, update, &mut conn).await;
+    updated_copies.map_err(|error| match is_in_transaction {
         true => error,
         false => updated(error),
-    })?;
+    })
+}
+
+async fn update_copies(
+    shared: &Shared,
+    mut source: Source,
+    update: &SourceUpdate,
+    conn: &mut Conn<'_>,
+) -> Result<SourceUpdated> {
+    // What changed the source may have removed its version, such as a replacement.
+    if update.is_of_version()
+        && let Some(above) = newest_copy(shared, &source, conn).await?
+    {
+        let raise = query::raise_version(&shared.settings, Some(above));
+        source = change(shared, &source.id, raise, conn).await?.ok_or_else(no_source)?;
+    }
+    let copies_updated = match update.changes_copies {
+        true => sweep(shared, &source, conn).await?,
+        false => 0,
+    };
     Ok(SourceUpdated {
-        version,
+        version: source.version,
         copies_updated,
     })
 }
