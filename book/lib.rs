@@ -56,6 +56,10 @@ mod errors {}
 #[cfg(doctest)]
 mod archive {}
 
+#[doc = include_str!("src/patterns/counters.md")]
+#[cfg(doctest)]
+mod counters {}
+
 #[doc = include_str!("src/patterns/bucket.md")]
 #[cfg(doctest)]
 mod bucket {}

@@ -7,6 +7,7 @@ mod bucket;
 mod cluster;
 mod common;
 mod conformance;
+mod counters;
 mod embedded;
 mod faults;
 mod history;

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// The crates of the patterns.
-pub(crate) const PATTERNS: [&str; 8] = [
+pub(crate) const PATTERNS: [&str; 9] = [
     "bucket",
     "outlier",
     "subset",
@@ -16,6 +16,7 @@ pub(crate) const PATTERNS: [&str; 8] = [
     "reference",
     "schema",
     "archive",
+    "counters",
 ];
 
 /// Makes the root of the workspace the current directory.

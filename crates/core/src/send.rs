@@ -26,6 +26,7 @@ use mongodb::{Collection, Database, IndexModel};
 
 pub use self::every::{Every, IsRouter};
 pub use self::rows::{Rows, next_rows};
+pub use self::updates::UpdatesReply;
 use crate::conn::{Conn, bounded, in_flight};
 use crate::error::CommandError;
 use crate::error::command::Command;
@@ -33,6 +34,7 @@ pub use crate::error::command::CommandResult as Result;
 
 mod every;
 mod rows;
+mod updates;
 
 type Raw = Collection<RawDocumentBuf>;
 

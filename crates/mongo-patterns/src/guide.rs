@@ -10,3 +10,4 @@
 #![cfg_attr(feature = "reference", doc = "- [`reference`](mod@crate::reference)")]
 #![cfg_attr(feature = "schema", doc = "- [`schema`](crate::schema)")]
 #![cfg_attr(feature = "archive", doc = "- [`archive`](crate::archive)")]
+#![cfg_attr(feature = "counters", doc = "- [`counters`](crate::counters)")]

@@ -14,6 +14,7 @@
 //! | [`reference`](mod@reference) | `reference` | references with copies of fields of their sources, which follow them |
 //! | [`schema`] | `schema` | documents of several versions in one collection; migrations that run once |
 //! | [`archive`] | `archive` | old documents in a second collection; a trash of deleted documents |
+//! | [`counters`] | `counters` | counts that are collected in the process and flushed, each once |
 //!
 //! The [`guide`] leads from questions about your data to one of them, or to none. These features are on by default.
 //! The feature `derive` adds derive macros: `Fields` gives a struct the stored names of its fields, so that a builder takes
@@ -190,7 +191,7 @@
 //! # }
 //! ```
 //!
-//! The pages of [`schema`] and [`archive`] have their programs. Each pattern's page has its guarantees and the cost of each
+//! The pages of [`schema`], [`archive`] and [`counters`] have their programs. Each pattern's page has its guarantees and the cost of each
 //! call. The [book] has a tutorial, the hazards of the manual's recipes, a cookbook for services, operations, and a reference
 //! of errors. The package `examples/service` of the repository is a web service over the six patterns above,
 //! with a trash.
@@ -284,6 +285,9 @@ pub use mongo_patterns_bucket as bucket;
 #[cfg(feature = "metrics")]
 #[doc(inline)]
 pub use mongo_patterns_core::metrics;
+#[cfg(feature = "counters")]
+#[doc(inline)]
+pub use mongo_patterns_counters as counters;
 // In braces: the module, without the macro of that name.
 #[doc(inline)]
 pub use mongo_patterns_core::action::{self};
@@ -385,6 +389,8 @@ mod readmes {
     struct Schema;
     #[doc = include_str!("../../archive/README.md")]
     struct Archive;
+    #[doc = include_str!("../../counters/README.md")]
+    struct Counters;
     #[doc = include_str!("../../testkit/README.md")]
     struct Testkit;
     #[cfg(feature = "derive")]

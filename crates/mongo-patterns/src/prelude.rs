@@ -7,6 +7,8 @@
 pub use crate::archive::{Archive, ArchiveToken, Trash, TrashToken};
 #[cfg(feature = "bucket")]
 pub use crate::bucket::{BucketRepository, ItemToken, PageToken};
+#[cfg(feature = "counters")]
+pub use crate::counters::Counters;
 #[cfg(feature = "embedded")]
 pub use crate::embedded::EmbeddedRepository;
 #[cfg(feature = "history")]

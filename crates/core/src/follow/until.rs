@@ -1,11 +1,11 @@
-//! The end of a follower.
+//! The end of a follower, or of another loop.
 
 use std::future::{Future, pending};
 use std::pin::{Pin, pin};
 
 use futures::future::{Either, select};
 
-/// A future of the caller that ends a follower when it is ready.
+/// A future of the caller that ends a follower, or another loop, when it is ready.
 pub struct Until<'a> {
     future: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
     /// A future must not be polled again after it was ready.
@@ -23,13 +23,13 @@ impl<'a> Until<'a> {
         }
     }
 
-    /// Never ends the follower.
+    /// Never ends it.
     pub fn never() -> Self {
         Self::new(pending())
     }
 
     /// Returns the output of the work, or `None` if the end comes first. Then it drops the work.
-    pub(super) async fn or<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+    pub async fn or<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         if self.is_ready {
             return None;
         }

@@ -1,0 +1,94 @@
+//! Several updates in one command.
+//!
+//! # Design
+//!
+//! ## Why not the bulk write of the driver?
+//!
+//! It needs MongoDB 8.0. The driver retries it after a broken connection, which idempotent updates do not need.
+
+use futures::future::BoxFuture;
+use mongodb::bson::{self, Bson, Document, doc};
+use mongodb::error::{Error as DriverError, ErrorKind as DriverKind, WriteFailure};
+use serde::de::DeserializeOwned;
+
+use super::{Raw, Result};
+use crate::conn::Conn;
+use crate::error::CommandError;
+use crate::error::command::Command;
+
+/// What the server replied to several updates.
+#[derive(Debug, Default)]
+pub struct UpdatesReply {
+    /// The number of updates that found or inserted a document.
+    pub matched: u64,
+    /// The updates that failed, by their index.
+    pub failed: Vec<(usize, CommandError)>,
+    /// The write concern was not satisfied: what took effect may be undone.
+    pub unconfirmed: Option<CommandError>,
+}
+
+impl Conn<'_> {
+    /// Sends update statements (`q`, `u` and their options) in one command, which the server executes in any order, also if
+    /// some fail. With an error, some can have taken effect: they must be idempotent.
+    pub fn update_each<'a>(
+        &'a mut self,
+        collection: &Raw,
+        statements: Vec<Document>,
+    ) -> BoxFuture<'a, Result<UpdatesReply>> {
+        let mut command = doc! { "update": collection.name(), "updates": statements, "ordered": false };
+        let concern = collection.write_concern().map(bson::serialize_to_bson);
+        let database = collection.client().database(&collection.namespace().db);
+        Box::pin(async move {
+            if let Some(concern) = concern {
+                command.insert("writeConcern", concern.map_err(DriverError::from)?);
+            }
+            of_reply(&self.run_command(&database, command).await?)
+        })
+    }
+}
+
+fn of_reply(reply: &Document) -> Result<UpdatesReply> {
+    let mut failed = Vec::new();
+    for error in reply.get_array("writeErrors").into_iter().flatten() {
+        let index = error.as_document().and_then(|error| error.get_i32("index").ok());
+        let index = index
+            .and_then(|index| usize::try_from(index).ok())
+            .unwrap_or(usize::MAX);
+        failed.push((index, failure(error, WriteFailure::WriteError)?));
+    }
+    let unconfirmed = reply.get("writeConcernError");
+    Ok(UpdatesReply {
+        matched: reply.get_i32("n").ok().and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
+        failed,
+        unconfirmed: unconfirmed
+            .map(|error| failure(error, WriteFailure::WriteConcernError))
+            .transpose()?,
+    })
+}
+
+/// Converts a part of a reply into the driver's error.
+fn failure<T: DeserializeOwned>(reply: &Bson, of: fn(T) -> WriteFailure) -> Result<CommandError> {
+    let error = bson::deserialize_from_bson(reply.clone()).map_err(DriverError::from)?;
+    let error = DriverKind::Write(of(error)).into();
+    Ok(CommandError::new(error, Command::WriteOne))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::code;
+
+    #[test]
+    fn a_reply_names_the_statements_that_failed() {
+        let errors = vec![doc! { "index": 2, "code": 121, "errmsg": "Document failed validation" }];
+        let concern = doc! { "code": 64, "codeName": "WriteConcernFailed", "errmsg": "waiting timed out" };
+        let reply = doc! { "ok": 1, "n": 3, "writeErrors": errors, "writeConcernError": concern };
+        let reply = of_reply(&reply).unwrap();
+        assert_eq!((reply.matched, reply.failed.len()), (3, 1));
+        let (index, error) = &reply.failed[0];
+        assert_eq!((*index, code(error)), (2, Some(121)));
+        assert_eq!(code(&reply.unconfirmed.unwrap()), Some(64));
+        let reply = of_reply(&doc! { "ok": 1, "n": 4 }).unwrap();
+        assert!(reply.matched == 4 && reply.failed.is_empty() && reply.unconfirmed.is_none());
+    }
+}

@@ -1,0 +1,90 @@
+//! The construction of counters.
+
+use std::time::Duration;
+
+use mongo_patterns_core::settings::{check_acknowledged, configuration, required};
+use mongo_patterns_core::{FieldName, Result, RetryPolicy};
+use mongodb::Collection;
+use mongodb::bson::RawDocumentBuf;
+
+use crate::Counters;
+use crate::settings::Settings;
+
+/// Builds [`Counters`].
+#[must_use = "a builder does nothing until build() is called"]
+#[derive(Clone)]
+pub struct CountersBuilder {
+    collection: Collection<RawDocumentBuf>,
+    field: Option<String>,
+    interval: Duration,
+    existing_only: bool,
+    retry: RetryPolicy,
+}
+
+mongo_patterns_core::redacted_debug!(CountersBuilder, |this| "collection" = this.collection.namespace());
+
+impl Counters {
+    /// Starts to build counters of the documents of a collection, with its write concern.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use mongo_patterns::counters::Counters;
+    /// # use mongo_patterns::mongodb::{Database, bson::Document};
+    /// # fn f(database: Database) -> mongo_patterns::Result<()> {
+    /// let views = Counters::builder(database.collection::<Document>("articles"))
+    ///     .field("views")
+    ///     .interval(Duration::from_secs(5))
+    ///     .existing_only()
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[allow(clippy::needless_pass_by_value)] // the builder keeps the collection, as one of another type
+    pub fn builder<D: Send + Sync>(collection: Collection<D>) -> CountersBuilder {
+        CountersBuilder {
+            collection: collection.clone_with_type(),
+            field: None,
+            interval: Duration::from_secs(1),
+            existing_only: false,
+            retry: RetryPolicy::default(),
+        }
+    }
+}
+
+impl CountersBuilder {
+    mongo_patterns_core::setters! {
+        /// Sets the field with the count. Required.
+        field(name: impl Into<String>) => field = Some(name.into());
+
+        /// Sets how often [`run`](Counters::run) flushes: 1 second by default. It is what a process that is killed can lose.
+        interval(interval: Duration) => interval = interval;
+
+        /// Counts documents that exist: a count of another one is dropped. By default, a flush inserts a document with the
+        /// `_id` and the count.
+        existing_only() => existing_only = true;
+
+        /// Sets how long a flush retries: 2 minutes by default. The counts stay in memory if it fails.
+        retry(policy: RetryPolicy) => retry = policy;
+    }
+
+    /// Checks the settings and returns the counters. Sends nothing.
+    ///
+    /// # Errors
+    /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration) when the field is missing, `_id` or no plain name,
+    /// the interval is 0, or the collection's write concern is `w: 0`, which confirms no write.
+    pub fn build(self) -> Result<Counters> {
+        let field = FieldName::new(required(self.field, "field")?)?;
+        if self.interval.is_zero() {
+            return Err(configuration("the interval is 0: use one of some seconds"));
+        }
+        check_acknowledged(&self.collection)?;
+        let settings = Settings {
+            batches: FieldName::new(format!("{field}_batches"))?,
+            field,
+            interval: self.interval,
+            existing_only: self.existing_only,
+            retry: self.retry,
+        };
+        Ok(Counters::new(self.collection, settings))
+    }
+}

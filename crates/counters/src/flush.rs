@@ -1,0 +1,154 @@
+//! The flush of the counts.
+
+use std::time::Instant;
+
+use mongo_patterns_core::conn::Conn;
+use mongo_patterns_core::send::UpdatesReply;
+#[allow(unused_imports)] // the links of the documentation use them
+use mongo_patterns_core::{Error, ErrorKind::*, Result};
+use mongodb::bson::Document;
+
+use crate::counters::{Counters, Shared};
+use crate::pending::{Batch, FULL, Outcome};
+use crate::query;
+use crate::results::Flushed;
+
+impl Counters {
+    /// Adds all counts that were added before the call to their documents. Call it when the service ends, if
+    /// [`run`](Self::run) does not.
+    ///
+    /// ```no_run
+    /// # async fn f(views: mongo_patterns::counters::Counters) -> mongo_patterns::Result<()> {
+    /// let flushed = views.flush().await?;
+    /// println!("{} documents", flushed.documents);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Guarantees
+    /// Each count is added once, to the collection's write concern, also if a flush is repeated after an error or a drop: a
+    /// document ignores a batch that it has. Flushes of one process wait for one another.
+    ///
+    /// # Cost
+    /// One round trip for each 1000 documents, each of which the server examines. None without counts.
+    ///
+    /// # Cancel safety
+    /// Each count is added or not. The next flush retries those that are not known to be added.
+    ///
+    /// # Errors
+    /// What was not added stays in memory, for the next flush. Its
+    /// [`stored_count`](mongo_patterns_core::Error::stored_count) is the number of documents whose counts were added.
+    ///
+    /// - Those of the driver, after the [retries](crate::CountersBuilder::retry).
+    /// - Those of one document, which does not affect the others: its field is not a number, or the server refuses the update,
+    ///   such as [`ValidationFailed`]. [`document_id`](mongo_patterns_core::Error::document_id) names one of them.
+    ///   Correct the document.
+    /// - If the outcome of counts is unknown for 45 minutes, they are dropped, because they could be added twice: the error is
+    ///   [of unknown outcome](mongo_patterns_core::Error::is_outcome_unknown), and its text says so.
+    pub fn flush(&self) -> Flush<'_> {
+        Flush::create(self.shared())
+    }
+}
+
+mongo_patterns_core::action! {
+    /// Adds the counts to their documents; returned by [`Counters::flush`].
+    pub struct Flush<'a> {
+        shared: &'a Shared,
+    }
+    "flush" => Flushed
+}
+
+impl Flush<'_> {
+    async fn execute(self) -> Result<Flushed> {
+        let shared = self.shared;
+        let mut batch = shared.batch.lock().await;
+        let mut flushing = Flushing {
+            shared,
+            flushed: Flushed::default(),
+            refused: None,
+        };
+        // First what an earlier flush has left.
+        let mut sent = flushing.send(&mut batch).await;
+        if sent.is_ok() {
+            batch.next(&mut shared.pending());
+            sent = flushing.send(&mut batch).await;
+        }
+        let Flushing { flushed, refused, .. } = flushing;
+        match sent.err().or(refused) {
+            None => Ok(flushed),
+            Some(error) => Err(error.with_stored(flushed.documents)),
+        }
+    }
+}
+
+/// A flush.
+struct Flushing<'a> {
+    shared: &'a Shared,
+    flushed: Flushed,
+    /// The error of a document that refused its count.
+    refused: Option<Error>,
+}
+
+impl Flushing<'_> {
+    /// Sends a batch, until the outcome of each of its counts is known.
+    async fn send(&mut self, batch: &mut Batch) -> Result<()> {
+        let mut attempts = self.shared.settings.retry.start();
+        while !batch.counts.is_empty() {
+            let Err(error) = self.send_last(batch).await else {
+                continue;
+            };
+            if error.is_outcome_unknown() && batch.is_given_up(Instant::now()) {
+                return Err(error.with_text(
+                    "the outcome of a batch was unknown for 45 minutes, its counts are dropped, because they could be added twice: see as_driver_error() for the reason",
+                ));
+            }
+            let may_succeed = error.is_transient() || error.is_outcome_unknown();
+            if !may_succeed || !attempts.wait().await {
+                return Err(attempts.tried(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the last counts of a batch by one command. With an error, it leaves those to retry.
+    async fn send_last(&mut self, batch: &mut Batch) -> Result<()> {
+        let Shared {
+            collection,
+            settings,
+            writer,
+            ..
+        } = self.shared;
+        let from = batch.counts.len().saturating_sub(FULL);
+        let counts = batch.counts[from..].iter();
+        let statements = counts.map(|count| query::increment(settings, *writer, batch.number, &count.id, count.count));
+        let statements: Vec<Document> = statements.collect();
+        let UpdatesReply {
+            matched,
+            failed,
+            unconfirmed,
+        } = Conn::new().update_each(collection, statements).await?;
+        if let Some(error) = unconfirmed {
+            return Err(error.into());
+        }
+        let sent = batch.counts.len() - from;
+        self.flushed.documents += matched;
+        self.flushed.missing += (sent - failed.len()).saturating_sub(usize::try_from(matched).unwrap_or(sent)) as u64;
+        let (mut outcomes, mut unknown) = (vec![Outcome::Added; sent], None);
+        for (index, error) in failed {
+            let error: Error = Error::from(error);
+            let Some(outcome) = outcomes.get_mut(index) else {
+                continue;
+            };
+            if error.is_outcome_unknown() || error.is_transient() {
+                *outcome = Outcome::Unknown;
+                unknown = Some(error);
+            } else {
+                *outcome = Outcome::Refused;
+                let (id, field) = (batch.counts[from + index].id.clone(), settings.field.as_str());
+                self.refused = Some(error.at(id, field).of_collection(collection));
+            }
+        }
+        batch.settle(from, &mut self.shared.pending(), |index| outcomes[index]);
+        unknown.map_or(Ok(()), Err)
+    }
+}

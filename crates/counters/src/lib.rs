@@ -1,0 +1,87 @@
+//! Counts that are collected in the process, and flushed, each once: the approximation pattern.
+//!
+//! The pattern comes from MongoDB's manual ("Approximation Pattern"). A count that changes all the time, such as the views of
+//! an article, is not written with each change, but together with later ones:
+//!
+//! ```text
+//! articles: { _id: "article-1", title: .., views: 4012, views_batches: [{ w: ObjectId(..), n: 17, at: .. }] }
+//! ```
+//!
+//! The usual recipe writes a count when it has changed by 100. Documents that are rarely viewed are never written, all
+//! counts are lost when the process restarts, and a write that is repeated after a broken connection counts twice. This
+//! crate flushes all counts by time, and a document ignores a batch that it has already.
+//!
+//! # Usage
+//!
+//! ```no_run
+//! use mongo_patterns::counters::Counters;
+//! use mongo_patterns::mongodb::bson::Document;
+//!
+//! # async fn shutdown() {}
+//! # async fn f(database: mongo_patterns::mongodb::Database) -> mongo_patterns::Result<()> {
+//! let articles = database.collection::<Document>("articles");
+//! let views = Counters::builder(articles).field("views").existing_only().build()?;
+//!
+//! let flushing = views.clone();
+//! let flushing = tokio::spawn(async move { flushing.run().until(shutdown()).await });
+//!
+//! views.add("article-1", 1)?; // in a request: in memory
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Read the count with the document. It lacks what the processes have in memory: up to one interval.
+//!
+//! # When not to use it
+//!
+//! - Each count must be stored when the call returns, such as an amount of money: update the document, by `$inc`.
+//! - Counts are rare: an update each is as cheap.
+//! - Single events matter later: store them, for example with the bucket pattern.
+//!
+//! # Stored documents
+//!
+//! The field is a 64-bit number. `views_batches` has for each process that counted the document in the last hour its name
+//! `w`, the number `n` of its last batch, and the time `at` of it by the server's clock: 60 bytes each. Omit it when you read,
+//! by a projection.
+//!
+//! # Guarantees
+//!
+//! With any number of processes:
+//!
+//! - A count is added once or, if its process ends before a flush, not at all. A flush that is repeated after an unknown
+//!   outcome adds nothing twice.
+// proof: counters::flushes::a_flush_is_repeated_until_its_outcome_is_known, counters::flushes::a_dropped_flush_adds_each_count_once
+//! - A process that is killed loses the counts of one interval, and those of a flush that was failing. One that ends by
+//!   [`until`](Run::until) or a last [`flush`](Counters::flush) loses nothing.
+// proof: counters::flushes::killed_processes_lose_what_they_had_not_flushed, counters::flushes::a_run_flushes_by_interval_by_size_and_at_its_end
+//! - Memory is bounded: [`add`](Counters::add) refuses a count when those of 100,000 documents wait.
+// proof: counters::flushes::a_count_beyond_the_bound_is_refused
+//!
+//! A process must not be paused for 45 minutes while it repeats a flush: documents keep the numbers of its batches for an hour.
+//!
+//! # Cost
+//!
+//! | call | round trips | documents examined |
+//! |---|---|---|
+//! | [`add`](Counters::add) | none | none |
+//! | [`flush`](Counters::flush) | 1 for each 1000 documents | 1 each |
+//!
+//! The documents are updated by `_id`. In a sharded cluster, shard the collection by `_id` or its hash, or count
+//! [existing documents only](CountersBuilder::existing_only).
+
+#![forbid(unsafe_code)]
+
+mod builder;
+mod counters;
+mod flush;
+mod pending;
+mod query;
+mod results;
+mod run;
+mod settings;
+
+pub use self::builder::CountersBuilder;
+pub use self::counters::Counters;
+pub use self::flush::Flush;
+pub use self::results::Flushed;
+pub use self::run::Run;

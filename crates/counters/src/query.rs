@@ -1,0 +1,65 @@
+//! The update of one counter.
+//!
+//! # Design
+//!
+//! ## Why does the document have the number of the batch?
+//!
+//! After a broken connection it is unknown whether an increment took effect. With the number of the last batch of each
+//! process in the same update, the server ignores the increment when it comes again. A filter on the number would do the
+//! same, but an upsert whose filter has more than the `_id` fails when two processes count a new document.
+//!
+//! ## Why a product with 1?
+//!
+//! `$add` takes dates. `$multiply` takes numbers alone, so the update of a date fails, as that of a text does.
+//!
+//! ## Why the simple collation?
+//!
+//! With another one of the collection, "a" and "A" are one `_id`: two increments of one batch would meet in one document,
+//! which would ignore the second.
+
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::settings::Settings;
+
+/// How long a document keeps the number of a process that counts it no longer.
+const KEPT_MILLIS: i64 = 60 * 60 * 1000;
+
+/// Returns the statement that adds a count to a document, once for each batch.
+pub(crate) fn increment(settings: &Settings, writer: ObjectId, batch: i64, id: &Bson, count: i64) -> Document {
+    let (field, batches) = (settings.field.as_str(), settings.batches.as_str());
+    let path = format!("${batches}");
+    let known = doc! { "$cond": [{ "$isArray": &path }, &path, []] };
+    let is_own = doc! { "$eq": ["$$this.w", writer] };
+    let is_applied = doc! { "$and": [&is_own, { "$gte": ["$$this.n", batch] }] };
+    let applied = doc! { "$ne": [{ "$filter": { "input": &known, "cond": is_applied } }, []] };
+    let is_recent = doc! { "$gt": ["$$this.at", { "$subtract": ["$$NOW", KEPT_MILLIS] }] };
+    let others = doc! { "$and": [{ "$not": [is_own] }, is_recent] };
+    let others = doc! { "$filter": { "input": known, "cond": others } };
+    let own = doc! { "w": writer, "n": batch, "at": "$$NOW" };
+    let value = format!("${field}");
+    let number = doc! { "$multiply": [{ "$ifNull": [&value, 0_i64] }, 1] };
+    let update = doc! { "$set": {
+        field: { "$cond": [&applied, value, { "$add": [number, count] }] },
+        batches: { "$cond": [applied, path, { "$concatArrays": [others, [own]] }] },
+    } };
+    doc! {
+        "q": { "_id": { "$eq": id } },
+        "u": [update],
+        "upsert": !settings.existing_only,
+        "collation": { "locale": "simple" },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_with_operators_is_a_value() {
+        let id = Bson::from(doc! { "$gt": "" });
+        let statement = increment(&Settings::example(), ObjectId::new(), 1, &id, 2);
+        assert_eq!(statement.get_document("q").unwrap(), &doc! { "_id": { "$eq": id } });
+        assert!(statement.get_bool("upsert").unwrap());
+    }
+}

@@ -1,0 +1,20 @@
+//! The results of the calls.
+
+use serde::Serialize;
+
+/// What a flush has added.
+///
+/// ```
+/// // For a fake in tests.
+/// let mut flushed = mongo_patterns::counters::Flushed::default();
+/// flushed.documents = 3;
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Flushed {
+    /// The number of documents whose counts were added.
+    pub documents: u64,
+    /// The number of documents that do not exist, whose counts are dropped: see
+    /// [`existing_only`](crate::CountersBuilder::existing_only).
+    pub missing: u64,
+}

@@ -1,0 +1,225 @@
+//! The documents that a flush writes.
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::counters::Counters;
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, DateTime, Document, Uuid, doc};
+use mongodb::options::{Acknowledgment, Collation, CollectionOptions, WriteConcern};
+
+use super::support::*;
+
+#[tokio::test]
+async fn a_flush_adds_to_stored_counts() {
+    testkit::run(async |db| {
+        let articles = articles(db);
+        let existing = [
+            doc! { "_id": 1, "title": "One", "views": 5 },
+            doc! { "_id": 2, "views": 5.5 },
+            doc! { "_id": 3, "views": null },
+            doc! { "_id": 4 },
+        ];
+        articles.insert_many(existing).await.unwrap();
+        let views = views(db);
+        for id in 1..=5 {
+            views.add(id, 2).unwrap();
+        }
+        views.add(1, -1).unwrap();
+        assert_eq!(db.recorder().names(), Vec::<String>::new());
+        let before = DateTime::now();
+        let flushed = views.flush().await.unwrap();
+        assert_eq!((flushed.documents, flushed.missing), (5, 0));
+        assert_eq!(db.recorder().names(), ["update"]);
+        let mut one = stored(db, 1).await.unwrap();
+        let batches = one.remove("views_batches").unwrap();
+        assert_eq!(one, doc! { "_id": 1, "title": "One", "views": 6_i64 });
+        let batches = batches.as_array().unwrap();
+        let batch = batches[0].as_document().unwrap();
+        assert!(batches.len() == 1 && batch.len() == 3, "{batch}");
+        assert!(batch.get_object_id("w").is_ok() && batch.get_i64("n").unwrap() == 1);
+        // Both clocks are those of this machine.
+        let at = *batch.get_datetime("at").unwrap();
+        assert!(before <= at && at <= DateTime::now(), "{before} {at}");
+        let two = stored(db, 2).await.unwrap();
+        assert_eq!(two.get_f64("views").unwrap(), 7.5);
+        for id in 3..=5 {
+            assert_eq!(count(db, id).await, 2);
+        }
+        // Nothing to add is no command.
+        db.recorder().clear();
+        views.add(1, 0).unwrap();
+        assert_eq!(views.flush().await.unwrap().documents, 0);
+        assert_eq!(db.recorder().names(), Vec::<String>::new());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn only_existing_documents_are_counted_if_asked() {
+    testkit::run(async |db| {
+        articles(db).insert_one(doc! { "_id": 1 }).await.unwrap();
+        let views = builder(db).existing_only().build().unwrap();
+        for id in 1..=3 {
+            views.add(id, 2).unwrap();
+        }
+        let flushed = views.flush().await.unwrap();
+        assert_eq!((flushed.documents, flushed.missing), (1, 2));
+        assert_eq!(count(db, 1).await, 2);
+        assert_eq!(articles(db).count_documents(doc! {}).await.unwrap(), 1);
+        assert_eq!(views.flush().await.unwrap().documents, 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ids_are_values_and_equal_numbers_are_one() {
+    testkit::run(async |db| {
+        let views = views(db);
+        let ids: [Bson; 8] = [
+            doc! { "$gt": "" }.into(),
+            doc! { "page": "/", "day": DateTime::from_millis(0) }.into(),
+            "$views".into(),
+            "a.b".into(),
+            "".into(),
+            ObjectId::new().into(),
+            Uuid::new().into(),
+            false.into(),
+        ];
+        for id in &ids {
+            views.add(id.clone(), 3).unwrap();
+        }
+        for equal in [Bson::from(7), 7_i64.into(), 7.0.into()] {
+            views.add(equal, 1).unwrap();
+        }
+        // The server stores no id with an operator.
+        let error = views.flush().await.unwrap_err();
+        assert_eq!(error.document_id(), Some(&ids[0]));
+        assert_eq!(error.stored_count(), Some(8));
+        assert!(!error.to_string().contains("$gt"), "{error}");
+        for id in &ids[1..] {
+            assert_eq!(count(db, id.clone()).await, 3);
+        }
+        assert_eq!(count(db, 7).await, 3);
+        assert_eq!(articles(db).count_documents(doc! {}).await.unwrap(), 8);
+        let decimal = Bson::Decimal128("1".parse().unwrap());
+        for invalid in [Bson::Null, Bson::Array(vec![]), decimal, Bson::Symbol("a".into())] {
+            assert_eq!(views.add(invalid, 1).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
+    })
+    .await;
+}
+
+/// The collection takes "a" and "A" for one id, of which one document can exist.
+#[tokio::test]
+async fn a_count_of_an_id_that_the_collation_excludes_is_an_error() {
+    testkit::run(async |db| {
+        let collation = Collation::builder()
+            .locale("en")
+            .strength(mongodb::options::CollationStrength::Primary);
+        let database = db.plain_client().database(db.database().name());
+        let create = database.create_collection("articles");
+        create.collation(collation.build()).await.unwrap();
+        let views = views(db);
+        for (id, number) in [("a", 2), ("A", 3)] {
+            views.add(id, number).unwrap();
+        }
+        let error = views.flush().await.unwrap_err();
+        let refused = error.document_id().unwrap().as_str().unwrap().to_owned();
+        let (added, expected) = if refused == "A" { ("a", 2) } else { ("A", 3) };
+        let all = articles(db).find_one(doc! {}).await.unwrap().unwrap();
+        assert_eq!(
+            (all.get_str("_id").unwrap(), all.get_i64("views").unwrap()),
+            (added, expected)
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_document_that_refuses_its_count_does_not_affect_others() {
+    testkit::run(async |db| {
+        let damaged = [
+            doc! { "_id": 1, "views": "many" },
+            doc! { "_id": 2, "views": DateTime::from_millis(0) },
+            doc! { "_id": 3, "views": [1] },
+        ];
+        articles(db).insert_many(damaged.clone()).await.unwrap();
+        let views = views(db);
+        for id in 1..=4 {
+            views.add(id, 2).unwrap();
+        }
+        for number in 1..=2 {
+            let error = views.flush().await.unwrap_err();
+            let id = error.document_id().unwrap().as_i32().unwrap();
+            assert!((1..=3).contains(&id) && error.field() == Some("views"), "{error:?}");
+            assert_eq!(error.stored_count(), Some(1));
+            assert!(!error.is_outcome_unknown() && !error.is_transient(), "{error:?}");
+            assert_eq!(count(db, 4).await, 2 * number);
+            for damaged in &damaged {
+                let id = damaged.get_i32("_id").unwrap();
+                assert_eq!(stored(db, id).await.as_ref(), Some(damaged));
+            }
+            views.add(4, 2).unwrap();
+        }
+        articles(db)
+            .update_many(doc! {}, doc! { "$unset": { "views": "" } })
+            .await
+            .unwrap();
+        views.add(1, 5).unwrap();
+        assert_eq!(views.flush().await.unwrap().documents, 4);
+        for (id, expected) in [(1, 7), (2, 2), (3, 2)] {
+            assert_eq!(count(db, id).await, expected);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn numbers_of_old_batches_are_removed() {
+    testkit::run(async |db| {
+        let entry = |minutes: i64| {
+            let at = DateTime::from_millis(DateTime::now().timestamp_millis() - minutes * 60_000);
+            doc! { "w": ObjectId::new(), "n": 7_i64, "at": at }
+        };
+        let (old, recent) = (entry(61), entry(55));
+        let article = doc! { "_id": 1, "views": 1_i64, "views_batches": [old, recent.clone()] };
+        articles(db).insert_one(article).await.unwrap();
+        let views = views(db);
+        for _ in 0..3 {
+            views.add(1, 1).unwrap();
+            views.flush().await.unwrap();
+        }
+        let article = stored(db, 1).await.unwrap();
+        let batches = article.get_array("views_batches").unwrap();
+        assert_eq!(batches.len(), 2);
+        assert_eq!(batches[0], recent.into());
+        let own = batches[1].as_document().unwrap();
+        assert_eq!(own.get_i64("n").unwrap(), 3);
+        assert_eq!(count(db, 1).await, 4);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn wrong_settings_are_refused() {
+    testkit::run(async |db| {
+        let collection = || db.collection::<Document>("articles");
+        let unconfirmed = WriteConcern::builder().w(Acknowledgment::Nodes(0)).build();
+        let unconfirmed = CollectionOptions::builder().write_concern(unconfirmed).build();
+        let unconfirmed = db
+            .database()
+            .collection_with_options::<Document>("articles", unconfirmed);
+        for builder in [
+            Counters::builder(collection()),
+            builder(db).field("_id"),
+            builder(db).field("a.b"),
+            builder(db).field("$a"),
+            builder(db).interval(std::time::Duration::ZERO),
+            Counters::builder(unconfirmed).field("views"),
+        ] {
+            assert_eq!(builder.build().unwrap_err().kind(), ErrorKind::Configuration);
+        }
+        assert!(!format!("{:?}", views(db)).contains("views"));
+    })
+    .await;
+}

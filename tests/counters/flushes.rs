@@ -1,0 +1,254 @@
+//! Flushes with faults, drops, and other processes.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use mongo_patterns::ErrorKind;
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::bson::doc;
+use mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
+use tokio::sync::oneshot;
+
+use super::support::*;
+use crate::common::support::{dropped_commands, until, until_blocked};
+
+/// What fails, and whether the increments of the command took effect.
+fn faults() -> [(&'static str, FailPoint); 5] {
+    let update = || FailPoint::on(&["update"]).times(1);
+    [
+        ("applied, unconfirmed", update().write_concern_error(64)),
+        ("applied, primary steps down", update().write_concern_error(91)),
+        ("not applied, connection", update().close_connection()),
+        ("not applied, interrupted", update().error_code(11600)),
+        ("not applied, not primary", update().error_code(10107)),
+    ]
+}
+
+#[tokio::test]
+async fn a_flush_is_repeated_until_its_outcome_is_known() {
+    testkit::run(async |db| {
+        let mut expected = 0;
+        for (name, fault) in faults() {
+            let views = views(db);
+            let guard = fault.enable(db).await;
+            for round in 0..2 {
+                views.add(1, 3).unwrap();
+                expected += 3;
+                db.recorder().clear();
+                views.flush().await.unwrap();
+                let commands = if round == 0 { 2 } else { 1 };
+                assert_eq!(db.recorder().names().len(), commands, "{name}");
+                assert_eq!(count(db, 1).await, expected, "{name}");
+            }
+            guard.disable().await;
+        }
+    })
+    .await;
+}
+
+/// What a flush has left is sent by the next one, with its number, and what was added since in another batch.
+#[tokio::test]
+async fn a_failed_flush_leaves_its_counts_in_memory() {
+    testkit::run(async |db| {
+        let mut expected = 0;
+        for (name, fault) in faults() {
+            let views = impatient(db);
+            let guard = fault.enable(db).await;
+            views.add(1, 3).unwrap();
+            let error = views.flush().await.unwrap_err();
+            assert!(error.is_outcome_unknown(), "{name}: {error:?}");
+            assert_eq!(error.stored_count(), Some(0), "{name}");
+            views.add(1, 4).unwrap();
+            db.recorder().clear();
+            views.flush().await.unwrap();
+            assert_eq!(db.recorder().names(), ["update", "update"], "{name}");
+            expected += 7;
+            assert_eq!(count(db, 1).await, expected, "{name}");
+            guard.disable().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dropped_flush_adds_each_count_once() {
+    testkit::run(async |db| {
+        let views = views(db);
+        articles(db).insert_one(doc! { "_id": 1 }).await.unwrap();
+        let mut expected = 0;
+        for _ in 0..3 {
+            let client = db.plain_client();
+            let mut holder = client.start_session().await.unwrap();
+            holder.start_transaction().await.unwrap();
+            let hold = doc! { "$set": { "held": true } };
+            articles(db)
+                .update_one(doc! { "_id": 1 }, hold)
+                .session(&mut holder)
+                .await
+                .unwrap();
+            views.add(1, 3).unwrap();
+            tokio::select! {
+                flushed = views.flush() => panic!("{flushed:?}"),
+                () = until_blocked(db, doc! { "op": "update" }) => {}
+            }
+            views.add(1, 4).unwrap();
+            holder.abort_transaction().await.unwrap();
+            // The dropped command and its repetition meet.
+            views.flush().await.unwrap();
+            expected += 7;
+            dropped_commands(db).await;
+            assert_eq!(count(db, 1).await, expected);
+        }
+        for round in 0..60 {
+            views.add(1, 1).unwrap();
+            let drop_after = Duration::from_micros(round * 40);
+            drop(tokio::time::timeout(drop_after, views.flush()).await);
+        }
+        views.flush().await.unwrap();
+        dropped_commands(db).await;
+        assert_eq!(count(db, 1).await, expected + 60);
+    })
+    .await;
+}
+
+async fn ended(db: &TestDatabase, count_of_two: i64) -> bool {
+    stored(db, 2).await.is_some() && count(db, 2).await == count_of_two
+}
+
+#[tokio::test]
+async fn a_run_flushes_by_interval_by_size_and_at_its_end() {
+    testkit::run(async |db| {
+        let views = builder(db).interval(Duration::from_millis(20)).build().unwrap();
+        let (end, ends) = oneshot::channel::<()>();
+        let running = views.clone();
+        let running = tokio::spawn(async move { running.run().until(async move { ends.await.unwrap() }).await });
+        for round in 1..=3 {
+            views.add(2, 1).unwrap();
+            until("the interval ends", async || ended(db, round).await).await;
+        }
+        end.send(()).unwrap();
+        running.await.unwrap().unwrap();
+
+        let views = slow(db);
+        let (end, ends) = oneshot::channel::<()>();
+        let running = views.clone();
+        let running = tokio::spawn(async move { running.run().until(async move { ends.await.unwrap() }).await });
+        for id in 1000..2000 {
+            views.add(id, 1).unwrap();
+        }
+        until("the counts of a whole command wait", async || {
+            stored(db, 1999).await.is_some()
+        })
+        .await;
+        views.add(2, 5).unwrap();
+        assert_eq!(count(db, 2).await, 3);
+        end.send(()).unwrap();
+        running.await.unwrap().unwrap();
+        assert_eq!(count(db, 2).await, 8);
+    })
+    .await;
+}
+
+/// A run ends with the error of a flush, and the next one continues.
+#[tokio::test]
+async fn a_run_that_failed_is_continued() {
+    testkit::run(async |db| {
+        let views = builder(db)
+            .interval(Duration::from_millis(10))
+            .retry(mongo_patterns::RetryPolicy::default().with_max_attempts(2));
+        let views = views.build().unwrap();
+        views.add(1, 3).unwrap();
+        let fault = FailPoint::on(&["update"]).times(2).error_code(11600).enable(db).await;
+        let error = views.run().await.unwrap_err();
+        assert_eq!(error.attempts(), Some(2), "{error:?}");
+        fault.disable().await;
+        views.add(1, 4).unwrap();
+        views.run().until(std::future::ready(())).await.unwrap();
+        assert_eq!(count(db, 1).await, 7);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_count_beyond_the_bound_is_refused() {
+    testkit::run(async |db| {
+        let views = views(db);
+        for id in 0..100_000 {
+            views.add(id, 1).unwrap();
+        }
+        let error = views.add("one more", 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitReached);
+        views.add(7, 1).unwrap();
+        let flushed = views.flush().await.unwrap();
+        assert_eq!(flushed.documents, 100_000);
+        assert_eq!(db.recorder().names().len(), 100);
+        assert_eq!(count(db, 7).await, 2);
+        views.add("one more", 1).unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_flush_has_the_write_concern_of_the_collection() {
+    testkit::run(async |db| {
+        let concern = WriteConcern::builder()
+            .w(Acknowledgment::Majority)
+            .w_timeout(Duration::from_secs(20))
+            .build();
+        let options = CollectionOptions::builder().write_concern(concern).build();
+        let collection = db
+            .database()
+            .collection_with_options::<mongodb::bson::Document>("articles", options);
+        let views = mongo_patterns::counters::Counters::builder(collection)
+            .field("views")
+            .build()
+            .unwrap();
+        views.add(1, 1).unwrap();
+        views.flush().await.unwrap();
+        let command = db.recorder().last().unwrap().command;
+        assert_eq!(
+            command.get_document("writeConcern").unwrap(),
+            &doc! { "w": "majority", "wtimeout": 20_000 }
+        );
+    })
+    .await;
+}
+
+/// Processes count the same articles, some of which are new. One in four is killed: it never flushes again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_processes_lose_what_they_had_not_flushed() {
+    testkit::run(async |db| {
+        let processes = (0..8).map(|process: i64| {
+            let views = impatient(db);
+            tokio::spawn(async move {
+                let mut flushed = [0_i64; 20];
+                for round in 0..30 {
+                    let mut added = [0_i64; 20];
+                    for _ in 0..20 {
+                        let article = fastrand::usize(0..20);
+                        added[article] += 1;
+                        views.add(i64::try_from(article).unwrap(), 1).unwrap();
+                    }
+                    if process % 4 == 0 && round == 15 {
+                        return flushed;
+                    }
+                    views.flush().await.unwrap();
+                    for (flushed, added) in flushed.iter_mut().zip(added) {
+                        *flushed += added;
+                    }
+                }
+                flushed
+            })
+        });
+        let mut expected = [0_i64; 20];
+        for flushed in join_all(processes.collect::<Vec<_>>()).await {
+            for (expected, flushed) in expected.iter_mut().zip(flushed.unwrap()) {
+                *expected += flushed;
+            }
+        }
+        for (article, expected) in expected.into_iter().enumerate() {
+            assert_eq!(count(db, i64::try_from(article).unwrap()).await, expected);
+        }
+    })
+    .await;
+}
