@@ -94,13 +94,14 @@ impl Flushing<'_> {
     async fn send(&mut self, batch: &mut Batch) -> Result<()> {
         let mut attempts = self.shared.settings.retry.start();
         while !batch.counts.is_empty() {
+            if let Some(error) = batch.give_up(Instant::now()) {
+                return Err(error);
+            }
             let Err(error) = self.send_last(batch).await else {
                 continue;
             };
-            if error.is_outcome_unknown() && batch.is_given_up(Instant::now()) {
-                return Err(error.with_text(
-                    "the outcome of a batch was unknown for 45 minutes, its counts are dropped, because they could be added twice: see as_driver_error() for the reason",
-                ));
+            if error.is_outcome_unknown() {
+                batch.note_unknown(&error, Instant::now());
             }
             let may_succeed = error.is_transient() || error.is_outcome_unknown();
             if !may_succeed || !attempts.wait().await {

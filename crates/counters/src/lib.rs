@@ -52,7 +52,7 @@
 //!   outcome adds nothing twice.
 // proof: counters::flushes::a_flush_is_repeated_until_its_outcome_is_known, counters::flushes::a_dropped_flush_adds_each_count_once
 //! - A process that is killed loses the counts of one interval, and those of a flush that was failing. One that ends by
-//!   [`until`](Run::until) or a last [`flush`](Counters::flush) loses nothing.
+//!   [`until`](action::Run::until) or a last [`flush`](Counters::flush) loses nothing.
 // proof: counters::flushes::killed_processes_lose_what_they_had_not_flushed, counters::flushes::a_run_flushes_by_interval_by_size_and_at_its_end
 //! - Memory is bounded: [`add`](Counters::add) refuses a count when those of 100,000 documents wait.
 // proof: counters::flushes::a_count_beyond_the_bound_is_refused
@@ -71,6 +71,11 @@
 
 #![forbid(unsafe_code)]
 
+/// The actions that the methods of [`Counters`] return.
+pub mod action {
+    pub use crate::flush::Flush;
+    pub use crate::run::Run;
+}
 mod builder;
 mod counters;
 mod flush;
@@ -82,6 +87,4 @@ mod settings;
 
 pub use self::builder::CountersBuilder;
 pub use self::counters::Counters;
-pub use self::flush::Flush;
 pub use self::results::Flushed;
-pub use self::run::Run;

@@ -76,8 +76,8 @@ pub(crate) struct Batch {
     pub(crate) number: i64,
     /// The counts that are not known to be added.
     pub(crate) counts: Vec<Count>,
-    /// Since when the outcome of one of them is unknown.
-    unknown_since: Option<Instant>,
+    /// Since when the outcome of one of them is unknown, and the last error.
+    unknown: Option<(Instant, Error)>,
 }
 
 impl Batch {
@@ -86,7 +86,7 @@ impl Batch {
         if self.counts.is_empty() {
             self.number += 1;
             self.counts = pending.take();
-            self.unknown_since = None;
+            self.unknown = None;
         }
     }
 
@@ -103,15 +103,20 @@ impl Batch {
         }
     }
 
-    /// Notes that the outcome is unknown. Drops the batch after the time for which documents are sure to have its number.
-    /// Returns whether it did.
-    pub(crate) fn is_given_up(&mut self, now: Instant) -> bool {
-        let since = *self.unknown_since.get_or_insert(now);
-        let is_over = now.saturating_duration_since(since) > KEPT;
-        if is_over {
-            self.counts.clear();
-        }
-        is_over
+    /// Notes that the outcome of a count is unknown.
+    pub(crate) fn note_unknown(&mut self, error: &Error, now: Instant) {
+        let since = self.unknown.take().map_or(now, |(since, _)| since);
+        self.unknown = Some((since, error.clone()));
+    }
+
+    /// Drops the batch after the time for which documents are sure to have its number, and returns the last error.
+    pub(crate) fn give_up(&mut self, now: Instant) -> Option<Error> {
+        let is_over = |unknown: &mut (Instant, Error)| now.saturating_duration_since(unknown.0) > KEPT;
+        let (_, error) = self.unknown.take_if(is_over)?;
+        self.counts.clear();
+        Some(error.with_text(
+            "the outcome of a batch was unknown for 45 minutes, its counts are dropped, because they could be added twice: see as_driver_error() for the reason",
+        ))
     }
 }
 
@@ -190,9 +195,17 @@ mod tests {
         pending.add(&id(1), 1).unwrap();
         batch.next(&mut pending);
         let now = Instant::now();
-        assert!(!batch.is_given_up(now));
-        assert!(!batch.is_given_up(now + KEPT));
-        assert!(batch.is_given_up(now + KEPT + Duration::from_secs(1)));
-        assert!(batch.counts.is_empty());
+        let later = now + KEPT + Duration::from_secs(1);
+        assert!(batch.give_up(later).is_none());
+        let error = Error::new(ErrorKind::Network, "the connection broke");
+        batch.note_unknown(&error, now);
+        batch.note_unknown(&error, now + KEPT);
+        assert!(batch.give_up(now + KEPT).is_none() && batch.counts.len() == 1);
+        let error = batch.give_up(later).unwrap();
+        assert!(
+            error.is_outcome_unknown() && error.to_string().contains("45 minutes"),
+            "{error}"
+        );
+        assert!(batch.counts.is_empty() && batch.give_up(later).is_none());
     }
 }

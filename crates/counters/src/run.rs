@@ -15,9 +15,11 @@ impl Counters {
     /// for each process, in a task that restarts it after an error.
     ///
     /// ```no_run
-    /// # async fn shutdown() {}
-    /// # async fn f(views: mongo_patterns::counters::Counters) {
-    /// while let Err(error) = views.run().until(shutdown()).await {
+    /// # async fn f(views: mongo_patterns::counters::Counters, shutdown: tokio::sync::watch::Receiver<bool>) {
+    /// loop {
+    ///     let mut shutdown = shutdown.clone(); // ready each time from the shutdown on
+    ///     let shutdown = async move { drop(shutdown.wait_for(|is_asked| *is_asked).await) };
+    ///     let Err(error) = views.run().until(shutdown).await else { break };
     ///     eprintln!("{error}"); // the counts are in memory still
     ///     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     /// }

@@ -73,6 +73,7 @@ const REFERENCE_SCAN: &[(&str, &str, Route)] = &[
     ("update", "orders", All),
 ];
 
+const COPIES_READ: &[(&str, &str, Route)] = &[("aggregate", "orders", All), ("update", "orders", All)];
 const COPIES: &str = "documents with references to one source are on any shard, as documented";
 const SOURCES: &str = "reads all sources of a document by one command";
 
@@ -274,12 +275,7 @@ pub(super) const BROADCAST: [Broadcast; 64] = [
     of("reference", "insert", SOURCES, &[("find", "customers", Listed)]),
     of("reference", "get", SOURCES, &[("find", "customers", Listed)]),
     of("reference", "update_source", COPIES, &[("update", "orders", All)]),
-    of(
-        "reference",
-        "refresh_copies",
-        COPIES,
-        &[("aggregate", "orders", All), ("update", "orders", All)],
-    ),
+    of("reference", "refresh_copies", COPIES, COPIES_READ),
     of(
         "reference",
         "delete_source",
