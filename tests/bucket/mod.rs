@@ -29,6 +29,7 @@ pub(crate) mod migration_killed;
 pub(crate) mod migration_plan;
 pub(crate) mod migration_refused;
 pub(crate) mod migration_skipped;
+pub(crate) mod migration_times;
 pub(crate) mod migration_uuids;
 pub(crate) mod mixed;
 pub(crate) mod model;

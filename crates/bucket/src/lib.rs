@@ -299,6 +299,7 @@ pub use builder::BucketRepositoryBuilder;
 pub use form::document::Bucket;
 pub use form::token::{ItemToken, PageToken};
 pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
+pub use query::time_format::TimeFormat;
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::BucketRepository;
 pub use results::{

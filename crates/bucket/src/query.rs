@@ -26,6 +26,7 @@ pub(crate) mod figures;
 pub(crate) mod item;
 pub(crate) mod range;
 pub(crate) mod summary;
+pub(crate) mod time_format;
 pub(crate) mod to_buckets;
 pub(crate) mod to_flat;
 pub(crate) mod totals;

@@ -23,6 +23,33 @@ pub(crate) enum KeyType {
     Uuid,
 }
 
+/// The form of the times of flat documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum TimeFormat {
+    /// A BSON date.
+    Date,
+    /// A number of seconds since 1970.
+    EpochSeconds,
+    /// A number of milliseconds since 1970.
+    EpochMillis,
+    /// A text such as 2024-05-01T12:00:00Z.
+    #[serde(rename = "iso-8601")]
+    #[value(name = "iso-8601")]
+    Iso8601,
+}
+
+impl From<TimeFormat> for mongo_patterns_bucket::TimeFormat {
+    fn from(format: TimeFormat) -> Self {
+        match format {
+            TimeFormat::Date => Self::Date,
+            TimeFormat::EpochSeconds => Self::EpochSeconds,
+            TimeFormat::EpochMillis => Self::EpochMillis,
+            TimeFormat::Iso8601 => Self::Iso8601,
+        }
+    }
+}
+
 impl KeyType {
     /// Returns the type by the name of its BSON type, as the catalog has it.
     pub(crate) fn of_entry(name: &str) -> Option<Self> {
@@ -114,6 +141,9 @@ pub(crate) struct BucketSettings {
     /// Keeps the _id of each flat document in its item.
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) keep_ids: Option<bool>,
+    /// The form of the times of the flat documents, which migrate converts to dates. [default: date]
+    #[arg(long, global = true, value_name = "FORM")]
+    pub(crate) time_format: Option<TimeFormat>,
 }
 
 /// The fields and limits of documents with overflow documents.

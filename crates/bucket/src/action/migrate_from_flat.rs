@@ -6,6 +6,7 @@ use mongo_patterns_core::settings::configuration;
 
 use crate::action::prelude::*;
 use crate::migrate::migration::{Direction, Migration};
+use crate::query::time_format::TimeFormat;
 use crate::query::to_buckets::ToBuckets;
 use crate::results::Migrated;
 
@@ -38,7 +39,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// Stop the writers of the flat collection, and do not write to the migrated keys in the buckets before the
     /// migration has finished. Both collections must be in one database.
     ///
-    /// The flat collection may be a view. A view has no indexes of its own, so it is migrated as a single chunk.
+    /// The flat collection may be a view, for example one with a key field from a nested field. A view has no indexes of its
+    /// own, so it is migrated as a single chunk.
     ///
     /// With an index of the flat collection that starts with the key field, the migration runs in chunks of about
     /// 100,000 items. Then it reports its progress, and a resumed call does not repeat finished chunks. Without one,
@@ -105,6 +107,7 @@ impl<K: Key, T> BucketRepository<K, T> {
             flat.clone_with_type(),
             K::expressions,
             None,
+            TimeFormat::Date,
             false,
             false,
         )
@@ -118,6 +121,7 @@ migration! {
         flat: Collection<RawDocumentBuf>,
         expressions: fn(&str) -> KeyExpressions,
         key: Option<String>,
+        time_format: TimeFormat,
         keep_ids: bool,
         allow_non_empty_target: bool,
     }
@@ -130,6 +134,9 @@ impl<'a> MigrateFromFlat<'a> {
     mongo_patterns_core::setters! {
         /// Sets the key field of the flat documents; that of the buckets by default.
         key_field(name: impl Into<String>) => key = Some(name.into());
+        /// Sets the form of the times of the flat documents, which the server converts to dates: [`TimeFormat::Date`] by
+        /// default, which converts nothing. A time of another form is invalid.
+        time_format(format: TimeFormat) => time_format = format;
         /// Keeps the `_id` of each flat document in its item. By default it is removed, as in MongoDB's manual, unless
         /// it is the repository's [item id](crate::BucketRepositoryBuilder::item_id_field).
         keep_ids() => keep_ids = true;
@@ -185,6 +192,7 @@ impl<'a> MigrateFromFlat<'a> {
         let form = ToBuckets {
             settings,
             time,
+            time_format: self.time_format,
             key,
             keep_ids: self.keep_ids || id_is_item_id,
             expressions: self.expressions,

@@ -103,6 +103,11 @@ impl Migration<'_> {
             }),
             Direction::ToFlat(form) => fingerprint.extend(doc! { "into": "flat", "flatKey": form.key.as_str() }),
         }
+        if let Direction::ToBuckets(form) = &self.direction
+            && let Some(format) = form.time_format.name()
+        {
+            fingerprint.insert("timeFormat", format);
+        }
         if let (Direction::ToBuckets(_), Some(figures)) = (&self.direction, &settings.figures) {
             fingerprint.insert("figures", figures.stored_form());
         }

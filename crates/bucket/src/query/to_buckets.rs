@@ -6,6 +6,7 @@ use crate::form::id::{LAST_SECOND, LAST_SUFFIX, SECOND_DIGITS, SUFFIX_DIGITS};
 use crate::prelude::*;
 use crate::query::compare::{count_unless, one_unless, repeated};
 use crate::query::figures::{figures_of, has_values};
+use crate::query::time_format::TimeFormat;
 use crate::settings::Settings;
 
 /// A field of the pipeline, which takes the place of a field name of the user.
@@ -23,6 +24,7 @@ const FIGURE_REASON: &str = "figure";
 pub(crate) struct ToBuckets<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) time: &'a FieldName,
+    pub(crate) time_format: TimeFormat,
     /// The key field of a flat document.
     pub(crate) key: FieldName,
     pub(crate) keep_ids: bool,
@@ -87,12 +89,16 @@ impl ToBuckets<'_> {
         if !self.keep_ids {
             item = without("_id", item.into());
         }
-        let order = doc! { "t": format!("${}", self.time), "i": "$_id" };
+        if self.time_format != TimeFormat::Date {
+            let field = doc! { "$literal": self.time.as_str() };
+            item = doc! { "$setField": { "field": field, "input": item, "value": self.date() } };
+        }
+        let order = doc! { "t": self.date(), "i": "$_id" };
         let mut project = doc! { "_id": 0, "k": format!("${}", self.key), "o": order, "i": item };
         let mut partition = Bson::from(KEY);
         if let Some(windows) = &self.settings.windows {
             let millis = i64::from(windows.seconds) * 1000;
-            let time = format!("${}", self.time);
+            let time = self.date();
             let since_start = doc! { "$mod": [{ "$toLong": &time }, millis] };
             project.insert("w", doc! { "$subtract": [time, since_start] });
             partition = doc! { "k": KEY, "w": WINDOW }.into();
@@ -196,7 +202,7 @@ impl ToBuckets<'_> {
     /// Returns whether key, time, item id and the values with figures of a document are valid, as expressions.
     fn conditions(&self) -> [Bson; 4] {
         let key = (self.expressions)(&format!("${}", self.key)).is_key;
-        let time = format!("${}", self.time);
+        let time = self.date();
         let in_range = doc! { "$cond": [
             { "$eq": [{ "$type": &time }, "date"] },
             { "$and": [
@@ -221,7 +227,7 @@ impl ToBuckets<'_> {
 
     /// Counts the documents of seconds that would open more buckets than there are suffixes.
     pub(crate) fn full_seconds(&self) -> [Document; 3] {
-        let second = doc! { "$floor": { "$divide": [{ "$toLong": format!("${}", self.time) }, 1000] } };
+        let second = doc! { "$floor": { "$divide": [{ "$toLong": self.date() }, 1000] } };
         let mut stages = repeated(doc! { "k": format!("${}", self.key), "s": second });
         stages[1] = doc! { "$match": { "n": { "$gt": self.items_of_a_second() } } };
         stages
@@ -230,6 +236,11 @@ impl ToBuckets<'_> {
     /// Returns the number of items of a second that always have free suffixes.
     pub(crate) fn items_of_a_second(&self) -> i64 {
         i64::from(LAST_SUFFIX) * i64::from(self.settings.page_size)
+    }
+
+    /// The date of a flat document, as an expression.
+    fn date(&self) -> Bson {
+        self.time_format.date(format!("${}", self.time))
     }
 
     fn item_id(&self) -> Option<String> {
@@ -258,6 +269,7 @@ mod tests {
         ToBuckets {
             settings,
             time: settings.time.as_ref().unwrap(),
+            time_format: TimeFormat::Date,
             key: settings.key.clone(),
             keep_ids: false,
             expressions: u32::expressions,

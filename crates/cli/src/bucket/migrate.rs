@@ -49,6 +49,9 @@ impl<K: Key> Work<'_, K> {
         if self.settings.keep_ids == Some(true) {
             migration = migration.keep_ids();
         }
+        if let Some(format) = self.settings.time_format {
+            migration = migration.time_format(format.into());
+        }
         migrate.execute(migration).await
     }
 
