@@ -56,6 +56,10 @@ mod errors {}
 #[cfg(doctest)]
 mod archive {}
 
+#[doc = include_str!("src/patterns/attributes.md")]
+#[cfg(doctest)]
+mod attributes {}
+
 #[doc = include_str!("src/patterns/bucket.md")]
 #[cfg(doctest)]
 mod bucket {}
