@@ -88,7 +88,7 @@ async fn every_operator_changes_one_element_by_one_command() {
 
 /// An array filter alone reports an absent element as it reports one that has the values already.
 #[tokio::test]
-async fn a_missing_element_is_told_from_an_unchanged_one_and_from_a_missing_child() {
+async fn a_missing_element_differs_from_an_unchanged_one_and_from_a_missing_child() {
     testkit::run(async |db| {
         let patrons = patrons(db);
         plant(db, &joe()).await;

@@ -85,7 +85,7 @@
 // proof: embedded::operators::every_operator_changes_one_child_and_nothing_else, embedded::operators::increments_of_sixty_four_tasks_add_up, embedded::grandchild::increments_of_sixty_four_tasks_add_up_while_children_move
 //! - Five different errors tell why a write was refused: [`NotFound`] for the parent, [`ChildNotFound`],
 //!   [`GrandchildNotFound`], [`AlreadyExists`] and [`LimitReached`].
-// proof: embedded::calls::refused_writes_have_distinct_errors_and_no_effect, embedded::upsert::a_refused_upsert_has_its_reason_and_no_effect, embedded::grandchild::a_missing_element_is_told_from_an_unchanged_one_and_from_a_missing_child
+// proof: embedded::calls::refused_writes_have_distinct_errors_and_no_effect, embedded::upsert::a_refused_upsert_has_its_reason_and_no_effect, embedded::grandchild::a_missing_element_differs_from_an_unchanged_one_and_from_a_missing_child
 //! - Ids and values are never interpreted: `{ $gt: "" }` is an id like any other.
 // proof: embedded::values::an_id_that_looks_like_an_operator_matches_nothing_else, embedded::values::children_with_dollars_and_dots_are_stored_literally, embedded::upsert::hostile_ids_and_values_are_stored_literally, embedded::grandchild::an_id_that_looks_like_an_operator_matches_nothing_else
 //!

@@ -302,7 +302,7 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
     /// # Guarantees
     /// When it returns, the child is stored once, to the collection's write concern, and the other children are as they
     /// were. Safe for concurrent writers: a parent never has more children than its bound, and never two with the same id.
-    /// Of several writers of one child, the last one wins. A full parent has its children replaced.
+    /// Of several writers of one child, the last one wins. In a full parent, a stored child can still be replaced.
     ///
     /// # Cost
     /// One round trip; the server examines one document. A refused write takes a second one, which reads the reason.
