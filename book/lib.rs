@@ -60,6 +60,10 @@ mod archive {}
 #[cfg(doctest)]
 mod counters {}
 
+#[doc = include_str!("src/patterns/attributes.md")]
+#[cfg(doctest)]
+mod attributes {}
+
 #[doc = include_str!("src/patterns/bucket.md")]
 #[cfg(doctest)]
 mod bucket {}

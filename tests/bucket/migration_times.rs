@@ -76,7 +76,11 @@ async fn times_of_any_form_become_dates() {
 #[tokio::test]
 async fn windows_and_figures_are_those_of_the_dates() {
     testkit::run(async |db| {
-        let of = || histories::<u32>(db).window(Window::hours(1)).first_and_last();
+        let of = || {
+            histories::<u32>(db)
+                .window(Window::every(std::time::Duration::from_secs(3600)))
+                .first_and_last()
+        };
         let mut expected = Vec::new();
         for format in [TimeFormat::Date].into_iter().chain(FORMATS) {
             let dates = fill_in_form(db, format).await;

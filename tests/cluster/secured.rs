@@ -183,6 +183,10 @@ async fn a_user_with_the_role_read_can_read_and_verify_and_gets_unauthorized_oth
         patrons.update_child("joe", "work", doc! { "$set": { "zip": 1 } }).await,
     );
     is_refused(
+        "upsert_child",
+        patrons.upsert_child("joe", &doc! { "id": "club" }).await,
+    );
+    is_refused(
         "replace_child",
         patrons.replace_child("joe", &doc! { "id": "work", "zip": 1 }).await,
     );

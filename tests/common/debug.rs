@@ -190,7 +190,7 @@ async fn embedded(seen: &mut Seen<'_>) {
     let other = seen.db.collection::<Document>("address");
     let child = marked();
     let mut session = patrons.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 16] = [
+    let actions: [&dyn Debug; 18] = [
         &patrons,
         &patrons.add_child(MARKER, &child).session(&mut session),
         &patrons.child(MARKER, MARKER),
@@ -205,6 +205,8 @@ async fn embedded(seen: &mut Seen<'_>) {
         &patrons.remove_child(MARKER, MARKER),
         &patrons.reorder_children(MARKER, [MARKER]),
         &patrons.replace_child(MARKER, &child),
+        &patrons.upsert_child(MARKER, &child),
+        &patrons.update_grandchild(MARKER, MARKER, MARKER, (MARKER, MARKER), doc! { "$set": marked() }),
         &patrons.update_child(MARKER, MARKER, doc! { "$set": marked(), "$unset": { MARKER: "" } }),
         &patrons.verify(),
     ];

@@ -127,6 +127,7 @@ async fn embedded_children_that_look_like_extended_json_are_stored_literally() {
             .unwrap();
         patrons.add_child(2, &child(2)).await.unwrap();
         patrons.replace_child(2, &child(1)).await.unwrap();
+        patrons.upsert_child(2, &child(2)).await.unwrap();
         assert_eq!(stored(db, "patron").await, vec![literal(); 4]);
     })
     .await;

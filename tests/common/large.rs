@@ -83,6 +83,7 @@ async fn insert_of_every_pattern(
         refused!("embedded insert", patrons.insert(&patron));
         let child = with_text(bytes, address("work"));
         refused!("embedded add_child", patrons.add_child("jane", &child));
+        refused!("embedded upsert_child", patrons.upsert_child("jane", &child));
         refused!(
             "embedded replace_child",
             patrons.replace_child("jane", &with_text(bytes, address("home")))

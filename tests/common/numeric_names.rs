@@ -193,6 +193,7 @@ async fn embedded_children_accept_a_numeric_field_but_no_numeric_id() {
             .await
             .unwrap();
         patrons.reorder_children(1, [2, 1]).await.unwrap();
+        patrons.upsert_child(1, &address(2, "d")).await.unwrap();
         patrons.replace_child(1, &address(2, "c")).await.unwrap();
         let patron = patrons.get(1).await.unwrap().unwrap();
         assert_eq!(patron, doc! { "_id": 1, "0": [address(2, "c"), address(1, "b")] });

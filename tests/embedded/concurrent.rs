@@ -125,7 +125,11 @@ async fn one_step(
         }
         (3, Some(key)) => {
             let other = doc! { "other": step, "id": key.1 };
-            patrons.replace_child(parent, &other).await.unwrap();
+            if step % 2 == 0 {
+                patrons.replace_child(parent, &other).await.unwrap();
+            } else {
+                assert!(!patrons.upsert_child(parent, &other).await.unwrap().inserted);
+            }
             expected.insert(key, other);
         }
         (4, Some(key)) => {

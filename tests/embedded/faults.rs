@@ -97,6 +97,7 @@ async fn everything_but_transactions_works_on_a_standalone() {
         patrons.add_child("joe", &address(3)).await.unwrap_err().kind(),
         ErrorKind::LimitReached
     );
+    assert!(!patrons.upsert_child("joe", &address(2)).await.unwrap().inserted);
     patrons.reorder_children("joe", [2, 1]).await.unwrap();
     let back = database.collection::<Document>("back");
     assert_eq!(

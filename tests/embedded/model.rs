@@ -16,12 +16,15 @@ enum Call {
     Insert(Vec<i32>),
     Add(i32, i32),
     Replace(i32, i32),
+    Upsert(i32, i32),
     Update {
         id: i32,
         zip: i32,
         unset: bool,
     },
     Inc(i32, i32),
+    /// Adds to an element of the child's list, or to a missing one.
+    Grandchild(i32, i32, i32),
     Remove(i32),
     /// Reorders by these numbers, with one child left out if the flag is set.
     Reorder(Vec<u8>, bool),
@@ -35,8 +38,10 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
         2 => prop::collection::vec(id(), 0..6).prop_map(Call::Insert),
         8 => (id(), zip()).prop_map(|(id, zip)| Call::Add(id, zip)),
         3 => (id(), zip()).prop_map(|(id, zip)| Call::Replace(id, zip)),
+        4 => (id(), zip()).prop_map(|(id, zip)| Call::Upsert(id, zip)),
         3 => (id(), zip(), any::<bool>()).prop_map(|(id, zip, unset)| Call::Update { id, zip, unset }),
         3 => (id(), zip()).prop_map(|(id, by)| Call::Inc(id, by)),
+        3 => (id(), 0..3_i32, zip()).prop_map(|(id, number, by)| Call::Grandchild(id, number, by)),
         4 => id().prop_map(Call::Remove),
         2 => (prop::collection::vec(any::<u8>(), MOST), prop::bool::weighted(0.2))
             .prop_map(|(order, short)| Call::Reorder(order, short)),
@@ -47,7 +52,8 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
 }
 
 fn home(id: i32, zip: i32) -> Document {
-    doc! { "id": id, "street": "123 Fake Street", "zip": zip }
+    let phones = [doc! { "number": 0, "calls": 0 }, doc! { "number": 1, "calls": 0 }];
+    doc! { "id": id, "street": "123 Fake Street", "zip": zip, "phones": phones.to_vec() }
 }
 
 struct Model<'a> {
@@ -77,6 +83,17 @@ impl Model<'_> {
             Call::Replace(id, zip) => {
                 let replaced = patrons.replace_child(parent, &home(*id, *zip)).await;
                 replaced.map(|replaced| replaced.modified)
+            }
+            Call::Upsert(id, zip) => {
+                let upserted = patrons.upsert_child(parent, &home(*id, *zip)).await;
+                upserted.map(|upserted| upserted.inserted)
+            }
+            Call::Grandchild(id, number, by) => {
+                let update = doc! { "$inc": { "calls": by } };
+                let updated = patrons
+                    .update_grandchild(parent, *id, "phones", ("number", *number), update)
+                    .await;
+                updated.map(|updated| updated.modified)
             }
             Call::Update { id, zip, unset } => {
                 let mut update = doc! { "$set": { "zip": zip } };
@@ -156,6 +173,14 @@ fn change(children: &mut Vec<Document>, call: &Call) -> Result<bool, ErrorKind> 
         Call::Add(id, _) if position(children, *id).is_some() => return Err(ErrorKind::AlreadyExists),
         Call::Add(..) if children.len() >= MOST => return Err(ErrorKind::LimitReached),
         Call::Add(id, zip) => children.push(home(*id, *zip)),
+        Call::Upsert(id, zip) => match position(children, *id) {
+            Some(at) => {
+                children[at] = home(*id, *zip);
+                return Ok(false);
+            }
+            None if children.len() >= MOST => return Err(ErrorKind::LimitReached),
+            None => children.push(home(*id, *zip)),
+        },
         Call::Reorder(order, short) => {
             let ids = reordered(children, order, *short);
             if ids.len() != children.len() {
@@ -167,7 +192,11 @@ fn change(children: &mut Vec<Document>, call: &Call) -> Result<bool, ErrorKind> 
                 .collect();
             return Ok(true);
         }
-        Call::Replace(id, _) | Call::Update { id, .. } | Call::Inc(id, _) | Call::Remove(id) => {
+        Call::Replace(id, _)
+        | Call::Update { id, .. }
+        | Call::Inc(id, _)
+        | Call::Grandchild(id, ..)
+        | Call::Remove(id) => {
             let Some(at) = position(children, *id) else {
                 return match call {
                     Call::Remove(_) => Ok(false),
@@ -185,6 +214,15 @@ fn change(children: &mut Vec<Document>, call: &Call) -> Result<bool, ErrorKind> 
                 Call::Inc(_, by) => {
                     let visits = children[at].get_i32("visits").unwrap_or(0);
                     children[at].insert("visits", visits + by);
+                }
+                Call::Grandchild(_, number, by) => {
+                    let phones = children[at].get_array_mut("phones").unwrap();
+                    let Some(phone) = phones.get_mut(usize::try_from(*number).unwrap()) else {
+                        return Err(ErrorKind::GrandchildNotFound);
+                    };
+                    let phone = phone.as_document_mut().unwrap();
+                    let calls = phone.get_i32("calls").unwrap();
+                    phone.insert("calls", calls + by);
                 }
                 _ => drop(children.remove(at)),
             }

@@ -37,6 +37,8 @@ async fn ids_of_every_type_match_one_child_and_no_other() {
             patrons.insert(&patron(id.clone(), [])).await.unwrap();
             for child in &ids[..=n] {
                 patrons.add_child(id.clone(), &address(child.clone())).await.unwrap();
+                let upserted = patrons.upsert_child(id.clone(), &address(child.clone())).await;
+                assert!(!upserted.unwrap().inserted, "{child}");
                 let again = patrons
                     .add_child(id.clone(), &address(child.clone()))
                     .await
@@ -295,6 +297,7 @@ async fn fields_of_deprecated_types_are_stored_unchanged() {
         patrons.add_child("joe", &child("work")).await.unwrap();
         patrons.add_child("joe", &address("club")).await.unwrap();
         patrons.replace_child("joe", &child("work")).await.unwrap();
+        patrons.upsert_child("joe", &child("work")).await.unwrap();
         patrons
             .update_child("joe", "club", doc! { "$set": fields.clone() })
             .await

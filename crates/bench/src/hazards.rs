@@ -6,6 +6,7 @@
 //! with the library, count the damage.
 
 mod archive;
+mod attribute;
 mod block;
 mod bucket;
 mod cluster;
@@ -51,6 +52,7 @@ async fn prepare(pattern: Pattern, source: Source, database: &Database) -> Resul
         Pattern::Subset => subset::prepare(source, database).await,
         Pattern::Computed => computed::prepare(source, database).await,
         Pattern::Embedded => embedded::prepare(source, database).await,
+        Pattern::Attribute => attribute::prepare(source, database).await,
         Pattern::History => history::prepare(source, database).await,
         Pattern::Reference => reference::prepare(source, database).await,
         Pattern::Schema => schema::prepare(source, database).await,
@@ -66,6 +68,7 @@ fn writes(pattern: Pattern, source: Source, databases: &[Database]) -> Result<Ve
         Pattern::Subset => subset::writes(source, databases),
         Pattern::Computed => computed::writes(source, databases),
         Pattern::Embedded => embedded::writes(source, databases),
+        Pattern::Attribute => attribute::writes(source, databases),
         Pattern::History => history::writes(source, databases),
         Pattern::Reference => reference::writes(source, databases),
         Pattern::Schema => schema::writes(source, databases),
@@ -80,6 +83,7 @@ async fn check(pattern: Pattern, source: Source, database: &Database, ledger: &L
         Pattern::Subset => subset::check(source, database, ledger).await,
         Pattern::Computed => computed::check(database, ledger).await,
         Pattern::Embedded => embedded::check(database, ledger).await,
+        Pattern::Attribute => attribute::check(database, ledger).await,
         Pattern::History => history::check(source, database, ledger).await,
         Pattern::Reference => reference::check(source, database, ledger).await,
         Pattern::Schema => schema::check(database, ledger).await,

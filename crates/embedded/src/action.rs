@@ -5,6 +5,7 @@ mod migrate_items;
 mod migrate_to_references;
 mod orphans;
 mod read;
+mod update;
 mod verify;
 mod write;
 

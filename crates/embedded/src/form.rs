@@ -2,3 +2,4 @@
 
 pub(crate) mod child_id;
 pub(crate) mod document;
+pub(crate) mod grandchild;

@@ -79,15 +79,15 @@
 // proof: embedded::concurrent::concurrent_writers_of_the_same_parents_lose_nothing, embedded::calls::refused_writes_have_distinct_errors_and_no_effect
 //! - A parent never has more children than its bound, and never two children with the same id. The command that writes
 //!   checks both.
-// proof: embedded::concurrent::sixty_four_writers_fill_parents_to_their_bound_without_duplicates
+// proof: embedded::concurrent::sixty_four_writers_fill_parents_to_their_bound_without_duplicates, embedded::upsert::sixty_four_writers_upsert_without_duplicates_within_the_bound
 //! - A write to a child changes that child and no other, at whatever index it is by then. It never loses or restores a
 //!   child that another writer adds, removes or changes at the same time.
-// proof: embedded::operators::every_operator_changes_one_child_and_nothing_else, embedded::operators::increments_of_sixty_four_tasks_add_up
-//! - Four different errors tell why a write was refused: [`NotFound`] for the parent, [`ChildNotFound`],
-//!   [`AlreadyExists`] and [`LimitReached`].
-// proof: embedded::calls::refused_writes_have_distinct_errors_and_no_effect
+// proof: embedded::operators::every_operator_changes_one_child_and_nothing_else, embedded::operators::increments_of_sixty_four_tasks_add_up, embedded::grandchild::increments_of_sixty_four_tasks_add_up_while_children_move
+//! - Five different errors tell why a write was refused: [`NotFound`] for the parent, [`ChildNotFound`],
+//!   [`GrandchildNotFound`], [`AlreadyExists`] and [`LimitReached`].
+// proof: embedded::calls::refused_writes_have_distinct_errors_and_no_effect, embedded::upsert::a_refused_upsert_has_its_reason_and_no_effect, embedded::grandchild::a_missing_element_differs_from_an_unchanged_one_and_from_a_missing_child
 //! - Ids and values are never interpreted: `{ $gt: "" }` is an id like any other.
-// proof: embedded::values::an_id_that_looks_like_an_operator_matches_nothing_else, embedded::values::children_with_dollars_and_dots_are_stored_literally
+// proof: embedded::values::an_id_that_looks_like_an_operator_matches_nothing_else, embedded::values::children_with_dollars_and_dots_are_stored_literally, embedded::upsert::hostile_ids_and_values_are_stored_literally, embedded::grandchild::an_id_that_looks_like_an_operator_matches_nothing_else
 //!
 //! Other programs can violate these invariants. With [`validators`](EmbeddedRepository::validators) the server refuses
 //! their writes, and [`verify`](EmbeddedRepository::verify) finds what they damaged.
@@ -97,6 +97,7 @@
 //!
 //! [`NotFound`]: mongo_patterns_core::ErrorKind::NotFound
 //! [`ChildNotFound`]: mongo_patterns_core::ErrorKind::ChildNotFound
+//! [`GrandchildNotFound`]: mongo_patterns_core::ErrorKind::GrandchildNotFound
 //! [`AlreadyExists`]: mongo_patterns_core::ErrorKind::AlreadyExists
 //! [`LimitReached`]: mongo_patterns_core::ErrorKind::LimitReached
 //!
@@ -108,7 +109,7 @@
 //! | [`insert_many`](EmbeddedRepository::insert_many) | 1 for each 8 MB | none |
 //! | [`find`](EmbeddedRepository::find) | 1 for each batch | those of its index |
 //! | [`get`](EmbeddedRepository::get), [`child`](EmbeddedRepository::child) | 1 | 1 |
-//! | [`add_child`](EmbeddedRepository::add_child), [`replace_child`](EmbeddedRepository::replace_child), [`update_child`](EmbeddedRepository::update_child), [`remove_child`](EmbeddedRepository::remove_child), [`reorder_children`](EmbeddedRepository::reorder_children) | 1 | 1 |
+//! | [`add_child`](EmbeddedRepository::add_child), [`upsert_child`](EmbeddedRepository::upsert_child), [`replace_child`](EmbeddedRepository::replace_child), [`update_child`](EmbeddedRepository::update_child), [`update_grandchild`](EmbeddedRepository::update_grandchild), [`remove_child`](EmbeddedRepository::remove_child), [`reorder_children`](EmbeddedRepository::reorder_children) | 1 | 1 |
 //! | the same, refused | 2: the write, and a read of the reason | 1 each |
 //! | [`ensure_indexes`](EmbeddedRepository::ensure_indexes) | 3, or 4 the first time | none |
 //! | [`ensure_sharded`](EmbeddedRepository::ensure_sharded) | 5, or 11 the first time | none |
@@ -137,7 +138,7 @@
 //!
 //! # Cookbook
 //!
-//! **Idempotent retries.** When the connection breaks during a write, its outcome is unknown. To replace, remove or
+//! **Idempotent retries.** When the connection breaks during a write, its outcome is unknown. To upsert, replace, remove or
 //! reorder children is idempotent: retry it. An update by `$set` or `$unset` is too, but not one by `$inc`. To add a child
 //! is too: `AlreadyExists` means that the first call added it.
 //!
@@ -153,6 +154,22 @@
 //!     };
 //! }
 //! # added
+//! # }
+//! ```
+//!
+//! **Attributes.** The manual's [attribute pattern](https://www.mongodb.com/docs/manual/data-modeling/design-patterns/group-data/attribute-pattern/)
+//! stores fields that vary as pairs `{ k: "color", v: "blue" }` of a list. They are children whose id is `k`:
+//!
+//! ```no_run
+//! # use mongo_patterns::embedded::EmbeddedRepository;
+//! # use mongo_patterns::mongodb::bson::{Document, doc};
+//! # async fn f(database: mongo_patterns::mongodb::Database) -> mongo_patterns::Result<()> {
+//! let items = EmbeddedRepository::<Document, Document>::builder(database.collection::<Document>("items"))
+//!     .children_field("attributes")
+//!     .child_id_field("k")
+//!     .build()?;
+//! items.upsert_child(7, &doc! { "k": "color", "v": "blue" }).await?;
+//! # Ok(())
 //! # }
 //! ```
 //!
@@ -217,4 +234,4 @@ pub use builder::EmbeddedRepositoryBuilder;
 pub use mongo_patterns_core::{Progress, Removed, Repository, Updated};
 pub use repair::finding::{Finding, Problem};
 pub use repository::EmbeddedRepository;
-pub use results::{Inserted, Migrated};
+pub use results::{Inserted, Migrated, Upserted};

@@ -12,7 +12,9 @@
 //! `4`. A schema is not. It matches an array or a missing field, and no other value.
 
 pub(crate) mod from_references;
+pub(crate) mod grandchild;
 pub(crate) mod to_references;
+pub(crate) mod upsert;
 pub(crate) mod validator;
 
 use mongo_patterns_core::update::Operators;

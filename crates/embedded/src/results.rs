@@ -12,6 +12,14 @@ pub struct Inserted {
     pub id: Bson,
 }
 
+/// The result of an upsert of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Upserted {
+    /// Whether the child was added. `false` when it replaced the child with its id.
+    pub inserted: bool,
+}
+
 /// The result of a migration. Of a plan, it has no parents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]

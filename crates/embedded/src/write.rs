@@ -2,10 +2,11 @@
 
 use mongo_patterns_core::action::record_attempts;
 use mongodb::ClientSession;
-use mongodb::options::{UpdateModifications, UpdateOptions};
+use mongodb::options::{FindOneAndUpdateOptions, UpdateModifications, UpdateOptions};
 
 use crate::form::child_id::ChildId;
-use crate::form::document::limit_reached;
+use crate::form::document::{has_child, limit_reached};
+use crate::form::grandchild::Grandchild;
 use crate::prelude::*;
 use crate::query;
 use crate::repository::Shared;
@@ -24,6 +25,10 @@ pub(crate) enum Needs<'a> {
     Room(&'a ChildId),
     /// This child.
     Child(&'a ChildId),
+    /// This child, or room for it.
+    ChildOrRoom(&'a ChildId),
+    /// This child, and this element in a list of it.
+    Grandchild(&'a ChildId, &'a Grandchild),
     /// Exactly these children.
     Exactly(&'a [ChildId]),
 }
@@ -34,6 +39,8 @@ impl Needs<'_> {
         match self {
             Self::Room(child) => query::parent_with_room(settings, parent, child),
             Self::Child(child) => query::parent_with(settings, parent, child),
+            Self::ChildOrRoom(child) => query::upsert::parent_with_or_with_room(settings, parent, child),
+            Self::Grandchild(child, grandchild) => query::grandchild::parent_with(settings, parent, child, grandchild),
             Self::Exactly(children) => query::parent_with_exactly(settings, parent, children),
         }
     }
@@ -41,7 +48,15 @@ impl Needs<'_> {
     /// The server compares ids by the collection's collation in the expressions of an update, but not in those of its
     /// filter. With a collation other than the simple one, the update could take two different children for one.
     fn collation(self) -> Option<Collation> {
-        matches!(self, Self::Exactly(_)).then(|| Collation::builder().locale("simple").build())
+        let compares = matches!(self, Self::ChildOrRoom(_) | Self::Exactly(_));
+        compares.then(|| Collation::builder().locale("simple").build())
+    }
+
+    fn array_filters(self) -> Option<Vec<Document>> {
+        match self {
+            Self::Grandchild(_, grandchild) => Some(vec![query::grandchild::array_filter(grandchild)]),
+            _ => None,
+        }
     }
 }
 
@@ -50,26 +65,21 @@ impl<'a> ChildWrite<'a> {
         Self { shared, parent, needs }
     }
 
-    /// Writes, and returns whether that changed anything.
+    /// Writes. Returns whether that changed anything, or of an upsert, whether it inserted the child.
     pub(crate) async fn run(
         self,
         update: impl Into<UpdateModifications>,
         session: Option<&mut ClientSession>,
     ) -> Result<bool> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let settings = &self.shared.settings;
         let (filter, update) = (self.needs.filter(settings, self.parent), update.into());
         let mut conn = self.shared.enter(self.parent.value(), session).await?;
         let mut attempts = settings.retry.start();
         loop {
             record_attempts(&Span::current(), attempts.made());
-            let options = UpdateOptions::builder().collation(self.needs.collation()).build();
-            let (filter, update) = (filter.clone(), update.clone());
-            let updated = conn.update_one(collection, filter, update, options).await;
-            let updated = updated.map_err(refused)?;
-            if updated.matched_count > 0 {
-                return Ok(updated.modified_count > 0);
+            let written = self.send(&mut conn, filter.clone(), update.clone()).await;
+            if let Some(written) = written.map_err(refused)? {
+                return Ok(written);
             }
             if let Some(error) = self.reason(&mut conn).await? {
                 return Err(error);
@@ -87,13 +97,41 @@ impl<'a> ChildWrite<'a> {
         }
     }
 
+    /// Sends the command. `None` when no parent has what the write needs.
+    async fn send(
+        &self,
+        conn: &mut Conn<'_>,
+        filter: Document,
+        update: UpdateModifications,
+    ) -> send::Result<Option<bool>> {
+        let Shared {
+            collection, settings, ..
+        } = self.shared;
+        if let Needs::ChildOrRoom(child) = self.needs {
+            let options = FindOneAndUpdateOptions::builder()
+                .projection(query::only(settings, child))
+                .collation(self.needs.collation())
+                .build();
+            let before = conn.find_one_and_update(collection, filter, update, options).await?;
+            return Ok(before.map(|before| !has_child(settings, &before, child)));
+        }
+        let options = UpdateOptions::builder()
+            .collation(self.needs.collation())
+            .array_filters(self.needs.array_filters())
+            .build();
+        let updated = conn.update_one(collection, filter, update, options).await?;
+        Ok((updated.matched_count > 0).then_some(updated.modified_count > 0))
+    }
+
     /// Reads, on the primary, why the write was refused. `None` when it would not be any more.
     async fn reason(&self, conn: &mut Conn<'_>) -> Result<Option<Error>> {
         let Shared {
             collection, settings, ..
         } = self.shared;
         let (child, listed) = match self.needs {
-            Needs::Room(child) | Needs::Child(child) => (Some(child), None),
+            Needs::Room(child) | Needs::Child(child) | Needs::ChildOrRoom(child) | Needs::Grandchild(child, _) => {
+                (Some(child), None)
+            }
             Needs::Exactly(listed) => (None, Some(listed)),
         };
         let options = FindOneOptions::builder()
@@ -131,16 +169,21 @@ impl<'a> ChildWrite<'a> {
                 ErrorKind::AlreadyExists,
                 "the parent has a child with this id already, nothing was changed: replace or update that child",
             )),
-            Needs::Room(_) => {
+            Needs::ChildOrRoom(_) if has_child() => None,
+            Needs::Room(_) | Needs::ChildOrRoom(_) => {
                 let size = summary.and_then(|summary| summary.get_i32("size").ok()).unwrap_or(0);
                 (size >= settings.max_bson()).then(|| limit_reached(settings))
             }
-            Needs::Child(_) => (!has_child()).then(|| {
-                Error::new(
-                    ErrorKind::ChildNotFound,
-                    "the parent has no child with this id, nothing was changed",
-                )
-            }),
+            Needs::Child(_) if has_child() => None,
+            // If it was added after the write, the write found no element either.
+            Needs::Grandchild(..) if has_child() => Some(Error::new(
+                ErrorKind::GrandchildNotFound,
+                "the child has no element with this id in the list, nothing was changed: add one by a $push with update_child()",
+            )),
+            Needs::Child(_) | Needs::Grandchild(..) => Some(Error::new(
+                ErrorKind::ChildNotFound,
+                "the parent has no child with this id, nothing was changed",
+            )),
             Needs::Exactly(_) => {
                 let exactly = summary.and_then(|summary| summary.get_bool("exactly").ok());
                 (exactly != Some(true)).then(|| {

@@ -209,6 +209,7 @@
 //!   [`NotFound`](ErrorKind::NotFound).
 //! - An update or a replacement returns `modified`. A missing target is [`NotFound`](ErrorKind::NotFound), or
 //!   [`ChildNotFound`](ErrorKind::ChildNotFound) when only the child is missing.
+//! - An upsert returns `inserted`.
 //! - A read of something missing returns `None`, or nothing.
 //! - Numbers are `u64`, named after what they count. `id` is the `_id` of the target of a call, and `document_id` that of
 //!   a document in a finding or an error.

@@ -47,12 +47,25 @@ impl Calls for Children {
                 .session(&mut *session)
                 .await
                 .unwrap();
-            let other = doc! { "id": 2 };
+            let other = doc! { "id": 2, "phones": [{ "number": 1 }] };
             patrons
                 .replace_child("jim", &other)
                 .session(&mut *session)
                 .await
                 .unwrap();
+            let set = doc! { "$set": { "kind": "mobile" } };
+            patrons
+                .update_grandchild("jim", 2, "phones", ("number", 1), set)
+                .session(&mut *session)
+                .await
+                .unwrap();
+            let other = doc! { "id": 2 };
+            for (child, inserted) in [(other.clone(), false), (address(4), true)] {
+                let upserted = patrons.upsert_child("jim", &child).session(&mut *session).await;
+                assert_eq!(upserted.unwrap().inserted, inserted);
+            }
+            let removed = patrons.remove_child("jim", 4).session(&mut *session).await;
+            assert!(removed.unwrap().found);
             assert!(
                 patrons
                     .remove_child("jim", 3)
@@ -85,6 +98,8 @@ impl Calls for Children {
                 .await
                 .unwrap_err();
             assert_eq!(exists.kind(), ErrorKind::AlreadyExists);
+            let missing = patrons.upsert_child("jack", &address(1)).session(&mut *session).await;
+            assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
             let missing = patrons.remove_child("jack", 1).session(session).await.unwrap_err();
             assert_eq!(missing.kind(), ErrorKind::NotFound);
         })

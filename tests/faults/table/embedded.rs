@@ -99,6 +99,14 @@ impl Model for Library {
     }
 }
 
+/// Gives an address a list of phones.
+pub(super) fn with_phones(m: &Library) -> LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
+        let phones = doc! { "$set": { "addresses.1.phones": [{ "number": 1 }, { "number": 2 }] } };
+        m.stored.update_one(doc! { "_id": "joe" }, phones).await.unwrap();
+    })
+}
+
 /// Returns two new patrons.
 pub(super) fn two() -> [Document; 2] {
     [patron("sue", []), patron("tom", [])]
@@ -127,6 +135,23 @@ fn writes() -> Vec<Operation<Library>> {
                 text(m.patrons.replace_child("joe", &changed).await)
             })
         }),
+        Operation::<Library>::new(Atomic, "EmbeddedRepository::upsert_child", "", |m| {
+            Box::pin(async move { text(m.patrons.upsert_child("joe", &address(7)).await) })
+        }),
+        Operation::<Library>::new(Atomic, "EmbeddedRepository::upsert_child", "of a stored child", |m| {
+            Box::pin(async move {
+                let changed = doc! { "id": 1, "street": "1 Some Other Street" };
+                text(m.patrons.upsert_child("joe", &changed).await)
+            })
+        }),
+        Operation::<Library>::new(Atomic, "EmbeddedRepository::update_grandchild", "", |m| {
+            Box::pin(async move {
+                let set = doc! { "$set": { "kind": "mobile" } };
+                let updated = m.patrons.update_grandchild("joe", 1, "phones", ("number", 2), set);
+                text(updated.await)
+            })
+        })
+        .prepare(with_phones),
         Operation::<Library>::new(Atomic, "EmbeddedRepository::update_child", "", |m| {
             Box::pin(async move {
                 text(

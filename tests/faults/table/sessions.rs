@@ -309,6 +309,19 @@ pub(super) fn of_parents() -> Vec<Operation<embedded::Library>> {
                 m.patrons.replace_child("joe", &changed).session(s).await
             }))
         }),
+        operation::<M>(Atomic, "EmbeddedRepository::upsert_child", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.patrons.upsert_child("joe", &address(7)).session(s).await
+            }))
+        }),
+        operation::<M>(Atomic, "EmbeddedRepository::update_grandchild", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                let set = doc! { "$set": { "kind": "mobile" } };
+                let updated = m.patrons.update_grandchild("joe", 1, "phones", ("number", 2), set);
+                updated.session(s).await
+            }))
+        })
+        .prepare(embedded::with_phones),
         operation::<M>(Atomic, "EmbeddedRepository::update_child", IN, |m| {
             Box::pin(transaction(m.stored.client(), async |s| {
                 m.patrons

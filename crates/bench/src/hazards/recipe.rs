@@ -49,6 +49,7 @@ pub(super) enum Pattern {
     Subset,
     Computed,
     Embedded,
+    Attribute,
     History,
     Reference,
     Schema,
@@ -56,12 +57,13 @@ pub(super) enum Pattern {
 }
 
 impl Pattern {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Bucket,
         Self::Outlier,
         Self::Subset,
         Self::Computed,
         Self::Embedded,
+        Self::Attribute,
         Self::History,
         Self::Reference,
         Self::Schema,
@@ -75,6 +77,7 @@ impl Pattern {
             Self::Subset => "subset",
             Self::Computed => "computed fields",
             Self::Embedded => "embedded",
+            Self::Attribute => "attributes",
             Self::History => "history",
             Self::Reference => "reference",
             Self::Schema => "schema versions",
@@ -87,10 +90,10 @@ impl Pattern {
     pub(super) fn has(self, source: Source) -> bool {
         match source {
             Source::Manual => !matches!(self, Self::Computed),
-            Source::WriteBack => matches!(self, Self::Outlier | Self::Embedded),
+            Source::WriteBack => matches!(self, Self::Outlier | Self::Embedded | Self::Attribute),
             Source::InTransactions => matches!(self, Self::Reference),
-            // They have no commands for this pattern.
-            Source::AgentSkills => !matches!(self, Self::Reference),
+            // They have no commands that write in these patterns.
+            Source::AgentSkills => !matches!(self, Self::Reference | Self::Attribute),
             Source::InBatches => matches!(self, Self::Schema | Self::Archive),
             Source::ByUpdateMany => matches!(self, Self::Schema),
             Source::Ours => true,

@@ -68,6 +68,8 @@ pub enum ErrorKind {
     PreImagesDisabled,
     /// The parent has no child with this id.
     ChildNotFound,
+    /// The child has no element with this id in the list.
+    GrandchildNotFound,
     /// The parent has as many children as it may.
     LimitReached,
     /// The listed ids are not those of the parent's children.
@@ -140,6 +142,7 @@ impl ErrorKind {
             Self::CollectionDropped => "collection-dropped",
             Self::PreImagesDisabled => "pre-images-disabled",
             Self::ChildNotFound => "child-not-found",
+            Self::GrandchildNotFound => "grandchild-not-found",
             Self::LimitReached => "limit-reached",
             Self::ChildSetMismatch => "child-set-mismatch",
             Self::RevisionMismatch => "revision-mismatch",
@@ -167,6 +170,7 @@ impl ErrorKind {
             Self::NotFound
             | Self::AlreadyExists
             | Self::ChildNotFound
+            | Self::GrandchildNotFound
             | Self::LimitReached
             | Self::ChildSetMismatch
             | Self::RevisionMismatch
@@ -202,7 +206,7 @@ mod tests {
     use super::*;
     use crate::Error;
 
-    const KINDS: [ErrorKind; 36] = [
+    const KINDS: [ErrorKind; 37] = [
         Configuration,
         InvalidArgument,
         InvalidKey,
@@ -229,6 +233,7 @@ mod tests {
         CollectionDropped,
         PreImagesDisabled,
         ChildNotFound,
+        GrandchildNotFound,
         LimitReached,
         ChildSetMismatch,
         RevisionMismatch,

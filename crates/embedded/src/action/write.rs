@@ -4,8 +4,6 @@ use std::collections::HashSet;
 
 use mongo_patterns_core::action::Write;
 use mongo_patterns_core::in_order;
-use mongo_patterns_core::update::{self, Operators};
-use mongodb::options::UpdateModifications;
 
 use super::prelude::*;
 use crate::form::document::encode_parent;
@@ -285,68 +283,47 @@ impl<P, C: Serialize> EmbeddedRepository<P, C> {
             Ok(Updated::new(write.run(update, session).await?))
         })
     }
-}
 
-impl<P, C> EmbeddedRepository<P, C> {
-    /// Updates one child by [operators](#operators). Its other fields stay, also those that another writer changes at the
-    /// same time.
+    /// Adds a child to a parent, or replaces the child with the same id, which keeps its position. Idempotent: safe to retry.
     ///
     /// ```no_run
-    /// # use mongo_patterns::mongodb::bson::doc;
-    /// # async fn f(patrons: mongo_patterns::embedded::EmbeddedRepository<(), ()>) -> mongo_patterns::Result<()> {
-    /// let moved = doc! { "$set": { "city": "Faketon", "zip": "12345" }, "$unset": { "state": "" }, "$inc": { "moves": 1 } };
-    /// patrons.update_child("joe", "home", moved).await?;
+    /// # use mongo_patterns::embedded::EmbeddedRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(products: EmbeddedRepository<Document, Document>) -> mongo_patterns::Result<()> {
+    /// let color = doc! { "k": "color", "v": "blue" };
+    /// let upserted = products.upsert_child(7, &color).await?;
+    /// println!("inserted: {}", upserted.inserted);
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// # Operators
-    /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
-    /// meanings. Their paths are relative to the child: fields, and fields inside them such as `geo.lat`. The server applies
-    /// them to the child with this id, in one atomic command: concurrent increments all count. As in the driver, a document
-    /// with `$each` in a `$push` or `$addToSet` is a modifier, and the value of a `$pull` is a condition.
+    /// It is the write of the [attribute pattern](crate#cookbook), whose children are pairs of a name and a value.
     ///
-    /// Refused, with nothing sent: a document without operators, other operators, a pipeline, which the server applies to
-    /// whole documents only, positional operators in paths (`$`, `$[]`, `$[x]`), two paths of which one contains the other,
-    /// and the id of the child. A number in a path is the position of an element, as in `locations.0.n`.
-    ///
-    /// An update with `$inc`, `$mul` or `$push` is not idempotent. The others are, except `$currentDate`, which sets the time
-    /// again.
+    /// # Guarantees
+    /// When it returns, the child is stored once, to the collection's write concern, and the other children are as they
+    /// were. Safe for concurrent writers: a parent never has more children than its bound, and never two with the same id.
+    /// Of several writers of one child, the last one wins. In a full parent, a stored child can still be replaced.
     ///
     /// # Cost
     /// One round trip; the server examines one document. A refused write takes a second one, which reads the reason.
     ///
     /// # Cancel safety
-    /// All of the operators are applied, or none. Retry an idempotent update; read the child before you retry another one. A
-    /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    /// The child is stored or not, as a whole. Idempotent: retry it. `inserted` is `false` if the first call added the child.
+    /// A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing sent: [`InvalidArgument`] for the refused updates above, and [`InvalidItemId`].
-    ///
-    /// With nothing changed: [`NotFound`] when there is no such parent, [`ChildNotFound`] when it has no such child,
-    /// [`InvalidArgument`] when the update does not suit the stored child, such as `$inc` of a text, [`Corrupt`],
-    /// [`TooLarge`], [`DuplicateKey`] and [`Contention`].
-    pub fn update_child(
-        &self,
-        parent: impl IntoId,
-        child_id: impl IntoId,
-        update: impl Into<UpdateModifications>,
-    ) -> Write<'_, Updated> {
-        let (shared, parent, child, update) = (
-            self.shared(),
-            DocumentId::new(parent),
-            child_id.into_id().and_then(ChildId::new),
-            update.into(),
-        );
-        Write::new(shared.operation("update_child"), async move |session| {
+    /// With nothing changed: [`LimitReached`] when the parent is full and has no such child, and the others of
+    /// [`add_child`](Self::add_child) except `AlreadyExists`.
+    pub fn upsert_child(&self, parent: impl IntoId, child: &C) -> Write<'_, Upserted> {
+        let (shared, parent, child) = (self.shared(), DocumentId::new(parent), encode(child));
+        Write::new(shared.operation("upsert_child"), async move |session| {
             let settings = &shared.settings;
             let (parent, child) = (parent?, child?);
-            let fixed = "the id of a child cannot be changed, and nothing was sent: remove the child and add another";
-            let operators = Operators::of_element(update, &[(settings.child_id.as_str(), fixed)])?;
-            let write = ChildWrite::new(shared, &parent, Needs::Child(&child));
-            let change = query::change(settings, operators);
-            let modified = write.run(change, session).await;
-            Ok(Updated::new(modified.map_err(update::failed)?))
+            let id = ChildId::of_child(settings, &child)?;
+            let write = ChildWrite::new(shared, &parent, Needs::ChildOrRoom(&id));
+            let update = query::upsert::upsert(settings, child).to_vec();
+            let inserted = write.run(update, session).await?;
+            Ok(Upserted { inserted })
         })
     }
 }

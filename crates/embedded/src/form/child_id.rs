@@ -37,7 +37,7 @@ impl ChildId {
         } else {
             Err(Error::new(
                 ErrorKind::InvalidItemId,
-                "a child's id must be a string, a number other than decimal128, a boolean, an ObjectId, binary data, a date, a timestamp, or a document; nothing was changed",
+                "the id of a child, or of an element of its list, must be a string, a number other than decimal128, a boolean, an ObjectId, binary data, a date, a timestamp, or a document; nothing was changed",
             ))
         }
     }
@@ -52,6 +52,18 @@ impl ChildId {
             Error::new(ErrorKind::InvalidItemId, message)
         })?;
         Self::new(id.clone())
+    }
+
+    /// Returns whether a stored id matches this one, as by `$eq` in a find: also an array that has it.
+    pub(crate) fn is(&self, stored: &Bson) -> bool {
+        let is_equal = |stored: &Bson| {
+            let mut form = Vec::new();
+            write_form(&mut form, stored) && form == self.form
+        };
+        match stored {
+            Bson::Array(ids) => ids.iter().any(is_equal),
+            id => is_equal(id),
+        }
     }
 
     pub(crate) fn to_bson(&self) -> Bson {
@@ -150,6 +162,23 @@ mod tests {
             (i64::MAX.into(), 9_223_372_036_854_775_808.0.into()),
         ] {
             assert_ne!(form(a.clone()), form(b.clone()), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn a_stored_id_matches_as_in_a_find() {
+        let one = ChildId::new(1.into()).unwrap();
+        for stored in [Bson::from(1), 1_i64.into(), 1.0.into(), vec![0.0, 1.0].into()] {
+            assert!(one.is(&stored), "{stored}");
+        }
+        for stored in [
+            Bson::Null,
+            2.into(),
+            "1".into(),
+            true.into(),
+            Bson::Array(vec![vec![1].into()]),
+        ] {
+            assert!(!one.is(&stored), "{stored}");
         }
     }
 

@@ -88,6 +88,15 @@ pub(crate) fn limit_reached(settings: &Settings) -> Error {
     )
 }
 
+/// Returns whether a parent has a child with this id. Reads all of its children, because the reply to a retried command is
+/// the whole parent, without the projection.
+pub(crate) fn has_child(settings: &Settings, parent: &RawDocument, id: &ChildId) -> bool {
+    let children = parent.get_array(settings.children.as_str()).into_iter().flatten();
+    let children = children.filter_map(|child| child.ok()?.as_document());
+    let mut ids = children.filter_map(|child| child.get(settings.child_id.as_str()).ok()?);
+    ids.any(|stored| Bson::try_from(stored).is_ok_and(|stored| id.is(&stored)))
+}
+
 /// Decodes a parent as the repository's type.
 pub(crate) fn decode_parent<P: DeserializeOwned>(settings: &Settings, document: &RawDocument) -> Result<P> {
     let text =

@@ -1,0 +1,139 @@
+//! The calls that update by operators.
+
+use mongo_patterns_core::action::Write;
+use mongo_patterns_core::update::{self, Operators};
+use mongodb::options::UpdateModifications;
+
+use super::prelude::*;
+use crate::form::grandchild::Grandchild;
+
+impl<P, C> EmbeddedRepository<P, C> {
+    /// Updates one child by [operators](#operators). Its other fields stay, also those that another writer changes at the
+    /// same time.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::mongodb::bson::doc;
+    /// # async fn f(patrons: mongo_patterns::embedded::EmbeddedRepository<(), ()>) -> mongo_patterns::Result<()> {
+    /// let moved = doc! { "$set": { "city": "Faketon", "zip": "12345" }, "$unset": { "state": "" }, "$inc": { "moves": 1 } };
+    /// patrons.update_child("joe", "home", moved).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Operators
+    /// `$set`, `$unset`, `$inc`, `$mul`, `$min`, `$max`, `$currentDate`, `$push`, `$pull` and `$addToSet`, with MongoDB's
+    /// meanings. Their paths are relative to the child: fields, and fields inside them such as `geo.lat`. The server applies
+    /// them to the child with this id, in one atomic command: concurrent increments all count. As in the driver, a document
+    /// with `$each` in a `$push` or `$addToSet` is a modifier, and the value of a `$pull` is a condition.
+    ///
+    /// Refused, with nothing sent: a document without operators, other operators, a pipeline, which the server applies to
+    /// whole documents only, positional operators in paths (`$`, `$[]`, `$[x]`), two paths of which one contains the other,
+    /// and the id of the child. A number in a path is the position of an element, as in `locations.0.n`.
+    ///
+    /// An update with `$inc`, `$mul` or `$push` is not idempotent. The others are, except `$currentDate`, which sets the time
+    /// again.
+    ///
+    /// # Cost
+    /// One round trip; the server examines one document. A refused write takes a second one, which reads the reason.
+    ///
+    /// # Cancel safety
+    /// All of the operators are applied, or none. Retry an idempotent update; read the child before you retry another one. A
+    /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing sent: [`InvalidArgument`] for the refused updates above, and [`InvalidItemId`].
+    ///
+    /// With nothing changed: [`NotFound`] when there is no such parent, [`ChildNotFound`] when it has no such child,
+    /// [`InvalidArgument`] when the update does not suit the stored child, such as `$inc` of a text, [`Corrupt`],
+    /// [`TooLarge`], [`DuplicateKey`] and [`Contention`].
+    pub fn update_child(
+        &self,
+        parent: impl IntoId,
+        child_id: impl IntoId,
+        update: impl Into<UpdateModifications>,
+    ) -> Write<'_, Updated> {
+        let (shared, parent, child, update) = (
+            self.shared(),
+            DocumentId::new(parent),
+            child_id.into_id().and_then(ChildId::new),
+            update.into(),
+        );
+        Write::new(shared.operation("update_child"), async move |session| {
+            let settings = &shared.settings;
+            let (parent, child) = (parent?, child?);
+            let fixed = "the id of a child cannot be changed, and nothing was sent: remove the child and add another";
+            let operators = Operators::of_element(update, &[(settings.child_id.as_str(), fixed)])?;
+            let write = ChildWrite::new(shared, &parent, Needs::Child(&child));
+            let change = query::change(settings, operators);
+            let modified = write.run(change, session).await;
+            Ok(Updated::new(modified.map_err(update::failed)?))
+        })
+    }
+
+    /// Updates one element of a list in a child by operators. The other elements, and the other fields of the element, stay.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::ErrorKind;
+    /// # use mongo_patterns::mongodb::bson::doc;
+    /// # async fn f(orders: mongo_patterns::embedded::EmbeddedRepository<(), ()>) -> mongo_patterns::Result<()> {
+    /// // { _id: 7, parcels: [ { id: "a", lines: [ { sku: "pen", packed: 2 }, { sku: "ink", packed: 0 } ] } ] }
+    /// let packed = doc! { "$inc": { "packed": 1 } };
+    /// match orders.update_grandchild(7, "a", "lines", ("sku", "ink"), packed).await {
+    ///     Err(error) if error.kind() == ErrorKind::GrandchildNotFound => println!("there is no ink in this parcel"),
+    ///     updated => println!("modified: {}", updated?.modified),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The list is a field of the child, or a path such as `contents.lines`. Its element is named by a field and its value,
+    /// of the types of a child's id. The repository does not keep these ids distinct: if several elements of the list have
+    /// the id, all of them are updated. To add or remove an element, [update the child](Self::update_child) by `$push` or
+    /// `$pull`.
+    ///
+    /// # Operators
+    /// Those of [`update_child`](Self::update_child), with paths relative to the element. The id of the element cannot be
+    /// changed.
+    ///
+    /// # Cost
+    /// One round trip; the server examines one document. A refused write takes a second one, which reads the reason.
+    ///
+    /// # Cancel safety
+    /// All of the operators are applied, or none. Retry an idempotent update; read the child before you retry another one. A
+    /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing sent: [`InvalidArgument`] for an invalid update, list or field, and [`InvalidItemId`].
+    ///
+    /// With nothing changed: [`NotFound`] when there is no such parent, [`ChildNotFound`] when it has no such child,
+    /// [`GrandchildNotFound`] when that has no such list, or no such element in it, [`InvalidArgument`] when the update does
+    /// not suit the stored element, [`Corrupt`], [`TooLarge`], [`DuplicateKey`] and [`Contention`].
+    pub fn update_grandchild(
+        &self,
+        parent: impl IntoId,
+        child_id: impl IntoId,
+        list: impl Into<String>,
+        (id_field, id): (impl Into<String>, impl IntoId),
+        update: impl Into<UpdateModifications>,
+    ) -> Write<'_, Updated> {
+        let (shared, parent, child) = (
+            self.shared(),
+            DocumentId::new(parent),
+            child_id.into_id().and_then(ChildId::new),
+        );
+        let (list, id_field, id) = (list.into(), id_field.into(), id.into_id().and_then(ChildId::new));
+        let update = update.into();
+        Write::new(shared.operation("update_grandchild"), async move |session| {
+            let settings = &shared.settings;
+            let (parent, child) = (parent?, child?);
+            let grandchild = Grandchild::new(settings, list, id_field, id?)?;
+            let fixed =
+                "the id of an element cannot be changed, and nothing was sent: remove the element and add another";
+            let operators = Operators::of_element(update, &[(grandchild.id_field.as_str(), fixed)])?;
+            let write = ChildWrite::new(shared, &parent, Needs::Grandchild(&child, &grandchild));
+            let change = query::grandchild::change(settings, &grandchild, operators);
+            let modified = write.run(change, session).await;
+            Ok(Updated::new(modified.map_err(update::failed)?))
+        })
+    }
+}

@@ -1,0 +1,336 @@
+//! Children that are added or replaced: the manual's attribute pattern.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::future::join_all;
+use mongo_patterns::embedded::EmbeddedRepository;
+use mongo_patterns::{ErrorKind, RetryPolicy};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::{Collation, CollationStrength};
+
+use crate::common::explain::{documents_examined, explained, has_stage};
+use crate::embedded::support::*;
+
+fn other(id: impl Into<Bson>) -> Document {
+    doc! { "zip": "54321", "id": id }
+}
+
+async fn upsert(db: &TestDatabase, child: &Document) -> bool {
+    let upserted = patrons(db).upsert_child("joe", child).await;
+    upserted.unwrap().inserted
+}
+
+#[tokio::test]
+async fn a_child_is_added_or_replaced_by_one_command() {
+    testkit::run(async |db| {
+        plant(db, &patron("joe", [address("a"), address("b"), address("c")])).await;
+        for (child, inserted) in [
+            (address("d"), true),
+            (address("d"), false),
+            (other("b"), false),
+            (other("b"), false),
+        ] {
+            db.recorder().clear();
+            assert_eq!(upsert(db, &child).await, inserted, "{child}");
+            assert_eq!(db.recorder().names(), ["findAndModify"]);
+            let command = &db.recorder().commands()[0];
+            let explained = explained(db, command).await;
+            assert!(!has_stage(&explained, "COLLSCAN"), "{explained}");
+            assert_eq!(documents_examined(&explained), 1, "{explained}");
+            let reply = command.reply.clone().unwrap();
+            let before = reply.get_document("value").unwrap().get_array("addresses");
+            assert!(before.is_ok_and(|before| before.len() == 1) || inserted, "{reply}");
+        }
+        let expected = vec![address("a"), other("b"), address("c"), address("d")];
+        assert_eq!(addresses(db, "joe").await, Some(expected.into()));
+
+        stored(db).insert_one(doc! { "_id": "bare" }).await.unwrap();
+        assert!(patrons(db).upsert_child("bare", &address(1)).await.unwrap().inserted);
+        assert_eq!(addresses(db, "bare").await, Some(vec![address(1)].into()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_refused_upsert_has_its_reason_and_no_effect() {
+    testkit::run(async |db| {
+        let patrons = patrons(db);
+        plant(db, &patron("joe", (0..5).map(address))).await;
+        assert!(!upsert(db, &other(4)).await, "a full parent has its children replaced");
+        let stored_before = addresses(db, "joe").await;
+        db.recorder().clear();
+        for (parent, kind) in [("joe", ErrorKind::LimitReached), ("jack", ErrorKind::NotFound)] {
+            let error = patrons.upsert_child(parent, &address(5)).await.unwrap_err();
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(!error.is_outcome_unknown() && !error.is_contention());
+        }
+        assert_eq!(db.recorder().names(), ["findAndModify", "find"].repeat(2));
+        assert_eq!(addresses(db, "joe").await, stored_before);
+
+        for value in [Bson::Null, "none".into(), 0.into(), address(1).into()] {
+            let set = doc! { "$set": { "addresses": &value } };
+            stored(db).update_one(doc! { "_id": "joe" }, set).await.unwrap();
+            let error = patrons.upsert_child("joe", &address(1)).await.unwrap_err();
+            assert!(error.is_corrupt(), "{value}: {error}");
+            assert_eq!(error.field(), Some("addresses"));
+            assert_eq!(addresses(db, "joe").await, Some(value));
+        }
+
+        db.recorder().clear();
+        for id in [Bson::Null, Bson::Array(vec![1.into()]), Bson::MinKey, Bson::Undefined] {
+            let error = patrons.upsert_child(id.clone(), &address(1)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+            let error = patrons.upsert_child("joe", &address(id)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidItemId, "{error}");
+        }
+        let error = patrons.upsert_child("joe", &doc! {}).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidItemId, "{error}");
+        let scalars = EmbeddedRepository::<Document, i32>::builder(db.collection::<Document>("patron"))
+            .children_field("addresses")
+            .build()
+            .unwrap();
+        let error = scalars.upsert_child("joe", &1).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Encode, "{error}");
+        assert_eq!(db.recorder().round_trips(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn hostile_ids_and_values_are_stored_literally() {
+    testkit::run(async |db| {
+        let patrons = builder(db).build().unwrap();
+        let first = vec![address("a"), address(1)];
+        plant(db, &patron("joe", first.clone())).await;
+        let hostile: Vec<Document> = vec![
+            doc! { "id": { "$gt": "" }, "$each": [1, 2], "$position": 0 },
+            doc! { "id": { "$literal": "a" }, "a.b": 1, "$set": { "name": "$name" } },
+            doc! { "id": "$name", "x": "$$ROOT", "deep": { "$literal": [{ "$inc": 1 }] } },
+            doc! { "id": "$$child", "": 1, "$ref": 1, "$id": Bson::Undefined },
+            doc! { "$each": [1], "id": doc! { "a": [1, Bson::Null] }, "code": Bson::JavaScriptCode("f()".to_owned()) },
+        ];
+        for inserted in [true, false] {
+            for child in &hostile {
+                let upserted = patrons.upsert_child("joe", child).await.unwrap();
+                assert_eq!(upserted.inserted, inserted, "{child}");
+            }
+            let expected = [first.clone(), hostile.clone()].concat();
+            assert_eq!(addresses(db, "joe").await, Some(expected.into()));
+        }
+        for id in [doc! { "$gt": "" }, doc! { "$exists": true }] {
+            let error = patrons.upsert_child(id, &address("a")).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotFound);
+        }
+    })
+    .await;
+}
+
+/// As for the server: 1, 1.0 and a long 1 are one id.
+#[tokio::test]
+async fn numbers_of_all_types_are_one_id() {
+    testkit::run(async |db| {
+        plant(db, &patron("joe", [address(-0.0), address(1), address("1")])).await;
+        for (child, position) in [(other(1_i64), 1), (other(1.0), 1), (other(0), 0)] {
+            assert!(!upsert(db, &child).await, "{child}");
+            let Some(Bson::Array(stored)) = addresses(db, "joe").await else {
+                panic!("no addresses")
+            };
+            assert_eq!((stored.len(), &stored[position]), (3, &child.into()));
+        }
+        assert!(upsert(db, &address(f64::NAN)).await);
+        assert!(!upsert(db, &address(f64::NAN)).await);
+        assert!(upsert(db, &address(1.5)).await);
+    })
+    .await;
+}
+
+/// The update finds the child where `child` and `replace_child` find it, also in parents that other programs damaged.
+#[tokio::test]
+async fn in_a_damaged_parent_it_replaces_the_child_that_the_other_calls_find() {
+    testkit::run(async |db| {
+        let patrons = patrons(db);
+        let nested: Bson = vec![address(1)].into();
+        let of = |children: &[Bson]| Bson::Array(children.to_vec());
+        let (one, new) = (Bson::from(address(1)), Bson::from(other(1)));
+        let in_array = Bson::from(address(vec![0, 1]));
+        let two = Bson::from(address(2));
+        let many = |first: &Bson| [vec![first.clone()], vec![two.clone(); 8]].concat();
+        for (before, after) in [
+            (
+                of(&[two.clone(), one.clone(), one.clone()]),
+                of(&[two.clone(), new.clone(), one.clone()]),
+            ),
+            (of(&[in_array.clone(), two.clone()]), of(&[new.clone(), two.clone()])),
+            (of(&many(&one)), of(&many(&new))),
+            (of(&many(&in_array)), of(&many(&new))),
+            (
+                of(&[nested.clone(), 1.into(), Bson::Null, doc! {}.into()]),
+                of(&[nested.clone(), 1.into(), Bson::Null, doc! {}.into(), new.clone()]),
+            ),
+        ] {
+            stored(db).delete_many(doc! {}).await.unwrap();
+            plant(db, &doc! { "_id": "joe", "addresses": &before }).await;
+            let found = patrons.child("joe", 1).await.unwrap().is_some();
+            assert_eq!(upsert(db, &other(1)).await, !found, "{before}");
+            assert_eq!(addresses(db, "joe").await, Some(after), "{before}");
+        }
+        for full in [vec![nested; 5], many(&two)] {
+            stored(db).delete_many(doc! {}).await.unwrap();
+            plant(db, &doc! { "_id": "joe", "addresses": &full }).await;
+            let error = patrons.upsert_child("joe", &other(1)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::LimitReached, "{error}");
+            assert_eq!(addresses(db, "joe").await, Some(full.into()));
+        }
+    })
+    .await;
+}
+
+/// In expressions, the server compares by the collation of the collection, unless the command has one.
+#[tokio::test]
+async fn ids_that_are_equal_under_a_collation_are_different_children() {
+    testkit::run(async |db| {
+        let collation = Collation::builder().locale("en").strength(CollationStrength::Primary);
+        let database = db.plain_client().database(db.database().name());
+        database
+            .create_collection("patron")
+            .collation(collation.build())
+            .await
+            .unwrap();
+        plant(db, &patron("joe", [address("a")])).await;
+        assert!(upsert(db, &address("A")).await);
+        assert!(!upsert(db, &other("a")).await);
+        assert_eq!(addresses(db, "joe").await, Some(vec![other("a"), address("A")].into()));
+    })
+    .await;
+}
+
+/// The usual form of the attribute pattern: an update of the attribute, and a push if there is none.
+#[tokio::test]
+async fn an_update_and_then_a_push_double_a_child() {
+    testkit::run(async |db| {
+        plant(db, &patron("joe", [])).await;
+        let naive = stored(db);
+        let set = async || {
+            let set = doc! { "$set": { "addresses.$.street": "1 Some Other Street" } };
+            let updated = naive.update_one(doc! { "_id": "joe", "addresses.id": 7 }, set).await;
+            updated.unwrap().matched_count
+        };
+        // Both update before either pushes.
+        for matched in [set().await, set().await] {
+            assert_eq!(matched, 0);
+            let push = doc! { "$push": { "addresses": address(7) } };
+            naive.update_one(doc! { "_id": "joe" }, push).await.unwrap();
+        }
+        assert_eq!(ids(db, "joe").await, [7, 7].map(Bson::from), "the naive form");
+
+        let patrons = patrons(db);
+        plant(db, &patron("jim", [])).await;
+        let seven = address(7);
+        let all = join_all([&seven, &seven].map(|child| patrons.upsert_child("jim", child).into_future())).await;
+        let inserted = all.into_iter().filter(|upserted| upserted.as_ref().unwrap().inserted);
+        assert_eq!(inserted.count(), 1);
+        assert_eq!(ids(db, "jim").await, [7.into()]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_writers_upsert_without_duplicates_within_the_bound() {
+    testkit::run(async |db| {
+        for parent in 0..4 {
+            plant(db, &patron(parent, [address("own")])).await;
+        }
+        let writers = (0..64).map(|writer: i32| {
+            // Clones share lanes. As in another process, this one has its own.
+            let patrons = patrons(db);
+            tokio::spawn(async move {
+                let mut inserted = 0;
+                for n in 0..6 {
+                    for parent in 0..4 {
+                        let child = doc! { "id": (writer + n) % 6, "by": writer };
+                        match patrons.upsert_child(parent, &child).await {
+                            Ok(upserted) => inserted += usize::from(upserted.inserted),
+                            Err(error) => assert_eq!(error.kind(), ErrorKind::LimitReached, "{error:?}"),
+                        }
+                    }
+                }
+                inserted
+            })
+        });
+        let mut inserted = 0;
+        for writer in join_all(writers).await {
+            inserted += writer.unwrap();
+        }
+        assert_eq!(inserted, 4 * 4, "each added child was reported as inserted once");
+        for parent in 0..4 {
+            let Some(Bson::Array(stored)) = addresses(db, parent).await else {
+                panic!("no addresses")
+            };
+            assert_eq!((stored.len(), &stored[0]), (5, &address("own").into()));
+            let different: BTreeSet<String> = ids(db, parent).await.iter().map(Bson::to_string).collect();
+            assert_eq!(different.len(), 5);
+            for child in &stored[1..] {
+                let child = child.as_document().unwrap();
+                assert!(child.len() == 2 && child.get_i32("by").is_ok(), "{child}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_upsert_retries_if_a_child_is_removed_before_it_reads_the_reason() {
+    testkit::run(async |db| {
+        for attempts in [2, 1] {
+            stored(db).delete_many(doc! {}).await.unwrap();
+            let retry = RetryPolicy::default().with_max_attempts(attempts);
+            let patrons = builder(db).max_children(5).retry(retry).build().unwrap();
+            plant(db, &patron("joe", (0..5).map(address))).await;
+            let fault = FailPoint::on(&[]).times(1).block(Duration::from_secs(1)).plan(db, 1);
+            let child = address(7);
+            let (upserted, ()) = futures::join!(patrons.upsert_child("joe", &child).into_future(), async {
+                db.recorder().sent(2).await;
+                let pull = doc! { "$pull": { "addresses": { "id": 0 } } };
+                stored(db).update_one(doc! { "_id": "joe" }, pull).await.unwrap();
+            });
+            fault.end();
+            if attempts == 2 {
+                assert!(upserted.unwrap().inserted);
+                assert_eq!(db.recorder().names(), ["findAndModify", "find", "findAndModify"]);
+            } else {
+                assert!(upserted.unwrap_err().is_contention());
+                assert_eq!(ids(db, "joe").await.len(), 4);
+            }
+        }
+    })
+    .await;
+}
+
+/// The reply to a command that the driver retries is the whole parent, without the projection.
+#[tokio::test]
+async fn a_retried_command_tells_an_insert_from_a_replacement() {
+    testkit::run(async |db| {
+        let patrons = patrons(db);
+        plant(db, &patron("joe", [address(1), address(2)])).await;
+        for (child, inserted) in [(address(3), true), (other(2), false)] {
+            let fault = FailPoint::on(&["findAndModify"]).times(1);
+            let fault = fault.write_concern_error(91).enable(db).await;
+            let upserted = patrons.upsert_child("joe", &child).await.unwrap();
+            assert_eq!(upserted.inserted, inserted);
+            fault.disable().await;
+        }
+        let fault = FailPoint::on(&["findAndModify"])
+            .write_concern_error(64)
+            .enable(db)
+            .await;
+        let error = patrons.upsert_child("joe", &address(4)).await.unwrap_err();
+        assert!(error.is_outcome_unknown(), "{error}");
+        fault.disable().await;
+        assert!(!patrons.upsert_child("joe", &address(4)).await.unwrap().inserted);
+        let expected = vec![address(1), other(2), address(3), address(4)];
+        assert_eq!(addresses(db, "joe").await, Some(expected.into()));
+    })
+    .await;
+}
