@@ -40,6 +40,36 @@ async fn fields_that_look_like_extended_json_are_migrated() {
     .await;
 }
 
+/// The recipe of the book for keys that are nested or have parts.
+#[tokio::test]
+async fn a_view_makes_a_key_of_nested_fields() {
+    testkit::run(async |db| {
+        let documents: Vec<Document> = (0..30)
+            .map(|n| {
+                let meta = doc! { "site": if n % 2 == 0 { "a" } else { "b" }, "sensor": (n % 3).to_string() };
+                doc! { "_id": n, "meta": meta, "date": at(SECOND + i64::from(n)) }
+            })
+            .collect();
+        flat(db).insert_many(&documents).await.unwrap();
+        let database = db.plain_client().database(db.database().name());
+        let key = doc! { "$concat": ["$meta.site", "/", "$meta.sensor"] };
+        let view = database.create_collection("view").view_on("flat");
+        view.pipeline(vec![doc! { "$set": { "customerId": key } }])
+            .await
+            .unwrap();
+        let trades = histories::<String>(db).build().unwrap();
+        let view = db.plain_collection::<RawDocumentBuf>("view");
+        let migrated = trades.migrate_from_flat(&view).await.unwrap();
+        assert_eq!((migrated.keys, migrated.items), (6, 30));
+        trades.append("a/2", &doc! { "date": at(SECOND + 100) }).await.unwrap();
+        let of_key = trades.newest("a/2", 10).await.unwrap();
+        assert_eq!(of_key.len(), 6);
+        let expected = doc! { "meta": { "site": "a", "sensor": "2" }, "date": at(SECOND + 26) };
+        assert_eq!(of_key[1], expected);
+    })
+    .await;
+}
+
 /// A view has no indexes, so it is migrated in one chunk. No document can be written to a view.
 #[tokio::test]
 async fn a_view_is_a_source_and_is_refused_as_a_target() {

@@ -31,10 +31,26 @@ async fn refused(db: &TestDatabase, trades: &Histories<u32>, bad: Document, kind
 
 /// Drivers store the bytes of a UUID in different orders under the legacy subtype, so no order is guessed.
 #[tokio::test]
-async fn a_uuid_of_the_legacy_subtype_is_named() {
+async fn keys_of_other_forms_are_named() {
     testkit::run(async |db| {
         let trades = histories::<u32>(db).build().unwrap();
         let mut bad = good(9);
+        bad.insert("customerId", doc! { "site": "a", "sensor": 1 });
+        fill(db, &[good(1), bad.clone()]).await;
+        let error = trades.migrate_from_flat(&flat(db)).await.unwrap_err();
+        assert!(
+            error.kind() == ErrorKind::InvalidKey && error.to_string().contains("view"),
+            "{error}"
+        );
+        let error = trades
+            .migrate_from_flat(&flat(db))
+            .key_field("meta.sensor")
+            .await
+            .unwrap_err();
+        assert!(
+            error.kind() == ErrorKind::Configuration && error.to_string().contains("view"),
+            "{error}"
+        );
         let bytes = vec![0; 16];
         for (subtype, is_named) in [(BinarySubtype::UuidOld, true), (BinarySubtype::Generic, false)] {
             let bytes = bytes.clone();

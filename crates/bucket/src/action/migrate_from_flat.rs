@@ -178,6 +178,11 @@ impl<'a> MigrateFromFlat<'a> {
 
     fn migration(&self) -> Result<Migration<'_>> {
         let settings = &self.shared.settings;
+        if self.key.as_ref().is_some_and(|key| key.contains('.')) {
+            return Err(configuration(
+                "the flat key field is in another field: migrate from a view that has its value in a field of its own",
+            ));
+        }
         let key = self.key.clone().map(FieldName::new).transpose()?;
         let key = key.unwrap_or_else(|| settings.key.clone());
         let time = settings.time.as_ref().ok_or_else(|| {

@@ -24,6 +24,7 @@ const MAX_BYTES: i64 = 16 * 1024 * 1024 - 8 * 1024;
 const CHUNK: u64 = 100_000;
 
 const LEGACY_UUID: &str = "documents of the flat collection have no valid key, such as UUIDs of the legacy subtype 3, whose order of bytes depends on the driver that wrote them: store these with subtype 4 first, read by the representation of that driver (`javaLegacy`, `csharpLegacy` or `pythonLegacy`)";
+const COMPOUND: &str = "documents of the flat collection have a document as their key, whose text would not be unique: migrate from a view with a key field of one value, such as a text of its parts";
 
 /// Documents that prevent the migration.
 struct Check {
@@ -152,6 +153,7 @@ impl Migration<'_> {
         let document = conn.read(find).await?.first()?;
         match document.get(form.key.as_str()) {
             Some(Bson::Binary(key)) if key.subtype == BinarySubtype::UuidOld => refuse(LEGACY_UUID),
+            Some(Bson::Document(_)) => refuse(COMPOUND),
             _ => Err(error),
         }
     }
