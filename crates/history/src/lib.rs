@@ -78,6 +78,19 @@
 //! sharded cluster, an update by operators uses the client's clock in the same way, because a router and a shard have
 //! different clocks.
 //!
+//! # Documents by `_id`
+//!
+//! The id of a document can be its `_id`: `id_field("_id")`. A revision has an `_id` of its own, and that of its document in
+//! [another field](HistoryRepositoryBuilder::document_id_field), `documentId` by default, which no document of yours can have:
+//!
+//! ```text
+//! currentPolicies: { _id: 1, customerName: "Michelle", itemsInsured: [..], revision: 2, dateSet: .. }
+//! policyRevisions: { _id: ObjectId(..), documentId: 1, customerName: "Michelle", itemsInsured: [..], revision: 2, dateSet: .. }
+//! ```
+//!
+//! All calls are the same. A revision is read as the document was, with its `_id`. Each document that is inserted must have an
+//! `_id`, and the current documents need no further index.
+//!
 //! # Guarantees
 //!
 //! With any number of writers, in any number of processes that write through this crate:
@@ -127,8 +140,10 @@
 //! | [`insert_many`](HistoryRepository::insert_many) | 5 | the revisions of those that were deleted |
 //! | [`find`](HistoryRepository::find) | 1 for each batch | those of its index |
 //! | [`update`](HistoryRepository::update), [`replace`](HistoryRepository::replace) | 3; 4 for operators on a sharded cluster | 1 each |
+//! | [`upsert`](HistoryRepository::upsert) | 3; 6 for a document that does not exist | 1 each |
+//! | [`update_many`](HistoryRepository::update_many) | 2, and for each document those of `update`, four concurrently | 1 each, and those of the filter |
 //! | [`delete`](HistoryRepository::delete) | 4 | 1 each |
-//! | [`restore`](HistoryRepository::restore) | 4 | 1 each |
+//! | [`restore`](HistoryRepository::restore) | 4; 7 for a deleted document | 1 each |
 //! | [`get`](HistoryRepository::get), [`at`](HistoryRepository::at), [`as_of`](HistoryRepository::as_of) | 1 | 1 |
 //! | [`revisions`](HistoryRepository::revisions) | 1 a page | those of the page, and 1 more |
 //! | [`diff`](HistoryRepository::diff) | 2 | 1 each |
@@ -156,7 +171,7 @@
 //!
 //! # Indexes
 //!
-//! The current documents need a unique index on the id. The revisions need a unique one on the id and the revision, and one on
+//! The current documents need a unique index on the id, which is that of `_id` if this is the id. The revisions need a unique one on the id and the revision, and one on
 //! the id, the time and the revision. [`indexes`](HistoryRepository::indexes) returns their definitions. Reads and writes name
 //! them in hints, so that the server refuses them if one is missing.
 //!
@@ -194,7 +209,8 @@
 //!
 //! # Sharding
 //!
-//! [`ensure_sharded`](HistoryRepository::ensure_sharded) shards both collections by the id. Every read and write has it by
+//! [`ensure_sharded`](HistoryRepository::ensure_sharded) shards both collections by the id, the revisions of documents by `_id`
+//! by the field that has it. Every read and write has it by
 //! equality, except those of the whole collections: `verify`, `repair`, `follow` and migrations.
 
 pub mod action;
@@ -217,5 +233,7 @@ pub use mongo_patterns_core::follow::Followed;
 pub use mongo_patterns_core::{Progress, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::HistoryRepository;
-pub use results::{Current, Deleted, Diff, FieldChange, Migrated, Pruned, Recorded, Revision, RevisionPage};
+pub use results::{
+    Current, Deleted, Diff, FieldChange, Migrated, Pruned, Recorded, Revision, RevisionPage, UpdatedMany,
+};
 pub use token::RevisionToken;

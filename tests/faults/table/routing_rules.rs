@@ -81,7 +81,7 @@ const TOGETHER: &str = "inserts documents of several shards together";
 
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 63] = [
+pub(super) const BROADCAST: [Broadcast; 64] = [
     of(
         "bucket",
         "page",
@@ -255,6 +255,17 @@ pub(super) const BROADCAST: [Broadcast; 63] = [
     of("subset", "find", FILTER, &[("find", "product", All)]),
     of("embedded", "find", FILTER, &[("find", "patron", All)]),
     of("history", "find", FILTER, &[("find", "currentPolicies", All)]),
+    of(
+        "history",
+        "update_many",
+        FILTER,
+        &[
+            ("aggregate", "currentPolicies", All),
+            ("find", "currentPolicies", All),
+            ("aggregate", "contracts", Listed),
+            ("find", "contracts", All),
+        ],
+    ),
     of("reference", "find", FILTER, &[("find", "orders", All)]),
     of(
         "history",
@@ -263,6 +274,8 @@ pub(super) const BROADCAST: [Broadcast; 63] = [
         &[
             ("aggregate", "policyRevisions", Listed),
             ("find", "currentPolicies", Listed),
+            ("aggregate", "contractRevisions", Listed),
+            ("find", "contracts", Listed),
         ],
     ),
     of(
