@@ -37,7 +37,7 @@ async fn the_revisions_have_the_id_in_a_field_of_their_own() {
         let expected = doc! {
             "_id": 1, "customerName": "Michelle", "itemsInsured": ["watch"], "revision": 2, "dateSet": updated.time,
         };
-        assert_eq!(now, [expected.clone()]);
+        assert_eq!(now, std::slice::from_ref(&expected));
         let copies = copies_by_id(db, 1).await;
         let mut copied = doc! { "_id": copies[1].get_object_id("_id").unwrap(), "documentId": 1 };
         copied.extend(without_id(&expected));
@@ -173,7 +173,7 @@ async fn invalid_input_is_refused_and_has_no_effect() {
             assert!(error.is_invalid_input(), "{error:?}");
         }
         assert_eq!(policies.get(doc! { "$gt": 0 }).await.unwrap(), None);
-        assert_eq!(policies.delete(doc! { "$gt": 0 }).await.unwrap().found, false);
+        assert!(!policies.delete(doc! { "$gt": 0 }).await.unwrap().found);
         let exists = policies.insert(&policy_by_id(1.0)).await.unwrap_err();
         assert_eq!(exists.kind(), ErrorKind::AlreadyExists);
         let exists = policies

@@ -91,7 +91,7 @@ async fn concurrent_upserts_of_a_new_document_are_its_first_revisions() {
             tokio::spawn(async move {
                 let name = writer.to_string();
                 let upserted = policies.upsert(&with_items(1, &[&name])).await.unwrap();
-                if writer % 4 == 0 {
+                if writer.is_multiple_of(4) {
                     policies.delete(1).await.unwrap();
                 }
                 (upserted.revision, name)

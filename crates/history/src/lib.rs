@@ -97,15 +97,18 @@
 //!
 //! - Every write that returns `Ok` has exactly one revision. A write that fails has no effect, unless its [outcome is
 //!   unknown](mongo_patterns_core::Error::is_outcome_unknown).
-// proof: history::concurrent::sixty_four_writers_of_one_document_lose_nothing, faults::table::every_operation_with_a_fault_and_a_drop
+// proof: history::concurrent::sixty_four_writers_of_one_document_lose_nothing, history::upsert::concurrent_upserts_of_a_new_document_are_its_first_revisions, faults::table::every_operation_with_a_fault_and_a_drop
 //! - The numbers of a document have no gap and no duplicate, and the current document is its newest revision. Only
 //!   [`prune`](HistoryRepository::prune) removes revisions, from the oldest.
-// proof: history::concurrent::all_calls_together_leave_no_gap_and_no_double, history::calls::a_prune_keeps_the_newest_revisions
+// proof: history::concurrent::all_calls_together_leave_no_gap_and_no_double, history::by_id::two_processes_lose_and_double_nothing, history::calls::a_prune_keeps_the_newest_revisions
 //! - The times of the revisions strictly increase, so [`as_of`](HistoryRepository::as_of) is well-defined.
 // proof: history::calls::times_rise_strictly_even_if_the_clock_was_ahead
 //! - A write that [expects](action::Update::expecting) a revision has no effect if the document is at another one, and is
 //!   safe to retry.
 // proof: history::concurrent::read_change_replace_with_an_expected_revision_loses_nothing, history::calls::an_update_at_another_revision_is_refused_and_has_no_effect
+//! - [`update_many`](HistoryRepository::update_many) is many such writes. It updates a document at most once, and only while
+//!   it matches the filter.
+// proof: history::update_many::a_document_that_does_not_match_any_more_stays_as_it_is, history::update_many::a_dropped_call_leaves_each_document_with_all_of_its_revisions
 //!
 //! Not guaranteed: a program that changes a current document without this crate does not store a revision. The next write
 //! stores its result together with that of the program. [`verify`](HistoryRepository::verify) finds such a document, and
