@@ -226,7 +226,7 @@ async fn histories(seen: &mut Seen<'_>) {
     let token: RevisionToken = page.next.unwrap();
     let diff = policies.diff(MARKER, 1, 2).await.unwrap();
     let mut session = policies.collection().client().start_session().await.unwrap();
-    let actions: [&dyn Debug; 23] = [
+    let actions: [&dyn Debug; 25] = [
         &policies.follow(MARKER),
         &policies,
         &token,
@@ -239,6 +239,8 @@ async fn histories(seen: &mut Seen<'_>) {
             .update(MARKER, doc! { "$set": marked(), "$unset": { MARKER: "" } })
             .expecting(1),
         &policies.replace(MARKER, &new),
+        &policies.upsert(&new),
+        &policies.update_many(new.clone(), doc! { "$set": { "a": MARKER } }),
         &policies.delete(MARKER),
         &policies.restore(MARKER, 1),
         &policies.at(MARKER, 1),

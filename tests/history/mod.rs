@@ -1,5 +1,7 @@
 //! Tests of the history pattern.
 
+pub(crate) mod by_id;
+pub(crate) mod by_id_migrate;
 pub(crate) mod calls;
 pub(crate) mod concurrent;
 pub(crate) mod described;
@@ -14,5 +16,7 @@ pub(crate) mod model;
 pub(crate) mod reads;
 pub(crate) mod repair;
 pub(crate) mod support;
+pub(crate) mod update_many;
+pub(crate) mod upsert;
 pub(crate) mod values;
 pub(crate) mod values_of_reads;

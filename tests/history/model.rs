@@ -17,6 +17,7 @@ enum Call {
     /// At the current revision, or at another one.
     Expect(i32, bool),
     Replace(i32),
+    Upsert(i32),
     Delete,
     Restore(u64),
     Prune(u64),
@@ -34,6 +35,7 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
         3 => value().prop_map(Call::Set),
         3 => (value(), any::<bool>()).prop_map(|(value, is_current)| Call::Expect(value, is_current)),
         2 => value().prop_map(Call::Replace),
+        2 => value().prop_map(Call::Upsert),
         2 => Just(Call::Delete),
         3 => revision().prop_map(Call::Restore),
         1 => (1..8_u64).prop_map(Call::Prune),
@@ -76,12 +78,13 @@ impl Versions {
 struct Model<'a> {
     db: &'a TestDatabase,
     policies: &'a Policies,
+    is_by_id: bool,
     ids: [i32; 2],
     versions: [Versions; 2],
 }
 
-fn new_policy(id: i32, value: i32) -> Document {
-    let mut policy = policy(id);
+fn new_policy(is_by_id: bool, id: i32, value: i32) -> Document {
+    let mut policy = if is_by_id { policy_by_id(id) } else { policy(id) };
     policy.insert("itemsInsured", vec![value.to_string()]);
     policy
 }
@@ -92,7 +95,7 @@ fn content_of(document: &Document) -> (Vec<String>, Option<i32>) {
 
 impl Model<'_> {
     async fn run(&mut self, of: usize, call: Call) {
-        let (policies, id) = (self.policies, self.ids[of]);
+        let (policies, id, is_by_id) = (self.policies, self.ids[of], self.is_by_id);
         let versions = &mut self.versions[of];
         let (now, newest) = (versions.content(), versions.newest());
         let pushed = |value: i32| {
@@ -102,7 +105,7 @@ impl Model<'_> {
             })
         };
         let missing = || now.is_none().then_some(ErrorKind::NotFound);
-        let new = |value: i32| new_policy(id, value);
+        let new = |value: i32| new_policy(is_by_id, id, value);
         let fresh = |value: i32| Some((vec![value.to_string()], None));
         // The result of the call, and the expected error or the expected content.
         let (written, expected) = match &call {
@@ -148,6 +151,13 @@ impl Model<'_> {
                     .await
                     .map(|recorded| Some((recorded.revision, Some(recorded.time)))),
                 missing().map_or_else(|| Ok(fresh(*value)), Err),
+            ),
+            Call::Upsert(value) => (
+                policies
+                    .upsert(&new(*value))
+                    .await
+                    .map(|recorded| Some((recorded.revision, Some(recorded.time)))),
+                Ok(fresh(*value)),
             ),
             Call::Delete => {
                 let deleted = policies.delete(id).await.unwrap();
@@ -239,9 +249,14 @@ impl Model<'_> {
     /// Compares the stored documents with the model, without the repository.
     async fn compare(&self, of: usize) {
         let (id, versions) = (self.ids[of], &self.versions[of]);
-        let now = current(self.db).find_one(doc! { "policyId": id }).await.unwrap();
+        let fields = if self.is_by_id {
+            ["_id", "documentId"]
+        } else {
+            ["policyId"; 2]
+        };
+        let now = current(self.db).find_one(doc! { fields[0]: id }).await.unwrap();
         assert_eq!(now.as_ref().map(content_of), versions.content());
-        let stored = copies(self.db, id).await;
+        let stored = copies_with(self.db, fields[1], id).await;
         let found = stored.iter().map(|copy| {
             let is_deleted = copy.get_bool("deleted").unwrap_or(false);
             let content = (!is_deleted).then(|| content_of(copy));
@@ -262,23 +277,29 @@ impl Model<'_> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_calls() {
-    testkit::run(async |db| {
-        let policies = policies(db).await;
-        check_random(db, call(), async |Sequence { number, calls, .. }| {
-            let id = i32::try_from(number).unwrap() * 2;
-            let mut model = Model {
-                db,
-                policies: &policies,
-                ids: [id, id + 1],
-                versions: [Versions::default(), Versions::default()],
-            };
-            model.run(0, Call::Insert(0)).await;
-            for (of, call) in calls {
-                model.run(of, call).await;
-            }
-        })
-        .await;
-        assert_eq!(findings(&policies).await, []);
+    testkit::run(async |db| random_calls_of(db, policies(db).await, false).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_calls_of_documents_by_id() {
+    testkit::run(async |db| random_calls_of(db, ready(db, by_id(db.database())).await, true).await).await;
+}
+
+async fn random_calls_of(db: &TestDatabase, policies: Policies, is_by_id: bool) {
+    check_random(db, call(), async |Sequence { number, calls, .. }| {
+        let id = i32::try_from(number).unwrap() * 2;
+        let mut model = Model {
+            db,
+            policies: &policies,
+            is_by_id,
+            ids: [id, id + 1],
+            versions: [Versions::default(), Versions::default()],
+        };
+        model.run(0, Call::Insert(0)).await;
+        for (of, call) in calls {
+            model.run(of, call).await;
+        }
     })
     .await;
+    assert_eq!(findings(&policies).await, []);
 }

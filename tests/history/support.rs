@@ -19,6 +19,16 @@ pub fn builder(database: &Database) -> HistoryRepositoryBuilder<Document> {
         .time_field("dateSet")
 }
 
+/// Builds a repository of policies whose id is their `_id`.
+pub fn by_id(database: &Database) -> HistoryRepositoryBuilder<Document> {
+    builder(database).id_field("_id")
+}
+
+/// Returns a policy whose id is its `_id`.
+pub fn policy_by_id(id: impl Into<Bson>) -> Document {
+    doc! { "_id": id, "customerName": "Michelle", "itemsInsured": [] }
+}
+
 /// Returns a repository over empty collections with its indexes, and a clear recorder.
 pub async fn policies(db: &TestDatabase) -> Policies {
     ready(db, builder(db.database())).await
@@ -96,9 +106,14 @@ pub fn plain(mut revision: Revision<Document>) -> Revision<Document> {
 
 /// Returns the copies of a policy in the order of their numbers, read without the repository.
 pub async fn copies(db: &TestDatabase, id: impl Into<Bson>) -> Vec<Document> {
+    copies_with(db, "policyId", id).await
+}
+
+/// Returns the copies with an id in this field, in the order of their numbers.
+pub async fn copies_with(db: &TestDatabase, field: &str, id: impl Into<Bson>) -> Vec<Document> {
     let id: Bson = id.into();
     let revisions = revisions(db);
-    let of_policy = revisions.find(doc! { "policyId": { "$eq": id } });
+    let of_policy = revisions.find(doc! { field: { "$eq": id } });
     let sorted = of_policy.sort(doc! { "revision": 1 });
     sorted.await.unwrap().try_collect().await.unwrap()
 }

@@ -19,7 +19,7 @@ const MOST_THOUSANDS: [(&str, usize); 10] = [
     ("outlier", 280),
     ("subset", 420),
     ("embedded", 160),
-    ("history", 330),
+    ("history", 360),
     ("reference", 480),
     ("schema", 150),
     ("archive", 150),

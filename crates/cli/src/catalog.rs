@@ -244,6 +244,7 @@ impl Managed for HistorySettings {
             collection: text(id, "collection"),
             revisions_collection: text(settings, "revisions_collection"),
             id: text(settings, "id"),
+            document_id: text(settings, "document_id"),
             revision: text(settings, "revision"),
             time: text(settings, "time"),
             deleted: text(settings, "deleted"),

@@ -91,6 +91,7 @@ impl Work<'_> {
 fn repository(context: &Context, settings: &HistorySettings) -> Result<Documents, Failure> {
     let fields = [
         ("--id", &settings.id),
+        ("--document-id", &settings.document_id),
         ("--revision", &settings.revision),
         ("--time", &settings.time),
         ("--deleted", &settings.deleted),
@@ -106,6 +107,7 @@ fn repository(context: &Context, settings: &HistorySettings) -> Result<Documents
     let builder = HistoryRepository::builder(current, database.collection::<Document>(revisions)).id_field(id);
     let builder = with_given!(
         builder,
+        &settings.document_id => document_id_field,
         &settings.revision => revision_field,
         &settings.time => time_field,
         &settings.deleted => deleted_field,

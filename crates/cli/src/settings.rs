@@ -284,9 +284,12 @@ pub(crate) struct HistorySettings {
     /// The collection of the revisions.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) revisions_collection: Option<String>,
-    /// The field that holds the id of a document, such as policyId.
+    /// The field that holds the id of a document, such as policyId, or _id.
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) id: Option<String>,
+    /// The field in which a revision holds the _id of its document, with --id _id. [default: documentId]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) document_id: Option<String>,
     /// The field that holds the number of the revision. [default: revision]
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) revision: Option<String>,

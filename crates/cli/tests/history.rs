@@ -199,6 +199,59 @@ async fn the_pairs_of_the_manual_are_migrated() {
 }
 
 #[tokio::test]
+async fn documents_by_id_are_migrated() {
+    testkit::run(async |db| {
+        let contracts = db.plain_collection::<Document>("contracts");
+        contracts
+            .insert_many([doc! { "_id": 1, "name": "Ann" }, doc! { "_id": "x", "name": "Joe" }])
+            .await
+            .unwrap();
+        let of = |arguments: &[&str]| {
+            let settings = [
+                "--collection",
+                "contracts",
+                "--revisions-collection",
+                "contractRevisions",
+                "--id",
+                "_id",
+            ];
+            ran(on(db).arg("history").args(settings).args(arguments))
+        };
+        refused(&of(&["--document-id", "a.b", "plan"]), "--document-id");
+        let migrated = of(&["--document-id", "contract", "migrate", "--json"]);
+        assert_eq!(
+            (migrated.code, &migrated.summary()["numbered"]),
+            (Some(0), &2.into()),
+            "{migrated:?}"
+        );
+        // The catalog has the settings now.
+        let short = |arguments: &[&str]| ran(on(db).args(["history", "--collection", "contracts"]).args(arguments));
+        assert_eq!(short(&["verify"]).code, Some(0));
+        assert_eq!(short(&["log", "x", "--json"]).json().len(), 2);
+        let first = short(&["show", "x@1", "--json"]).json().remove(0);
+        assert_eq!(
+            (&first["document"]["_id"], &first["document"]["name"]),
+            (&"x".into(), &"Joe".into())
+        );
+        let analyzed = short(&["analyze", "--json"]).summary();
+        assert_eq!(
+            (&analyzed["documents_with_revisions"], &analyzed["revisions"]),
+            (&2.into(), &2.into())
+        );
+        refused(&of(&["verify", "--document-id", "other"]), "`document_id`");
+        let policies = ran(on(db)
+            .args(["history", "--document-id", "x"])
+            .args(POLICIES)
+            .arg("verify"));
+        assert!(
+            policies.code != Some(0) && policies.err.contains("document_id_field"),
+            "{policies:?}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn embedded_versions_are_migrated() {
     testkit::run(async |db| {
         let version = |n: i32| doc! { "n": n, "dateSet": DateTime::from_millis(i64::from(n)) };

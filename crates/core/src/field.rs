@@ -36,7 +36,7 @@ impl FieldName {
         ))
     }
 
-    /// Checks the name of a field of an array's elements, which can be `_id`.
+    /// Checks a name that can be `_id`: that of a field of an array's elements, or of an id.
     ///
     /// # Errors
     /// [`Configuration`](ErrorKind::Configuration), with the reason.

@@ -13,6 +13,8 @@ mod replace;
 mod restore;
 mod revisions;
 mod update;
+mod update_many;
+mod upsert;
 mod verify;
 
 pub use delete::Delete;
@@ -26,6 +28,8 @@ pub use replace::Replace;
 pub use restore::Restore;
 pub use revisions::{RevisionStream, Revisions};
 pub use update::Update;
+pub use update_many::UpdateMany;
+pub use upsert::Upsert;
 
 /// The names that most actions use.
 mod prelude {

@@ -63,6 +63,7 @@ pub struct HistoryRepositoryBuilder<D> {
 #[derive(Clone, Debug, Default)]
 struct Chosen {
     id: Option<String>,
+    document_id: Option<String>,
     revision: Option<String>,
     time: Option<String>,
     deleted: Option<String>,
@@ -83,9 +84,13 @@ mongo_patterns_core::clone_fields!(HistoryRepositoryBuilder<D>, current, revisio
 mongo_patterns_core::setters! {
     for HistoryRepositoryBuilder<D>:
 
-    /// Sets the field with the id of a document, such as `policyId`. Required. It is not `_id`, because the current document
-    /// and its revisions are documents with an `_id` of their own.
+    /// Sets the field with the id of a document, such as `policyId`, or `_id`. Required. With `_id`, the revisions have the
+    /// id in [another field](Self::document_id_field).
     id_field(name: impl Into<String>) => chosen.id = Some(name.into());
+
+    /// Sets the field in which a revision has the `_id` of its document, if the [id](Self::id_field) is `_id`; `documentId` by
+    /// default. No document of yours can have this field.
+    document_id_field(name: impl Into<String>) => chosen.document_id = Some(name.into());
 
     /// Sets the field with the number of the revision; `revision` by default.
     revision_field(name: impl Into<String>) => chosen.revision = Some(name.into());
@@ -119,12 +124,14 @@ impl<D> HistoryRepositoryBuilder<D> {
     /// [`Configuration`](ErrorKind::Configuration) when
     ///
     /// - the id field is missing,
+    /// - there is a [`document_id_field`](Self::document_id_field), and the id is not `_id`,
     /// - a name is not that of a plain field, or two fields have the same name,
     /// - the collections are the same, or in two databases,
     /// - the write concern of a collection is `w: 0`, which confirms nothing.
     pub fn build(self) -> Result<HistoryRepository<D>> {
         let Chosen {
             id,
+            document_id,
             revision,
             time,
             deleted,
@@ -133,21 +140,30 @@ impl<D> HistoryRepositoryBuilder<D> {
             max_time,
         } = self.chosen;
         let named = |name: Option<String>, default: &str| FieldName::new(name.unwrap_or_else(|| default.to_owned()));
+        let id = FieldName::of_element(required(id, "id_field")?)?;
+        let document_id = match (id.as_str(), document_id) {
+            ("_id", document_id) => named(document_id, "documentId")?,
+            (_, None) => id.clone(),
+            (_, Some(_)) => {
+                return Err(configuration(
+                    "document_id_field(..) is for documents whose id is their `_id`, and the revisions have your id field too: omit it, or set id_field(\"_id\")",
+                ));
+            }
+        };
         let fields = [
-            FieldName::new(required(id, "id_field")?)?,
+            id,
+            document_id,
             named(revision, "revision")?,
             named(time, "time")?,
             named(deleted, "deleted")?,
         ];
         let change = change.into_iter().map(FieldName::new).collect::<Result<Vec<_>>>()?;
-        let all: Vec<&FieldName> = fields.iter().chain(&change).collect();
+        // The first two are one field, unless the id is `_id`.
+        let all: Vec<&FieldName> = fields[1..].iter().chain(&change).collect();
         if (1..all.len()).any(|last| all[..last].contains(&all[last])) {
             return Err(configuration(
                 "the id, the revision, the time, the deletion and the fields of a change are not different fields: rename one",
             ));
-        }
-        if change.iter().any(|field| field.as_str() == "_id") {
-            return Err(configuration("`_id` cannot describe a change: use another field"));
         }
         if self.current.namespace() == self.revisions.namespace() {
             return Err(configuration(

@@ -78,21 +78,37 @@
 //! sharded cluster, an update by operators uses the client's clock in the same way, because a router and a shard have
 //! different clocks.
 //!
+//! # Documents by `_id`
+//!
+//! The id of a document can be its `_id`: `id_field("_id")`. A revision has an `_id` of its own, and that of its document in
+//! [another field](HistoryRepositoryBuilder::document_id_field), `documentId` by default, which no document of yours can have:
+//!
+//! ```text
+//! currentPolicies: { _id: 1, customerName: "Michelle", itemsInsured: [..], revision: 2, dateSet: .. }
+//! policyRevisions: { _id: ObjectId(..), documentId: 1, customerName: "Michelle", itemsInsured: [..], revision: 2, dateSet: .. }
+//! ```
+//!
+//! All calls are the same. A revision is read as the document was, with its `_id`. Each document that is inserted must have an
+//! `_id`, and the current documents need no further index.
+//!
 //! # Guarantees
 //!
 //! With any number of writers, in any number of processes that write through this crate:
 //!
 //! - Every write that returns `Ok` has exactly one revision. A write that fails has no effect, unless its [outcome is
 //!   unknown](mongo_patterns_core::Error::is_outcome_unknown).
-// proof: history::concurrent::sixty_four_writers_of_one_document_lose_nothing, faults::table::every_operation_with_a_fault_and_a_drop
+// proof: history::concurrent::sixty_four_writers_of_one_document_lose_nothing, history::upsert::concurrent_upserts_of_a_new_document_are_its_first_revisions, faults::table::every_operation_with_a_fault_and_a_drop
 //! - The numbers of a document have no gap and no duplicate, and the current document is its newest revision. Only
 //!   [`prune`](HistoryRepository::prune) removes revisions, from the oldest.
-// proof: history::concurrent::all_calls_together_leave_no_gap_and_no_double, history::calls::a_prune_keeps_the_newest_revisions
+// proof: history::concurrent::all_calls_together_leave_no_gap_and_no_double, history::by_id::two_processes_lose_and_double_nothing, history::calls::a_prune_keeps_the_newest_revisions
 //! - The times of the revisions strictly increase, so [`as_of`](HistoryRepository::as_of) is well-defined.
 // proof: history::calls::times_rise_strictly_even_if_the_clock_was_ahead
 //! - A write that [expects](action::Update::expecting) a revision has no effect if the document is at another one, and is
 //!   safe to retry.
 // proof: history::concurrent::read_change_replace_with_an_expected_revision_loses_nothing, history::calls::an_update_at_another_revision_is_refused_and_has_no_effect
+//! - [`update_many`](HistoryRepository::update_many) is many such writes. It updates a document at most once, and only while
+//!   it matches the filter.
+// proof: history::update_many::a_document_that_does_not_match_any_more_stays_as_it_is, history::update_many::a_dropped_call_leaves_each_document_with_all_of_its_revisions
 //!
 //! Not guaranteed: a program that changes a current document without this crate does not store a revision. The next write
 //! stores its result together with that of the program. [`verify`](HistoryRepository::verify) finds such a document, and
@@ -127,8 +143,10 @@
 //! | [`insert_many`](HistoryRepository::insert_many) | 5 | the revisions of those that were deleted |
 //! | [`find`](HistoryRepository::find) | 1 for each batch | those of its index |
 //! | [`update`](HistoryRepository::update), [`replace`](HistoryRepository::replace) | 3; 4 for operators on a sharded cluster | 1 each |
+//! | [`upsert`](HistoryRepository::upsert) | 3; 6 for a document that does not exist | 1 each |
+//! | [`update_many`](HistoryRepository::update_many) | 2, and for each document those of `update`, four concurrently | 1 each, and those of the filter |
 //! | [`delete`](HistoryRepository::delete) | 4 | 1 each |
-//! | [`restore`](HistoryRepository::restore) | 4 | 1 each |
+//! | [`restore`](HistoryRepository::restore) | 4; 7 for a deleted document | 1 each |
 //! | [`get`](HistoryRepository::get), [`at`](HistoryRepository::at), [`as_of`](HistoryRepository::as_of) | 1 | 1 |
 //! | [`revisions`](HistoryRepository::revisions) | 1 a page | those of the page, and 1 more |
 //! | [`diff`](HistoryRepository::diff) | 2 | 1 each |
@@ -156,7 +174,7 @@
 //!
 //! # Indexes
 //!
-//! The current documents need a unique index on the id. The revisions need a unique one on the id and the revision, and one on
+//! The current documents need a unique index on the id, which is that of `_id` if this is the id. The revisions need a unique one on the id and the revision, and one on
 //! the id, the time and the revision. [`indexes`](HistoryRepository::indexes) returns their definitions. Reads and writes name
 //! them in hints, so that the server refuses them if one is missing.
 //!
@@ -194,7 +212,8 @@
 //!
 //! # Sharding
 //!
-//! [`ensure_sharded`](HistoryRepository::ensure_sharded) shards both collections by the id. Every read and write has it by
+//! [`ensure_sharded`](HistoryRepository::ensure_sharded) shards both collections by the id, the revisions of documents by `_id`
+//! by the field that has it. Every read and write has it by
 //! equality, except those of the whole collections: `verify`, `repair`, `follow` and migrations.
 
 pub mod action;
@@ -217,5 +236,7 @@ pub use mongo_patterns_core::follow::Followed;
 pub use mongo_patterns_core::{Progress, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::HistoryRepository;
-pub use results::{Current, Deleted, Diff, FieldChange, Migrated, Pruned, Recorded, Revision, RevisionPage};
+pub use results::{
+    Current, Deleted, Diff, FieldChange, Migrated, Pruned, Recorded, Revision, RevisionPage, UpdatedMany,
+};
 pub use token::RevisionToken;

@@ -17,6 +17,9 @@ use crate::results::Migrated;
 /// How many documents one command compares or deletes.
 const BATCH: usize = 1000;
 
+const OF_REVISIONS: &str =
+    "documents have the field in which their revisions have their `_id`: use another name with document_id_field(..)";
+
 /// Migrates existing collections.
 pub(crate) async fn existing(shared: &Shared, embedded: Option<&FieldName>, conn: &mut Conn<'_>) -> Result<Migrated> {
     let Shared {
@@ -84,7 +87,12 @@ async fn inspect(shared: &Shared, have_versions: bool, conn: &mut Conn<'_>) -> R
             let refused = refuse(&found, name, ErrorKind::Corrupt, field.as_str(), what);
             refused.map_err(|error| error.of_collection(collection))
         };
-        check("no_id", &settings.id, "documents have no valid id")?;
+        let id = if are_revisions {
+            &settings.document_id
+        } else {
+            &settings.id
+        };
+        check("no_id", id, "documents have no valid id")?;
         let what = "documents have a number of the revision that is not an integer from 1";
         check("no_number", &settings.revision, what)?;
         check(
@@ -98,6 +106,7 @@ async fn inspect(shared: &Shared, have_versions: bool, conn: &mut Conn<'_>) -> R
         check("only_number", &settings.revision, what)?;
         let what = "documents have the field that marks a deletion: use another name with deleted_field(..)";
         check("reserved", &settings.deleted, what)?;
+        check("of_revisions", &settings.document_id, OF_REVISIONS)?;
     }
     Ok(())
 }
@@ -111,10 +120,9 @@ async fn inspect_embedded(shared: &Shared, array: &FieldName, conn: &mut Conn<'_
     let what =
         "documents have a value in the field of the embedded versions that is not an array of documents with a time";
     check("no_array", what)?;
-    check(
-        "numbered",
-        "documents with embedded versions have a number of the revision",
-    )
+    let what = "documents with embedded versions have a number of the revision";
+    check("numbered", what)?;
+    check("of_revisions", OF_REVISIONS)
 }
 
 /// Deletes all but one of equal revisions with the same number. Returns how many.
@@ -139,7 +147,7 @@ async fn remove_duplicates(shared: &Shared, conn: &mut Conn<'_>) -> Result<u64> 
         );
         let equal = conn.read(read).await?.documents;
         for pair in equal.windows(2) {
-            if !is_copy(&pair[0], &pair[1])? {
+            if !is_copy(settings, &pair[0], &pair[1])? {
                 let message = "revisions of a document have the same number and other content, nothing was migrated: see document_id(), and delete or renumber those that are wrong";
                 let id = mongo_patterns_core::stored::id_of(&pair[1]);
                 return Err(Error::corrupt(id, settings.revision.as_str(), message).of_collection(revisions));

@@ -7,26 +7,24 @@ pub(crate) mod options;
 pub(crate) mod scan;
 pub(crate) mod validator;
 
-use mongo_patterns_core::document_id::with_ids;
-
 use crate::form::document::Head;
 use crate::prelude::*;
 
-/// Matches a current document, or all revisions of a document. By `$eq`, because an id may be a document with operators.
-pub(crate) fn of_id(settings: &Settings, id: &Bson) -> Document {
+/// Matches a current document. By `$eq`, because an id may be a document with operators.
+pub(crate) fn current(settings: &Settings, id: &Bson) -> Document {
     doc! { settings.id.as_str(): { "$eq": id } }
 }
 
-/// Matches current documents, or all revisions of documents.
-pub(crate) fn of_ids(settings: &Settings, ids: &[Bson]) -> Document {
-    with_ids(settings.id.as_str(), ids)
+/// Matches all revisions of a document.
+pub(crate) fn revisions(settings: &Settings, id: &Bson) -> Document {
+    doc! { settings.document_id.as_str(): { "$eq": id } }
 }
 
 /// The fields that name the newest revision of each of some documents.
 pub(crate) fn newest_of(settings: &Settings, ids: &[Bson]) -> Vec<Document> {
-    let id = settings.id.as_str();
+    let id = settings.document_id.as_str();
     vec![
-        doc! { "$match": of_ids(settings, ids) },
+        doc! { "$match": document_id::with_ids(id, ids) },
         doc! { "$sort": { id: -1, settings.revision.as_str(): -1 } },
         doc! { "$group": { "_id": format!("${id}"), "newest": { "$first": "$$ROOT" } } },
         doc! { "$replaceWith": "$newest" },
@@ -42,14 +40,14 @@ pub(crate) fn number(revision: u64) -> Bson {
 
 /// Matches one revision.
 pub(crate) fn revision(settings: &Settings, id: &Bson, revision: u64) -> Document {
-    let mut filter = of_id(settings, id);
+    let mut filter = revisions(settings, id);
     filter.insert(settings.revision.as_str(), number(revision));
     filter
 }
 
 /// Matches the revisions that were stored up to a time.
 pub(crate) fn until(settings: &Settings, id: &Bson, time: DateTime) -> Document {
-    let mut filter = of_id(settings, id);
+    let mut filter = revisions(settings, id);
     // By type, because a date is greater than every string, and an array matches by any of its elements.
     filter.insert(settings.time.as_str(), doc! { "$lte": time, "$type": "date" });
     filter
@@ -57,7 +55,7 @@ pub(crate) fn until(settings: &Settings, id: &Bson, time: DateTime) -> Document 
 
 /// Matches the revisions after a number, or before it.
 pub(crate) fn beyond(settings: &Settings, id: &Bson, revision: Option<u64>, newest_first: bool) -> Document {
-    let mut filter = of_id(settings, id);
+    let mut filter = revisions(settings, id);
     if let Some(revision) = revision {
         let operator = if newest_first { "$lt" } else { "$gt" };
         filter.insert(settings.revision.as_str(), doc! { operator: number(revision) });
@@ -67,14 +65,15 @@ pub(crate) fn beyond(settings: &Settings, id: &Bson, revision: Option<u64>, newe
 
 /// Matches the current document while it is at a revision.
 pub(crate) fn at(settings: &Settings, id: &Bson, head: Head) -> Document {
-    let mut filter = revision(settings, id, head.revision);
+    let mut filter = current(settings, id);
+    filter.insert(settings.revision.as_str(), number(head.revision));
     filter.insert(settings.time.as_str(), head.time);
     filter
 }
 
-/// The fields of a document that name its revision.
+/// The fields of a revision that name it.
 pub(crate) fn head(settings: &Settings) -> Document {
-    let mut fields = doc! { settings.id.as_str(): 1 };
+    let mut fields = doc! { settings.document_id.as_str(): 1 };
     fields.extend(
         settings
             .own_fields()
@@ -91,11 +90,24 @@ mod tests {
     fn an_id_with_operators_is_a_value() {
         let settings = Settings::example();
         let id = Bson::from(doc! { "$gt": 1 });
-        assert_eq!(of_id(&settings, &id), doc! { "policyId": { "$eq": { "$gt": 1 } } });
+        assert_eq!(current(&settings, &id), doc! { "policyId": { "$eq": { "$gt": 1 } } });
         assert_eq!(
             revision(&settings, &id, 2),
             doc! { "policyId": { "$eq": { "$gt": 1 } }, "revision": 2 }
         );
+    }
+
+    #[test]
+    fn the_id_of_a_document_is_in_another_field_of_its_revisions() {
+        let (settings, id) = (Settings::by_id(), Bson::Int32(1));
+        assert_eq!(current(&settings, &id), doc! { "_id": { "$eq": 1 } });
+        assert_eq!(
+            revision(&settings, &id, 2),
+            doc! { "documentId": { "$eq": 1 }, "revision": 2 }
+        );
+        assert_eq!(head(&settings).keys().next().unwrap(), "documentId");
+        let stages = newest_of(&settings, &[id]);
+        assert_eq!(stages[1], doc! { "$sort": { "documentId": -1, "revision": -1 } });
     }
 
     #[test]
@@ -107,8 +119,8 @@ mod tests {
         assert_eq!(stages[1], doc! { "$sort": { "policyId": -1, "revision": -1 } });
         let hostile = [Bson::Int32(1), Bson::from(doc! { "$gt": 1 })];
         assert_eq!(
-            of_ids(&settings, &hostile),
-            doc! { "$or": [{ "policyId": { "$eq": 1 } }, { "policyId": { "$eq": { "$gt": 1 } } }] }
+            newest_of(&settings, &hostile)[0],
+            doc! { "$match": { "$or": [{ "policyId": { "$eq": 1 } }, { "policyId": { "$eq": { "$gt": 1 } } }] } }
         );
     }
 

@@ -3,6 +3,7 @@
 //! The transaction of a write stores the current document together with its copy, so reads of the history read only the
 //! copies.
 
+use mongo_patterns_core::migration::both;
 use mongodb::options::{FindOneOptions, Hint};
 
 use crate::form::document::{Head, decode, decode_revision, invalid_argument};
@@ -27,8 +28,19 @@ pub(crate) fn current_of<D: DeserializeOwned>(shared: &Shared, document: &RawDoc
 
 /// Reads the current document.
 pub(crate) async fn find_current(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
+    find_matching(shared, id, &Document::new(), conn).await
+}
+
+/// Reads the current document, if it matches a filter.
+pub(crate) async fn find_matching(
+    shared: &Shared,
+    id: &Bson,
+    filter: &Document,
+    conn: &mut Conn<'_>,
+) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
-    let (filter, options) = (query::of_id(settings, id), options::find_current(settings));
+    let filter = both(query::current(settings, id), filter.clone());
+    let options = options::find_current(settings);
     let found = conn.find_one(&shared.current, filter, options).await;
     found.map_err(|error| hinted(error, &settings.current_index))
 }
@@ -63,7 +75,7 @@ pub(crate) async fn find_revision(
 pub(crate) async fn find_newest(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
     let settings = &shared.settings;
     let options = options::find_newest(settings);
-    find_in_revisions(shared, query::of_id(settings, id), options, conn).await
+    find_in_revisions(shared, query::revisions(settings, id), options, conn).await
 }
 
 /// Reads the revision that a document had at a time.

@@ -67,6 +67,7 @@ async fn record_as_next(shared: &Shared, finding: &Finding, revision: u64) -> Re
     let request = Request {
         change: Change::Nothing,
         expected: Some(revision),
+        filter: Document::new(),
         with: Document::new(),
     };
     let mut conn = shared.enter(id, None).await?;

@@ -12,7 +12,7 @@ use mongodb::ClientSession;
 use tokio::sync::OnceCell;
 
 use crate::prelude::*;
-use crate::query::validator::validator;
+use crate::query::validator::{of_current, of_revisions};
 
 /// A collection of current documents, and a collection of all of their revisions.
 ///
@@ -57,7 +57,7 @@ impl Shared {
     /// Returns what creates the indexes and the entry, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
         let settings = &self.settings;
-        let (id, revision) = (settings.id.as_str(), settings.revision.as_str());
+        let (id, revision) = (settings.document_id.as_str(), settings.revision.as_str());
         let reason =
             "every command for a document has its id, so it reaches one shard, and every unique index starts with it";
         let revisions = Managed::new(&self.revisions, id, reason)
@@ -65,7 +65,11 @@ impl Shared {
             .limit("With the id alone, the revisions of a document are in one chunk, which cannot be split: a history with more data than the chunk size is a jumbo chunk, which the balancer does not move.")
             .limit("With the revision in the key, a read by time is sent to all shards that have revisions of the document.")
             .indexes(settings.revisions_indexes());
-        let current = Managed::new(&self.current, id, reason)
+        let current = match settings.is_by_id() {
+            true => Managed::by_id(&self.current),
+            false => Managed::new(&self.current, id, reason),
+        };
+        let current = current
             .limit("Any other unique index of the collection must start with the id.")
             .indexes(settings.current_indexes());
         let (call, stored) = (
@@ -195,9 +199,16 @@ impl<D> Repository for HistoryRepository<D> {
     }
 
     fn validators(&self) -> Vec<Validator> {
-        let collections = [&self.shared.current, &self.shared.revisions];
-        let of = |collection: &Collection<_>| Validator::new(collection.namespace(), validator(&self.shared.settings));
-        collections.map(of).to_vec()
+        let Shared {
+            current,
+            revisions,
+            settings,
+            ..
+        } = &*self.shared;
+        vec![
+            Validator::new(current.namespace(), of_current(settings)),
+            Validator::new(revisions.namespace(), of_revisions(settings)),
+        ]
     }
 }
 

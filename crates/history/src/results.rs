@@ -23,6 +23,16 @@ pub struct Deleted {
     pub revision: Option<u64>,
 }
 
+/// The result of an update of many documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UpdatedMany {
+    /// The number of documents that matched the filter at first.
+    pub matched: u64,
+    /// The number of documents that were updated. The others did not match any more when it was their turn.
+    pub updated: u64,
+}
+
 /// A current document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

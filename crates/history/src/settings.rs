@@ -8,7 +8,11 @@ use mongodb::bson::{Document, doc};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
+    /// The field with the id in a current document, which can be `_id`.
     pub(crate) id: FieldName,
+    /// The field with the id of its document in a revision: another one if the id is the `_id` of the document, because a
+    /// revision has an `_id` of its own.
+    pub(crate) document_id: FieldName,
     pub(crate) revision: FieldName,
     pub(crate) time: FieldName,
     pub(crate) deleted: FieldName,
@@ -27,13 +31,17 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// Returns the settings with the names of their indexes.
-    pub(crate) fn new(fields: [FieldName; 4], change: Vec<FieldName>, retry: RetryPolicy) -> Self {
-        let [id, revision, time, deleted] = fields;
+    pub(crate) fn new(fields: [FieldName; 5], change: Vec<FieldName>, retry: RetryPolicy) -> Self {
+        let [id, document_id, revision, time, deleted] = fields;
         Self {
-            current_index: format!("{id}_1"),
-            revision_index: format!("{id}_1_{revision}_1"),
-            time_index: format!("{id}_1_{time}_1_{revision}_1"),
+            current_index: match id.as_str() {
+                "_id" => "_id_".to_owned(),
+                id => format!("{id}_1"),
+            },
+            revision_index: format!("{document_id}_1_{revision}_1"),
+            time_index: format!("{document_id}_1_{time}_1_{revision}_1"),
             id,
+            document_id,
             revision,
             time,
             deleted,
@@ -53,6 +61,16 @@ impl Settings {
         [&self.revision, &self.time, &self.deleted]
     }
 
+    /// Returns whether the id of a document is its `_id`.
+    pub(crate) fn is_by_id(&self) -> bool {
+        self.id != self.document_id
+    }
+
+    /// Returns whether only revisions have the field.
+    pub(crate) fn is_of_revisions(&self, field: &str) -> bool {
+        self.is_by_id() && field == self.document_id.as_str()
+    }
+
     /// Returns the settings as the catalog stores them.
     pub(crate) fn stored_form(&self, revisions: &str) -> Document {
         let mut stored = doc! {
@@ -62,6 +80,9 @@ impl Settings {
             "deleted": self.deleted.as_str(),
             "revisions_collection": revisions,
         };
+        if self.is_by_id() {
+            stored.insert("document_id", self.document_id.as_str());
+        }
         if !self.change.is_empty() {
             let fields: Vec<&str> = self.change_fields().collect();
             stored.insert("change_fields", fields);
@@ -71,22 +92,23 @@ impl Settings {
 
     /// Returns the settings that name a field of every revision.
     pub(crate) fn fields_of_revision(&self) -> Vec<(&'static str, &str)> {
+        let id = if self.is_by_id() { "document_id" } else { "id" };
         vec![
-            ("id", self.id.as_str()),
+            (id, self.document_id.as_str()),
             ("revision", self.revision.as_str()),
             ("time", self.time.as_str()),
         ]
     }
 
-    /// Returns the index of the current documents.
+    /// Returns the index of the current documents. That of `_id` exists with the collection, which its plan creates.
     pub(crate) fn current_indexes(&self) -> Vec<PlannedIndex> {
-        let keys = doc! { self.id.as_str(): 1 };
-        vec![PlannedIndex::new(&self.current_index, keys).unique()]
+        let index = PlannedIndex::new(&self.current_index, doc! { self.id.as_str(): 1 });
+        vec![if self.is_by_id() { index } else { index.unique() }]
     }
 
     /// Returns the indexes of the revisions.
     pub(crate) fn revisions_indexes(&self) -> Vec<PlannedIndex> {
-        let (id, revision) = (self.id.as_str(), self.revision.as_str());
+        let (id, revision) = (self.document_id.as_str(), self.revision.as_str());
         let by_revision = doc! { id: 1, revision: 1 };
         let by_time = doc! { id: 1, self.time.as_str(): 1, revision: 1 };
         vec![
@@ -100,8 +122,16 @@ impl Settings {
 impl Settings {
     /// Those of the manual.
     pub(crate) fn example() -> Self {
-        let fields = ["policyId", "revision", "dateSet", "deleted"];
-        let fields = fields.map(|name| FieldName::new(name).expect("a plain name"));
+        Self::of(["policyId", "policyId", "revision", "dateSet", "deleted"])
+    }
+
+    /// Those of documents whose id is their `_id`.
+    pub(crate) fn by_id() -> Self {
+        Self::of(["_id", "documentId", "revision", "dateSet", "deleted"])
+    }
+
+    fn of(fields: [&str; 5]) -> Self {
+        let fields = fields.map(|name| FieldName::of_element(name).expect("a plain name"));
         Self::new(fields, Vec::new(), RetryPolicy::default())
     }
 
@@ -127,5 +157,11 @@ mod tests {
         let indexes = settings.revisions_indexes();
         let names: Vec<&str> = indexes.iter().map(|index| index.name.as_str()).collect();
         assert_eq!(names, ["policyId_1_revision_1", "policyId_1_dateSet_1_revision_1"]);
+        let settings = Settings::by_id();
+        assert_eq!(
+            settings.current_indexes(),
+            [PlannedIndex::new("_id_", doc! { "_id": 1 })]
+        );
+        assert_eq!(settings.revision_index, "documentId_1_revision_1");
     }
 }

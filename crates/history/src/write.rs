@@ -29,3 +29,5 @@ pub(crate) mod joined;
 pub(crate) mod prune;
 pub(crate) mod record;
 pub(crate) mod restore;
+pub(crate) mod update_many;
+pub(crate) mod upsert;

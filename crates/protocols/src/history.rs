@@ -68,7 +68,7 @@ pub struct Documents {
 /// A call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Client {
-    /// `insert`, `update`, `delete` or `restore`.
+    /// `insert`, `update`, `upsert`, `delete` or `restore`.
     Write(Write),
     /// `prune`.
     Prune(Prune),
@@ -242,7 +242,7 @@ fn invariants() -> Vec<Property<World<History>>> {
             let log = &state.documents.log;
             writes(state).all(|call| {
                 let own = log.iter().filter(|version| version.author == call.author);
-                !matches!(call.change, Change::Update(_) | Change::Restore(_)) || own.count() <= 1
+                !matches!(call.change, Change::Update(_) | Change::Upsert | Change::Restore(_)) || own.count() <= 1
             })
         }),
         Property::always("no call finds damage", |_, state: &Moment| {

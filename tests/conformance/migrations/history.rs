@@ -1,4 +1,4 @@
-//! Histories: the collections of the manual's recipe.
+//! Histories: the collections of the manual's recipe, of documents with an id field, or by `_id`.
 
 use futures::future::LocalBoxFuture;
 use mongo_patterns::Result;
@@ -6,30 +6,43 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::Document;
 
 use super::model::{Call, Called, Migrates};
-use crate::history::migrate::by_the_recipe;
-use crate::history::support::builder;
+use crate::history::support::{builder, by_id};
+use crate::history::{by_id_migrate, migrate};
 
-pub(super) struct Existing;
+pub(super) struct Existing {
+    pub(super) by_id: bool,
+}
 
 impl Migrates for Existing {
     fn name(&self) -> &'static str {
-        "history::migrate_existing"
+        match self.by_id {
+            true => "history::migrate_existing, by _id",
+            false => "history::migrate_existing",
+        }
     }
 
     fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
-        Box::pin(async move { drop(by_the_recipe(db).await) })
+        Box::pin(async move {
+            match self.by_id {
+                true => by_id_migrate::by_the_recipe(db, "documentId").await,
+                false => drop(migrate::by_the_recipe(db).await),
+            }
+        })
     }
 
     fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
         Box::pin(async move {
+            let builder = if self.by_id { by_id } else { builder };
             let policies = builder(db.database()).build().unwrap();
             call.of(policies.migrate_existing()).await
         })
     }
 
     /// Ids and times are new, also that of a document without a revision.
-    fn normalize(&self, _collection: &str, document: &mut Document) {
-        document.remove("_id");
+    fn normalize(&self, collection: &str, document: &mut Document) {
+        if !self.by_id || collection == "policyRevisions" {
+            document.remove("_id");
+        }
         document.remove("dateSet");
     }
 

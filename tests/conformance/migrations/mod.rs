@@ -24,7 +24,7 @@ use super::each;
 use model::Migrates;
 
 /// All migrations.
-const ALL: [&dyn Migrates; 23] = [
+const ALL: [&dyn Migrates; 24] = [
     &bucket::FromFlat,
     &bucket::ToFlat,
     &bucket::PageSize,
@@ -34,7 +34,8 @@ const ALL: [&dyn Migrates; 23] = [
     &subset::Layout,
     &embedded::FromReferences,
     &embedded::ToReferences,
-    &history::Existing,
+    &history::Existing { by_id: false },
+    &history::Existing { by_id: true },
     &reference::FromReferences,
     &reference::ToReferences,
     &schema::Versions,

@@ -56,12 +56,16 @@ impl Calls for Histories {
             policies.delete(2).session(&mut *session).await.unwrap();
             let many = policies.insert_many(&two).session(&mut *session).await.unwrap();
             assert_eq!((many[0].revision, many[1].revision), (6, 1));
+            for (id, expected) in [(5, 2), (7, 1)] {
+                let upserted = policies.upsert(&policy(id)).session(&mut *session).await.unwrap();
+                assert_eq!(upserted.revision, expected);
+            }
             let found = policies
                 .find(doc! { "policyId": 5 })
                 .session(&mut *session)
                 .await
                 .unwrap();
-            assert_eq!((found.len(), found[0].revision), (1, 1));
+            assert_eq!((found.len(), found[0].revision), (1, 2));
             // A refused call does not abort the transaction.
             let exist = policies.insert_many(&[policy(6), policy(1)]).session(&mut *session);
             assert_eq!(exist.await.unwrap_err().kind(), ErrorKind::AlreadyExists);

@@ -5,14 +5,14 @@ use futures::future::LocalBoxFuture;
 use mongo_patterns::history::{Deleted, Recorded};
 use mongo_patterns::{Error, ErrorKind, Repository};
 use mongodb::Collection;
-use mongodb::bson::{DateTime, Document, doc};
+use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
 use super::operation::{Model, Of, Operation, documents, indexes, retry_policy, serialized, text};
-use crate::history::support::{Policies, builder, number, policy, push};
+use crate::history::support::{Policies, builder, number, policy, policy_by_id, push};
 
-/// The current policies and their revisions.
-pub(super) struct Office {
+/// The current policies and their revisions, of which the id is a field or the `_id`.
+pub(super) struct Office<const BY_ID: bool = false> {
     pub(super) current: Collection<Document>,
     revisions: Collection<Document>,
     pub(super) policies: Policies,
@@ -31,35 +31,56 @@ fn fact(id: &impl std::fmt::Display, revision: u64, document: Option<&Document>)
 pub(super) fn stored_fact(document: &Document) -> String {
     let revision = u64::try_from(number(document, "revision")).unwrap();
     let is_deleted = document.get_bool("deleted").unwrap_or(false);
-    fact(
-        document.get("policyId").unwrap(),
-        revision,
-        (!is_deleted).then_some(document),
-    )
+    fact(id(document), revision, (!is_deleted).then_some(document))
+}
+
+/// Returns the id of a current document or of a revision.
+fn id(document: &Document) -> &Bson {
+    let mut fields = ["policyId", "documentId", "_id"].into_iter();
+    fields.find_map(|field| document.get(field)).unwrap()
 }
 
 /// Returns whether the revision of a current document has a copy, whatever that contains.
 fn has_copy(revisions: &[Document], now: &Document) -> bool {
-    let of = |document: &Document| (document.get("policyId").cloned(), number(document, "revision"));
+    let of = |document: &Document| (id(document).clone(), number(document, "revision"));
     revisions.iter().any(|copy| of(copy) == of(now))
 }
 
-impl Model for Office {
+impl<const BY_ID: bool> Office<BY_ID> {
+    fn policy(&self, id: i32) -> Document {
+        if BY_ID { policy_by_id(id) } else { policy(id) }
+    }
+}
+
+impl<const BY_ID: bool> Model for Office<BY_ID>
+where
+    Self: Listed,
+{
     const PATTERN: &'static str = "history";
-    const COLLECTIONS: &'static [&'static str] = &["currentPolicies", "policyRevisions"];
+    const COLLECTIONS: &'static [&'static str] = match BY_ID {
+        true => &["contracts", "contractRevisions"],
+        false => &["currentPolicies", "policyRevisions"],
+    };
 
     fn new(of: Of<'_>) -> Self {
+        let [current, revisions] = [0, 1].map(|n| of.collection(Self::COLLECTIONS[n]));
+        let policies = match BY_ID {
+            true => Policies::builder(current.clone(), revisions.clone())
+                .id_field("_id")
+                .time_field("dateSet"),
+            false => builder(&of.database()),
+        };
         Self {
-            current: of.collection("currentPolicies"),
-            revisions: of.collection("policyRevisions"),
-            policies: builder(&of.database()).retry(retry_policy()).build().unwrap(),
+            policies: policies.retry(retry_policy()).build().unwrap(),
+            current,
+            revisions,
         }
     }
 
     async fn fill(&self) {
         self.policies.ensure_indexes().await.unwrap();
         for id in 1..=3 {
-            self.policies.insert(&policy(id)).await.unwrap();
+            self.policies.insert(&self.policy(id)).await.unwrap();
             self.policies.update(id, push("ring")).await.unwrap();
         }
         self.policies.update(1, push("watch")).await.unwrap();
@@ -100,7 +121,7 @@ impl Model for Office {
         let [current, revisions] = documents([&self.current, &self.revisions]).await;
         let copied: Vec<String> = revisions.iter().map(stored_fact).collect();
         let of = |now: &Document| {
-            let (id, revision) = (now.get("policyId").unwrap(), number(now, "revision"));
+            let (id, revision) = (id(now), number(now, "revision"));
             let problem = match () {
                 () if copied.contains(&stored_fact(now)) => return None,
                 () if has_copy(&revisions, now) => "Different",
@@ -136,11 +157,38 @@ impl Model for Office {
     }
 
     fn operations() -> Vec<Operation<Self>> {
+        Self::listed()
+    }
+}
+
+/// The operations of one of the models.
+pub(super) trait Listed: Sized {
+    fn listed() -> Vec<Operation<Self>>;
+}
+
+impl Listed for Office<false> {
+    fn listed() -> Vec<Operation<Self>> {
         let mut operations = writes();
         operations.extend(reads());
         operations.extend(whole());
         operations.extend(super::sessions::of_policies());
         operations.extend(super::shard_keys::of_policies());
+        operations
+    }
+}
+
+/// Those that write.
+impl Listed for Office<true> {
+    fn listed() -> Vec<Operation<Self>> {
+        let mut operations = writes();
+        for operation in &mut operations {
+            operation.case = match operation.case {
+                "" => "by _id",
+                "after a deletion" => "by _id, after a deletion",
+                "of a deleted document" => "by _id, of a deleted document",
+                _ => "by _id, at a revision",
+            };
+        }
         operations
     }
 }
@@ -174,51 +222,71 @@ pub(super) fn revisions(recorded: &[Recorded]) -> Vec<u64> {
     recorded.iter().map(|recorded| recorded.revision).collect()
 }
 
-fn writes() -> Vec<Operation<Office>> {
+fn writes<const BY_ID: bool>() -> Vec<Operation<Office<BY_ID>>> {
     vec![
-        Operation::<Office>::new(Atomic, "HistoryRepository::insert", "", |m| {
-            Box::pin(async move { text(m.policies.insert(&policy(4)).await.map(|recorded| recorded.revision)) })
+        Operation::<Office<BY_ID>>::new(Atomic, "HistoryRepository::insert", "", |m| {
+            Box::pin(async move { text(m.policies.insert(&m.policy(4)).await.map(|recorded| recorded.revision)) })
         })
         .retry_errors(EXISTS),
-        Operation::<Office>::new(Atomic, "HistoryRepository::insert", "after a deletion", |m| {
-            Box::pin(async move { text(m.policies.insert(&policy(3)).await.map(|recorded| recorded.revision)) })
+        Operation::<Office<BY_ID>>::new(Atomic, "HistoryRepository::insert", "after a deletion", |m| {
+            Box::pin(async move { text(m.policies.insert(&m.policy(3)).await.map(|recorded| recorded.revision)) })
         })
         .retry_errors(EXISTS),
-        Operation::<Office>::new(Atomic, "HistoryRepository::insert_many", "", |m| {
-            Box::pin(async move { text(m.policies.insert_many(&two()).await.map(|all| revisions(&all))) })
+        Operation::<Office<BY_ID>>::new(Atomic, "HistoryRepository::insert_many", "", |m| {
+            Box::pin(async move {
+                text(
+                    m.policies
+                        .insert_many(&[3, 4].map(|id| m.policy(id)))
+                        .await
+                        .map(|all| revisions(&all)),
+                )
+            })
         })
         .retry_errors(EXISTS),
-        Operation::<Office>::new(PrefixOnce, "HistoryRepository::update", "", |m| {
+        Operation::<Office<BY_ID>>::new(PrefixOnce, "HistoryRepository::update", "", |m| {
             Box::pin(async move {
                 let updated = m.policies.update(1, push("car")).await;
                 text(updated.map(|recorded| recorded.revision))
             })
         }),
-        Operation::<Office>::new(Atomic, "HistoryRepository::update", "at a revision", |m| {
+        Operation::<Office<BY_ID>>::new(Atomic, "HistoryRepository::update", "at a revision", |m| {
             Box::pin(async move {
                 let updated = m.policies.update(1, push("car")).expecting(3).await;
                 text(updated.map(|recorded| recorded.revision))
             })
         })
         .retry_errors(CHANGED),
-        Operation::<Office>::new(Atomic, "HistoryRepository::replace", "", |m| {
+        Operation::<Office<BY_ID>>::new(Atomic, "HistoryRepository::replace", "", |m| {
             Box::pin(async move {
-                let replaced = m.policies.replace(1, &policy(1)).expecting(3).await;
+                let replaced = m.policies.replace(1, &m.policy(1)).expecting(3).await;
                 text(replaced.map(|recorded| recorded.revision))
             })
         })
         .retry_errors(CHANGED),
-        Operation::<Office>::new(Atomic, "HistoryRepository::restore", "", |m| {
+        Operation::<Office<BY_ID>>::new(PrefixOnce, "HistoryRepository::upsert", "", |m| {
+            Box::pin(async move { text(m.policies.upsert(&m.policy(1)).await.map(|recorded| recorded.revision)) })
+        }),
+        Operation::<Office<BY_ID>>::new(PrefixOnce, "HistoryRepository::upsert", "after a deletion", |m| {
+            Box::pin(async move { text(m.policies.upsert(&m.policy(3)).await.map(|recorded| recorded.revision)) })
+        }),
+        // The documents that are updated do not match any more.
+        Operation::<Office<BY_ID>>::new(Steps, "HistoryRepository::update_many", "", |m| {
+            Box::pin(async move {
+                let (without, note) = (doc! { "note": { "$exists": false } }, doc! { "$set": { "note": "x" } });
+                text(m.policies.update_many(without, note).await.map(drop))
+            })
+        }),
+        Operation::<Office<BY_ID>>::new(Atomic, "HistoryRepository::restore", "", |m| {
             Box::pin(async move {
                 let restored = m.policies.restore(1, 2).expecting(3).await;
                 text(restored.map(|recorded| recorded.revision))
             })
         })
         .retry_errors(CHANGED),
-        Operation::<Office>::new(PrefixOnce, "HistoryRepository::restore", "of a deleted document", |m| {
+        Operation::<Office<BY_ID>>::new(PrefixOnce, "HistoryRepository::restore", "of a deleted document", |m| {
             Box::pin(async move { text(m.policies.restore(3, 2).await.map(|recorded| recorded.revision)) })
         }),
-        Operation::<Office>::new(Atomic, "HistoryRepository::delete", "", |m| {
+        Operation::<Office<BY_ID>>::new(Atomic, "HistoryRepository::delete", "", |m| {
             Box::pin(async move { m.policies.delete(1).await.and_then(found) })
         })
         .retry_errors(&[ErrorKind::NotFound]),

@@ -15,12 +15,12 @@ const FOLLOWER: &str = "policies";
 pub(super) struct Followed(Office);
 
 impl Model for Followed {
-    const PATTERN: &'static str = Office::PATTERN;
+    const PATTERN: &'static str = Office::<false>::PATTERN;
     /// With the position of the follower: it would record that the documents of the last case were removed.
     const COLLECTIONS: &'static [&'static str] = &["currentPolicies", "policyRevisions", "mongo_patterns"];
 
     fn new(of: Of<'_>) -> Self {
-        Self(Office::new(of))
+        Self(Office::<false>::new(of))
     }
 
     async fn fill(&self) {

@@ -69,6 +69,7 @@ fn table() -> Table {
     table.add::<embedded::Migrations>();
     table.add::<outlier::Shop>();
     table.add::<history::Office>();
+    table.add::<history::Office<true>>();
     table.add::<history_follow::Followed>();
     table.add::<history_migrations::Migrations>();
     table.add::<reference::Sales>();

@@ -11,6 +11,17 @@ use mongodb::bson::{Bson, Document, doc};
 use super::documented_keys::{SHARD_KEYS, UNSHARDED};
 use super::routing_rules::{BROADCAST, Broadcast, Route};
 
+impl Broadcast {
+    /// Returns whether it has a command of an operation: name of the command, collection and route.
+    fn allows(&self, pattern: &str, operation: &str, command: (&str, &str, Route)) -> bool {
+        let of_call = operation.split_once("::").is_some_and(|(_, function)| {
+            let end = function.find([',', ' ']).unwrap_or(function.len());
+            function[..end] == *self.call
+        });
+        self.pattern == pattern && of_call && self.commands.contains(&command)
+    }
+}
+
 /// Commands that read or change no documents, or continue another command.
 const WITHOUT_DOCUMENTS: [&str; 13] = [
     "abortTransaction",

@@ -23,17 +23,6 @@ pub(super) struct Broadcast {
     pub(super) reason: &'static str,
 }
 
-impl Broadcast {
-    /// Returns whether it has a command of an operation: name of the command, collection and route.
-    pub(super) fn allows(&self, pattern: &str, operation: &str, command: (&str, &str, Route)) -> bool {
-        let of_call = operation.split_once("::").is_some_and(|(_, function)| {
-            let end = function.find([',', ' ']).unwrap_or(function.len());
-            function[..end] == *self.call
-        });
-        self.pattern == pattern && of_call && self.commands.contains(&command)
-    }
-}
-
 const WHOLE: &str = "reads the whole collection";
 const ITEMS: &str = "the older items are on all shards, and a chunk is found by `_id`s";
 const MOVED: &str = "old documents are on all shards, and a chunk is found by `_id`s";
@@ -64,6 +53,10 @@ const HISTORY_SCAN: &[(&str, &str, Route)] = &[
     ("find", "policyRevisions", Listed),
 ];
 
+/// The reads of current documents by a filter.
+const CURRENT: &[(&str, &str, Route)] = &[("aggregate", "currentPolicies", All), ("find", "currentPolicies", All)];
+const CURRENT_BY_ID: &[(&str, &str, Route)] = &[("aggregate", "contracts", Listed), ("find", "contracts", All)];
+
 /// The scans of references, and the reads of some of their sources.
 const REFERENCE_SCAN: &[(&str, &str, Route)] = &[
     ("find", "orders", All),
@@ -82,7 +75,7 @@ const TOGETHER: &str = "inserts documents of several shards together";
 
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 64] = [
+pub(super) const BROADCAST: [Broadcast; 66] = [
     of(
         "bucket",
         "page",
@@ -256,6 +249,8 @@ pub(super) const BROADCAST: [Broadcast; 64] = [
     of("subset", "find", FILTER, &[("find", "product", All)]),
     of("embedded", "find", FILTER, &[("find", "patron", All)]),
     of("history", "find", FILTER, &[("find", "currentPolicies", All)]),
+    of("history", "update_many", FILTER, CURRENT),
+    of("history", "update_many", FILTER, CURRENT_BY_ID),
     of("reference", "find", FILTER, &[("find", "orders", All)]),
     of(
         "history",
@@ -264,6 +259,8 @@ pub(super) const BROADCAST: [Broadcast; 64] = [
         &[
             ("aggregate", "policyRevisions", Listed),
             ("find", "currentPolicies", Listed),
+            ("aggregate", "contractRevisions", Listed),
+            ("find", "contracts", Listed),
         ],
     ),
     of(

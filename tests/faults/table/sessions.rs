@@ -382,6 +382,11 @@ pub(super) fn of_policies() -> Vec<Operation<history::Office>> {
             }))
         })
         .retry_errors(&[ErrorKind::RevisionMismatch]),
+        operation::<M>(PrefixOnce, "HistoryRepository::upsert", IN, |m| {
+            Box::pin(transaction(m.current.client(), async |s| {
+                m.policies.upsert(&policy(4)).session(s).await.map(drop)
+            }))
+        }),
         operation::<M>(Atomic, "HistoryRepository::restore", IN, |m| {
             Box::pin(transaction(m.current.client(), async |s| {
                 m.policies.restore(1, 2).expecting(3).session(s).await.map(drop)

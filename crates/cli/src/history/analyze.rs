@@ -18,7 +18,10 @@ impl Work<'_> {
     /// Prints the numbers.
     pub(super) async fn analyze(&self, settings: &HistorySettings) -> Outcome {
         let output = self.context.output;
-        let id = need(settings.id.as_ref(), PATTERN, "id")?;
+        let id = match need(settings.id.as_ref(), PATTERN, "id")? {
+            "_id" => settings.document_id.as_deref().unwrap_or("documentId"),
+            id => id,
+        };
         let revisions = self.documents.revisions_collection().clone_with_type::<Document>();
         let namespace = revisions.namespace();
         let current = self.documents.collection();

@@ -31,7 +31,7 @@ pub async fn check_filter(
     match error.kind() {
         ErrorKind::Driver => Err(Error::new(
             ErrorKind::InvalidArgument,
-            "the server refuses the filter, nothing was migrated: try it with find() in the shell, without $where, $text and $near",
+            "the server refuses the filter, nothing was changed: try it with find() in the shell, without $where, $text and $near",
         )),
         _ => Err(error),
     }

@@ -66,6 +66,7 @@ impl Delete<'_> {
         let request = Request {
             change: Change::Delete,
             expected: self.expected,
+            filter: Document::new(),
             with: checked_with(&self.shared.settings, self.with)?,
         };
         let (found, revision) = match run(self.shared, id, request, self.session).await {

@@ -79,6 +79,7 @@ impl Replace<'_> {
         let request = Request {
             change: Change::Replace(document),
             expected: self.expected,
+            filter: Document::new(),
             with: checked_with(&self.shared.settings, self.with)?,
         };
         run(self.shared, id, request, self.session).await

@@ -14,8 +14,7 @@ impl<D> HistoryRepository<D> {
     /// ```
     ///
     /// # Cost
-    /// That of [`replace`](Self::replace), and one more round trip for the revision. For a deleted document that of a
-    /// replacement that finds nothing, and of [`insert`](Self::insert).
+    /// That of [`upsert`](Self::upsert), and one more round trip for the revision.
     ///
     /// # Cancel safety
     /// As [`update`](Self::update).

@@ -93,6 +93,7 @@ impl Update<'_> {
         let request = Request {
             change: Change::Update(checked(&self.shared.settings, self.update)?),
             expected: self.expected,
+            filter: Document::new(),
             with: checked_with(&self.shared.settings, self.with)?,
         };
         run(self.shared, id, request, self.session).await.map_err(failed)

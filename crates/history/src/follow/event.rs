@@ -115,7 +115,7 @@ impl Written<'_> {
             (old, Some(_)) => old != new && have_same_content(self.settings, before, after)?,
             (_, None) => false,
         };
-        if is_numbered || is_copy(before, after)? {
+        if is_numbered || is_copy(self.settings, before, after)? {
             return Ok(Vec::new());
         }
         Ok(self.foreign(after, Before::Number(old), Some(after)))

@@ -63,7 +63,7 @@ async fn is_insert_of_repository(shared: &Shared, id: &Bson, writes: &[Foreign])
         return Ok(false);
     };
     match find_revision(shared, id, number, &mut Conn::new()).await? {
-        Some(copy) => is_copy(inserted, &copy),
+        Some(copy) => is_copy(&shared.settings, inserted, &copy),
         None => Ok(false),
     }
 }
@@ -156,7 +156,7 @@ impl Recording<'_> {
         {
             let copy = find_revision(shared, self.id, newest.revision, conn).await?;
             if let Some(copy) = copy
-                && is_copy(&current, &copy)?
+                && is_copy(settings, &current, &copy)?
             {
                 return Ok(0);
             }
@@ -165,7 +165,7 @@ impl Recording<'_> {
         let Some(numbered) = self.number(update, conn).await? else {
             return Ok(0);
         };
-        let copy = copy(&numbered, ObjectId::new())?;
+        let copy = copy(settings, &numbered, ObjectId::new())?;
         insert_new(shared, copy, conn).await?;
         Ok(1)
     }
@@ -179,7 +179,7 @@ impl Recording<'_> {
     /// Changes the number and the time of the current document, and returns it.
     async fn number(&self, update: Vec<Document>, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
         let (shared, settings) = (self.shared, &self.shared.settings);
-        let (filter, options) = (query::of_id(settings, self.id), options::change(settings, false));
+        let (filter, options) = (query::current(settings, self.id), options::change(settings, false));
         let numbered = conn.find_one_and_update(&shared.current, filter, update, options).await;
         numbered.map_err(|error| hinted(error, &settings.current_index))
     }
@@ -187,9 +187,8 @@ impl Recording<'_> {
 
 /// Returns the copy of a document that another program wrote, with the number and the time of its revision.
 fn revised(settings: &Settings, document: &RawDocument, head: Head) -> Result<RawDocumentBuf> {
-    let mut copy = doc! { "_id": ObjectId::new() };
-    let fields = Document::try_from(document).map_err(CommandError::from)?;
-    copy.extend(fields.into_iter().filter(|(name, _)| name != "_id"));
+    let copy = copy(settings, document, ObjectId::new())?;
+    let mut copy = Document::try_from(&copy).map_err(CommandError::from)?;
     copy.insert(settings.revision.as_str(), query::number(head.revision));
     copy.insert(settings.time.as_str(), head.time);
     Ok(RawDocumentBuf::try_from(&copy).map_err(CommandError::from)?)

@@ -3,6 +3,7 @@
 use mongo_patterns_core::size;
 use mongo_patterns_core::stored::{id_of, not_decoded, value};
 use mongodb::bson::oid::ObjectId;
+use mongodb::bson::raw::CString;
 use mongodb::bson::{Timestamp, cstr};
 
 use crate::prelude::*;
@@ -56,8 +57,9 @@ pub(crate) fn encode<D: Serialize>(settings: &Settings, document: &D) -> Result<
     let raw = bson::serialize_to_raw_document_buf(document).map_err(|error| not_encoded(&error))?;
     size::check(&raw)?;
     let mut encoded = Document::try_from(raw).map_err(|error| not_encoded(&error))?;
-    if encoded.contains_key(settings.deleted.as_str()) {
-        return Err(reserved(&settings.deleted));
+    let is_own = |field: &&String| *field == settings.deleted.as_str() || settings.is_of_revisions(field);
+    if let Some(field) = encoded.keys().find(is_own) {
+        return Err(reserved(field));
     }
     for field in settings.change_fields() {
         encoded.remove(field);
@@ -119,24 +121,44 @@ fn is_same_id(a: &Bson, b: &Bson) -> bool {
 }
 
 /// Returns the copy of a current document for the revisions.
-pub(crate) fn copy(current: &RawDocument, id: ObjectId) -> std::result::Result<RawDocumentBuf, CommandError> {
+pub(crate) fn copy(
+    settings: &Settings,
+    current: &RawDocument,
+    id: ObjectId,
+) -> std::result::Result<RawDocumentBuf, CommandError> {
     let mut copy = RawDocumentBuf::new();
     copy.append(cstr!("_id"), id);
-    append_fields(&mut copy, current)?;
+    if settings.is_by_id()
+        && let Some(id) = current.get("_id")?
+    {
+        copy.append(CString::try_from(settings.document_id.as_str())?, id);
+    }
+    append_content(settings, &mut copy, current)?;
     Ok(copy)
 }
 
-fn without_id(document: &RawDocument) -> std::result::Result<RawDocumentBuf, CommandError> {
-    let mut fields = RawDocumentBuf::new();
-    append_fields(&mut fields, document)?;
-    Ok(fields)
+/// Returns a revision with the `_id` of its document.
+fn with_id_of_document(
+    settings: &Settings,
+    revision: &RawDocument,
+) -> std::result::Result<RawDocumentBuf, CommandError> {
+    let mut document = RawDocumentBuf::new();
+    if let Some(id) = revision.get(settings.document_id.as_str())? {
+        document.append(cstr!("_id"), id);
+    }
+    append_content(settings, &mut document, revision)?;
+    Ok(document)
 }
 
-/// Appends all fields but the `_id`.
-fn append_fields(to: &mut RawDocumentBuf, document: &RawDocument) -> std::result::Result<(), CommandError> {
+/// Appends all fields but those that differ between a document and its copy.
+fn append_content(
+    settings: &Settings,
+    to: &mut RawDocumentBuf,
+    document: &RawDocument,
+) -> std::result::Result<(), CommandError> {
     for field in document {
         let (name, value) = field?;
-        if name.as_str() != "_id" {
+        if name.as_str() != "_id" && !settings.is_of_revisions(name.as_str()) {
             to.append(name, value);
         }
     }
@@ -151,6 +173,9 @@ pub(crate) fn content(settings: &Settings, revision: &RawDocument) -> Result<Doc
     for field in ["_id"].into_iter().chain(own).chain(settings.change_fields()) {
         content.remove(field);
     }
+    if settings.is_by_id() {
+        content.remove(settings.document_id.as_str());
+    }
     Ok(content)
 }
 
@@ -159,9 +184,13 @@ pub(crate) fn have_same_content(settings: &Settings, a: &RawDocument, b: &RawDoc
     Ok(same_fields(&content(settings, a)?, &content(settings, b)?))
 }
 
-/// Returns whether a current document and its copy have the same fields. The `_id` differs.
-pub(crate) fn is_copy(current: &RawDocument, copy: &RawDocument) -> Result<bool> {
-    let [current, copy] = [without_id(current)?, without_id(copy)?];
+/// Returns whether a current document and its copy have the same fields, besides those that differ.
+pub(crate) fn is_copy(settings: &Settings, current: &RawDocument, copy: &RawDocument) -> Result<bool> {
+    let of = |document: &RawDocument| {
+        let mut content = RawDocumentBuf::new();
+        append_content(settings, &mut content, document).map(|()| content)
+    };
+    let [current, copy] = [of(current)?, of(copy)?];
     let fields = |document: &RawDocumentBuf| Document::try_from(document).ok();
     let have_same_fields = || Some(same_fields(&fields(&current)?, &fields(&copy)?));
     Ok(current.as_bytes() == copy.as_bytes() || have_same_fields().unwrap_or(false))
@@ -193,6 +222,7 @@ pub(crate) fn decode_revision<D: DeserializeOwned>(settings: &Settings, document
         time: head.time,
         document: match head.is_deleted {
             true => None,
+            false if settings.is_by_id() => Some(decode(&with_id_of_document(settings, document)?)?),
             false => Some(decode(document)?),
         },
         change: change_of(settings, document),
@@ -216,9 +246,14 @@ pub(crate) fn decode<D: DeserializeOwned>(document: &RawDocument) -> Result<D> {
     bson::deserialize_from_slice(document.as_bytes()).map_err(|error| not_decoded(error, text, document, ""))
 }
 
-/// Returns the value of the id field; null if there is none.
+/// Returns the id of a current document; null if there is none.
 pub(crate) fn id_in(settings: &Settings, document: &RawDocument) -> Bson {
     value(document, &settings.id).unwrap_or(Bson::Null)
+}
+
+/// Returns the id of the document of a revision; null if there is none.
+pub(crate) fn id_of_revision(settings: &Settings, revision: &RawDocument) -> Bson {
+    value(revision, &settings.document_id).unwrap_or(Bson::Null)
 }
 
 pub(crate) fn no_head(settings: &Settings, document: &RawDocument) -> Error {
@@ -231,7 +266,7 @@ fn not_encoded(error: &bson::error::Error) -> Error {
     Error::from_driver(ErrorKind::Encode, message, error.clone())
 }
 
-fn reserved(field: &FieldName) -> Error {
+fn reserved(field: &str) -> Error {
     Error::new(
         ErrorKind::InvalidArgument,
         format!(
@@ -291,24 +326,59 @@ mod tests {
 
     #[test]
     fn a_copy_has_all_fields_but_the_id() {
+        let settings = Settings::example();
         let current = rawdoc! { "_id": 5, "policyId": 1, "items": ["a", f64::NAN], "revision": 2 };
         let id = ObjectId::new();
-        let copy = copy(&current, id).unwrap();
+        let copy = copy(&settings, &current, id).unwrap();
         let names: Vec<&str> = copy.iter().map(|field| field.unwrap().0.as_str()).collect();
         assert_eq!(names, ["_id", "policyId", "items", "revision"]);
         assert_eq!(copy.get_object_id("_id").unwrap(), id);
-        assert!(is_copy(&current, &copy).unwrap());
+        assert!(is_copy(&settings, &current, &copy).unwrap());
         let sorted = rawdoc! { "items": ["a", f64::NAN], "policyId": 1, "revision": 2 };
-        assert!(is_copy(&current, &sorted).unwrap());
+        assert!(is_copy(&settings, &current, &sorted).unwrap());
         let other = rawdoc! { "policyId": 1, "items": ["b"], "revision": 2 };
-        assert!(!is_copy(&other, &copy).unwrap());
+        assert!(!is_copy(&settings, &other, &copy).unwrap());
         assert!(
             is_copy(
+                &settings,
                 &other,
                 &rawdoc! { "_id": 1, "revision": 2, "policyId": 1, "items": ["b"] }
             )
             .unwrap()
         );
+    }
+
+    #[test]
+    fn a_copy_has_the_id_of_its_document_in_a_field() {
+        let settings = Settings::by_id();
+        let current = rawdoc! { "_id": { "shop": 1, "n": 2.0 }, "name": "a", "revision": 2, "dateSet": DateTime::MAX };
+        let id = ObjectId::new();
+        let copy = copy(&settings, &current, id).unwrap();
+        let expected = rawdoc! {
+            "_id": id, "documentId": { "shop": 1, "n": 2.0 }, "name": "a", "revision": 2, "dateSet": DateTime::MAX,
+        };
+        assert_eq!(copy, expected);
+        assert!(is_copy(&settings, &current, &copy).unwrap());
+        let revision = decode_revision::<RawDocumentBuf>(&settings, &copy).unwrap();
+        assert_eq!(revision.document.unwrap(), current);
+        assert_eq!(content(&settings, &copy).unwrap(), doc! { "name": "a" });
+    }
+
+    #[test]
+    fn the_id_of_a_document_is_required_in_it() {
+        let settings = Settings::by_id();
+        let encoded = encode(&settings, &doc! { "name": "a", "_id": 7 }).unwrap();
+        assert_eq!(
+            (encoded.id, encoded.document),
+            (7.into(), doc! { "_id": 7, "name": "a" })
+        );
+        for bad in [doc! {}, doc! { "_id": null }, doc! { "_id": 1, "documentId": 1 }] {
+            let error = encode(&settings, &bad).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{bad}");
+        }
+        let replace = |document: Document| encode_replacement(&settings, &1.into(), &document);
+        assert_eq!(replace(doc! { "_id": 1, "name": "a" }).unwrap(), doc! { "name": "a" });
+        assert!(replace(doc! { "_id": 2 }).is_err());
     }
 
     #[test]

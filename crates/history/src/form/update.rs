@@ -19,6 +19,7 @@ const CHANGE: &str =
     "the update changes a field that describes the change, nothing was sent: pass its value to with(..) of the call";
 const ID: &str =
     "the update changes the id of the document, nothing was sent: delete the document, and insert it again";
+const OF_REVISIONS: &str = "the update changes the field that only revisions have, with the id of their document, nothing was sent: omit it, or use another name with document_id_field(..)";
 const OWN_ID: &str = "the update changes the `_id` of the document, which is immutable, nothing was sent: omit it";
 
 /// An update, checked.
@@ -36,6 +37,9 @@ pub(crate) fn checked(settings: &Settings, update: UpdateModifications) -> Resul
     let [revision, time, deleted] = settings.own_fields().map(|field| (field.as_str(), OWN));
     let mut fixed = vec![revision, time, deleted, (settings.id.as_str(), ID), ("_id", OWN_ID)];
     fixed.extend(settings.change_fields().map(|field| (field, CHANGE)));
+    if settings.is_by_id() {
+        fixed.push((settings.document_id.as_str(), OF_REVISIONS));
+    }
     match update {
         UpdateModifications::Document(update) => Ok(Update::Operators(Operators::new(update, &fixed)?.under(""))),
         UpdateModifications::Pipeline(stages) => {
@@ -108,6 +112,11 @@ mod tests {
             }
             assert!(checked(&Settings::example(), doc! { "$set": { field: 1 } }.into()).is_ok());
         }
+        for field in ["_id", "documentId", "documentId.x"] {
+            let error = checked(&Settings::by_id(), doc! { "$set": { field: 1 } }.into()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{field}");
+        }
+        assert!(checked(&settings, doc! { "$set": { "documentId": 1 } }.into()).is_ok());
         refused(doc! { "name": "a" }.into());
         refused(doc! { "$rename": { "name": "b" } }.into());
         refused(Vec::<Document>::new().into());

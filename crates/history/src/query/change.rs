@@ -2,7 +2,7 @@
 
 use mongodb::options::UpdateModifications;
 
-use super::{number, of_id};
+use super::{current, number};
 use crate::form::document::{Encoded, Head};
 use crate::form::update::Update;
 use crate::prelude::*;
@@ -37,7 +37,7 @@ pub(crate) fn changeable(
     change: &Change,
     clock: Clock,
 ) -> Document {
-    let mut filter = of_id(settings, id);
+    let mut filter = current(settings, id);
     let (revision, time) = (settings.revision.as_str(), settings.time.as_str());
     match (clock, expected) {
         (Clock::After(head, _), _) => {
@@ -137,7 +137,7 @@ fn next(settings: &Settings) -> Document {
 
 /// Matches no document, so that an upsert inserts one, unless the unique index has the id.
 pub(crate) fn absent(settings: &Settings, id: &Bson) -> Document {
-    let mut filter = of_id(settings, id);
+    let mut filter = current(settings, id);
     filter.insert(settings.revision.as_str(), doc! { "$lt": 0 });
     filter
 }

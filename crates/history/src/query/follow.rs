@@ -17,14 +17,18 @@ pub(crate) fn changes() -> Vec<Document> {
 
 /// The settings that all followers of one name share.
 pub(crate) fn record_settings(settings: &Settings, current: &str, revisions: &str) -> Document {
-    doc! {
+    let mut record = doc! {
         "pattern": "history",
         "current": current,
         "revisions": revisions,
         "id": settings.id.as_str(),
         "revision": settings.revision.as_str(),
         "time": settings.time.as_str(),
+    };
+    if settings.is_by_id() {
+        record.insert("document_id", settings.document_id.as_str());
     }
+    record
 }
 
 /// Gives a current document the number and the time of a revision.
@@ -38,7 +42,7 @@ pub(crate) fn set_head(settings: &Settings, head: Head) -> Vec<Document> {
 /// The revision of a deletion.
 pub(crate) fn tombstone(settings: &Settings, id: &Bson, head: Head) -> Document {
     doc! {
-        settings.id.as_str(): id,
+        settings.document_id.as_str(): id,
         settings.revision.as_str(): number(head.revision),
         settings.time.as_str(): head.time,
         settings.deleted.as_str(): true,

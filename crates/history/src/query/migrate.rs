@@ -6,8 +6,13 @@ use crate::prelude::*;
 
 /// Counts the stored documents that cannot be migrated. Current documents with embedded versions have a time, and no number.
 pub(crate) fn inspection(settings: &Settings, are_revisions: bool, have_versions: bool) -> Vec<Document> {
+    let id = if are_revisions {
+        &settings.document_id
+    } else {
+        &settings.id
+    };
     let [id, revision, time, deleted] =
-        [&settings.id, &settings.revision, &settings.time, &settings.deleted].map(|field| format!("${field}"));
+        [id, &settings.revision, &settings.time, &settings.deleted].map(|field| format!("${field}"));
     let type_of = |field: &str, types: Vec<&str>| doc! { "$in": [{ "$type": field }, types] };
     let is_number = doc! { "$and": [
         { "$isNumber": &revision },
@@ -44,12 +49,25 @@ pub(crate) fn inspection(settings: &Settings, are_revisions: bool, have_versions
         false => doc! { "$ne": [{ "$type": &deleted }, "missing"] },
     };
     count_if(&mut group, "reserved", is_reserved, 1, "$_id");
+    if settings.is_by_id() && !are_revisions {
+        count_if(
+            &mut group,
+            "of_revisions",
+            has_field(settings.document_id.as_str()),
+            1,
+            "$_id",
+        );
+    }
     vec![doc! { "$group": group }]
+}
+
+fn has_field(field: &str) -> Document {
+    doc! { "$ne": [{ "$type": format!("${field}") }, "missing"] }
 }
 
 /// The numbers that several revisions of a document have.
 pub(crate) fn duplicates(settings: &Settings) -> Vec<Document> {
-    let of = doc! { "id": format!("${}", settings.id), "revision": format!("${}", settings.revision) };
+    let of = doc! { "id": format!("${}", settings.document_id), "revision": format!("${}", settings.revision) };
     vec![
         doc! { "$group": { "_id": of, "n": { "$sum": 1 }, "ids": { "$push": "$_id" } } },
         doc! { "$match": { "n": { "$gt": 1 } } },
@@ -72,7 +90,7 @@ pub(crate) fn unnumbered_with_revisions(settings: &Settings, revisions: &str) ->
     let lookup = doc! {
         "from": revisions,
         "localField": settings.id.as_str(),
-        "foreignField": settings.id.as_str(),
+        "foreignField": settings.document_id.as_str(),
         "as": "mongo_patterns_revisions",
     };
     vec![
@@ -93,18 +111,19 @@ pub(crate) fn number(settings: &Settings) -> Vec<Document> {
 
 /// Stores the missing copies of the current documents.
 pub(crate) fn record(settings: &Settings, revisions: &str) -> Vec<Document> {
-    vec![
-        // The server gives each copy an `_id` of its own.
-        doc! { "$unset": "_id" },
-        merge(settings, revisions),
-    ]
+    let id = doc! { settings.document_id.as_str(): "$_id" };
+    let with_id = doc! { "$replaceWith": { "$mergeObjects": [id, "$$ROOT"] } };
+    let mut stages: Vec<Document> = settings.is_by_id().then_some(with_id).into_iter().collect();
+    // The server gives each copy an `_id` of its own.
+    stages.extend([doc! { "$unset": "_id" }, merge(settings, revisions)]);
+    stages
 }
 
 /// Inserts the revisions that are not stored yet.
 fn merge(settings: &Settings, revisions: &str) -> Document {
     doc! { "$merge": {
         "into": revisions,
-        "on": [settings.id.as_str(), settings.revision.as_str()],
+        "on": [settings.document_id.as_str(), settings.revision.as_str()],
         // Changes nothing. With `keepExisting`, the server would sort the fields of a new document by name.
         "whenMatched": [{ "$replaceWith": "$$ROOT" }],
         "whenNotMatched": "insert",
@@ -123,8 +142,12 @@ pub(crate) fn embedded_inspection(settings: &Settings, array: &FieldName) -> Vec
     let is_array = doc! { "$cond": [{ "$isArray": &versions }, are_documents, false] };
     let mut group = doc! { "_id": null };
     count_if(&mut group, "no_array", doc! { "$not": [is_array] }, 1, "$_id");
-    let numbered = doc! { "$ne": [{ "$type": format!("${}", settings.revision) }, "missing"] };
+    let numbered = has_field(settings.revision.as_str());
     count_if(&mut group, "numbered", numbered, 1, "$_id");
+    if settings.is_by_id() {
+        let has_any = doc! { "$ne": [format!("{versions}.{}", settings.document_id), []] };
+        count_if(&mut group, "of_revisions", has_any, 1, "$_id");
+    }
     vec![doc! { "$match": embedding(array) }, doc! { "$group": group }]
 }
 
@@ -136,7 +159,7 @@ pub(crate) fn embedding(array: &FieldName) -> Document {
 /// Stores the versions of embedded histories as the first revisions of their documents.
 pub(crate) fn unwind(settings: &Settings, array: &FieldName, revisions: &str) -> Vec<Document> {
     let own = doc! {
-        settings.id.as_str(): format!("${}", settings.id),
+        settings.document_id.as_str(): format!("${}", settings.id),
         settings.revision.as_str(): { "$toInt": { "$add": ["$mongo_patterns_position", 1] } },
     };
     let version = format!("${array}");

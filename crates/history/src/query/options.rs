@@ -30,7 +30,7 @@ pub(crate) fn find_revision(settings: &Settings) -> FindOneOptions {
 /// Only the fields that name the revision.
 pub(crate) fn find_newest(settings: &Settings) -> FindOneOptions {
     let mut options = find_one(&settings.revision_index, Some(head(settings)));
-    options.sort = Some(doc! { settings.id.as_str(): -1, settings.revision.as_str(): -1 });
+    options.sort = Some(doc! { settings.document_id.as_str(): -1, settings.revision.as_str(): -1 });
     options
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn newest_of(settings: &Settings, documents: usize) -> AggregateOptio
 pub(crate) fn find_as_of(settings: &Settings) -> FindOneOptions {
     let mut options = find_one(&settings.time_index, None);
     options.sort = Some(doc! {
-        settings.id.as_str(): -1,
+        settings.document_id.as_str(): -1,
         settings.time.as_str(): -1,
         settings.revision.as_str(): -1,
     });
@@ -54,7 +54,7 @@ pub(crate) fn find_as_of(settings: &Settings) -> FindOneOptions {
 pub(crate) fn find_page(settings: &Settings, limit: u32, newest_first: bool) -> FindOptions {
     let direction = if newest_first { -1 } else { 1 };
     FindOptions::builder()
-        .sort(doc! { settings.id.as_str(): direction, settings.revision.as_str(): direction })
+        .sort(doc! { settings.document_id.as_str(): direction, settings.revision.as_str(): direction })
         .limit(i64::from(limit))
         .batch_size(batch_size(limit))
         .hint(hint(&settings.revision_index))
@@ -76,6 +76,14 @@ pub(crate) fn delete_current(settings: &Settings) -> DeleteOptions {
 /// In the order of the index, from the oldest: an interrupted deletion leaves no gap.
 pub(crate) fn delete_revisions(settings: &Settings) -> DeleteOptions {
     DeleteOptions::builder().hint(hint(&settings.revision_index)).build()
+}
+
+/// The ids of current documents, each once: the sort is by a field that no write changes.
+pub(crate) fn ids(settings: &Settings) -> FindOptions {
+    let id = doc! { settings.id.as_str(): 1 };
+    let mut projection = doc! { "_id": 0 };
+    projection.extend(id.clone());
+    send::latest(FindOptions::builder().sort(id).projection(projection).build())
 }
 
 /// A scan of all documents in the order of an index.

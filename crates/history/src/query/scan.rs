@@ -8,9 +8,9 @@ use crate::prelude::*;
 pub(crate) fn chain(settings: &Settings, id: Option<&Bson>) -> Vec<Document> {
     let mut stages = Vec::new();
     if let Some(id) = id {
-        stages.push(doc! { "$match": super::of_id(settings, id) });
+        stages.push(doc! { "$match": super::revisions(settings, id) });
     }
-    stages.push(doc! { "$sort": { settings.id.as_str(): 1, settings.revision.as_str(): 1 } });
+    stages.push(doc! { "$sort": { settings.document_id.as_str(): 1, settings.revision.as_str(): 1 } });
     stages.push(doc! { "$project": head(settings) });
     stages
 }
@@ -28,6 +28,6 @@ pub(crate) fn copies<'a>(settings: &Settings, heads: impl Iterator<Item = (&'a B
 
 /// Matches current documents of some ids.
 pub(crate) fn current_of<'a>(settings: &Settings, ids: impl Iterator<Item = &'a Bson>) -> Document {
-    let any: Vec<Document> = ids.map(|id| super::of_id(settings, id)).collect();
+    let any: Vec<Document> = ids.map(|id| super::current(settings, id)).collect();
     doc! { "$or": any }
 }

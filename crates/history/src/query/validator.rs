@@ -1,12 +1,25 @@
-//! The validator: the form of current documents and of revisions, for the server to enforce.
+//! The validators: the form of current documents and of revisions, for the server to enforce.
 
 use crate::prelude::*;
 
-/// Returns the validator of both collections. The transaction of a deletion marks the current document before it copies
+/// Returns the validator of the current documents. The transaction of a deletion marks the current document before it copies
 /// and deletes it.
-pub(crate) fn validator(settings: &Settings) -> Document {
-    let [id, revision, time] = [&settings.id, &settings.revision, &settings.time].map(FieldName::as_str);
-    doc! { "$jsonSchema": {
+pub(crate) fn of_current(settings: &Settings) -> Document {
+    let mut schema = schema(settings, &settings.id);
+    if settings.is_by_id() {
+        schema.insert("not", doc! { "required": [settings.document_id.as_str()] });
+    }
+    doc! { "$jsonSchema": schema }
+}
+
+/// Returns the validator of the revisions.
+pub(crate) fn of_revisions(settings: &Settings) -> Document {
+    doc! { "$jsonSchema": schema(settings, &settings.document_id) }
+}
+
+fn schema(settings: &Settings, id: &FieldName) -> Document {
+    let [id, revision, time] = [id, &settings.revision, &settings.time].map(FieldName::as_str);
+    doc! {
         "bsonType": "object",
         "required": [id, revision, time],
         "properties": {
@@ -15,5 +28,5 @@ pub(crate) fn validator(settings: &Settings) -> Document {
             time: { "bsonType": "date" },
             settings.deleted.as_str(): { "bsonType": "bool" },
         },
-    } }
+    }
 }

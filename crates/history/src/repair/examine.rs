@@ -30,6 +30,7 @@ async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
     let newest = chain(shared, id, &mut problems).await?;
     match current.as_ref().map(|current| (current, Head::of(settings, current))) {
         Some((_, None)) => problems.push(Problem::Invalid),
+        Some((current, _)) if has_field_of_revisions(settings, current) => problems.push(Problem::Invalid),
         Some((current, Some(head))) => {
             let revision = head.revision;
             if let Some(newest) = newest
@@ -39,7 +40,7 @@ async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
                 problems.push(Problem::Gap { from, to });
             }
             match find_revision(shared, id, revision, &mut Conn::new()).await? {
-                Some(copy) if !is_copy(current, &copy)? => problems.push(Problem::Different { revision }),
+                Some(copy) if !is_copy(settings, current, &copy)? => problems.push(Problem::Different { revision }),
                 Some(_) => {}
                 None => problems.push(Problem::Unrecorded { revision }),
             }
@@ -65,6 +66,14 @@ async fn read(shared: &Shared, id: &Bson) -> Result<Vec<Problem>> {
         _ => {}
     }
     Ok(problems)
+}
+
+/// Returns whether a current document has the field that only revisions have, which its revisions therefore cannot have.
+pub(super) fn has_field_of_revisions(settings: &Settings, current: &RawDocument) -> bool {
+    settings.is_by_id()
+        && current
+            .get(settings.document_id.as_str())
+            .is_ok_and(|value| value.is_some())
 }
 
 /// Reads all revisions, and returns the newest.

@@ -1,6 +1,6 @@
 //! Problems of histories.
 
-/// A problem of a document and its revisions. Its `document_id` is the value of the id field; null for a document without
+/// A problem of a document and its revisions. Its `document_id` is the id of the document; null for a document without
 /// one.
 pub type Finding = mongo_patterns_core::verify::Finding<Problem>;
 /// The repair of a finding.
@@ -46,8 +46,10 @@ mongo_patterns_core::problems! {
             revision: u64,
         } =
             "there is no current document, and the newest revision, {revision}, is not that of a deletion: restore it, or insert the document",
-        /// A stored document has no number or no time of its revision.
-        Invalid = "a stored document has no number or no time of its revision: correct it",
+        /// A stored document has no number or no time of its revision, or a current document has the field in which
+        /// [revisions have its `_id`](crate::HistoryRepositoryBuilder::document_id_field).
+        Invalid =
+            "a stored document has no number or no time of its revision, or a field that only revisions have: correct it",
         /// Current documents have the same id, or none: another program inserted them. Only found while the unique index does
         /// not exist, which they prevent. So are duplicate revisions.
         DuplicateId {
@@ -73,8 +75,8 @@ mongo_patterns_core::problems! {
             "it is unknown which is correct: replace the current document by the newest revision, or delete the newer revisions",
         /// There is no current document.
         CurrentMissing = "it is unknown whether the document was deleted: restore a revision, or delete it",
-        /// A stored document has no number or no time of its revision.
-        Invalid = "its number and time are stored nowhere: correct the document",
+        /// A stored document has no number or no time of its revision, or a field that only revisions have.
+        Invalid = "its number and time are stored nowhere, and a field that only revisions have is in none: correct the document",
         /// Documents have the same id, or revisions the same number.
         Duplicate = "it is unknown which of the duplicates is correct: change or delete the others",
     }

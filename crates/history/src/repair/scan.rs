@@ -12,9 +12,9 @@ use std::collections::{HashSet, VecDeque};
 use mongo_patterns_core::index::{Duplicates, FindDuplicates};
 use mongo_patterns_core::send::Rows;
 
-use super::examine::{between, examine};
+use super::examine::{between, examine, has_field_of_revisions};
 use super::finding::{Finding, Problem};
-use crate::form::document::{Head, id_in, is_copy};
+use crate::form::document::{Head, id_in, id_of_revision, is_copy};
 use crate::query::scan;
 use crate::repository::prelude::*;
 
@@ -121,10 +121,10 @@ impl<'a> Scan<'a> {
         for (id, head, row) in &documents {
             let own = |copy: &&RawDocumentBuf| {
                 let copied = Head::of(settings, copy).map(|copied| copied.revision);
-                copied == head.map(|head| head.revision) && id_in(settings, copy) == *id
+                copied == head.map(|head| head.revision) && id_of_revision(settings, copy) == *id
             };
             let is_correct = match (head, copies.iter().find(own)) {
-                (Some(_), Some(copy)) => is_copy(row, copy)?,
+                (Some(_), Some(copy)) => !has_field_of_revisions(settings, row) && is_copy(settings, row, copy)?,
                 _ => false,
             };
             if !is_correct {
@@ -144,7 +144,7 @@ impl<'a> Scan<'a> {
         let batch = send::next_rows(rows, BATCH).await?;
         let mut newest = Vec::new();
         for row in &batch {
-            let (id, head) = (id_in(settings, row), Head::of(settings, row));
+            let (id, head) = (id_of_revision(settings, row), Head::of(settings, row));
             match last.as_mut().filter(|last| last.id == id) {
                 Some(last) => {
                     last.is_suspect |= match (last.head, head) {

@@ -1,10 +1,11 @@
 //! The change of one document, and its revision.
 
+use mongo_patterns_core::migration::both;
 use mongo_patterns_core::topology::Topology;
 
 use crate::form::document::{Head, no_head};
 use crate::query::change::{Change, Clock, changeable};
-use crate::read::find_current;
+use crate::read::find_matching;
 use crate::repository::prelude::*;
 use crate::results::{Recorded, not_found};
 use crate::write::record::{Changed, finish};
@@ -15,6 +16,8 @@ pub(crate) struct Request {
     pub(crate) change: Change,
     /// The revision that the document must have.
     pub(crate) expected: Option<u64>,
+    /// The filter that the document must match, besides its id.
+    pub(crate) filter: Document,
     /// The values of the fields that describe the change.
     pub(crate) with: Document,
 }
@@ -102,9 +105,14 @@ impl<'a> Attempt<'a> {
         let Self {
             shared, id, request, ..
         } = self;
-        let Request { change, expected, with } = request;
+        let Request {
+            change,
+            expected,
+            filter,
+            with,
+        } = request;
         let settings = &shared.settings;
-        let filter = changeable(settings, id, *expected, change, clock);
+        let filter = both(changeable(settings, id, *expected, change, clock), filter.clone());
         let update = change.update(settings, clock, with);
         let changed = conn.find_one_and_update(&shared.current, filter, update, options::change(settings, false));
         let changed = changed.await.map_err(|error| match duplicate_key(&error) {
@@ -116,8 +124,10 @@ impl<'a> Attempt<'a> {
 
     /// Reads the revision of the document, or why no document matches.
     async fn read(&self, conn: &mut Conn<'_>) -> Result<Head> {
-        let Self { shared, id, .. } = self;
-        let Some(document) = find_current(shared, id, conn).await? else {
+        let Self {
+            shared, id, request, ..
+        } = self;
+        let Some(document) = find_matching(shared, id, &request.filter, conn).await? else {
             return Err(not_found());
         };
         if document.get(shared.settings.revision.as_str()).ok().flatten().is_none() {
@@ -146,10 +156,10 @@ pub(crate) fn with_head(settings: &Settings, document: RawDocumentBuf) -> Result
 }
 
 /// The error of a document that a read of the transaction finds, and the filter of the change does not match.
-fn no_match() -> Error {
+pub(super) fn no_match() -> Error {
     Error::new(
         ErrorKind::Corrupt,
-        "the number, the time or the mark of a deletion in the document has an invalid type, nothing was changed: call verify()",
+        "the number, the time or the mark of a deletion in the document is not that of a repository, nothing was changed: call verify()",
     )
 }
 

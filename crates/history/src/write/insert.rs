@@ -32,15 +32,15 @@ pub(crate) async fn run_in(shared: &Shared, encoded: &Encoded, conn: &mut Conn<'
     done.await
 }
 
-struct Insert<'a> {
-    shared: &'a Shared,
-    encoded: &'a Encoded,
+pub(super) struct Insert<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) encoded: &'a Encoded,
     /// Whether the next attempt reads the current document first.
-    reads_current: bool,
+    pub(super) reads_current: bool,
 }
 
 impl Insert<'_> {
-    async fn run(&mut self, conn: &mut Conn<'_>) -> Result<Recorded> {
+    pub(super) async fn run(&mut self, conn: &mut Conn<'_>) -> Result<Recorded> {
         let newest = self.newest(conn).await?;
         // Every further attempt follows a conflict.
         let reads_current = std::mem::replace(&mut self.reads_current, true);
@@ -52,7 +52,12 @@ impl Insert<'_> {
             }
         }
         let Changed { document, head } = self.insert(newest, conn).await?;
-        insert_new(self.shared, copy(&document, ObjectId::new())?, conn).await?;
+        insert_new(
+            self.shared,
+            copy(&self.shared.settings, &document, ObjectId::new())?,
+            conn,
+        )
+        .await?;
         Ok(head.into())
     }
 

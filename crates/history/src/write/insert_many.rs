@@ -9,7 +9,7 @@ use mongodb::bson::oid::ObjectId;
 
 use super::insert::{already_exists, is_of_id, refused};
 use super::record::{Changed, insert_all_new};
-use crate::form::document::{Encoded, Head, copy, id_in, no_head};
+use crate::form::document::{Encoded, Head, copy, id_of_revision, no_head};
 use crate::repository::prelude::*;
 use crate::results::Recorded;
 use crate::write::change::with_head;
@@ -55,7 +55,7 @@ impl Batch<'_> {
         let now = self.now().await?;
         let newest = self.newest(conn).await?;
         if self.reads_current {
-            let filter = query::of_ids(settings, self.ids);
+            let filter = document_id::with_ids(settings.id.as_str(), self.ids);
             let found = conn.find_one(current, filter, options::find_current(settings)).await;
             if found.map_err(|error| hinted(error, &settings.current_index))?.is_some() {
                 return Err(already_exists());
@@ -67,7 +67,7 @@ impl Batch<'_> {
             let document = query::change::numbered(settings, document.clone(), newest, now);
             let document = RawDocumentBuf::try_from(&document).map_err(CommandError::from)?;
             size::check(&document)?;
-            copies.push(copy(&document, ObjectId::new())?);
+            copies.push(copy(settings, &document, ObjectId::new())?);
             let Changed { document, head } = with_head(settings, document)?;
             recorded.push(head.into());
             numbered.push(document);
@@ -98,7 +98,7 @@ impl Batch<'_> {
         let found = found.await.map_err(|error| hinted(error, &settings.revision_index))?;
         let head = |row: &RawDocumentBuf| {
             let head = Head::of(settings, row).ok_or_else(|| no_head(settings, row))?;
-            Ok((canonical(&id_in(settings, row)), head))
+            Ok((canonical(&id_of_revision(settings, row)), head))
         };
         found.iter().map(head).collect()
     }

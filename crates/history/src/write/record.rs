@@ -33,7 +33,9 @@ pub(super) async fn insert_copies(shared: &Shared, changed: &[Changed], conn: &m
     if changed.is_empty() {
         return Ok(());
     }
-    let copies = changed.iter().map(|changed| copy(&changed.document, ObjectId::new()));
+    let copies = changed
+        .iter()
+        .map(|changed| copy(&shared.settings, &changed.document, ObjectId::new()));
     let copies = copies.collect::<std::result::Result<Vec<_>, CommandError>>()?;
     let inserted = conn.insert_many(&shared.revisions, copies, None).await;
     inserted.map(drop).map_err(|error| not_inserted(shared, error))
@@ -82,7 +84,7 @@ pub(crate) async fn insert_copy(
     document: &RawDocument,
     conn: &mut Conn<'_>,
 ) -> std::result::Result<(), CommandError> {
-    let copy = copy(document, ObjectId::new())?;
+    let copy = copy(&shared.settings, document, ObjectId::new())?;
     conn.insert_one(&shared.revisions, copy, None).await.map(drop)
 }
 

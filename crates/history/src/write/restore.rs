@@ -3,10 +3,8 @@
 use mongodb::ClientSession;
 use mongodb::bson::oid::ObjectId;
 
-use super::change::{self, Request};
-use super::insert;
-use crate::form::document::{Encoded, Head, content, invalid_argument};
-use crate::query::change::Change;
+use super::upsert;
+use crate::form::document::{Encoded, Head, content, id_of_revision, invalid_argument};
 use crate::read::find_revision;
 use crate::repository::prelude::*;
 use crate::results::Recorded;
@@ -30,37 +28,17 @@ pub(crate) async fn run(
             "the revision is that of a deletion, nothing was changed: delete the document, or restore an earlier revision",
         ));
     }
-    let content = content(&shared.settings, &stored)?;
-    let mut request = Request {
-        change: Change::Replace(content),
-        expected,
-        with,
-    };
-    let mut attempts = shared.settings.retry.start();
-    loop {
-        match change::run_in(shared, &id, &request, &mut conn).await {
-            // A document that is expected at a revision must exist.
-            Err(error) if error.kind() == ErrorKind::NotFound && expected.is_none() => {}
-            done => return done,
-        }
-        let Change::Replace(content) = request.change else {
-            return Err(no_revision());
-        };
-        let mut document = doc! { "_id": ObjectId::new() };
-        document.extend(content.clone());
-        let encoded = Encoded {
-            id: id.clone(),
-            document,
-            with: request.with.clone(),
-        };
-        match insert::run_in(shared, &encoded, &mut conn).await {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            done => return done,
-        }
-        request.change = Change::Replace(content);
-        attempts
-            .next(CommandError::custom("another client inserted or deleted the document"))
-            .await?;
+    let mut document = doc! { "_id": own_id(&shared.settings, &stored) };
+    document.extend(content(&shared.settings, &stored)?);
+    let encoded = Encoded { id, document, with };
+    upsert::run_in(shared, &encoded, expected, &mut conn).await
+}
+
+/// Returns the `_id` of the document, if it is inserted again.
+fn own_id(settings: &Settings, revision: &RawDocument) -> Bson {
+    match settings.is_by_id() {
+        true => id_of_revision(settings, revision),
+        false => ObjectId::new().into(),
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::check::{explore, is_long};
-use Change::{Delete, Insert, Restore, Update};
+use Change::{Delete, Insert, Restore, Update, Upsert};
 
 /// Returns clients with these changes, each with a number of its own.
 fn clients(form: Form, changes: &[Change]) -> Vec<Client> {
@@ -25,6 +25,9 @@ fn a_transaction_loses_no_update_and_no_revision() {
         (deleted.clone(), of([Insert, Insert, Delete])),
         (deleted.clone(), of([Insert, Delete, Restore(1)])),
         (Documents::default(), of([Insert, Insert, Update(None)])),
+        (Documents::default(), of([Upsert, Upsert, Insert])),
+        (deleted.clone(), of([Upsert, Restore(1), Insert])),
+        (two.clone(), of([Upsert, Delete, Update(None)])),
         (three.clone(), pruned([Update(None), Restore(1)], 1)),
         (three, pruned([Update(None), Update(None)], 1)),
         (deleted.clone(), pruned([Insert, Delete], 1)),
@@ -34,7 +37,8 @@ fn a_transaction_loses_no_update_and_no_revision() {
             (two.clone(), of([Insert, Delete, Delete])),
             (two, of([Restore(1), Restore(2), Delete])),
             (Documents::deleted(3), of([Insert, Restore(1), Update(None)])),
-            (deleted, of([Restore(1), Restore(1), Delete])),
+            (deleted.clone(), of([Restore(1), Restore(1), Delete])),
+            (deleted, of([Upsert, Upsert, Delete])),
         ]);
     }
     explore(History { form, starts }).assert_holds(1000);

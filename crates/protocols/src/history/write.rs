@@ -1,7 +1,7 @@
-//! `insert`, `update`, `delete` and `restore`.
+//! `insert`, `update`, `upsert`, `delete` and `restore`.
 //!
 //! Mirrors `crates/history/src/write`: a transaction changes the current document and inserts the copy. An insert reads the
-//! number of the newest copy in it.
+//! number of the newest copy in it. An upsert and a restore insert, in the same transaction, a document that does not exist.
 
 use super::{CURRENT, Documents, Form, Version, copy_bit};
 use crate::world::Ran;
@@ -13,6 +13,8 @@ pub enum Change {
     Insert,
     /// Updates the document, at this revision if there is one.
     Update(Option<u8>),
+    /// Replaces the document, or inserts it if it does not exist.
+    Upsert,
     /// Deletes the document.
     Delete,
     /// Writes the content of this revision again.
@@ -99,7 +101,7 @@ impl Write {
     pub(super) fn unknown(&self, form: Form) -> Self {
         match self.change {
             Change::Insert | Change::Delete => Self::new(form, self.author, self.change),
-            Change::Update(_) | Change::Restore(_) => Self {
+            Change::Update(_) | Change::Upsert | Change::Restore(_) => Self {
                 at: At::Ended(Ended::Unknown),
                 ..self.clone()
             },
@@ -130,7 +132,7 @@ impl Write {
             author: self.author,
             deleted: self.change == Change::Delete,
             changes: match self.change {
-                Change::Insert => own,
+                Change::Insert | Change::Upsert => own,
                 Change::Update(_) => base.changes | own,
                 Change::Delete => 0,
                 Change::Restore(_) => self.content.unwrap_or(0),
@@ -179,7 +181,6 @@ impl Write {
             (_, Some(_), Change::Insert) => At::Ended(Ended::Exists),
             (_, Some(current), Change::Update(Some(_))) if !self.matches(&current) => At::Ended(Ended::Mismatch),
             (_, None, Change::Update(_) | Change::Delete) => At::Ended(Ended::NotFound),
-            (_, None, Change::Restore(_)) => At::BeginInsert,
             _ => self.again(),
         }
     }
@@ -187,6 +188,9 @@ impl Write {
     fn in_transaction(&mut self, documents: &mut Documents, me: usize) -> At {
         match self.at {
             At::Begin => {
+                if documents.current.is_none() && matches!(self.change, Change::Upsert | Change::Restore(_)) {
+                    return Self::begin_insert(documents, me);
+                }
                 let Some(current) = documents.current.filter(|current| self.matches(current)) else {
                     return At::Read;
                 };
@@ -196,10 +200,7 @@ impl Write {
                     false => self.conflict(),
                 }
             }
-            At::BeginInsert => {
-                documents.transactions.begin(me);
-                At::UpsertInTransaction(documents.newest_copy().map_or(0, |copy| copy.revision))
-            }
+            At::BeginInsert => Self::begin_insert(documents, me),
             At::UpsertInTransaction(number) => {
                 if !documents.transactions.write(me, CURRENT) {
                     return self.conflict();
@@ -231,6 +232,12 @@ impl Write {
             }
             at => at,
         }
+    }
+
+    /// Begins a transaction, and reads the number of the newest copy.
+    fn begin_insert(documents: &mut Documents, me: usize) -> At {
+        documents.transactions.begin(me);
+        At::UpsertInTransaction(documents.newest_copy().map_or(0, |copy| copy.revision))
     }
 
     fn naive(&self, documents: &mut Documents) -> At {
@@ -276,6 +283,6 @@ fn first(change: Change) -> At {
     match change {
         Change::Restore(_) => At::ReadRevision,
         Change::Insert => At::BeginInsert,
-        Change::Update(_) | Change::Delete => At::Begin,
+        Change::Update(_) | Change::Upsert | Change::Delete => At::Begin,
     }
 }

@@ -1,0 +1,87 @@
+use mongo_patterns_core::update::failed;
+use mongodb::options::UpdateModifications;
+
+use super::prelude::*;
+use crate::form::update::{checked, checked_with};
+use crate::query::change::Change;
+use crate::write::change::Request;
+use crate::write::update_many::run;
+
+impl<D> HistoryRepository<D> {
+    /// Updates all current documents that match a filter, as [`update`](Self::update) does one: each is a transaction and a
+    /// revision of its own.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::history::HistoryRepository;
+    /// # use mongo_patterns::mongodb::bson::doc;
+    /// # async fn f(policies: HistoryRepository<()>) -> mongo_patterns::Result<()> {
+    /// let expired = doc! { "status": "active", "until": { "$lt": "2026-01-01" } };
+    /// let updated = policies.update_many(expired, doc! { "$set": { "status": "expired" } }).await?;
+    /// println!("{} of {} policies", updated.updated, updated.matched);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The filter is the caller's own, as for the driver's `updateMany`. An empty one matches all documents. `$where`, `$text` and
+    /// `$near` are refused.
+    ///
+    /// It takes no session: in a transaction of yours, [`find`](Self::find) the documents, and [`update`](Self::update) each.
+    ///
+    /// # Guarantees
+    /// A document is updated at most once. The filter is also part of each update: a document that has changed, so that it does
+    /// not match any more, stays as it is, and is counted in [`matched`](UpdatedMany::matched) alone. A document that begins to match
+    /// during the call can be missed.
+    ///
+    /// # Cost
+    /// One round trip that checks the filter, one for each batch of ids, and for each document those of
+    /// [`update`](Self::update), four documents concurrently. A document that does not match any more takes three. An index
+    /// of your own serves the filter.
+    ///
+    /// # Cancel safety
+    /// Some of the documents are updated, each with its revision, and of up to four others the commit completes if it had begun.
+    ///
+    /// A repeated call updates those that match the filter, also a second time. Let the update end the match, as above, and it is
+    /// safe to repeat.
+    ///
+    /// # Errors
+    /// With nothing changed: [`InvalidArgument`] for a filter that the server refuses, or an update that
+    /// [`update`](Self::update) refuses, [`IndexMissing`], and [`Unsupported`] on a standalone.
+    ///
+    /// Those of [`update`](Self::update) for a document, but no [`NotFound`]. It ends the call:
+    /// [`document_id`](mongo_patterns_core::Error::document_id) names the document, and
+    /// [`stored_count`](mongo_patterns_core::Error::stored_count) is the number of those that were updated. They stay updated, each
+    /// with its revision.
+    pub fn update_many(&self, filter: Document, update: impl Into<UpdateModifications>) -> UpdateMany<'_> {
+        UpdateMany::create(self.shared(), filter, update.into(), Document::new())
+    }
+}
+
+action! {
+    /// Updates the documents of a filter; returned by [`HistoryRepository::update_many`].
+    pub struct UpdateMany<'a> {
+        shared: &'a Shared,
+        filter: Document,
+        update: UpdateModifications,
+        with: Document,
+    }
+    "update_many" => UpdatedMany
+}
+
+mongo_patterns_core::setters! {
+    for UpdateMany<'a>:
+
+    /// Describes each of the updates, as [`Update::with`](super::Update::with) does one.
+    with(fields: Document) => with = fields;
+}
+
+impl UpdateMany<'_> {
+    async fn execute(self) -> Result<UpdatedMany> {
+        let request = Request {
+            change: Change::Update(checked(&self.shared.settings, self.update)?),
+            expected: None,
+            filter: self.filter,
+            with: checked_with(&self.shared.settings, self.with)?,
+        };
+        run(self.shared, &request).await.map_err(failed)
+    }
+}

@@ -1,0 +1,74 @@
+//! The replacement of a document, or its insert, with its revision.
+
+use mongodb::ClientSession;
+
+use super::change::{Attempt, Request, no_match};
+use super::insert::Insert;
+use super::record::finish;
+use crate::form::document::Encoded;
+use crate::query::change::Change;
+use crate::repository::prelude::*;
+use crate::results::Recorded;
+
+/// Replaces a document, or inserts it if it does not exist.
+pub(crate) async fn run(shared: &Shared, encoded: &Encoded, session: Option<&mut ClientSession>) -> Result<Recorded> {
+    shared.check_write().await?;
+    let mut conn = shared.enter(&encoded.id, session).await?;
+    run_in(shared, encoded, None, &mut conn).await
+}
+
+/// Does what [`run`] does, in the lane of the document. A document that is expected at a revision must exist.
+pub(crate) async fn run_in(
+    shared: &Shared,
+    encoded: &Encoded,
+    expected: Option<u64>,
+    conn: &mut Conn<'_>,
+) -> Result<Recorded> {
+    let mut content = encoded.document.clone();
+    content.remove("_id");
+    let request = Request {
+        change: Change::Replace(content),
+        expected,
+        filter: Document::new(),
+        with: encoded.with.clone(),
+    };
+    let mut upsert = Upsert {
+        attempt: Attempt::of(shared, &encoded.id, &request).await?,
+        // The attempt has read it.
+        insert: Insert {
+            shared,
+            encoded,
+            reads_current: false,
+        },
+        may_insert: expected.is_none(),
+    };
+    let (current, retry) = (&shared.current, &shared.settings.retry);
+    let done = transaction::run(current, retry, conn, &mut upsert, |conn, upsert| {
+        Box::pin(upsert.run(conn))
+    });
+    done.await
+}
+
+struct Upsert<'a> {
+    attempt: Attempt<'a>,
+    insert: Insert<'a>,
+    may_insert: bool,
+}
+
+impl Upsert<'_> {
+    async fn run(&mut self, conn: &mut Conn<'_>) -> Result<Recorded> {
+        match self.attempt.run(None, conn).await {
+            Err(error) if error.kind() == ErrorKind::NotFound && self.may_insert => {
+                let inserted = self.insert.run(conn).await;
+                // Another program has marked it as deleted.
+                let is_marked = |error: &Error| error.kind() == ErrorKind::AlreadyExists;
+                inserted.map_err(|error| if is_marked(&error) { no_match() } else { error })
+            }
+            changed => {
+                let changed = changed?;
+                finish(self.insert.shared, &changed, conn).await?;
+                Ok(changed.head.into())
+            }
+        }
+    }
+}
