@@ -206,3 +206,4 @@ pub use reference::Reference;
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};
 pub use repository::ReferenceRepository;
 pub use results::{Inserted, Migrated, OnReferences, SourceDeleted, SourceUpdated, Swept};
+pub use settings::bare::ReferenceForm;

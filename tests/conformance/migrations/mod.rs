@@ -24,7 +24,7 @@ use super::each;
 use model::Migrates;
 
 /// All migrations.
-const ALL: [&dyn Migrates; 23] = [
+const ALL: [&dyn Migrates; 24] = [
     &bucket::FromFlat,
     &bucket::ToFlat,
     &bucket::PageSize,
@@ -36,6 +36,7 @@ const ALL: [&dyn Migrates; 23] = [
     &embedded::ToReferences,
     &history::Existing,
     &reference::FromReferences,
+    &reference::FromForms,
     &reference::ToReferences,
     &schema::Versions,
     &archive::Run,
