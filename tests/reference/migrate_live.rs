@@ -173,7 +173,7 @@ async fn a_source_that_is_deleted_between_the_reads_leaves_a_marked_copy() {
 #[tokio::test]
 async fn a_change_between_the_read_and_the_write_is_kept() {
     testkit::run(async |db| {
-        changes_are_kept(db, 1.into(), 2.into(), |orders| orders.migrate_from_references()).await;
+        changes_are_kept(db, 1.into(), 2.into(), Orders::migrate_from_references).await;
         changes_are_kept(db, db_ref(1).into(), db_ref(2).into(), |orders| {
             let migration = orders.migrate_from_references();
             migration.from_form("customer", ReferenceForm::DbRef)

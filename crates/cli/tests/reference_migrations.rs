@@ -109,7 +109,7 @@ async fn invalid_documents_are_refused_or_skipped() {
 #[tokio::test]
 async fn references_of_other_forms_are_converted() {
     testkit::run(async |db| {
-        bare(db, 0).await;
+        bare(db, 1).await;
         let orders = db.plain_collection::<Document>("orders");
         for (form, reference_of) in [
             ("dbref", doc! { "$ref": "customers", "$id": 2, "own": 1 }),

@@ -219,7 +219,7 @@ const SOURCES: [Reason; 3] = [
     (
         "source_missing",
         ErrorKind::NotFound,
-        "documents refer to a source that does not exist: insert it, or remove the reference",
+        "documents refer to a source by an `_id` that no source has: insert it, remove the reference, or replace the value of another field of the source by its `_id`",
     ),
     (
         "source_version",

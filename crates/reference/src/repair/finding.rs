@@ -39,7 +39,7 @@ mongo_patterns_core::problems! {
             "the reference is a DBRef: convert it by migrate_from_references() with from_form(..)",
         /// The field has a document without an `_id`, such as one with the id in another field.
         WithoutId =
-            "the reference is a document without an `_id`: name its field with the id of the source by from_form(..) of migrate_from_references()",
+            "the reference is a document without an `_id`, such as one with the id in another field: convert it by migrate_from_references() with from_form(..)",
         /// The field has another value than a reference, such as an id alone.
         NotAReference =
             "the value is not a document with the `_id` of a source: migrate ids with migrate_from_references(), set a reference, or remove the field",
