@@ -3,7 +3,8 @@
 use std::pin::pin;
 
 use futures::future::join_all;
-use mongo_patterns::reference::OnReferences;
+use mongo_patterns::reference::action::MigrateFromReferences;
+use mongo_patterns::reference::{OnReferences, ReferenceForm};
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
@@ -11,6 +12,7 @@ use tokio::sync::Mutex;
 
 use crate::common::pace::Pace;
 use crate::common::support::{all, pause};
+use crate::reference::migrate_forms::db_ref;
 use crate::reference::migrate_support::*;
 use crate::reference::support::*;
 
@@ -171,43 +173,57 @@ async fn a_source_that_is_deleted_between_the_reads_leaves_a_marked_copy() {
 #[tokio::test]
 async fn a_change_between_the_read_and_the_write_is_kept() {
     testkit::run(async |db| {
-        let orders = several(builder(db.database())).build().unwrap();
-        let old = (1..=6).map(|id| doc! { "_id": id, "total": 5, "customer": 1, "products": [{ "_id": 1, "n": 1 }] });
-        unmigrated(db, old).await;
-        add_customers(db, 1..=2).await;
-        let copy = |id: i32, name: &str| doc! { "_id": id, "name": name, "address": { "city": "x" }, "v": 0_i64 };
-        let changes = [
-            doc! { "$inc": { "total": 1 } },
-            doc! { "$set": { "customer": copy(2, "set") } },
-            doc! { "$unset": { "customer": "" } },
-            doc! { "$set": { "customer": 2 } },
-            doc! { "$set": { "products.0.n": 2 } },
-        ];
-        let change = async {
-            for (id, change) in (1..).zip(changes) {
-                let changed = stored(db).find_one_and_update(doc! { "_id": id }, change).await;
-                changed.unwrap().unwrap();
-            }
-            let deleted = stored(db).find_one_and_delete(doc! { "_id": 6 }).await;
-            deleted.unwrap().unwrap();
-        };
-        let migrated = while_held(db, orders.migrate_from_references(), change).await.unwrap();
-        assert_eq!(migrated.documents, 5);
-        let [ann, other] =
-            [1, 2].map(|id| doc! { "_id": id, "name": "Ann", "address": { "city": "Dublin" }, "v": 0_i64 });
-        let product = |n: i32| [doc! { "_id": 1, "name": "Ann", "v": 0_i64, "n": n }].to_vec();
-        assert_eq!(
-            all(&stored(db)).await,
-            [
-                doc! { "_id": 1, "total": 6, "customer": &ann, "products": product(1) },
-                doc! { "_id": 2, "total": 5, "customer": copy(2, "set"), "products": product(1) },
-                doc! { "_id": 3, "total": 5, "products": product(1) },
-                doc! { "_id": 4, "total": 5, "customer": &other, "products": product(1) },
-                doc! { "_id": 5, "total": 5, "customer": &ann, "products": product(2) },
-            ]
-        );
+        changes_are_kept(db, 1.into(), 2.into(), Orders::migrate_from_references).await;
+        changes_are_kept(db, db_ref(1).into(), db_ref(2).into(), |orders| {
+            let migration = orders.migrate_from_references();
+            migration.from_form("customer", ReferenceForm::DbRef)
+        })
+        .await;
     })
     .await;
+}
+
+async fn changes_are_kept(
+    db: &TestDatabase,
+    first: Bson,
+    second: Bson,
+    migration: impl FnOnce(&Orders) -> MigrateFromReferences<'_>,
+) {
+    let orders = several(builder(db.database())).build().unwrap();
+    let products = [doc! { "_id": 1, "n": 1 }];
+    let old = (1..=6).map(|id| doc! { "_id": id, "total": 5, "customer": &first, "products": products.to_vec() });
+    unmigrated(db, old).await;
+    add_customers(db, 1..=2).await;
+    let copy = |id: i32, name: &str| doc! { "_id": id, "name": name, "address": { "city": "x" }, "v": 0_i64 };
+    let changes = [
+        doc! { "$inc": { "total": 1 } },
+        doc! { "$set": { "customer": copy(2, "set") } },
+        doc! { "$unset": { "customer": "" } },
+        doc! { "$set": { "customer": second } },
+        doc! { "$set": { "products.0.n": 2 } },
+    ];
+    let change = async {
+        for (id, change) in (1..).zip(changes) {
+            let changed = stored(db).find_one_and_update(doc! { "_id": id }, change).await;
+            changed.unwrap().unwrap();
+        }
+        let deleted = stored(db).find_one_and_delete(doc! { "_id": 6 }).await;
+        deleted.unwrap().unwrap();
+    };
+    let migrated = while_held(db, migration(&orders), change).await.unwrap();
+    assert_eq!(migrated.documents, 5);
+    let [ann, other] = [1, 2].map(|id| doc! { "_id": id, "name": "Ann", "address": { "city": "Dublin" }, "v": 0_i64 });
+    let product = |n: i32| [doc! { "_id": 1, "name": "Ann", "v": 0_i64, "n": n }].to_vec();
+    assert_eq!(
+        all(&stored(db)).await,
+        [
+            doc! { "_id": 1, "total": 6, "customer": &ann, "products": product(1) },
+            doc! { "_id": 2, "total": 5, "customer": copy(2, "set"), "products": product(1) },
+            doc! { "_id": 3, "total": 5, "products": product(1) },
+            doc! { "_id": 4, "total": 5, "customer": &other, "products": product(1) },
+            doc! { "_id": 5, "total": 5, "customer": &ann, "products": product(2) },
+        ]
+    );
 }
 
 /// Renames, inserts, changes of references and of other fields, while a migration runs. Each acknowledged one is kept.

@@ -16,6 +16,7 @@ pub(crate) mod large;
 pub(crate) mod long_arrays;
 pub(crate) mod migrate;
 pub(crate) mod migrate_back;
+pub(crate) mod migrate_forms;
 pub(crate) mod migrate_interrupted;
 pub(crate) mod migrate_live;
 pub(crate) mod migrate_refused;

@@ -155,6 +155,7 @@ fn advice(remedy: Remedy) -> Option<&'static str> {
         Remedy::SkipInvalid => {
             "--skip-invalid COLLECTION lists all such documents with their reason, and migrates the others; with --dry-run it counts them"
         }
+        Remedy::FromForm => "from_form(..) is --from-form; --skip-invalid COLLECTION migrates the other documents",
         Remedy::AllowNonEmptyTarget => "pass --allow-non-empty-target for allow_non_empty_target()",
         Remedy::DiscardEmbedded => {
             "run `subset migrate --from embedded` for migrate_from_embedded(), or `subset migrate --from collection --discard-embedded` for discard_embedded()"
@@ -203,6 +204,7 @@ mod tests {
             (Remedy::CheckSettings, "--replace-settings"),
             (Remedy::Verify, "`verify`"),
             (Remedy::SkipInvalid, "--skip-invalid"),
+            (Remedy::FromForm, "--from-form"),
             (Remedy::AllowNonEmptyTarget, "--allow-non-empty-target"),
             (Remedy::DiscardEmbedded, "--discard-embedded"),
             (Remedy::DropSnapshots, "--drop-snapshots"),

@@ -21,13 +21,14 @@ use crate::shard;
 const NAMED: usize = 10;
 
 /// The methods that the texts of the library name, and what they are called here.
-const COMMANDS: [(&str, &str); 9] = [
+const COMMANDS: [(&str, &str); 10] = [
     (
         "rebuild(..).discard_embedded()",
         "`PATTERN migrate --from collection --discard-embedded`",
     ),
     ("migrate_from_embedded()", "`PATTERN migrate --from embedded`"),
     ("migrate_from_references()", "`PATTERN migrate`"),
+    ("from_form(..)", "--from-form"),
     ("migrate_existing()", "`PATTERN migrate`"),
     (" with delete_parent(..)", ""),
     ("delete_orphans()", "--delete-orphans"),
@@ -279,6 +280,8 @@ mod tests {
                     source_version: 2,
                 },
             ),
+            of("reference", &Problem::DbRef),
+            of("reference", &Problem::WithoutId),
             of("reference", &Unrepaired::WithoutId),
             of("reference", &Unrepaired::SourceMissing),
             of(
@@ -294,6 +297,11 @@ mod tests {
         for text in &texts {
             assert!(!text.contains("()") && !text.contains("(..)"), "{text}");
         }
-        assert!(texts[11].contains("`subset migrate --from embedded`"), "{}", texts[11]);
+        assert!(
+            texts[4].contains("`reference migrate` with --from-form"),
+            "{}",
+            texts[4]
+        );
+        assert!(texts[13].contains("`subset migrate --from embedded`"), "{}", texts[13]);
     }
 }

@@ -107,6 +107,61 @@ async fn invalid_documents_are_refused_or_skipped() {
 }
 
 #[tokio::test]
+async fn references_of_other_forms_are_converted() {
+    testkit::run(async |db| {
+        bare(db, 1).await;
+        let orders = db.plain_collection::<Document>("orders");
+        for (form, reference_of) in [
+            ("dbref", doc! { "$ref": "customers", "$id": 2, "own": 1 }),
+            ("id:userId", doc! { "userId": 2, "name": "old", "own": 1 }),
+        ] {
+            orders.delete_many(doc! {}).await.unwrap();
+            orders
+                .insert_one(doc! { "_id": 1, "customer": reference_of })
+                .await
+                .unwrap();
+            let analyzed = reference(db, &["analyze", "--json"]).summary();
+            assert_eq!(
+                (&analyzed["references"], &analyzed["without_source"]),
+                (&0.into(), &0.into()),
+                "{analyzed}"
+            );
+            let verified = reference(db, &["verify"]);
+            assert!(
+                verified.code == Some(1) && verified.out.contains("`reference migrate` with --from-form"),
+                "{verified:?}"
+            );
+            let refused = reference(db, &["migrate"]);
+            assert!(
+                refused.code == Some(1) && refused.err.contains("--from-form"),
+                "{refused:?}"
+            );
+            let option = format!("--from-form=customer={form}");
+            let migrated = reference(db, &["migrate", &option, "--json"]);
+            assert_eq!(
+                (migrated.code, &migrated.summary()["documents"]),
+                (Some(0), &1.into()),
+                "{migrated:?}"
+            );
+            let copy = doc! { "_id": 2, "name": "Ann", "v": 0_i64, "own": 1 };
+            assert_eq!(all(db, "orders").await, [doc! { "_id": 1, "customer": copy }]);
+            assert_eq!(reference(db, &["verify"]).code, Some(0));
+        }
+        for form in [
+            "customer",
+            "other=dbref",
+            "customer=ref",
+            "customer=id:",
+            "customer=id:_id",
+            "customer=id:$id",
+        ] {
+            refused(&reference(db, &["migrate", "--from-form", form]), "--from-form");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn only_documents_of_the_filter_are_migrated() {
     testkit::run(async |db| {
         bare(db, 6).await;

@@ -37,6 +37,7 @@ const ALL: [&dyn Migrates; 24] = [
     &history::Existing { by_id: false },
     &history::Existing { by_id: true },
     &reference::FromReferences,
+    &reference::FromForms,
     &reference::ToReferences,
     &schema::Versions,
     &archive::Run,

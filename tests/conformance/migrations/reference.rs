@@ -6,6 +6,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::model::{Call, Called, Migrates, Selected, with_id};
+use crate::reference::migrate_forms::{db_ref, invalid as invalid_forms, of_forms};
 use crate::reference::migrate_refused::{fill, invalid};
 use crate::reference::migrate_support::several;
 use crate::reference::support::{Orders, builder};
@@ -37,16 +38,6 @@ impl Migrates for FromReferences {
     }
 
     fn selected(&self) -> Option<Selected> {
-        // A run that resumes sweeps the copies that it finds, also those of a skipped document.
-        let swept = [doc! { "_id": 1 }, doc! { "_id": 1.0 }].map(Bson::from);
-        let is_swept = |document: &Document| {
-            let products = document.get_array("products").into_iter().flatten();
-            document
-                .get("customer")
-                .into_iter()
-                .chain(products)
-                .any(|value| swept.contains(value))
-        };
         let invalid = invalid().into_iter().filter(|(fields, ..)| !is_swept(fields));
         let invalid = (100..).zip(invalid);
         let invalid = invalid.map(|(id, (fields, reason, _))| (with_id(id, fields), reason));
@@ -59,6 +50,50 @@ impl Migrates for FromReferences {
             refusal: ErrorKind::Corrupt,
             refuses_first: true,
             correction: doc! { "$set": { "products": [1] } },
+        })
+    }
+}
+
+/// A run that resumes sweeps the copies that it finds, also those of a skipped document.
+fn is_swept(document: &Document) -> bool {
+    let swept = [doc! { "_id": 1 }, doc! { "_id": 1.0 }].map(Bson::from);
+    let products = document.get_array("products").into_iter().flatten();
+    let customer = document.get("customer").into_iter();
+    customer.chain(products).any(|value| swept.contains(value))
+}
+
+/// DBRefs, and documents with the id in another field.
+pub(super) struct FromForms;
+
+impl Migrates for FromForms {
+    fn name(&self) -> &'static str {
+        "reference::migrate_from_references of other forms"
+    }
+
+    fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
+        Box::pin(async move {
+            let products = [doc! { "id": 2, "name": "old" }, doc! { "id": 1 }];
+            let order = |id| doc! { "_id": id, "customerId": db_ref(1 + id % 2), "products": products.to_vec() };
+            fill(db, (0..20).map(order)).await;
+        })
+    }
+
+    fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
+        Box::pin(async move { call.of(of_forms(&orders(db))).await })
+    }
+
+    fn selected(&self) -> Option<Selected> {
+        let invalid = (100..).zip(invalid_forms());
+        let invalid = invalid.map(|(id, (fields, reason, _))| (with_id(id, fields), reason));
+        Some(Selected {
+            source: "orders",
+            target: "orders",
+            some: doc! { "_id": { "$lt": 8 } },
+            others: Ok(()),
+            invalid: invalid.collect(),
+            refusal: ErrorKind::Corrupt,
+            refuses_first: true,
+            correction: doc! { "$set": { "customerId": 1 } },
         })
     }
 }

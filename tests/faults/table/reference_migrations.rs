@@ -1,6 +1,7 @@
 //! References: migrations from ids to references with copies, and back.
 
 use futures::future::LocalBoxFuture;
+use mongo_patterns::reference::ReferenceForm;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
@@ -31,7 +32,7 @@ fn facts(order: &Document) -> Vec<String> {
         };
         for value in values {
             let source = match &value {
-                Bson::Document(copy) => copy.get("_id").unwrap(),
+                Bson::Document(copy) => copy.get("_id").or_else(|| copy.get("$id")).unwrap(),
                 bare => bare,
             };
             facts.push(format!("order {id} {field} {source}"));
@@ -109,6 +110,18 @@ fn bare(m: &Migrations) -> LocalBoxFuture<'_, ()> {
     })
 }
 
+fn db_refs(m: &Migrations) -> LocalBoxFuture<'_, ()> {
+    Box::pin(async move {
+        let db_ref = |id: i32| doc! { "$ref": "customers", "$id": id, "quantity": 3 };
+        let orders = [
+            doc! { "_id": 1, "total": 1, "customerId": db_ref(1) },
+            doc! { "_id": 2, "total": 2, "products": [db_ref(1), 2], "customerId": 2 },
+            doc! { "_id": 3, "total": 3, "payer": 2 },
+        ];
+        m.stored.insert_many(orders).await.unwrap();
+    })
+}
+
 fn with_invalid(m: &Migrations) -> LocalBoxFuture<'_, ()> {
     Box::pin(async move {
         bare(m).await;
@@ -139,6 +152,15 @@ fn from_references() -> Vec<Operation<Migrations>> {
             })
         })
         .prepare(bare),
+        Operation::<Migrations>::new(Steps, CALL, "of DBRefs, in two chunks", |m| {
+            Box::pin(async move {
+                let migration = m.orders.migrate_from_references().from_field("customer", "customerId");
+                let migration = migration.from_form("customer", ReferenceForm::DbRef);
+                let migration = migration.from_form("products", ReferenceForm::DbRef);
+                text(migration.chunk(2).await.map(drop))
+            })
+        })
+        .prepare(db_refs),
         Operation::<Migrations>::new(Steps, CALL, "with a list of invalid documents and a filter", |m| {
             Box::pin(async move {
                 let migration = m.orders.migrate_from_references().from_field("customer", "customerId");

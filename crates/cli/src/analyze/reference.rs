@@ -77,7 +77,7 @@ async fn measure(
         let of_group = row.get_document("_id").cloned().unwrap_or_default();
         let (length, sources) = (number(&of_group, "n"), number(&row, "sources"));
         if of_group.get_bool("other").unwrap_or(false) {
-            measured.others += length;
+            measured.others += length * sources;
             continue;
         }
         let copies = number(&row, "copies");

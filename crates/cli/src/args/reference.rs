@@ -55,12 +55,17 @@ pub(crate) struct ReferenceSample {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReferenceMigration {
     /// Migrates the references to ids of sources, without copies.
-    #[arg(long, conflicts_with_all = ["filter", "skip_invalid", "from_field"])]
+    #[arg(long, conflicts_with_all = ["filter", "skip_invalid", "from_field", "from_form"])]
     pub(crate) back: bool,
     /// The field with the ids of a reference, if they are in another one, which is removed: reference=field, such as
     /// customer=customerId. Separate several by commas.
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     pub(crate) from_field: Option<Vec<String>>,
+    /// The form of a reference that another library has stored, or a program by hand: reference=dbref, such as
+    /// customer=dbref, or reference=id:field for a document with the id in this field, such as customer=id:userId for {
+    /// userId: 456, name: "Ann" }. Separate several by commas.
+    #[arg(long, value_name = "FORMS", value_delimiter = ',')]
+    pub(crate) from_form: Option<Vec<String>>,
     /// With --back: the field for the ids of a reference, if it is another one, as those of --from-field.
     #[arg(long, value_name = "FIELDS", value_delimiter = ',', requires = "back")]
     pub(crate) to_field: Option<Vec<String>>,

@@ -4,7 +4,7 @@ use super::Work;
 use crate::args::ReferenceMigration;
 use crate::failure::Outcome;
 use crate::migrate::{Migrate, Mode};
-use crate::nested::references::in_other_fields;
+use crate::nested::references::{in_other_fields, in_other_forms};
 
 impl Work<'_> {
     pub(super) async fn migrate(&self, options: &ReferenceMigration, mode: Mode) -> Outcome {
@@ -16,6 +16,9 @@ impl Work<'_> {
             let mut migration = self.documents.migrate_from_references().chunk(options.chunk);
             for (reference, field) in in_other_fields("--from-field", options.from_field.as_ref(), &self.references)? {
                 migration = migration.from_field(reference, field);
+            }
+            for (reference, form) in in_other_forms("--from-form", options.from_form.as_ref(), &self.references)? {
+                migration = migration.from_form(reference, form);
             }
             return migrate.execute(migration).await;
         }

@@ -18,6 +18,8 @@ pub enum Remedy {
     Verify,
     /// Correct the source documents, or migrate the others by `skip_invalid(..)`.
     SkipInvalid,
+    /// Name the form of the references by `from_form(..)`.
+    FromForm,
     /// Empty the target, or keep its documents by `allow_non_empty_target()`.
     AllowNonEmptyTarget,
     /// Migrate the embedded children by `migrate_from_embedded()`, or allow their loss by `discard_embedded()`.

@@ -2,7 +2,7 @@ use mongo_patterns_core::migration;
 
 use super::prelude::*;
 use crate::migrate::from_references::FromReferences;
-use crate::settings::bare::FieldNames;
+use crate::settings::bare::{FieldNames, ReferenceForm};
 
 impl<D, S> ReferenceRepository<D, S> {
     /// Migrates from references: documents with the ids of their sources alone get copies of the sources, in the form that
@@ -32,6 +32,14 @@ impl<D, S> ReferenceRepository<D, S> {
     /// | `products: [1, { _id: 2, quantity: 5 }]`, an array | `products: [{ _id: 1, name, v }, { _id: 2, name, v, quantity: 5 }]` |
     /// | `customerId: 456` | `customer: { _id: 456, name, v }` as the last field |
     /// | `customerId: null` | without the field, and without a reference |
+    ///
+    /// References that another library or a program by hand has stored in another form are converted with
+    /// [`from_form`](MigrateFromReferences::from_form), beside those of the table:
+    ///
+    /// | form | before | after |
+    /// |---|---|---|
+    /// | [`DbRef`](ReferenceForm::DbRef) | `customer: { $ref: "customers", $id: 456, note: "x" }` | `customer: { _id: 456, name, v, note: "x" }` |
+    /// | [`IdIn("id")`](ReferenceForm::IdIn) | `customer: { id: 456, name: "old", note: "x" }` | the same |
     ///
     /// References with a version, or with `deleted: true`, are extended already and stay. So do snapshots with copied fields,
     /// which may have a value that the source has no longer, and documents with a missing or null reference. A document
@@ -77,8 +85,10 @@ impl<D, S> ReferenceRepository<D, S> {
     /// | `twice` | an array refers to one source twice |
     /// | `other_value` | the reference field has another value than references, although the ids are in another field |
     /// | `other_reference` | the reference field refers to other sources than the field of the ids |
-    /// | `db_ref` | a reference is a DBRef |
-    /// | `without_id` | a reference is a document without an `_id`, and no source has it as its `_id` |
+    /// | `reserved_field` | a reference of the form of `from_form` has an `_id`, `deleted` or a version of its own, which would be lost |
+    /// | `other_collection` | a DBRef has another `$ref` than the name of the collection of the sources, or the `$db` of another database |
+    /// | `db_ref` | a reference is a DBRef, and `from_form` has another form or none |
+    /// | `without_id` | a reference is a document without an `_id` and not of the form of `from_form`, and no source has it as its `_id` |
     /// | `source_missing` | a source does not exist |
     /// | `source_version` | the version of a source is not an integer from 0 |
     /// | `too_large` | the document would exceed MongoDB's limit of 16 MiB |
@@ -89,7 +99,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// With nothing written, and with a [document](mongo_patterns_core::Error::document_id) as an example, unless they are
     /// skipped:
     ///
-    /// - [`InvalidItemId`]: a reference is not an id, or an array refers to one source twice.
+    /// - [`InvalidItemId`]: a reference is not an id, or of another form; or an array refers to one source twice.
     /// - [`NotFound`]: a source does not exist.
     /// - [`TargetNotEmpty`]: the reference field has another value, or refers to other sources than the field of the ids.
     /// - [`Corrupt`]: the field of an array is not an array, or the version of a source is not an integer from 0.
@@ -97,9 +107,9 @@ impl<D, S> ReferenceRepository<D, S> {
     ///
     /// Also with nothing written:
     ///
-    /// - [`Configuration`]: the field of the ids is not a plain field.
-    /// - [`InvalidArgument`]: there is no such reference field; the field of the ids is one of another reference, or no
-    ///   document has it; the server refuses the filter; the chunk size or the rate is 0; or an unfinished migration has other settings.
+    /// - [`Configuration`]: the field of the ids, or that of a form, is not a plain field.
+    /// - [`InvalidArgument`]: there is no such reference field, or it has two forms; the field of the ids is one of another
+    ///   reference, or no document has it; the server refuses the filter; the chunk size or the rate is 0; or an unfinished migration has other settings.
     /// - [`Driver`](mongo_patterns_core::ErrorKind::Driver): through a router, the database does not exist.
     /// - Those of [`ensure_indexes`](Self::ensure_indexes).
     ///
@@ -130,6 +140,31 @@ impl MigrateFromReferences<'_> {
     /// `customer`. By default the ids are in the reference field itself. The migration removes it.
     pub fn from_field(mut self, reference: impl Into<String>, field: impl Into<String>) -> Self {
         self.fields.add(reference.into(), field.into());
+        self
+    }
+
+    /// Converts references of another form in one reference field, or in its [other field](Self::from_field) of the ids. Their
+    /// other fields stay, unless they are copied.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::reference::{ReferenceForm, ReferenceRepository};
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(posts: ReferenceRepository<Document, Document>) -> mongo_patterns::Result<()> {
+    /// // { author: { $ref: "users", $id: 7 } } becomes { author: { _id: 7, name: "Ann", v: 0 } }
+    /// posts.migrate_from_references().from_form("author", ReferenceForm::DbRef).await?;
+    /// // and so does { author: { id: 7, name: "Ann" } }
+    /// posts.migrate_from_references().from_form("author", ReferenceForm::IdIn("id".into())).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A document without an `_id` and with the field of [`IdIn`](ReferenceForm::IdIn) is a reference then, and never the id of
+    /// a source itself. A [snapshot](crate::Reference::snapshot) keeps its values.
+    ///
+    /// A field has one form. To migrate a field with both, call it once for each, with
+    /// [`skip_invalid`](Self::skip_invalid).
+    pub fn from_form(mut self, reference: impl Into<String>, form: ReferenceForm) -> Self {
+        self.fields.add_form(reference.into(), form);
         self
     }
 

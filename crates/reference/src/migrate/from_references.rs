@@ -114,6 +114,7 @@ impl FromReferences<'_> {
             fields: &self.fields,
             documents: self.shared.documents().name(),
             sources: self.shared.sources.name(),
+            database: self.shared.sources.namespace().db,
             filter: &self.options.filter,
             skipped: self.options.skipped.as_ref().map(Collection::name),
         }
@@ -133,7 +134,14 @@ impl Rewrite for FromReferences<'_> {
         if self.options.skipped.is_some() {
             return Ok(());
         }
-        refuse(found, &PROBLEMS, end).map_err(|error| error.with_remedy(Remedy::SkipInvalid))
+        let problems = [
+            (&VALUES[..], Remedy::SkipInvalid),
+            (&FORMS, Remedy::FromForm),
+            (&SOURCES, Remedy::SkipInvalid),
+        ];
+        problems
+            .into_iter()
+            .try_for_each(|(reasons, remedy)| refuse(found, reasons, end).map_err(|error| error.with_remedy(remedy)))
     }
 
     async fn migrate(&self, conn: &mut Conn<'_>, chunk: &[Bson]) -> Result<u64> {
@@ -156,7 +164,7 @@ impl Rewrite for FromReferences<'_> {
 }
 
 /// The problems of documents, in the order in which they are checked, with the kinds and the texts of their errors.
-const PROBLEMS: [Reason; 10] = [
+const VALUES: [Reason; 7] = [
     (
         "no_array",
         ErrorKind::Corrupt,
@@ -183,19 +191,35 @@ const PROBLEMS: [Reason; 10] = [
         "documents refer to other sources in the reference field than in the field of the ids: remove either",
     ),
     (
+        "reserved_field",
+        ErrorKind::InvalidItemId,
+        "documents have a reference of the form of from_form(..) with a field that the pattern writes itself, which would be lost: rename its `_id`, `deleted` or version, or use another name with version_field(..)",
+    ),
+    (
+        "other_collection",
+        ErrorKind::InvalidItemId,
+        "documents have a DBRef that does not name the collection of the sources: migrate it by hand, or correct its `$ref` and `$db`",
+    ),
+];
+
+const FORMS: [Reason; 2] = [
+    (
         "db_ref",
         ErrorKind::InvalidItemId,
-        "documents have a DBRef as a reference: replace it by the value of its `$id`, or by a document with this value as `_id`",
+        "documents have a DBRef as a reference: convert it with from_form(..)",
     ),
     (
         "without_id",
         ErrorKind::InvalidItemId,
-        "documents have a reference that is a document without an `_id`, such as one with the id in another field: rename this field to `_id`, or replace the document by the id",
+        "documents have a reference that is a document without an `_id`, such as one with the id in another field: name this field with from_form(..)",
     ),
+];
+
+const SOURCES: [Reason; 3] = [
     (
         "source_missing",
         ErrorKind::NotFound,
-        "documents refer to a source that does not exist: insert it, or remove the reference",
+        "documents refer to a source by an `_id` that no source has: insert it, remove the reference, or replace the value of another field of the source by its `_id`",
     ),
     (
         "source_version",

@@ -51,11 +51,19 @@ pub(crate) fn is_without_id(value: &str) -> Document {
     doc! { "$and": [type_in(value, &["object"]), is_missing(format!("{value}._id"))] }
 }
 
-/// Returns whether a document is a DBRef, which has the id in a field that no path can name.
+/// Returns a field of a document, also one that no path can name.
+pub(crate) fn field_of(document: &str, name: &str) -> Document {
+    doc! { "$getField": { "field": { "$literal": name }, "input": document } }
+}
+
+/// Returns a document without a field.
+pub(crate) fn without_field(document: impl Into<Bson>, name: &str) -> Document {
+    doc! { "$unsetField": { "field": { "$literal": name }, "input": document.into() } }
+}
+
+/// Returns whether a document is a DBRef.
 pub(crate) fn is_db_ref(document: &str) -> Document {
-    not(is_missing(
-        doc! { "$getField": { "field": { "$literal": "$id" }, "input": document } },
-    ))
+    not(is_missing(field_of(document, "$id")))
 }
 
 /// Returns whether a value is a reference with a copy, or one whose source was deleted. A snapshot needs no version: it may

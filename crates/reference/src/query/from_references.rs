@@ -1,6 +1,7 @@
 //! The pipelines of the migration from references.
 
 mod chunk;
+mod form;
 
 use mongo_patterns_core::migration::{both, record_filter};
 
@@ -13,15 +14,17 @@ use super::expression::{
 use super::new_copy::new_copy;
 use crate::form::copy;
 use crate::prelude::*;
-use crate::settings::bare::{BareField, recorded};
+use crate::settings::bare::{BareField, ReferenceForm, recorded};
 
 /// The reasons why documents cannot be migrated, in the order in which they are checked.
-pub(crate) const REASONS: [&str; 10] = [
+pub(crate) const REASONS: [&str; 12] = [
     "no_array",
     "not_an_id",
     "twice",
     "other_value",
     "other_reference",
+    "reserved_field",
+    "other_collection",
     "db_ref",
     "without_id",
     "source_missing",
@@ -36,17 +39,19 @@ const MAX_BYTES: i64 = 16 * 1024 * 1024;
 pub(crate) struct FromReferences<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) fields: &'a [BareField<'a>],
-    /// The names of the collections.
+    /// The names of the collections, and of their database.
     pub(crate) documents: &'a str,
     pub(crate) sources: &'a str,
+    pub(crate) database: String,
     /// The documents to migrate.
     pub(crate) filter: &'a Document,
     /// The collection that lists invalid documents, which are skipped then.
     pub(crate) skipped: Option<&'a str>,
 }
 
-/// Returns the name of a field of the examined documents: `f` for the reference field, `b` for that of the ids, `g` for
-/// the one of the two that is migrated, and `n` for the new references.
+/// Returns the name of a field of the examined documents: `f` for the reference field, `b` for that of the ids, `F` and `B`
+/// for them with references of another form [converted](form), `g` for the one of the two that is migrated, and `n` for the
+/// new references.
 fn named(name: char, at: usize) -> String {
     format!("{name}{at}")
 }
@@ -57,6 +62,15 @@ fn path(name: char, at: usize) -> String {
 }
 
 impl FromReferences<'_> {
+    /// Returns the path of the value of a field with converted references: `f` for the reference field, `b` for that of the
+    /// ids.
+    fn converted_path(&self, name: char, at: usize) -> String {
+        match self.fields[at].form {
+            Some(_) => path(name.to_ascii_uppercase(), at),
+            None => path(name, at),
+        }
+    }
+
     fn numbered(&self) -> impl Iterator<Item = (usize, &BareField<'_>)> {
         self.fields.iter().enumerate()
     }
@@ -93,16 +107,25 @@ impl FromReferences<'_> {
     /// Examines documents: the field `r` has the problem of one that cannot be migrated, or is null.
     pub(crate) fn examined(&self, filter: Document) -> Vec<Document> {
         let mut read = doc! { "_id": 1, "size": { "$bsonSize": "$$ROOT" } };
-        let mut given = Document::new();
+        let (mut converted, mut given) = (Document::new(), Document::new());
         for (at, one) in self.numbered() {
-            let of_field = path('f', at);
-            read.insert(named('f', at), format!("${}", one.field.name));
-            given.insert(named('g', at), &of_field);
-            if !one.is_in_place() {
-                read.insert(named('b', at), format!("${}", one.bare));
-                let given_in = doc! { "$cond": [is_present(&of_field), &of_field, path('b', at)] };
-                given.insert(named('g', at), given_in);
-            }
+            let mut read_field = |name: char, of: &FieldName| {
+                read.insert(named(name, at), format!("${of}"));
+                if let Some(form) = &one.form {
+                    let value = self.converted(one.field, form, &path(name, at));
+                    converted.insert(named(name.to_ascii_uppercase(), at), value);
+                }
+                self.converted_path(name, at)
+            };
+            let of_field = read_field('f', &one.field.name);
+            let of_given = match one.is_in_place() {
+                true => of_field.into(),
+                false => {
+                    let of_bare = read_field('b', &one.bare);
+                    doc! { "$cond": [is_present(&of_field), &of_field, of_bare] }.into()
+                }
+            };
+            given.insert::<_, Bson>(named('g', at), of_given);
         }
         let own = self.fields.iter().map(|one| one.field);
         let [lookup, source_ids] =
@@ -114,9 +137,11 @@ impl FromReferences<'_> {
         });
         let first_too_large = doc! { "reason": "too_large", "field": self.name_of(0).as_str() };
         let too_large = doc! { "$and": [&valid, { "$gt": [self.new_size(), MAX_BYTES] }] };
-        vec![
-            doc! { "$match": filter },
-            doc! { "$project": read },
+        let mut stages = vec![doc! { "$match": filter }, doc! { "$project": read }];
+        if !converted.is_empty() {
+            stages.push(doc! { "$addFields": converted });
+        }
+        stages.extend([
             doc! { "$addFields": given },
             doc! { "$addFields": { "ids": self.open_ids() } },
             lookup,
@@ -124,7 +149,8 @@ impl FromReferences<'_> {
             doc! { "$addFields": { "r": first_problem(self.problems()) } },
             doc! { "$addFields": Document::from_iter(new) },
             doc! { "$addFields": { "r": { "$cond": [too_large, first_too_large, "$r"] } } },
-        ]
+        ]);
+        stages
     }
 
     /// Returns the order of the sources of a document.
@@ -135,12 +161,20 @@ impl FromReferences<'_> {
         }
     }
 
-    /// Returns the ids whose sources are copied.
+    /// Returns the ids whose sources are read.
     fn open_ids(&self) -> Document {
-        concatenated(self.numbered().map(|(at, one)| {
-            let open = self.open_values(at, one.field);
-            filtered(mapped(open, id_in(ELEMENT)), is_id(ELEMENT))
-        }))
+        let ids = self.numbered().map(|(at, one)| self.ids_to_migrate(at, one));
+        concatenated(ids.map(|ids| filtered(ids, is_id(ELEMENT))))
+    }
+
+    /// Returns the ids of the references in a field that are migrated.
+    fn ids_to_migrate(&self, at: usize, one: &BareField<'_>) -> Document {
+        let open = mapped(self.open_values(at, one.field), id_in(ELEMENT));
+        match &one.form {
+            // A converted snapshot has its copy already.
+            Some(form) if one.field.is_snapshot => concatenated([open, self.converted_ids(at, one, form)]),
+            _ => open,
+        }
     }
 
     /// Returns the new value of a reference field. It is missing for a document without references.
@@ -179,10 +213,19 @@ impl FromReferences<'_> {
         let beside = |reason, condition: &dyn Fn(&ReferenceField, &str, &str) -> Document| {
             let other = self.numbered().filter(|(_, one)| !one.is_in_place());
             let problem = |(at, one): (usize, &BareField<'_>)| {
-                let condition = condition(one.field, &path('f', at), &path('b', at));
+                let [of_field, of_bare] = ['f', 'b'].map(|name| self.converted_path(name, at));
+                let condition = condition(one.field, &of_field, &of_bare);
                 (reason, self.name_of(at), condition)
             };
             other.map(problem).collect::<Vec<_>>()
+        };
+        // With references of another form.
+        let of_form = |reason, condition: &dyn Fn(usize, &BareField<'_>, &ReferenceForm) -> Document| {
+            let of_form = self.numbered().filter_map(|(at, one)| {
+                let condition = condition(at, one, one.form.as_ref()?);
+                Some((reason, self.name_of(at), condition))
+            });
+            of_form.collect::<Vec<_>>()
         };
         let version = format!("$$source.{}", self.settings.version);
         let is_invalid = with_source(
@@ -208,15 +251,20 @@ impl FromReferences<'_> {
                 let differ = doc! { "$not": [{ "$setEquals": [ids(field, value), ids(field, bare)] }] };
                 doc! { "$and": [is_present(value), is_present(bare), differ] }
             }),
+            of_form("reserved_field", &|at, one, form| {
+                any(self.open_values(at, one.field), self.has_reserved_field(form, ELEMENT))
+            }),
+            of_form("other_collection", &|at, one, form| {
+                let is_other = doc! { "$and": [is_db_ref(ELEMENT), not(self.is_of_sources(form, ELEMENT))] };
+                any(self.other_documents(at, one.field), is_other)
+            }),
             in_fields("db_ref", &|at, one| {
                 any(self.other_documents(at, one.field), is_db_ref(ELEMENT))
             }),
             in_fields("without_id", &|at, one| {
                 doc! { "$ne": [self.other_documents(at, one.field), []] }
             }),
-            in_fields("source_missing", &|at, one| {
-                any_unknown(mapped(self.open_values(at, one.field), id_in(ELEMENT)))
-            }),
+            in_fields("source_missing", &|at, one| any_unknown(self.ids_to_migrate(at, one))),
             in_fields("source_version", &|at, one| {
                 any(self.open_values(at, one.field), is_invalid.clone())
             }),
@@ -299,6 +347,7 @@ pub(crate) mod tests {
             fields: &fields,
             documents: "orders",
             sources: "customers",
+            database: "shop".to_owned(),
             filter: &doc! { "shop": 1 },
             skipped: None,
         });

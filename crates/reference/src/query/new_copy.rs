@@ -1,6 +1,6 @@
 //! The copy of a source as an expression. It makes what [`form::copy::new`](crate::form::copy::new) makes.
 
-use super::expression::{is_missing, is_reference, type_in};
+use super::expression::{is_missing, is_reference, type_in, without_field};
 use crate::prelude::*;
 use crate::settings::DELETED;
 use crate::settings::copied::FieldPath;
@@ -67,7 +67,7 @@ fn own_fields(own: &str, copy: &str, reserved: &[&str], targets: &[&[String]]) -
     let mut fields = Bson::from(own);
     let whole = targets.iter().filter(|target| target.len() == 1);
     for name in reserved.iter().copied().chain(whole.map(|target| target[0].as_str())) {
-        fields = doc! { "$unsetField": { "field": { "$literal": name }, "input": fields } }.into();
+        fields = without_field(fields, name).into();
     }
     for (head, inside) in inner(targets) {
         let (own, copy) = (format!("{own}.{head}"), format!("{copy}.{head}"));

@@ -36,10 +36,10 @@ mongo_patterns_core::problems! {
         VersionMissing = "the copy has no valid version: call repair()",
         /// The field has a DBRef instead of a reference.
         DbRef =
-            "the reference is a DBRef: replace it by a document with the value of its `$id` as `_id`, then call repair()",
+            "the reference is a DBRef: convert it by migrate_from_references() with from_form(..)",
         /// The field has a document without an `_id`, such as one with the id in another field.
         WithoutId =
-            "the reference is a document without an `_id`: rename its field with the id of the source to `_id`, then call repair()",
+            "the reference is a document without an `_id`, such as one with the id in another field: convert it by migrate_from_references() with from_form(..)",
         /// The field has another value than a reference, such as an id alone.
         NotAReference =
             "the value is not a document with the `_id` of a source: migrate ids with migrate_from_references(), set a reference, or remove the field",
@@ -65,7 +65,7 @@ mongo_patterns_core::problems! {
             "it is unknown whether the source was deleted on purpose: insert it again, or set on_missing(..)",
         /// The reference is a DBRef, or another document without an `_id`.
         WithoutId =
-            "a repair does not change the form of a reference: store the id of the source as its `_id`, then call repair()",
+            "a repair does not change the form of a reference: convert it by migrate_from_references() with from_form(..)",
         /// The value is not a reference.
         NotAReference =
             "it is unknown to which source the value refers: migrate ids with migrate_from_references(), set a reference, or remove the field",

@@ -15,7 +15,7 @@ pub(super) struct Field<'a> {
     pub(super) sources: &'a str,
 }
 
-/// The sources by their number of references. The row with `other: true` counts values that are not references.
+/// The sources by their number of references. The rows with `other: true` count values that are not references.
 pub(super) fn by_references(field: &Field<'_>, sample: Option<u32>) -> Vec<Document> {
     let mut stages = references(field, sample);
     stages.extend([
@@ -54,6 +54,12 @@ pub(super) fn by_references(field: &Field<'_>, sample: Option<u32>) -> Vec<Docum
     };
     let is_copy = doc! { "$eq": ["$$r.k", COPY] };
     let is_found = doc! { "$eq": ["$f", 1] };
+    // A document without an `_id` that no source has is a reference of another form, such as a DBRef.
+    let only_documents = doc! { "$setIsSubset": ["$r.k", [DOCUMENT]] };
+    let is_other = doc! { "$or": [
+        { "$eq": ["$_id", null] },
+        { "$and": [{ "$eq": ["$f", 0] }, only_documents] },
+    ] };
     let stale = match field.is_snapshot {
         true => doc! { "$literal": 0 },
         false => number(
@@ -71,9 +77,10 @@ pub(super) fn by_references(field: &Field<'_>, sample: Option<u32>) -> Vec<Docum
             "stale": stale,
             "dangling": number(doc! { "$and": [{ "$eq": ["$f", 0] }, { "$not": ["$$r.x"] }] }, "$$r.n"),
             "updates": { "$cond": [is_found, { "$multiply": ["$n", "$v"] }, 0] },
+            "other": is_other,
         } },
         doc! { "$group": {
-            "_id": { "n": "$n", "other": { "$eq": ["$_id", null] } },
+            "_id": { "n": "$n", "other": "$other" },
             "sources": { "$sum": 1 },
             "found": { "$sum": "$f" },
             "copies": { "$sum": "$copies" },
@@ -92,9 +99,13 @@ pub(super) fn by_references(field: &Field<'_>, sample: Option<u32>) -> Vec<Docum
 /// The sources of a sample of documents by their number of references of a kind in all documents, which an index on the
 /// path of their ids counts.
 pub(super) fn sampled(field: &Field<'_>, collection: &str, (kind, path): (&str, &str), sample: u32) -> Vec<Document> {
+    let kinds: &[&str] = match kind {
+        COPY => &[COPY],
+        _ => &[ID, DOCUMENT],
+    };
     let mut stages = references(field, Some(sample));
     stages.extend([
-        doc! { "$match": { "k": kind } },
+        doc! { "$match": { "k": { "$in": kinds } } },
         doc! { "$group": { "_id": "$i", "hits": { "$sum": 1 } } },
         doc! { "$lookup": { "from": collection, "localField": "_id", "foreignField": path, "as": "g" } },
         doc! { "$unwind": "$g" },
@@ -105,9 +116,10 @@ pub(super) fn sampled(field: &Field<'_>, collection: &str, (kind, path): (&str, 
     stages
 }
 
-/// The kinds of references: with a copy, and an id alone.
+/// The kinds of references: with a copy, an id alone, and one that is a document without an `_id`.
 pub(super) const COPY: &str = "copy";
 pub(super) const ID: &str = "id";
+const DOCUMENT: &str = "document";
 
 /// One row for each reference: `i` its id, or null for another value, `k` its kind, `v` its version, `x` whether its source
 /// was deleted, and the bytes of the copy and of the document.
@@ -141,7 +153,8 @@ fn references(field: &Field<'_>, sample: Option<u32>) -> Vec<Document> {
     let kind = doc! { "$switch": {
         "branches": [
             { "case": is_copy, "then": COPY },
-            { "case": { "$or": [&is_reference, &is_bare] }, "then": ID },
+            { "case": &is_reference, "then": ID },
+            { "case": &is_bare, "then": { "$cond": [{ "$eq": [{ "$type": "$r" }, "object"] }, DOCUMENT, ID] } },
         ],
         "default": "other",
     } };
