@@ -24,7 +24,7 @@ use super::each;
 use model::Migrates;
 
 /// All migrations.
-const ALL: [&dyn Migrates; 24] = [
+const ALL: [&dyn Migrates; 25] = [
     &bucket::FromFlat,
     &bucket::ToFlat,
     &bucket::PageSize,
