@@ -117,6 +117,10 @@ async fn a_time_of_another_form_is_invalid() {
                     1.into(),
                     "".into(),
                     "2024-13-01T00:00:00Z".into(),
+                    "05/11/2024".into(),
+                    "2024-05-01 next week".into(),
+                    "2024-05-01\n".into(),
+                    "May 1, 2024".into(),
                     "1969-01-01T00:00:00Z".into(),
                 ],
                 _ => vec![

@@ -2,7 +2,7 @@
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns::counters::Counters;
-use mongo_patterns_testkit as testkit;
+use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, Uuid, doc};
 use mongodb::options::{Acknowledgment, Collation, CollectionOptions, WriteConcern};
@@ -35,7 +35,7 @@ async fn a_flush_adds_to_stored_counts() {
         assert_eq!(one, doc! { "_id": 1, "title": "One", "views": 6_i64 });
         let batches = batches.as_array().unwrap();
         let batch = batches[0].as_document().unwrap();
-        assert!(batches.len() == 1 && batch.len() == 3, "{batch}");
+        assert!(batches.len() == 1 && batch.len() == 4, "{batch}");
         assert!(batch.get_object_id("w").is_ok() && batch.get_i64("n").unwrap() == 1);
         // Both clocks are those of this machine.
         let at = *batch.get_datetime("at").unwrap();
@@ -75,8 +75,7 @@ async fn only_existing_documents_are_counted_if_asked() {
 async fn ids_are_values_and_equal_numbers_are_one() {
     testkit::run(async |db| {
         let views = views(db);
-        let ids: [Bson; 8] = [
-            doc! { "$gt": "" }.into(),
+        let ids: [Bson; 7] = [
             doc! { "page": "/", "day": DateTime::from_millis(0) }.into(),
             "$views".into(),
             "a.b".into(),
@@ -91,27 +90,70 @@ async fn ids_are_values_and_equal_numbers_are_one() {
         for equal in [Bson::from(7), 7_i64.into(), 7.0.into()] {
             views.add(equal, 1).unwrap();
         }
-        // The server stores no id with an operator.
-        let error = views.flush().await.unwrap_err();
-        assert_eq!(error.document_id(), Some(&ids[0]));
-        assert_eq!(error.stored_count(), Some(8));
-        assert!(!error.to_string().contains("$gt"), "{error}");
-        for id in &ids[1..] {
+        assert_eq!(views.flush().await.unwrap().documents, 8);
+        for id in &ids {
             assert_eq!(count(db, id.clone()).await, 3);
         }
         assert_eq!(count(db, 7).await, 3);
         assert_eq!(articles(db).count_documents(doc! {}).await.unwrap(), 8);
-        let decimal = Bson::Decimal128("1".parse().unwrap());
-        for invalid in [Bson::Null, Bson::Array(vec![]), decimal, Bson::Symbol("a".into())] {
+        let long = Bson::String("x".repeat(8_001));
+        let operators: [Bson; 2] = [doc! { "$gt": "" }.into(), doc! { "a": { "$where": "1" } }.into()];
+        let invalid = [Bson::Null, Bson::Array(vec![]), long];
+        for invalid in invalid.into_iter().chain(operators) {
             assert_eq!(views.add(invalid, 1).unwrap_err().kind(), ErrorKind::InvalidArgument);
         }
+        for n in 0..1000 {
+            views.add(format!("{n}{}", "x".repeat(7_900)), 1).unwrap();
+        }
+        assert_eq!(views.flush().await.unwrap().documents, 1000);
     })
     .await;
 }
 
-/// The collection takes "a" and "A" for one id, of which one document can exist.
+/// Two counts of one batch that the server takes for those of one document.
 #[tokio::test]
-async fn a_count_of_an_id_that_the_collation_excludes_is_an_error() {
+async fn ids_that_only_the_server_takes_for_one_are_both_counted() {
+    testkit::run(async |db| {
+        let decimal = |text: &str| Bson::Decimal128(text.parse().unwrap());
+        let equal: [[Bson; 2]; 4] = [
+            [10_000_000_000_000_000_i64.into(), 1e16.into()],
+            [decimal("0.5"), 0.5.into()],
+            [
+                doc! { "a": [decimal("1.0")] }.into(),
+                doc! { "a": [decimal("1")] }.into(),
+            ],
+            ["x".into(), Bson::Symbol("x".into())],
+        ];
+        let views = impatient(db);
+        let mut expected = 0;
+        for fails in [false, true] {
+            for [one, other] in &equal {
+                views.add(one.clone(), 3).unwrap();
+                views.add(other.clone(), 4).unwrap();
+            }
+            if fails {
+                let fault = FailPoint::on(&["update"])
+                    .times(1)
+                    .write_concern_error(64)
+                    .enable(db)
+                    .await;
+                views.flush().await.unwrap_err();
+                fault.disable().await;
+            }
+            views.flush().await.unwrap();
+            expected += 7;
+            for [one, _] in &equal {
+                assert_eq!(count(db, one.clone()).await, expected, "{one}");
+            }
+        }
+        assert_eq!(articles(db).count_documents(doc! {}).await.unwrap(), 4);
+    })
+    .await;
+}
+
+/// An index that has the collation of the collection finds them.
+#[tokio::test]
+async fn ids_that_the_collation_takes_for_one_are_one() {
     testkit::run(async |db| {
         let collation = Collation::builder()
             .locale("en")
@@ -120,17 +162,19 @@ async fn a_count_of_an_id_that_the_collation_excludes_is_an_error() {
         let create = database.create_collection("articles");
         create.collation(collation.build()).await.unwrap();
         let views = views(db);
-        for (id, number) in [("a", 2), ("A", 3)] {
+        for (id, number) in [("a", 2), ("A", 3), ("b", 4)] {
             views.add(id, number).unwrap();
         }
-        let error = views.flush().await.unwrap_err();
-        let refused = error.document_id().unwrap().as_str().unwrap().to_owned();
-        let (added, expected) = if refused == "A" { ("a", 2) } else { ("A", 3) };
-        let all = articles(db).find_one(doc! {}).await.unwrap().unwrap();
-        assert_eq!(
-            (all.get_str("_id").unwrap(), all.get_i64("views").unwrap()),
-            (added, expected)
-        );
+        assert_eq!(views.flush().await.unwrap().documents, 3);
+        assert_eq!((count(db, "a").await, count(db, "B").await), (5, 4));
+        let mut command = db.recorder().last().unwrap().command;
+        let statement = command.remove("updates").unwrap().as_array().unwrap()[0].clone();
+        let explained =
+            doc! { "explain": { "update": "articles", "updates": [statement] }, "verbosity": "executionStats" };
+        let explained = database.run_command(explained).await.unwrap();
+        let stats = explained.get_document("executionStats").unwrap();
+        assert_eq!(stats.get_i32("totalDocsExamined").unwrap(), 1);
+        assert_eq!(stats.get_i32("totalKeysExamined").unwrap(), 1);
     })
     .await;
 }
@@ -142,10 +186,11 @@ async fn a_document_that_refuses_its_count_does_not_affect_others() {
             doc! { "_id": 1, "views": "many" },
             doc! { "_id": 2, "views": DateTime::from_millis(0) },
             doc! { "_id": 3, "views": [1] },
+            doc! { "_id": 5, "views_batches": "mine" },
         ];
         articles(db).insert_many(damaged.clone()).await.unwrap();
         let views = views(db);
-        for id in 1..=4 {
+        for id in 1..=5 {
             views.add(id, 2).unwrap();
         }
         for number in 1..=2 {
@@ -162,12 +207,12 @@ async fn a_document_that_refuses_its_count_does_not_affect_others() {
             views.add(4, 2).unwrap();
         }
         articles(db)
-            .update_many(doc! {}, doc! { "$unset": { "views": "" } })
+            .update_many(doc! {}, doc! { "$unset": { "views": "", "views_batches": "" } })
             .await
             .unwrap();
         views.add(1, 5).unwrap();
-        assert_eq!(views.flush().await.unwrap().documents, 4);
-        for (id, expected) in [(1, 7), (2, 2), (3, 2)] {
+        assert_eq!(views.flush().await.unwrap().documents, 5);
+        for (id, expected) in [(1, 7), (2, 2), (3, 2), (5, 2)] {
             assert_eq!(count(db, id).await, expected);
         }
     })

@@ -262,6 +262,22 @@ async fn windows_are_migrated_verified_and_refused() {
     .await;
 }
 
+#[tokio::test]
+async fn times_in_seconds_are_migrated_as_dates() {
+    testkit::run(async |db| {
+        let flat = db.plain_collection::<Document>("flat");
+        let documents = (0..25).map(|n| doc! { "customerId": n % 2, "date": 1_698_335_223 + n });
+        flat.insert_many(documents).await.unwrap();
+        let refused = bucket(db, &["migrate", "--no-index"]);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.err.contains("time format"), "{}", refused.err);
+        let migrated = bucket(db, &["migrate", "--no-index", "--time-format", "epoch-seconds"]);
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
+        assert_eq!(bucket(db, &["verify"]).code, Some(0));
+    })
+    .await;
+}
+
 /// The order of the bytes of a legacy UUID depends on the driver, so the command line does not guess it.
 #[tokio::test]
 async fn a_flat_collection_with_uuids_of_the_legacy_subtype_is_refused_with_what_to_do() {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mongo_patterns_core::action::Call;
+use mongo_patterns_core::document_id::bytes;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Result};
 use mongodb::Collection;
 use mongodb::bson::oid::ObjectId;
@@ -11,6 +12,9 @@ use tokio::sync::Notify;
 
 use crate::pending::{Batch, Pending};
 use crate::settings::Settings;
+
+/// The most bytes of an id: 1000 of them are in one command, of at most 16 MiB.
+const MOST_BYTES: usize = 8_000;
 
 /// Counts of the documents of a collection, such as the views of articles.
 ///
@@ -76,22 +80,29 @@ impl Counters {
     /// # }
     /// ```
     ///
-    /// Numbers that are equal to the server, such as 1 and 1.0, are one id.
+    /// Ids that are equal to the server are one, such as 1 and 1.0, or those that the collation of the collection takes for
+    /// one.
     ///
     /// # Cost
     /// It sends nothing, and waits for nothing but other threads that add.
     ///
     /// # Errors
     /// With nothing added: [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an id that no document
-    /// has, one with a decimal128 or a symbol, or a sum of more than 64 bits, and
+    /// can have, one of more than 8,000 bytes, or a sum of more than 64 bits, and
     /// [`LimitReached`](mongo_patterns_core::ErrorKind::LimitReached) when the counts of 100,000 documents wait because
     /// nothing flushes them.
     pub fn add(&self, id: impl IntoId, count: i64) -> Result<()> {
         let id = DocumentId::new(id)?;
-        if can_equal_another_text(id.value()) {
+        if bytes(id.value()).len() > MOST_BYTES {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
-                "an id of a counter must not be or contain a decimal128 or a symbol, nothing was added: use another type",
+                "an id of a counter must not have more than 8,000 bytes, nothing was added: use a shorter one",
+            ));
+        }
+        if has_operator(id.value()) {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "an id of a counter must not have a field whose name begins with `$`, which the server refuses, nothing was added: use another name",
             ));
         }
         let is_full = self.shared.pending().add(&id, count)?;
@@ -102,12 +113,13 @@ impl Counters {
     }
 }
 
-/// Returns whether the server can take the id for one whose text is another. Two counts of one document in a batch would be
-/// one.
-fn can_equal_another_text(id: &Bson) -> bool {
+/// Returns whether a document, or one in it, has a field whose name begins with `$`.
+fn has_operator(id: &Bson) -> bool {
     match id {
-        Bson::Decimal128(_) | Bson::Symbol(_) => true,
-        Bson::Document(document) => document.values().any(can_equal_another_text),
+        Bson::Document(document) => document
+            .iter()
+            .any(|(name, value)| name.starts_with('$') || has_operator(value)),
+        Bson::Array(values) => values.iter().any(has_operator),
         _ => false,
     }
 }

@@ -5,13 +5,15 @@ use std::time::Instant;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::send::UpdatesReply;
 #[allow(unused_imports)] // the links of the documentation use them
-use mongo_patterns_core::{Error, ErrorKind::*, Result};
+use mongo_patterns_core::{Error, ErrorKind, ErrorKind::*, Result};
 use mongodb::bson::Document;
 
 use crate::counters::{Counters, Shared};
 use crate::pending::{Batch, FULL, Outcome};
 use crate::query;
 use crate::results::Flushed;
+
+const REFUSED: &str = "the server refused the count of a document, which stays in memory, and the other counts were added: see as_driver_error() for the reason, and correct the document, whose field must be a number";
 
 impl Counters {
     /// Adds all counts that were added before the call to their documents. Call it when the service ends, if
@@ -40,11 +42,13 @@ impl Counters {
     /// [`stored_count`](mongo_patterns_core::Error::stored_count) is the number of documents whose counts were added.
     ///
     /// - Those of the driver, after the [retries](crate::CountersBuilder::retry).
-    /// - Those of one document, which does not affect the others: its field is not a number, or the server refuses the update,
-    ///   such as [`ValidationFailed`]. [`document_id`](mongo_patterns_core::Error::document_id) names one of them.
-    ///   Correct the document.
+    /// - Those of one document, which does not affect the others: its field is not a number or that of the batches not an
+    ///   array ([`Driver`]), or the server refuses the update, such as [`ValidationFailed`].
+    ///   [`document_id`](mongo_patterns_core::Error::document_id) names one of them. Correct the document: each flush fails
+    ///   until then.
     /// - If the outcome of counts is unknown for 45 minutes, they are dropped, because they could be added twice: the error is
-    ///   [of unknown outcome](mongo_patterns_core::Error::is_outcome_unknown), and its text says so.
+    ///   [of unknown outcome](mongo_patterns_core::Error::is_outcome_unknown), and its text says so. So is a count that the
+    ///   server refuses after an attempt of unknown outcome.
     pub fn flush(&self) -> Flush<'_> {
         Flush::create(self.shared())
     }
@@ -94,15 +98,20 @@ impl Flushing<'_> {
     async fn send(&mut self, batch: &mut Batch) -> Result<()> {
         let mut attempts = self.shared.settings.retry.start();
         while !batch.counts.is_empty() {
-            if let Some(error) = batch.give_up(Instant::now()) {
-                return Err(error);
+            if batch.is_given_up(Instant::now()) {
+                return Err(Error::new(
+                    ErrorKind::Network,
+                    "the outcome of a batch was unknown for 45 minutes, its counts are dropped, because they could be added twice: keep run() running",
+                ));
             }
-            let Err(error) = self.send_last(batch).await else {
+            let before = batch.begin(Instant::now());
+            let sent = self.send_last(batch, before).await;
+            if !sent.as_ref().is_err_and(Error::is_outcome_unknown) {
+                batch.end(before);
+            }
+            let Err(error) = sent else {
                 continue;
             };
-            if error.is_outcome_unknown() {
-                batch.note_unknown(&error, Instant::now());
-            }
             let may_succeed = error.is_transient() || error.is_outcome_unknown();
             if !may_succeed || !attempts.wait().await {
                 return Err(attempts.tried(error));
@@ -112,7 +121,7 @@ impl Flushing<'_> {
     }
 
     /// Sends the last counts of a batch by one command. With an error, it leaves those to retry.
-    async fn send_last(&mut self, batch: &mut Batch) -> Result<()> {
+    async fn send_last(&mut self, batch: &mut Batch, unknown_since: Option<Instant>) -> Result<()> {
         let Shared {
             collection,
             settings,
@@ -121,7 +130,7 @@ impl Flushing<'_> {
         } = self.shared;
         let from = batch.counts.len().saturating_sub(FULL);
         let counts = batch.counts[from..].iter();
-        let statements = counts.map(|count| query::increment(settings, *writer, batch.number, &count.id, count.count));
+        let statements = counts.map(|count| query::increment(settings, *writer, batch.number, count));
         let statements: Vec<Document> = statements.collect();
         let UpdatesReply {
             matched,
@@ -146,9 +155,12 @@ impl Flushing<'_> {
             } else {
                 *outcome = Outcome::Refused;
                 let (id, field) = (batch.counts[from + index].id.clone(), settings.field.as_str());
+                let error = error.with_text(REFUSED);
                 self.refused = Some(error.at(id, field).of_collection(collection));
             }
         }
+        // From here on, all of these outcomes are known.
+        batch.end(unknown_since);
         batch.settle(from, &mut self.shared.pending(), |index| outcomes[index]);
         unknown.map_or(Ok(()), Err)
     }

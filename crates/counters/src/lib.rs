@@ -4,7 +4,7 @@
 //! an article, is not written with each change, but together with later ones:
 //!
 //! ```text
-//! articles: { _id: "article-1", title: .., views: 4012, views_batches: [{ w: ObjectId(..), n: 17, at: .. }] }
+//! articles: { _id: "article-1", title: .., views: 4012, views_batches: [{ w: ObjectId(..), n: 17, k: 3, at: .. }] }
 //! ```
 //!
 //! The usual recipe writes a count when it has changed by 100. Documents that are rarely viewed are never written, all
@@ -41,8 +41,9 @@
 //! # Stored documents
 //!
 //! The field is a 64-bit number. `views_batches` has for each process that counted the document in the last hour its name
-//! `w`, the number `n` of its last batch, and the time `at` of it by the server's clock: 60 bytes each. Omit it when you read,
-//! by a projection.
+//! `w`, the number `n` of its last batch with the place `k` in it, and the time `at` of it by the server's clock: 70 bytes
+//! each. Omit it by a projection when you read a document to show it. A program that replaces a document must keep the
+//! field: without it, a flush that is repeated at this moment counts twice.
 //!
 //! # Guarantees
 //!
@@ -51,7 +52,7 @@
 //! - A count is added once or, if its process ends before a flush, not at all. A flush that is repeated after an unknown
 //!   outcome adds nothing twice.
 // proof: counters::flushes::a_flush_is_repeated_until_its_outcome_is_known, counters::flushes::a_dropped_flush_adds_each_count_once
-//! - A process that is killed loses the counts of one interval, and those of a flush that was failing. One that ends by
+//! - A process that is killed loses the counts of one interval and of the flush that was running or failing. One that ends by
 //!   [`until`](action::Run::until) or a last [`flush`](Counters::flush) loses nothing.
 // proof: counters::flushes::killed_processes_lose_what_they_had_not_flushed, counters::flushes::a_run_flushes_by_interval_by_size_and_at_its_end
 //! - Memory is bounded: [`add`](Counters::add) refuses a count when those of 100,000 documents wait.

@@ -19,6 +19,9 @@ const KEPT: Duration = Duration::from_secs(45 * 60);
 pub(crate) struct Count {
     pub(crate) id: Bson,
     pub(crate) count: i64,
+    /// Its number in the batch. Two counts of one batch can be of one document: the server can take two ids for one, by the
+    /// values of numbers or by the collation of the collection.
+    pub(crate) place: i64,
 }
 
 /// What was counted since the last batch, by the text of the id.
@@ -45,7 +48,7 @@ impl Pending {
     }
 
     /// Adds what a batch did not add to its document.
-    fn put_back(&mut self, Count { id, count }: Count) {
+    fn put_back(&mut self, Count { id, count, .. }: Count) {
         let text = canonical(&id);
         match self.0.get_mut(&text) {
             Some(known) => known.count = known.count.saturating_add(count),
@@ -54,12 +57,14 @@ impl Pending {
     }
 
     fn put(&mut self, text: String, id: Bson, count: i64) {
-        self.0.insert(text, Count { id, count });
+        let place = 0;
+        self.0.insert(text, Count { id, count, place });
     }
 
     fn take(&mut self) -> Vec<Count> {
         let counts = std::mem::take(&mut self.0).into_values();
-        counts.filter(|count| count.count != 0).collect()
+        let counts = counts.filter(|count| count.count != 0).zip(0..);
+        counts.map(|(count, place)| Count { place, ..count }).collect()
     }
 }
 
@@ -76,8 +81,8 @@ pub(crate) struct Batch {
     pub(crate) number: i64,
     /// The counts that are not known to be added.
     pub(crate) counts: Vec<Count>,
-    /// Since when the outcome of one of them is unknown, and the last error.
-    unknown: Option<(Instant, Error)>,
+    /// Since when the outcome of one of them is unknown.
+    unknown_since: Option<Instant>,
 }
 
 impl Batch {
@@ -86,37 +91,45 @@ impl Batch {
         if self.counts.is_empty() {
             self.number += 1;
             self.counts = pending.take();
-            self.unknown = None;
+            self.unknown_since = None;
         }
     }
 
-    /// Removes the last counts, all of which were sent, but for those to retry. Puts back those that were
-    /// refused.
+    /// Removes the last counts, all of which were sent, but for those to retry. Puts back those that were refused, and drops
+    /// one if an earlier attempt may have added it.
     pub(crate) fn settle(&mut self, from: usize, pending: &mut Pending, outcome: impl Fn(usize) -> Outcome) {
         let sent = self.counts.split_off(from);
         for (index, count) in sent.into_iter().enumerate() {
             match outcome(index) {
                 Outcome::Added => {}
                 Outcome::Unknown => self.counts.push(count),
+                Outcome::Refused if self.unknown_since.is_some() => {}
                 Outcome::Refused => pending.put_back(count),
             }
         }
     }
 
-    /// Notes that the outcome of a count is unknown.
-    pub(crate) fn note_unknown(&mut self, error: &Error, now: Instant) {
-        let since = self.unknown.take().map_or(now, |(since, _)| since);
-        self.unknown = Some((since, error.clone()));
+    /// Notes that it is sent, and returns since when its outcome was unknown before. A flush can be dropped from here on.
+    pub(crate) fn begin(&mut self, now: Instant) -> Option<Instant> {
+        let before = self.unknown_since;
+        self.unknown_since = before.or(Some(now));
+        before
     }
 
-    /// Drops the batch after the time for which documents are sure to have its number, and returns the last error.
-    pub(crate) fn give_up(&mut self, now: Instant) -> Option<Error> {
-        let is_over = |unknown: &mut (Instant, Error)| now.saturating_duration_since(unknown.0) > KEPT;
-        let (_, error) = self.unknown.take_if(is_over)?;
-        self.counts.clear();
-        Some(error.with_text(
-            "the outcome of a batch was unknown for 45 minutes, its counts are dropped, because they could be added twice: see as_driver_error() for the reason",
-        ))
+    /// Notes that the outcome of what was sent is known.
+    pub(crate) fn end(&mut self, before: Option<Instant>) {
+        self.unknown_since = before;
+    }
+
+    /// Drops the batch after the time for which documents are sure to have its number. Returns whether it did.
+    pub(crate) fn is_given_up(&mut self, now: Instant) -> bool {
+        let since = self.unknown_since;
+        let is_over = since.is_some_and(|since| now.saturating_duration_since(since) > KEPT);
+        if is_over {
+            self.counts.clear();
+            self.unknown_since = None;
+        }
+        is_over
     }
 }
 
@@ -147,8 +160,8 @@ mod tests {
         pending.add(&id("gone"), -5).unwrap();
         let mut counts = pending.take();
         counts.sort_by_key(|count| count.count);
-        let expected = [(Bson::from(1), 6), ("1".into(), 5)].map(|(id, count)| Count { id, count });
-        assert_eq!(counts.iter().map(|count| count.count).collect::<Vec<_>>(), [5, 6]);
+        let expected = [(Bson::from(1), 6), ("1".into(), 5)];
+        let counts: Vec<_> = counts.into_iter().map(|count| (count.id, count.count)).collect();
         assert_eq!(counts, expected.into_iter().rev().collect::<Vec<_>>());
     }
 
@@ -185,6 +198,7 @@ mod tests {
         let refused = Count {
             id: 1.into(),
             count: 11,
+            place: 0,
         };
         assert_eq!((batch.number, &batch.counts), (2, &vec![refused]));
     }
@@ -196,16 +210,30 @@ mod tests {
         batch.next(&mut pending);
         let now = Instant::now();
         let later = now + KEPT + Duration::from_secs(1);
-        assert!(batch.give_up(later).is_none());
-        let error = Error::new(ErrorKind::Network, "the connection broke");
-        batch.note_unknown(&error, now);
-        batch.note_unknown(&error, now + KEPT);
-        assert!(batch.give_up(now + KEPT).is_none() && batch.counts.len() == 1);
-        let error = batch.give_up(later).unwrap();
-        assert!(
-            error.is_outcome_unknown() && error.to_string().contains("45 minutes"),
-            "{error}"
-        );
-        assert!(batch.counts.is_empty() && batch.give_up(later).is_none());
+        // No server was found.
+        let before = batch.begin(now);
+        batch.end(before);
+        assert!(!batch.is_given_up(later));
+        // A flush that is dropped, and another one.
+        batch.begin(now);
+        let before = batch.begin(now + KEPT);
+        batch.end(before);
+        assert!(!batch.is_given_up(now + KEPT) && batch.counts.len() == 1);
+        assert!(batch.is_given_up(later) && batch.counts.is_empty());
+        assert!(!batch.is_given_up(later));
+    }
+
+    #[test]
+    fn a_refused_count_that_may_be_added_is_dropped() {
+        for (is_unknown, expected) in [(false, 1), (true, 0)] {
+            let (mut pending, mut batch) = (Pending::default(), Batch::default());
+            pending.add(&id(1), 1).unwrap();
+            batch.next(&mut pending);
+            if is_unknown {
+                batch.begin(Instant::now());
+            }
+            batch.settle(0, &mut pending, |_| Outcome::Refused);
+            assert_eq!(pending.take().len(), expected);
+        }
     }
 }

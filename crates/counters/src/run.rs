@@ -17,10 +17,13 @@ impl Counters {
     /// ```no_run
     /// # async fn f(views: mongo_patterns::counters::Counters, shutdown: tokio::sync::watch::Receiver<bool>) {
     /// loop {
-    ///     let mut shutdown = shutdown.clone(); // ready each time from the shutdown on
-    ///     let shutdown = async move { drop(shutdown.wait_for(|is_asked| *is_asked).await) };
-    ///     let Err(error) = views.run().until(shutdown).await else { break };
+    ///     let mut asked = shutdown.clone();
+    ///     let until = async move { drop(asked.wait_for(|asked| *asked).await) };
+    ///     let Err(error) = views.run().until(until).await else { break };
     ///     eprintln!("{error}"); // the counts are in memory still
+    ///     if *shutdown.borrow() {
+    ///         break; // the last flush failed
+    ///     }
     ///     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     /// }
     /// # }

@@ -124,7 +124,14 @@ impl Migration<'_> {
         let found = self.read_given(conn, form.inspection()).await?;
         self.check_keys(conn, form, &found).await?;
         let refuse = |names, kind, field: &FieldName, what| refuse_flat(&found, names, kind, field, what);
-        let what = "documents of the flat collection have no BSON date in the time field, or one that is not from 1970-01-01T00:00:00Z to 2286-11-20T17:46:39Z: set the time format for numbers and texts";
+        let what = match form.time_format.name() {
+            None => {
+                "documents of the flat collection have no BSON date in the time field, or one that is not from 1970-01-01T00:00:00Z to 2286-11-20T17:46:39Z: set the time format for numbers and texts"
+            }
+            Some(_) => {
+                "documents of the flat collection have no time of the given format, or one that is not from 1970-01-01T00:00:00Z to 2286-11-20T17:46:39Z"
+            }
+        };
         refuse(("times", "time"), ErrorKind::InvalidTime, form.time, what)?;
         if let Some(item_id) = &form.settings.item_id {
             let what = "documents of the flat collection have no item id, or one of an unsupported type";

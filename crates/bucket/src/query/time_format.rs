@@ -2,6 +2,9 @@
 
 use mongodb::bson::{Bson, Document, doc};
 
+const ISO: &str =
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?(Z|[+-][0-9]{2}:?[0-9]{2})?)?\z";
+
 /// The form of the times of flat documents. Items have dates, whatever the form is.
 ///
 /// A time that is a date already is taken as it is.
@@ -15,7 +18,7 @@ pub enum TimeFormat {
     EpochSeconds,
     /// A number of milliseconds since 1970-01-01T00:00:00Z.
     EpochMillis,
-    /// An ISO 8601 text, such as `2024-05-01T12:00:00.5+02:00`. UTC if it has no offset.
+    /// An ISO 8601 text, such as `2024-05-01T12:00:00.5+02:00`, `2024-05-01 12:00` or `2024-05-01`. UTC if it has no offset.
     Iso8601,
 }
 
@@ -32,8 +35,11 @@ impl TimeFormat {
             // Also a conversion to a type of 64 bits: the server converts no 32-bit integer to a date.
             Self::EpochMillis => milliseconds(1),
             Self::Iso8601 => {
+                // The server also takes other texts for dates, such as 05/11/2024 for that of May.
+                let is_iso = doc! { "$regexMatch": { "input": &time, "regex": ISO } };
                 let is_text = doc! { "$eq": [{ "$type": &time }, "string"] };
-                convert(&time, is_text, Bson::String(time.clone()))
+                let has_form = doc! { "$cond": [is_text, is_iso, false] };
+                convert(&time, has_form, Bson::String(time.clone()))
             }
         }
     }

@@ -179,6 +179,9 @@ impl<D, S> ReferenceRepository<D, S> {
     /// sweep, a source with the same version was not changed. A replacement of a source should keep its version: an insert
     /// that runs at the same moment as one without it can keep an outdated copy.
     ///
+    /// A copy that is marked as `deleted` keeps the mark also if its source was inserted again: [`repair`](Self::repair)
+    /// removes it.
+    ///
     /// Not for sources with a history, in which it would be a change without a revision: see [the version
     /// field](crate::ReferenceRepositoryBuilder::version_field).
     ///
@@ -194,7 +197,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// source. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
     ///
     /// # Errors
-    /// With nothing changed: [`NotFound`], [`InvalidArgument`] for an invalid id, and [`IndexMissing`].
+    /// With nothing changed: [`NotFound`], [`InvalidArgument`] for an invalid id, [`Corrupt`] when the version of the source is
+    /// not a number, and [`IndexMissing`].
     ///
     /// After an error with a [`stored_count`](mongo_patterns_core::Error::stored_count) of 1 the version is incremented, and
     /// some of the copies may be outdated.

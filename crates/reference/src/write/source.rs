@@ -13,6 +13,9 @@ use crate::write::sweep::sweep;
 
 const INVALID_VERSION: &str = "the source is updated, but its version is not an integer from 0, and no copy was written: see document_id(), correct the version, then call sweep() for the source";
 
+const NO_INTEGER: &str =
+    "the version of the source is not an integer from 0, nothing was changed: see document_id(), and correct it";
+
 /// Updates a source, and then its copies.
 pub(crate) async fn update(
     shared: &Shared,
@@ -28,9 +31,14 @@ pub(crate) async fn update(
     let is_in_transaction = is_in_transaction(&conn);
     let changed = change(shared, id, changes, &mut conn).await;
     let source = changed
-        .map_err(|error| match error.is_corrupt() && !is_in_transaction {
-            true => error.with_stored(1).with_text(INVALID_VERSION),
-            false => error,
+        .map_err(|error| match error.kind() {
+            ErrorKind::Corrupt if !is_in_transaction => error.with_stored(1).with_text(INVALID_VERSION),
+            // The update increments the version alone.
+            ErrorKind::InvalidArgument if update.is_of_version() => {
+                let version = shared.settings.version.as_str();
+                Error::corrupt(id.clone(), version, NO_INTEGER).of_collection(&shared.sources)
+            }
+            _ => error,
         })?
         .ok_or_else(no_source)?;
     let updated_copies = update_copies(shared, source, update, &mut conn).await;
