@@ -31,7 +31,7 @@ pub(crate) fn increment(settings: &Settings, writer: ObjectId, batch: i64, count
     let Count { id, count, place } = count;
     let (field, batches) = (settings.field.as_str(), settings.batches.as_str());
     let path = format!("${batches}");
-    // The update of a value that is no array fails.
+    // The update of a value that is not an array fails.
     let known = doc! { "$ifNull": [&path, []] };
     let is_own = doc! { "$eq": ["$$this.w", writer] };
     let is_same = doc! { "$and": [{ "$eq": ["$$this.n", batch] }, { "$eq": ["$$this.k", place] }] };
