@@ -65,7 +65,8 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// document for the target. The document stays, so that a finished migration is recognized, and another call changes
     /// nothing.
     ///
-    /// To start again from scratch, empty the target.
+    /// To start again from scratch, or with other settings, empty the target when the server executes no command of the earlier
+    /// call any more. Otherwise both fill the target, and the call ends with [`CountMismatch`].
     ///
     /// # Cost
     /// The server reads the flat collection three times: to check it, to migrate it, and to count at the end. A chunk
