@@ -105,7 +105,7 @@ impl Flushing<'_> {
                 ));
             }
             let before = batch.begin(Instant::now());
-            let sent = self.send_last(batch, before).await;
+            let sent = self.send_last(batch, before.is_some()).await;
             if !sent.as_ref().is_err_and(Error::is_outcome_unknown) {
                 batch.end(before);
             }
@@ -120,8 +120,9 @@ impl Flushing<'_> {
         Ok(())
     }
 
-    /// Sends the last counts of a batch by one command. With an error, it leaves those to retry.
-    async fn send_last(&mut self, batch: &mut Batch, unknown_since: Option<Instant>) -> Result<()> {
+    /// Sends the last counts of a batch, which an earlier attempt may have added, by one command. With an error, it leaves those
+    /// to retry.
+    async fn send_last(&mut self, batch: &mut Batch, may_be_added: bool) -> Result<()> {
         let Shared {
             collection,
             settings,
@@ -159,9 +160,7 @@ impl Flushing<'_> {
                 self.refused = Some(error.at(id, field).of_collection(collection));
             }
         }
-        // From here on, all of these outcomes are known.
-        batch.end(unknown_since);
-        batch.settle(from, &mut self.shared.pending(), |index| outcomes[index]);
+        batch.settle(from, may_be_added, &mut self.shared.pending(), |index| outcomes[index]);
         unknown.map_or(Ok(()), Err)
     }
 }

@@ -95,15 +95,21 @@ impl Batch {
         }
     }
 
-    /// Removes the last counts, all of which were sent, but for those to retry. Puts back those that were refused, and drops
-    /// one if an earlier attempt may have added it.
-    pub(crate) fn settle(&mut self, from: usize, pending: &mut Pending, outcome: impl Fn(usize) -> Outcome) {
+    /// Removes the last counts, all of which were sent, but for those to retry. Puts back those that were refused, unless an
+    /// earlier attempt may have added them: these are dropped.
+    pub(crate) fn settle(
+        &mut self,
+        from: usize,
+        may_be_added: bool,
+        pending: &mut Pending,
+        outcome: impl Fn(usize) -> Outcome,
+    ) {
         let sent = self.counts.split_off(from);
         for (index, count) in sent.into_iter().enumerate() {
             match outcome(index) {
                 Outcome::Added => {}
                 Outcome::Unknown => self.counts.push(count),
-                Outcome::Refused if self.unknown_since.is_some() => {}
+                Outcome::Refused if may_be_added => {}
                 Outcome::Refused => pending.put_back(count),
             }
         }
@@ -190,10 +196,10 @@ mod tests {
         batch.counts.sort_by_key(|count| count.id.as_i32());
         pending.add(&id(1), 10).unwrap();
         let outcomes = [Outcome::Added, Outcome::Refused, Outcome::Unknown];
-        batch.settle(0, &mut pending, |index| outcomes[index]);
+        batch.settle(0, false, &mut pending, |index| outcomes[index]);
         batch.next(&mut pending);
         assert_eq!((batch.number, batch.counts.len()), (1, 1));
-        batch.settle(0, &mut pending, |_| Outcome::Added);
+        batch.settle(0, false, &mut pending, |_| Outcome::Added);
         batch.next(&mut pending);
         let refused = Count {
             id: 1.into(),
@@ -225,14 +231,11 @@ mod tests {
 
     #[test]
     fn a_refused_count_that_may_be_added_is_dropped() {
-        for (is_unknown, expected) in [(false, 1), (true, 0)] {
+        for (may_be_added, expected) in [(false, 1), (true, 0)] {
             let (mut pending, mut batch) = (Pending::default(), Batch::default());
             pending.add(&id(1), 1).unwrap();
             batch.next(&mut pending);
-            if is_unknown {
-                batch.begin(Instant::now());
-            }
-            batch.settle(0, &mut pending, |_| Outcome::Refused);
+            batch.settle(0, may_be_added, &mut pending, |_| Outcome::Refused);
             assert_eq!(pending.take().len(), expected);
         }
     }
