@@ -196,7 +196,10 @@ async fn a_document_that_refuses_its_count_does_not_affect_others() {
         for number in 1..=2 {
             let error = views.flush().await.unwrap_err();
             let id = error.document_id().unwrap().as_i32().unwrap();
-            assert!((1..=3).contains(&id) && error.field() == Some("views"), "{error:?}");
+            assert!(
+                [1, 2, 3, 5].contains(&id) && error.field() == Some("views"),
+                "{error:?}"
+            );
             assert_eq!(error.stored_count(), Some(1));
             assert!(!error.is_outcome_unknown() && !error.is_transient(), "{error:?}");
             assert_eq!(count(db, 4).await, 2 * number);
