@@ -51,10 +51,12 @@ fn of_reply(reply: &Document) -> Result<UpdatesReply> {
     let mut failed = Vec::new();
     for error in reply.get_array("writeErrors").into_iter().flatten() {
         let index = error.as_document().and_then(|error| error.get_i32("index").ok());
-        let index = index
-            .and_then(|index| usize::try_from(index).ok())
-            .unwrap_or(usize::MAX);
-        failed.push((index, failure(error, WriteFailure::WriteError)?));
+        let error = failure(error, WriteFailure::WriteError)?;
+        match index.and_then(|index| usize::try_from(index).ok()) {
+            Some(index) => failed.push((index, error)),
+            // Of which update is unknown.
+            None => return Err(error),
+        }
     }
     let unconfirmed = reply.get("writeConcernError");
     Ok(UpdatesReply {
