@@ -119,6 +119,10 @@
 //! | [`migrate_to_references`](EmbeddedRepository::migrate_to_references) | 9 to 11, and some for each 1000 parents or 100,000 children | the parents six times |
 //! | [`orphans`](EmbeddedRepository::orphans) | 1, and 1 for each further batch of orphans | the children and their parents |
 //!
+//! In a collection with a collation, [`upsert_child`](EmbeddedRepository::upsert_child) and
+//! [`reorder_children`](EmbeddedRepository::reorder_children) scan the collection for a parent whose `_id` is a text: they
+//! compare by the simple collation, which the index of `_id` does not have then.
+//!
 //! The server reads and writes a parent as a whole, so choose a bound with which a parent has a few kilobytes.
 //!
 //! # Lanes
