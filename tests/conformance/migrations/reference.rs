@@ -41,16 +41,21 @@ impl Migrates for FromReferences {
         let invalid = invalid().into_iter().filter(|(fields, ..)| !is_swept(fields));
         let invalid = (100..).zip(invalid);
         let invalid = invalid.map(|(id, (fields, reason, _))| (with_id(id, fields), reason));
-        Some(Selected {
-            source: "orders",
-            target: "orders",
-            some: doc! { "_id": { "$lt": 8 } },
-            others: Ok(()),
-            invalid: invalid.collect(),
-            refusal: ErrorKind::Corrupt,
-            refuses_first: true,
-            correction: doc! { "$set": { "products": [1] } },
-        })
+        Some(of_orders(invalid.collect(), doc! { "products": [1] }))
+    }
+}
+
+/// Orders with these invalid ones, which valid fields correct.
+fn of_orders(invalid: Vec<(Document, &'static str)>, valid: Document) -> Selected {
+    Selected {
+        source: "orders",
+        target: "orders",
+        some: doc! { "_id": { "$lt": 8 } },
+        others: Ok(()),
+        invalid,
+        refusal: ErrorKind::Corrupt,
+        refuses_first: true,
+        correction: doc! { "$set": valid },
     }
 }
 
@@ -85,16 +90,7 @@ impl Migrates for FromForms {
     fn selected(&self) -> Option<Selected> {
         let invalid = (100..).zip(invalid_forms());
         let invalid = invalid.map(|(id, (fields, reason, _))| (with_id(id, fields), reason));
-        Some(Selected {
-            source: "orders",
-            target: "orders",
-            some: doc! { "_id": { "$lt": 8 } },
-            others: Ok(()),
-            invalid: invalid.collect(),
-            refusal: ErrorKind::Corrupt,
-            refuses_first: true,
-            correction: doc! { "$set": { "customerId": 1 } },
-        })
+        Some(of_orders(invalid.collect(), doc! { "customerId": 1 }))
     }
 }
 
