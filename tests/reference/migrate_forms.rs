@@ -121,7 +121,7 @@ async fn references_of_other_forms_get_copies_and_keep_their_own_fields() {
         let mut with_database = db_ref(1);
         with_database.insert("$db", db.database().name());
         with_database.extend(doc! { "name": "old", "note": { "$x": "$name" }, "address": { "zip": "D1" } });
-        // Nobody refers to a customer by this field.
+        // No order refers to a customer by this field.
         let other = doc! { "$ref": "sellers", "$id": 5 };
         let own = doc! { "_id": 1, "name": "old", "v": 3_i64 };
         let old = [

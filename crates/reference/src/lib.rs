@@ -105,7 +105,7 @@
 //!
 //! Not guaranteed: a read can see a copy that a running update has not reached yet.
 //! [`max_staleness`](action::Get::max_staleness) bounds it. After a change of a source by something else, such as another
-//! pattern's repository, call [`refresh_copies`](ReferenceRepository::refresh_copies). Where nobody can, run a
+//! pattern's repository, call [`refresh_copies`](ReferenceRepository::refresh_copies). Where that is not possible, run a
 //! [follower](ReferenceRepository::follow), which updates the copies after any change of another program.
 //! [`repair`](ReferenceRepository::repair) finds the difference later.
 //!
