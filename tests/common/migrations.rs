@@ -38,6 +38,10 @@ async fn a_chunk_that_the_server_executes_shows_a_running_migration() {
             }
             let refused = forget_migration(&database, "trades").await.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Contention, "{refused}");
+            // As after a process was killed: its chunk would be written beside those of other settings.
+            let others = histories::<u32>(db).page_size(20).build().unwrap();
+            let refused = others.migrate_from_flat(&source).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Contention, "{refused}");
         };
         let (migrated, ()) = futures::join!(migrate, observe);
         block.end();

@@ -62,9 +62,9 @@ pub use self::entry::{Entry, Stored};
 #[doc(hidden)]
 pub use self::plausible::{OwnField, OwnFields, check_fields, implausible};
 pub use self::record::{Last, Position, Record};
-#[doc(hidden)]
-pub use self::records::migration_comment;
 pub use self::records::{MigrationRecord, forget_migration, migrations};
+#[doc(hidden)]
+pub use self::records::{check_no_migration_runs, migration_comment};
 use crate::send::primary;
 pub use crate::settings::COLLECTION;
 

@@ -65,8 +65,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// document for the target. The document stays, so that a finished migration is recognized, and another call changes
     /// nothing.
     ///
-    /// To start again from scratch, or with other settings, empty the target when the server executes no command of the earlier
-    /// call any more. Otherwise both fill the target, and the call ends with [`CountMismatch`].
+    /// To start again from scratch, or with other settings, empty the target.
     ///
     /// # Cost
     /// The server reads the flat collection three times: to check it, to migrate it, and to count at the end. A chunk
@@ -82,6 +81,7 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// - [`Configuration`]: the repository has no time field, or a name is invalid.
     /// - [`InvalidArgument`]: the collections are the same, or of two databases; or an unfinished migration into these
     ///   buckets has other settings.
+    /// - [`Contention`]: the server still executes a chunk of an earlier call that had other settings. Try again.
     /// - [`InvalidKey`], [`InvalidTime`], [`InvalidItemId`]: documents have none that is valid, or an item id twice in
     ///   a key. The error has their number, and names one [document](mongo_patterns_core::Error::document_id).
     /// - [`InvalidArgument`]: documents have no valid value in a field with

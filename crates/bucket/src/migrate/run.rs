@@ -1,7 +1,7 @@
 //! The steps of a migration between a flat collection and buckets: check, begin or resume, chunk by chunk, compare.
 
 use mongo_patterns_core::InvalidDocuments;
-use mongo_patterns_core::catalog::{Last, Position, Record, migration_comment};
+use mongo_patterns_core::catalog::{Last, Position, Record, check_no_migration_runs, migration_comment};
 use mongo_patterns_core::error;
 use mongo_patterns_core::index::State;
 use mongo_patterns_core::migration::{Step, both, number};
@@ -94,10 +94,12 @@ impl Migration<'_> {
         let last = record.read(conn).await?;
         let same = last.as_ref().is_some_and(|last| last.has(&self.fingerprint()));
         let other = last.as_ref().filter(|last| !last.finished && !same);
-        if let Some(other) = other
-            && !self.target_is_empty(conn).await?
-        {
-            return Err(self.other_migration(other));
+        if let Some(other) = other {
+            if !self.target_is_empty(conn).await? {
+                return Err(self.other_migration(other));
+            }
+            // The server may still execute its first chunk.
+            check_no_migration_runs(self.target).await?;
         }
         let entry = self.ensure.check(conn).await?;
         if same && last.as_ref().is_some_and(|last| last.finished) {

@@ -103,6 +103,26 @@ pub fn forget_migration(
     }
 }
 
+/// Checks that the server executes no command of a migration into a collection, as far as the user may see them.
+///
+/// # Errors
+/// [`Contention`](ErrorKind::Contention) when it does, and those of the driver.
+#[doc(hidden)]
+pub async fn check_no_migration_runs(target: &Collection<RawDocumentBuf>) -> Result<()> {
+    let catalog = catalog_of(target, None);
+    if !(Records { catalog })
+        .running()
+        .await?
+        .contains(&migration_comment(target))
+    {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Contention,
+        "the server still executes a chunk of an earlier migration with other settings, nothing was migrated: try again when it has ended",
+    ))
+}
+
 /// Returns the comment by which the server lists the chunks of a migration among its operations.
 #[doc(hidden)]
 #[must_use]
