@@ -11,6 +11,7 @@ mod block;
 mod bucket;
 mod cluster;
 mod computed;
+mod counters;
 mod embedded;
 mod history;
 mod load;
@@ -26,7 +27,7 @@ use anyhow::{Context, Result, ensure};
 use mongodb::Database;
 
 use cluster::Cluster;
-use load::{CLIENTS, Ledger, Size, Write};
+use load::{CLIENTS, END, Ledger, Size, Write};
 use recipe::{Hazards, Pattern, Source};
 use report::{Report, Row};
 
@@ -57,6 +58,7 @@ async fn prepare(pattern: Pattern, source: Source, database: &Database) -> Resul
         Pattern::Reference => reference::prepare(source, database).await,
         Pattern::Schema => schema::prepare(source, database).await,
         Pattern::Archive => archive::prepare(source, database).await,
+        Pattern::Counters => counters::prepare(database).await,
     }
 }
 
@@ -73,6 +75,7 @@ fn writes(pattern: Pattern, source: Source, databases: &[Database]) -> Result<Ve
         Pattern::Reference => reference::writes(source, databases),
         Pattern::Schema => schema::writes(source, databases),
         Pattern::Archive => archive::writes(source, databases),
+        Pattern::Counters => counters::writes(source, databases),
     }
 }
 
@@ -88,6 +91,7 @@ async fn check(pattern: Pattern, source: Source, database: &Database, ledger: &L
         Pattern::Reference => reference::check(source, database, ledger).await,
         Pattern::Schema => schema::check(database, ledger).await,
         Pattern::Archive => archive::check(database, ledger).await,
+        Pattern::Counters => counters::check(database, ledger).await,
     }
 }
 
@@ -151,6 +155,12 @@ async fn run_once(
     let calls = writes(pattern, source, &databases)?;
     let before = cluster.commands();
     let ledger = load::run(cluster, size, &calls).await?;
+    if pattern == Pattern::Counters {
+        for call in &calls {
+            let ended = call(END).await;
+            ensure!(ended.is_ok(), "a process did not end in order: {ended:?}");
+        }
+    }
     cluster.wait_until_idle(&plain).await?;
     let commands = (cluster.commands() - before) as f64 / size.operations as f64;
     let hazards = check(pattern, source, &plain, &ledger).await?;

@@ -44,6 +44,9 @@ impl Size {
     };
 }
 
+/// The number of no operation: the process ends in order.
+pub(super) const END: u64 = u64::MAX;
+
 /// What a write returns.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answer {
@@ -89,7 +92,7 @@ impl From<mongo_patterns_core::Error> for Failure {
     }
 }
 
-/// Sends operation number `n`, from 0.
+/// Sends operation number `n`, from 0. [`END`] ends its process in order.
 pub(super) type Write = Arc<dyn Fn(u64) -> BoxFuture<'static, Result<Answer, Failure>> + Send + Sync>;
 
 /// Returns a write that calls a function.
@@ -131,12 +134,15 @@ impl Ledger {
         self.fates.iter().filter(|&&known| known == fate).count() as u64
     }
 
+    /// Returns the fates of all operations, by their numbers.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u64, Fate)> {
+        (0..).zip(self.fates.iter().copied())
+    }
+
     /// Returns the numbers of the acknowledged operations.
     pub(super) fn acknowledged(&self) -> impl Iterator<Item = u64> {
-        let fates = (0..).zip(&self.fates);
-        fates
-            .filter(|(_, fate)| **fate == Fate::Acknowledged)
-            .map(|(number, _)| number)
+        let acknowledged = self.all().filter(|(_, fate)| *fate == Fate::Acknowledged);
+        acknowledged.map(|(number, _)| number)
     }
 
     /// Returns the numbers of outcomes, and one of the errors.

@@ -54,10 +54,11 @@ pub(super) enum Pattern {
     Reference,
     Schema,
     Archive,
+    Counters,
 }
 
 impl Pattern {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Bucket,
         Self::Outlier,
         Self::Subset,
@@ -68,6 +69,7 @@ impl Pattern {
         Self::Reference,
         Self::Schema,
         Self::Archive,
+        Self::Counters,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -82,14 +84,16 @@ impl Pattern {
             Self::Reference => "reference",
             Self::Schema => "schema versions",
             Self::Archive => "archive",
+            Self::Counters => "counters",
         }
     }
 
     /// Returns whether the pattern has this recipe. Where the manual has no commands for an array, a
-    /// program can also write it back. The manual computes fields by a job, and not with each write.
+    /// program can also write it back. The manual computes fields by a job, and not with each write. It has no commands that
+    /// count in several processes.
     pub(super) fn has(self, source: Source) -> bool {
         match source {
-            Source::Manual => !matches!(self, Self::Computed),
+            Source::Manual => !matches!(self, Self::Computed | Self::Counters),
             Source::WriteBack => matches!(self, Self::Outlier | Self::Embedded | Self::Attribute),
             Source::InTransactions => matches!(self, Self::Reference),
             // They have no commands that write in these patterns.

@@ -231,7 +231,8 @@ versions* are of the first release, and half of the second, which converts. Thos
 beside a job. An update that finds no sale, because it is archived, is in no column.
 
 A sixth of the operations of *embedded* would exceed the bound of a list. A recipe that observes the bound refuses them, and
-they are in no column. Two operations set each of the *attributes*, and either value is right. The calls of mongo-patterns
+they are in no column. Two operations set each of the *attributes*, and either value is right. The processes of *counters* end in
+order, without a kill: what they lose is what every deployment loses. The calls of mongo-patterns
 have the ids that make them idempotent. To repeat the run: `cargo run --release -p mongo-patterns-bench -- hazards`.
 ";
 
