@@ -17,7 +17,7 @@ use super::stored::{all, integer};
 use crate::bucket::scatter;
 
 const COLLECTION: &str = "articles";
-const ARTICLES: u64 = 50;
+const ARTICLES: u64 = 10;
 /// From how many views the recipe writes.
 const THRESHOLD: i64 = 100;
 
