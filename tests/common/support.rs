@@ -1,6 +1,7 @@
 //! Shared code of the tests.
 
 pub use mongo_patterns::Repository;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
 use mongodb::{Client, ClientSession, Collection, Database};
 use serde::{Deserialize, Serialize};
+use tracing::Dispatch;
+use tracing::subscriber::{DefaultGuard, NoSubscriber, Subscriber, set_default};
 
 pub use crate::common::explain::{explain, explain_last};
 
@@ -24,6 +27,16 @@ pub const SECOND: i64 = 1_698_335_223;
 pub struct Trade {
     pub n: i64,
     pub date: DateTime,
+}
+
+/// Subscribes to the spans and events of this thread.
+///
+/// With one subscriber in the process, tracing asks the thread that first creates a span of the code whether anybody wants it,
+/// and remembers the answer for all threads. With two it asks them all.
+pub fn subscribe(subscriber: impl Subscriber + Send + Sync) -> DefaultGuard {
+    static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
+    LazyLock::force(&SECOND);
+    set_default(subscriber)
 }
 
 pub type Trades = BucketRepository<u32, Trade>;

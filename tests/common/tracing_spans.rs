@@ -19,7 +19,7 @@ struct Recorder(Arc<Mutex<Vec<String>>>);
 
 impl Recorder {
     fn listen(&self) -> DefaultGuard {
-        tracing::subscriber::set_default(tracing_subscriber::registry().with(self.clone()))
+        subscribe(tracing_subscriber::registry().with(self.clone()))
     }
 
     fn text(&self) -> String {

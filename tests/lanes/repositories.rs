@@ -8,6 +8,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
+use crate::common::support::subscribe;
 use crate::lanes::support::*;
 
 /// The most repositories of one collection without a warning.
@@ -61,7 +62,7 @@ impl Subscriber for Warnings {
 async fn many_repositories_of_one_collection_are_warned_of_once() {
     testkit::run(async |db| {
         let warnings = Warnings::default();
-        let _listening = tracing::subscriber::set_default(warnings.clone());
+        let _listening = subscribe(warnings.clone());
         let build = || Repositories::new(db.database());
         let mut alive: Vec<Repositories> = (0..MANY).map(|_| build()).collect();
         assert_eq!(warnings.take(), [""; 0]);
@@ -97,7 +98,7 @@ async fn many_repositories_of_one_collection_are_warned_of_once() {
 async fn clones_and_repositories_that_are_dropped_are_no_reason_for_a_warning() {
     testkit::run(async |db| {
         let warnings = Warnings::default();
-        let _listening = tracing::subscriber::set_default(warnings.clone());
+        let _listening = subscribe(warnings.clone());
         let one = Repositories::new(db.database());
         let clones: Vec<Repositories> = (0..100).map(|_| one.clone()).collect();
         for _ in 0..100 {

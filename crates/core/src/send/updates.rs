@@ -93,4 +93,11 @@ mod tests {
         let reply = of_reply(&doc! { "ok": 1, "n": 4 }).unwrap();
         assert!(reply.matched == 4 && reply.failed.is_empty() && reply.unconfirmed.is_none());
     }
+
+    #[test]
+    fn an_error_without_its_statement_fails_the_command() {
+        let errors = vec![doc! { "code": 121, "errmsg": "Document failed validation" }];
+        let error = of_reply(&doc! { "ok": 1, "n": 3, "writeErrors": errors }).unwrap_err();
+        assert_eq!(code(&error), Some(121));
+    }
 }
