@@ -59,7 +59,7 @@ impl Shared {
         };
         let archived = match self.link {
             None => managed(&self.archived),
-            Some(_) => managed(&self.archived).in_another_cluster(),
+            Some(_) => managed(&self.archived).not_sharded(),
         };
         Ensure::new(
             self.operation("ensure_indexes"),

@@ -100,7 +100,7 @@ impl<'a> Ensure<'a> {
     /// Returns those that are in the cluster of the repository's documents.
     pub(crate) fn in_cluster(&self) -> Vec<&Managed> {
         let mut collections = self.in_order();
-        collections.retain(|managed| managed.is_in_cluster);
+        collections.retain(|managed| managed.may_be_sharded);
         collections
     }
 

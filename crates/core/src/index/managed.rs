@@ -15,8 +15,8 @@ pub struct Managed {
     /// The shard keys that suit it.
     pub(crate) shard_key: ShardKeyChoice,
     family: Option<String>,
-    /// Whether it is in the cluster of the repository's collection, whose other collections may be sharded with it.
-    pub(crate) is_in_cluster: bool,
+    /// Whether it may be sharded with the repository's collection.
+    pub(crate) may_be_sharded: bool,
 }
 
 crate::redacted_debug!(Managed, |managed| "collection" = managed.plan.namespace());
@@ -29,7 +29,7 @@ impl Managed {
             plan: IndexPlan::new(collection, Vec::new()),
             shard_key: ShardKeyChoice::new(collection.namespace(), field, reason),
             family: None,
-            is_in_cluster: true,
+            may_be_sharded: true,
         }
     }
 
@@ -55,10 +55,10 @@ impl Managed {
         self
     }
 
-    /// Tells that it is in another cluster, where it is not sharded.
+    /// Tells that it is not sharded, for example because it is in another cluster.
     #[must_use]
-    pub fn in_another_cluster(mut self) -> Self {
-        self.is_in_cluster = false;
+    pub fn not_sharded(mut self) -> Self {
+        self.may_be_sharded = false;
         self
     }
 
