@@ -26,5 +26,8 @@ pub(crate) mod other_writers;
 pub(crate) mod repair;
 pub(crate) mod sessions;
 pub(crate) mod several;
+pub(crate) mod source_key;
+pub(crate) mod source_key_migrate;
+pub(crate) mod source_key_setup;
 pub(crate) mod support;
 pub(crate) mod values;

@@ -5,9 +5,9 @@
 //! [`change`] or [`delete`](mod@delete).
 //!
 //! The content of a source is the number of its version, and that of a copy is the number of the version that it was copied
-//! from. So a copy is stale if the two differ, in the naive forms too, which do not compare them. Left out: arrays, several
-//! reference fields and collections, the deletions that keep or clear the copies, retries of one command, and damage by
-//! other programs.
+//! from. So a copy is stale if the two differ, in the naive forms too, which do not compare them. Left out: the source
+//! key, which names a source in the first read alone, arrays, several reference fields and collections, the deletions that
+//! keep or clear the copies, retries of one command, and damage by other programs.
 
 pub mod change;
 pub mod delete;

@@ -33,6 +33,7 @@ impl<D, S> ReferenceRepository<D, S> {
     ///     // The other settings have defaults.
     ///     .copied_field("mail", "contact.email") // renamed in the copy
     ///     .version_field("v")
+    ///     .source_key("number") // an order to insert has the number of its customer
     ///     .add_reference(Reference::new("payer").copied_fields(["name"])) // in the same documents
     ///     .add_referring(invoices, Reference::new("customer").copied_fields(["name"]).snapshot())
     ///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
@@ -71,6 +72,7 @@ struct Chosen {
     /// Of the same collection if there is none.
     further: Vec<(Option<Collection<RawDocumentBuf>>, Reference)>,
     version: Option<String>,
+    key: Option<String>,
     retry: RetryPolicy,
     max_time: Option<Duration>,
 }
@@ -97,6 +99,21 @@ mongo_patterns_core::setters! {
     /// [follower](ReferenceRepository::follow). Do not write such a source through this repository: that would be a change
     /// without a revision.
     version_field(name: impl Into<String>) => chosen.version = Some(name.into());
+
+    /// Sets a unique field of the sources by which your documents name them, such as `username`, in place of `_id`. It is a
+    /// field of the source, and not a path.
+    ///
+    /// The calls that store a reference take its value: the documents of [`insert`](ReferenceRepository::insert) have
+    /// `author: "ann"` or `author: { username: "ann" }`, and [`set_reference`](ReferenceRepository::set_reference) and
+    /// [`migrate_from_references`](ReferenceRepository::migrate_from_references) take `"ann"`. All other calls take the `_id`
+    /// of a source, which every copy has: `author: { _id: 7, username: "ann", name: "Ann", v: 3 }`. The field is copied in
+    /// each reference, and a change of it reaches the copies as that of any copied field. A document stays with its source
+    /// when the value becomes that of another one.
+    ///
+    /// `ensure_indexes()` creates a unique index on it, such as `username_1`, which accepts one source without the field. To
+    /// such a source no document can refer. The value must not be a document or an array. A sharded cluster has no
+    /// such index on sources that are sharded by `_id`: `ensure_sharded()` leaves them on one shard.
+    source_key(field: impl Into<String>) => chosen.key = Some(field.into());
 
     /// Sets how writes retry after conflicts with other writers, and sweeps after network errors.
     retry(policy: RetryPolicy) => chosen.retry = policy;
@@ -158,7 +175,7 @@ impl<D, S> ReferenceRepositoryBuilder<D, S> {
     /// - the reference field is missing, or a reference has no copied fields,
     /// - a name is not that of a plain field, or a path has a part that is empty, an operator or a number,
     /// - two copied fields of a reference have the same path in the copy, or one of these paths leads into the other,
-    /// - a copied field is `_id`, the version or, in the copy, `deleted`,
+    /// - a copied field or the source key is `_id`, the version or, in the copy, `deleted`,
     /// - two references are in the same field of the same collection,
     /// - the sources refer to themselves, or the collections are in two databases,
     /// - the write concern of a collection is `w: 0`, which confirms nothing.
@@ -169,9 +186,11 @@ impl<D, S> ReferenceRepositoryBuilder<D, S> {
             first,
             further,
             version,
+            key,
             retry,
             max_time,
         } = self.chosen;
+        let key = key.map(FieldName::new).transpose()?;
         let version = FieldName::new(version.unwrap_or_else(|| "v".to_owned()))?;
         if version.as_str() == MARK || version.as_str() == crate::settings::DELETED {
             return Err(configuration(format!(
@@ -180,13 +199,13 @@ impl<D, S> ReferenceRepositoryBuilder<D, S> {
         }
         let mut collections = vec![referring];
         let first = first.named(required(name, "reference_field")?);
-        let mut references = vec![first.checked(0, &version)?];
+        let mut references = vec![first.checked(0, &version, key.as_ref())?];
         for (collection, reference) in further {
             let position = match collection {
                 None => 0,
                 Some(collection) => position_of(&mut collections, collection),
             };
-            references.push(reference.checked(position, &version)?);
+            references.push(reference.checked(position, &version, key.as_ref())?);
         }
         let is_same = |a: &ReferenceField, b: &ReferenceField| a.collection == b.collection && a.name == b.name;
         let is_repeated = |last: usize| references[..last].iter().any(|one| is_same(one, &references[last]));
@@ -200,7 +219,7 @@ impl<D, S> ReferenceRepositoryBuilder<D, S> {
         }
         check_acknowledged(&sources)?;
         let mut settings = Settings::new(version, references, retry);
-        settings.max_time = max_time;
+        (settings.key, settings.max_time) = (key, max_time);
         Ok(ReferenceRepository::new(collections, sources, settings))
     }
 }

@@ -72,7 +72,9 @@
 //! elements keep their own fields. It refers to each source once. A document can have [several reference
 //! fields](ReferenceRepositoryBuilder::add_reference), [several collections](ReferenceRepositoryBuilder::add_referring) can
 //! refer to one source, and a field can have [another name](ReferenceRepositoryBuilder::copied_field) in the copy.
-//! [Snapshots](ReferenceRepositoryBuilder::snapshot), such as the price that was paid, do not follow their source.
+//! [Snapshots](ReferenceRepositoryBuilder::snapshot), such as the price that was paid, do not follow their source. Documents
+//! can name their sources by another unique field, [the source key](ReferenceRepositoryBuilder::source_key). The copies have
+//! the `_id` all the same.
 //!
 //! A field that the source does not have is removed from the copies. A copied path leads through documents: one through an
 //! array has no value.
@@ -132,8 +134,8 @@
 //! | [`migrate_to_references`](ReferenceRepository::migrate_to_references) | about 7, and 2 for each 1000 documents | all three times, and those to migrate once more, with their sources once |
 //! | [`ensure_indexes`](ReferenceRepository::ensure_indexes) | 4, or 7 the first time | all, to create |
 //!
-//! The first call of a repository that updates or deletes a source has one more for each referring collection, which checks
-//! the indexes.
+//! The first call of a repository that updates or deletes a source has one more for each collection with indexes, which
+//! checks them.
 //!
 //! # Lanes
 //!
@@ -150,7 +152,8 @@
 //!
 //! Each reference has an index on the id and the version of its copies, such as `{ "customer._id": 1, "customer.v": 1 }`, by
 //! which an update reads outdated copies alone. A snapshot has one on the id. [`indexes`](ReferenceRepository::indexes)
-//! returns their definitions. Updates of copies name them in hints, so that the server refuses them if one is missing.
+//! returns their definitions. Updates of copies name them in hints, so that the server refuses them if one is missing. A
+//! [source key](ReferenceRepositoryBuilder::source_key) has a unique index in the sources, which its reads name in hints.
 //!
 //! # Sessions and transactions
 //!
@@ -186,7 +189,8 @@
 //! # Sharding
 //!
 //! [`ensure_sharded`](ReferenceRepository::ensure_sharded) shards all collections by `_id`. Every call on one document or
-//! one source has it by equality. Updates of copies go to all shards.
+//! one source has it by equality. Updates of copies go to all shards. Sources with a [source
+//! key](ReferenceRepositoryBuilder::source_key) stay on one shard.
 
 pub mod action;
 mod builder;

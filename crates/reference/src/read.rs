@@ -3,13 +3,16 @@
 use std::collections::HashMap;
 
 use mongo_patterns_core::action::one_batch;
+use mongo_patterns_core::document_id::with_ids;
 use mongo_patterns_core::stored::{id_of, value};
+use mongodb::options::Hint;
 
 use crate::form::copy;
 use crate::form::document::{copies_mut, stored_copies};
 use crate::form::id::{canonical, distinct};
 use crate::form::source::Source;
 use crate::repository::prelude::*;
+use crate::settings::key_index;
 
 /// How many sources one command reads.
 const SOURCES: usize = 1000;
@@ -98,6 +101,42 @@ pub(crate) async fn find_sources_or(
         }
     }
     Ok(sources)
+}
+
+/// Reads the sources that a caller has named by [distinct](crate::form::id::distinct) ids, or values of the source key. One
+/// round trip for each 1000. The result has them by these names.
+///
+/// # Errors
+/// [`IndexMissing`](ErrorKind::IndexMissing) and [`IndexMismatch`](ErrorKind::IndexMismatch) for the index of the key.
+pub(crate) async fn find_named(shared: &Shared, names: &[Bson], conn: &mut Conn<'_>) -> Result<Sources> {
+    let Some(key) = &shared.settings.key else {
+        return find_sources(shared, names, conn).await;
+    };
+    let index = key_index(key);
+    let mut sources = Sources::default();
+    for names in names.chunks(SOURCES) {
+        let mut options = options::find_sources(projection(shared));
+        options.batch_size = one_batch(names.len());
+        options.hint = Some(Hint::Name(index.clone()));
+        let found = conn
+            .find_all(&shared.sources, with_ids(key.as_str(), names), options)
+            .await;
+        for found in found.map_err(|error| hinted(error, &index))? {
+            // An array matches by each of its elements, and then has another text than the name.
+            let name = canonical(&value(&found, key.as_str()).unwrap_or(Bson::Null));
+            if sources.0.insert(name, Some(source_of(shared, &found)?)).is_some() {
+                return Err(not_unique(&index));
+            }
+        }
+    }
+    Ok(sources)
+}
+
+fn not_unique(index: &str) -> Error {
+    let message = format!(
+        "two sources have the same value of the source key, because the index `{index}` is not unique, and nothing was changed: drop it, then call ensure_indexes()"
+    );
+    Error::new(ErrorKind::IndexMismatch, message)
 }
 
 /// Returns the highest version of the copies that are newer than their source.

@@ -55,11 +55,22 @@ impl Reference {
         self
     }
 
-    /// Checks the reference.
+    /// Checks the reference. The source key is copied first, unless it is named.
     ///
     /// # Errors
     /// [`Configuration`](ErrorKind::Configuration).
-    pub(crate) fn checked(self, collection: usize, version: &FieldName) -> Result<ReferenceField> {
+    pub(crate) fn checked(
+        mut self,
+        collection: usize,
+        version: &FieldName,
+        key: Option<&FieldName>,
+    ) -> Result<ReferenceField> {
+        if let Some(key) = key.map(FieldName::as_str) {
+            let copied = (key.to_owned(), key.to_owned());
+            if !self.copied.contains(&copied) {
+                self.copied.insert(0, copied);
+            }
+        }
         let name = FieldName::in_array(self.field)?;
         if name.as_str() == "_id" {
             return Err(configuration(
@@ -106,7 +117,7 @@ mod tests {
 
     fn refused(reference: Reference) -> bool {
         let version = FieldName::new("v").unwrap();
-        let checked = reference.checked(0, &version);
+        let checked = reference.checked(0, &version, None);
         checked.is_err_and(|error| error.kind() == ErrorKind::Configuration)
     }
 

@@ -41,7 +41,7 @@ async fn repair(
     dry_run: bool,
 ) -> Result<Option<Repaired>> {
     let unrepaired = match found.finding.problem {
-        Problem::NotAReference => Some(Unrepaired::NotAReference),
+        Problem::NotAReference | Problem::DuplicateSourceKey { .. } => Some(Unrepaired::NotAReference),
         Problem::DbRef | Problem::WithoutId => Some(Unrepaired::WithoutId),
         Problem::SourceMissing if on_missing == OnReferences::Restrict => Some(Unrepaired::SourceMissing),
         _ if dry_run => None,

@@ -68,7 +68,13 @@ impl Shared {
                 .indexes(self.settings.indexes(number))
         };
         let mut collections: Vec<Managed> = self.referring.iter().enumerate().map(of_referring).collect();
-        collections.push(Managed::by_id(&self.sources));
+        let sources = Managed::by_id(&self.sources).indexes(self.settings.source_indexes());
+        collections.push(match self.settings.key {
+            None => sources,
+            Some(_) => sources.not_sharded().limit(
+                "Sources with a source key are not sharded, because its index could not be unique in all shards.",
+            ),
+        });
         let names: Vec<&str> = self.referring.iter().map(Collection::name).collect();
         let stored = self.settings.stored_form(self.sources.name(), &names);
         let field = self.settings.references[0].name.as_str();

@@ -39,6 +39,11 @@ impl ReferenceField {
     }
 }
 
+/// Returns the name of the index of the source key.
+pub(crate) fn key_index(key: &FieldName) -> String {
+    format!("{key}_1")
+}
+
 /// The error of an invalid argument of a call.
 pub(crate) fn invalid_argument(message: &'static str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
@@ -48,6 +53,8 @@ pub(crate) fn invalid_argument(message: &'static str) -> Error {
 pub(crate) struct Settings {
     /// The field of the version, in sources and copies.
     pub(crate) version: FieldName,
+    /// The unique field that names sources in documents of the caller, if it is not `_id`. It is copied.
+    pub(crate) key: Option<FieldName>,
     /// The first is that of the builder.
     pub(crate) references: Vec<ReferenceField>,
     pub(crate) retry: RetryPolicy,
@@ -67,10 +74,16 @@ impl Settings {
         }
         Self {
             version,
+            key: None,
             references,
             retry,
             max_time: None,
         }
+    }
+
+    /// Returns the field that names sources in documents of the caller.
+    pub(crate) fn named_by(&self) -> &str {
+        self.key.as_ref().map_or("_id", FieldName::as_str)
     }
 
     /// Returns the references of the documents that the repository inserts and reads.
@@ -109,11 +122,21 @@ impl Settings {
             ((collection.to_owned(), reference.name.as_str().to_owned()), stored)
         };
         let references: BTreeMap<_, _> = self.references.iter().map(one).collect();
-        doc! {
+        let mut stored = doc! {
             "source_collection": sources,
             "version": self.version.as_str(),
             "references": references.into_values().collect::<Vec<_>>(),
+        };
+        if let Some(key) = &self.key {
+            stored.insert("source_key", key.as_str());
         }
+        stored
+    }
+
+    /// Returns the indexes of the sources.
+    pub(crate) fn source_indexes(&self) -> Vec<PlannedIndex> {
+        let of_key = |key: &FieldName| PlannedIndex::new(key_index(key), doc! { key.as_str(): 1 }).unique();
+        self.key.iter().map(of_key).collect()
     }
 
     /// Returns the indexes of a referring collection.

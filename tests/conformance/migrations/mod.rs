@@ -24,7 +24,7 @@ use super::each;
 use model::Migrates;
 
 /// All migrations.
-const ALL: [&dyn Migrates; 25] = [
+const ALL: [&dyn Migrates; 26] = [
     &bucket::FromFlat,
     &bucket::ToFlat,
     &bucket::PageSize,
@@ -38,6 +38,7 @@ const ALL: [&dyn Migrates; 25] = [
     &history::Existing { by_id: true },
     &reference::FromReferences,
     &reference::FromForms,
+    &reference::ByKey,
     &reference::ToReferences,
     &schema::Versions,
     &archive::Run,

@@ -1,7 +1,7 @@
 //! References: from ids to copies, and back.
 
 use futures::future::LocalBoxFuture;
-use mongo_patterns::{ErrorKind, Result};
+use mongo_patterns::{ErrorKind, Repository, Result};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 
@@ -9,6 +9,7 @@ use super::model::{Call, Called, Migrates, Selected, with_id};
 use crate::reference::migrate_forms::{db_ref, invalid as invalid_forms, of_forms};
 use crate::reference::migrate_refused::{fill, invalid};
 use crate::reference::migrate_support::several;
+use crate::reference::source_key_migrate::{fill_by_key, invalid_by_key, orders_by_key};
 use crate::reference::support::{Orders, builder};
 
 fn orders(db: &TestDatabase) -> Orders {
@@ -91,6 +92,42 @@ impl Migrates for FromForms {
         let invalid = (100..).zip(invalid_forms());
         let invalid = invalid.map(|(id, (fields, reason, _))| (with_id(id, fields), reason));
         Some(of_orders(invalid.collect(), doc! { "customerId": 1 }))
+    }
+}
+
+/// Values of the source key.
+pub(super) struct ByKey;
+
+impl Migrates for ByKey {
+    fn name(&self) -> &'static str {
+        "reference::migrate_from_references by the source key"
+    }
+
+    fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
+        Box::pin(async move {
+            let members = ["bob".into(), Bson::from(doc! { "username": "ann", "role": "x" })];
+            let order = |id| {
+                let author = if id % 2 == 0 { "ann" } else { "bob" };
+                doc! { "_id": id, "author": author, "members": members.to_vec() }
+            };
+            fill_by_key(db, (0..20).map(order)).await;
+            // The index of the key is created before the documents are checked.
+            orders_by_key(db).ensure_indexes().await.unwrap();
+        })
+    }
+
+    fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
+        Box::pin(async move {
+            let orders = orders_by_key(db);
+            let migration = orders.migrate_from_references();
+            call.of(migration.from_field("customer", "author")).await
+        })
+    }
+
+    fn selected(&self) -> Option<Selected> {
+        let invalid = (100..).zip(invalid_by_key());
+        let invalid = invalid.map(|(id, (fields, reason, _))| (with_id(id, fields), reason));
+        Some(of_orders(invalid.collect(), doc! { "author": "ann" }))
     }
 }
 

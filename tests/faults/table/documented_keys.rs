@@ -21,12 +21,16 @@ pub(super) const SHARD_KEYS: [(&str, &str); 16] = [
 ];
 
 /// Collections of the operations for which the documentation names no shard key, and the reason.
-pub(super) const UNSHARDED: [(&str, &str); 7] = [
+pub(super) const UNSHARDED: [(&str, &str); 8] = [
     ("trace", "the commands of a step are the caller's"),
     ("flat", "the source of a migration, which is read as a whole"),
     (
         "skipped",
         "the list of a migration, with one document for each document that it skips",
+    ),
+    (
+        "people",
+        "sources that are named by another unique field, whose index is unique on one shard only",
     ),
     ("back", "the target of a migration, which is checked to be empty"),
     ("address", "the references of a migration, which are read as a whole"),

@@ -28,6 +28,7 @@ mod operation;
 mod outlier;
 mod reference;
 mod reference_follow;
+mod reference_key;
 mod reference_migrations;
 mod report;
 mod routing;
@@ -74,6 +75,7 @@ fn table() -> Table {
     table.add::<history_migrations::Migrations>();
     table.add::<reference::Sales>();
     table.add::<reference_follow::Followed>();
+    table.add::<reference_key::Posts>();
     table.add::<reference_migrations::Migrations>();
     table.add::<schema::Instance>();
     table.add::<schema_contacts::Contacts>();

@@ -41,6 +41,17 @@ impl<D, S> ReferenceRepository<D, S> {
     /// | [`DbRef`](ReferenceForm::DbRef) | `customer: { $ref: "customers", $id: 456, note: "x" }` | `customer: { _id: 456, name, v, note: "x" }` |
     /// | [`IdIn("id")`](ReferenceForm::IdIn) | `customer: { id: 456, name: "old", note: "x" }` | the same |
     ///
+    /// With a [source key](crate::ReferenceRepositoryBuilder::source_key), such as `username`, the values are those of the key:
+    ///
+    /// | before | after |
+    /// |---|---|
+    /// | `author: "ann"` | `author: { _id: 7, username: "ann", name, v }` |
+    /// | `author: { username: "ann", note: "x" }` | the same, and `note` after the copy |
+    ///
+    /// A [snapshot](crate::Reference::snapshot) that has other copied fields beside the key keeps them, and gets the `_id`. The
+    /// migration creates the index of the key, and stores the settings, before it checks the documents. A plan where this
+    /// index is missing is slow: the server reads all sources for each document.
+    ///
     /// References with a version, or with `deleted: true`, are extended already and stay. So do snapshots with copied fields,
     /// which may have a value that the source has no longer, and documents with a missing or null reference. A document
     /// without an `_id` in the reference field is the id of a source itself.
@@ -52,6 +63,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// Stop the programs that write references in the old form: all documents must be written by repositories, which write
     /// the new one. Do not delete sources until it returns: [`delete_source`](Self::delete_source) does not find references
     /// in the old form. With ids in another field, do not change the references of documents that are not migrated yet.
+    /// With a source key, do not change the key of a source until it returns: the documents that are not migrated yet have the
+    /// old value, which another source can get.
     ///
     /// Concurrent updates of sources, inserts of documents by repositories, and changes of other fields are safe.
     ///
@@ -82,10 +95,10 @@ impl<D, S> ReferenceRepository<D, S> {
     /// |---|---|
     /// | `no_array` | the field of an array of references has another value than an array |
     /// | `not_an_id` | a reference is null, an array, or of another type that an `_id` cannot have |
-    /// | `twice` | an array refers to one source twice |
+    /// | `twice` | an array refers to one source twice, by its key or its `_id` |
     /// | `other_value` | the reference field has another value than references, although the ids are in another field |
-    /// | `other_reference` | the reference field refers to other sources than the field of the ids |
-    /// | `reserved_field` | a reference of the form of `from_form` has an `_id`, `deleted` or a version of its own, which would be lost |
+    /// | `other_reference` | the reference field refers to other sources than the field of the ids; by a source key, both have a value |
+    /// | `reserved_field` | a reference of the form of `from_form`, or by the source key, has an `_id`, `deleted` or a version of its own, which would be lost |
     /// | `other_collection` | a DBRef has another `$ref` than the name of the collection of the sources, or the `$db` of another database |
     /// | `db_ref` | a reference is a DBRef, and `from_form` has another form or none |
     /// | `without_id` | a reference is a document without an `_id` and not of the form of `from_form`, and no source has it as its `_id` |
@@ -109,7 +122,7 @@ impl<D, S> ReferenceRepository<D, S> {
     ///
     /// - [`Configuration`]: the field of the ids, or that of a form, is not a plain field.
     /// - [`InvalidArgument`]: there is no such reference field, or it has two forms; the field of the ids is one of another
-    ///   reference, or no document has it; the server refuses the filter; the chunk size or the rate is 0; or an unfinished migration has other settings.
+    ///   reference, or no document has it; there is a form beside a source key; the server refuses the filter; the chunk size or the rate is 0; or an unfinished migration has other settings.
     /// - [`Driver`](mongo_patterns_core::ErrorKind::Driver): through a router, the database does not exist.
     /// - Those of [`ensure_indexes`](Self::ensure_indexes).
     ///

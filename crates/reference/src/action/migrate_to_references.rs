@@ -29,6 +29,9 @@ impl<D, S> ReferenceRepository<D, S> {
     /// and, unless you [allow](MigrateToReferences::drop_snapshots) [it](MigrateToReferences::drop_deleted), snapshots, and
     /// copies whose source does not exist.
     ///
+    /// With a [source key](crate::ReferenceRepositoryBuilder::source_key), its value is kept in place of the id, as the copy has
+    /// it. A copy with another value than its source is refused. Do not change the key of a source until it returns.
+    ///
     /// The indexes and the entry in the [catalog](mongo_patterns_core::catalog) stay.
     ///
     /// # Requirements
@@ -50,7 +53,7 @@ impl<D, S> ReferenceRepository<D, S> {
     /// With nothing written, and with a [document](mongo_patterns_core::Error::document_id) as an example:
     ///
     /// - [`NotMigrated`]: references have fields of their own, the copies are snapshots, or the source of a copy does not
-    ///   exist.
+    ///   exist, or has another key.
     /// - [`Corrupt`]: a reference field has another value than references.
     /// - [`TargetNotEmpty`]: the field for the ids has another value.
     /// - [`InvalidItemId`]: the id of a source is a document with an `_id`, which is not distinguished from a reference.
@@ -58,7 +61,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// Also with nothing written:
     ///
     /// - [`Configuration`]: the field for the ids is not a plain field.
-    /// - [`InvalidArgument`]: there is no such reference field; the field for the ids is one of another reference; the chunk
+    /// - [`InvalidArgument`]: there is no such reference field; the field for the ids is one of another reference;
+    ///   `drop_deleted()` is set beside a source key, which another source can have by now; the chunk
     ///   size or the rate is 0; or an unfinished migration has other settings.
     /// - [`SettingsMismatch`]: the catalog has other settings.
     ///

@@ -1,8 +1,10 @@
 use super::prelude::*;
+use crate::settings::invalid_argument;
 use crate::write::reference::{Change, field_of, remove};
 
 impl<D, S> ReferenceRepository<D, S> {
-    /// Sets the reference of a document to a source, with a copy of it. Replaces the previous reference.
+    /// Sets the reference of a document to a source, with a copy of it. Replaces the previous reference. With a [source
+    /// key](crate::ReferenceRepositoryBuilder::source_key), the source is named by its value.
     ///
     /// ```no_run
     /// # use mongo_patterns::reference::ReferenceRepository;
@@ -25,7 +27,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// # Errors
     /// With nothing changed: [`NotFound`] when the document or the source does not exist, [`InvalidArgument`] for an invalid
     /// id, an unknown field or an array, [`TooLarge`] when the document would exceed 16 MiB, [`DuplicateKey`] by a unique
-    /// index of your own, [`Corrupt`] when the version of the source is not an integer, and [`Contention`].
+    /// index of your own, [`Corrupt`] when the version of the source is not an integer, [`Contention`], and, for a source key,
+    /// [`IndexMissing`] and [`IndexMismatch`].
     ///
     /// [`NotFound`] also when the source was deleted concurrently: the document has no reference then. After an error
     /// with a [`stored_count`](mongo_patterns_core::Error::stored_count) of 1 the reference is set, and its copy can be
@@ -62,7 +65,8 @@ impl<D, S> ReferenceRepository<D, S> {
     }
 
     /// Adds a reference to the end of an array, with a copy of the source. Idempotent: a source that the array refers to
-    /// already is not added again, and the result is not `modified`.
+    /// already is not added again, and the result is not `modified`. With a [source
+    /// key](crate::ReferenceRepositoryBuilder::source_key), the source is named by its value.
     ///
     /// ```no_run
     /// # use mongo_patterns::reference::ReferenceRepository;
@@ -86,7 +90,8 @@ impl<D, S> ReferenceRepository<D, S> {
         AddReference::create(self.shared(), ids, None)
     }
 
-    /// Removes a reference from an array. The result is not `modified` if the array does not have it.
+    /// Removes a reference from an array, by the `_id` of its source. The result is not `modified` if the array does not have
+    /// it.
     ///
     /// ```no_run
     /// # use mongo_patterns::reference::ReferenceRepository;
@@ -191,6 +196,15 @@ fn change<'a>(
     arrays: bool,
 ) -> Result<Change<'a>> {
     let [document, source] = ids;
+    if shared.settings.key.is_some()
+        && source
+            .as_ref()
+            .is_ok_and(|source| source.value().as_document().is_some())
+    {
+        return Err(invalid_argument(
+            "a source is named by the value of its source key, which is not a document, nothing was sent: pass the value alone",
+        ));
+    }
     Ok(Change {
         field: field_of(shared, field, arrays)?,
         shared,

@@ -23,6 +23,9 @@ impl<D, S> ReferenceRepository<D, S> {
     /// running [`update_source`](Self::update_source) has not reached by the second read is reported as
     /// [`Stale`](Problem::Stale).
     ///
+    /// With a [source key](crate::ReferenceRepositoryBuilder::source_key) it needs the indexes. Without that of the key, it
+    /// names the sources that have the same value, and no other problems.
+    ///
     /// # Cost
     /// A scan of each referring collection, which reads the reference fields of all documents, and one round trip for each
     /// 500 of them, which reads their sources. Two more for each 500 with a problem.
@@ -31,8 +34,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// Cancel-safe: it changes nothing.
     ///
     /// # Errors
-    /// [`SettingsMismatch`], [`Corrupt`] when the version of a source is not an integer, and those of the driver, as the last
-    /// item of the stream.
+    /// [`SettingsMismatch`], [`Corrupt`] when the version of a source is not an integer, [`IndexMissing`] for a source key, and
+    /// those of the driver, as the last item of the stream.
     pub fn verify(&self) -> Verify<'_, Problem> {
         let shared = self.shared();
         Verify::new(shared.ensure(), |reporter| {

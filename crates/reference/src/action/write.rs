@@ -16,6 +16,10 @@ impl<D: Serialize, S> ReferenceRepository<D, S> {
     /// also be missing or null, for no reference. The repository sets the copied fields and the version, whatever the
     /// document has in them, and keeps further fields, such as the quantity of a product.
     ///
+    /// With a [source key](crate::ReferenceRepositoryBuilder::source_key), such as `username`, the field has its value, or a
+    /// document with it: `author: "ann"` or `author: { username: "ann" }`. The document can have an `_id` too, which must be
+    /// that of the source then.
+    ///
     /// ```no_run
     /// # use mongo_patterns::reference::ReferenceRepository;
     /// # use mongo_patterns::mongodb::bson::{Bson, Document, doc};
@@ -47,7 +51,8 @@ impl<D: Serialize, S> ReferenceRepository<D, S> {
     ///
     /// With nothing stored: [`NotFound`] when a source does not exist, or was deleted concurrently, [`AlreadyExists`] when
     /// there is a document with this `_id`, [`DuplicateKey`] by a unique index of your own, [`TooLarge`] when the document
-    /// exceeds 16 MiB with its copies, and [`Corrupt`] when the version of a source is not an integer.
+    /// exceeds 16 MiB with its copies, [`Corrupt`] when the version of a source is not an integer, and, for a source key,
+    /// [`IndexMissing`] and [`IndexMismatch`].
     ///
     /// After an error with a [`stored_count`](mongo_patterns_core::Error::stored_count) of 1 the document is stored, and its
     /// copies can be outdated.

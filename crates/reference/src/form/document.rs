@@ -10,6 +10,7 @@ use super::copy;
 use super::id::canonical;
 use super::source::Source;
 use crate::prelude::*;
+use crate::results::no_source;
 
 /// A value in a reference field that is not a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,21 +59,26 @@ impl Encoded {
         let mut document = doc! { "_id": id.clone() };
         document.extend(encoded);
         for field in settings.own() {
-            check(field, &document)?;
+            if let Some(key) = &settings.key {
+                set_key(field, key, &mut document);
+            }
+            check(settings, field, &document)?;
         }
         Ok(Self { id, document })
     }
 
-    /// Returns the ids in a reference field.
-    pub(crate) fn sources<'d>(&'d self, field: &ReferenceField) -> Vec<&'d Bson> {
-        let copies = copies(field, &self.document).unwrap_or_default();
-        copies.into_iter().filter_map(|copy| copy.get("_id")).collect()
+    /// Returns the names of the sources in a reference field: their ids, or the values of the source key.
+    pub(crate) fn sources<'d>(&'d self, settings: &Settings, field: &ReferenceField) -> Vec<&'d Bson> {
+        let name = settings.named_by();
+        let (references, _) = references(field, &self.document, name);
+        references.into_iter().filter_map(|copy| copy.get(name)).collect()
     }
 
-    /// Returns the document with the copies of its sources.
+    /// Returns the document with the copies of its sources, by their names.
     ///
     /// # Errors
-    /// [`TooLarge`](ErrorKind::TooLarge), and [`Encode`](ErrorKind::Encode).
+    /// [`TooLarge`](ErrorKind::TooLarge), [`Encode`](ErrorKind::Encode), and [`NotFound`](ErrorKind::NotFound) when a
+    /// reference by the source key has the `_id` of another source.
     pub(crate) fn with_copies<'s>(
         &self,
         settings: &Settings,
@@ -81,7 +87,11 @@ impl Encoded {
         let mut document = self.document.clone();
         for field in settings.own() {
             for own in copies_mut(field, &mut document) {
-                if let Some(source) = own.get("_id").and_then(&source) {
+                if let Some(source) = own.get(settings.named_by()).and_then(&source) {
+                    let is_other = |id: &Bson| *id != Bson::Null && canonical(id) != canonical(&source.id);
+                    if settings.key.is_some() && own.get("_id").is_some_and(is_other) {
+                        return Err(no_source());
+                    }
                     *own = copy::new(settings, field, source, Some(std::mem::take(own)));
                 }
             }
@@ -92,24 +102,42 @@ impl Encoded {
     }
 }
 
+/// Replaces the values in a field that are no documents by documents with the source key.
+fn set_key(field: &ReferenceField, key: &FieldName, document: &mut Document) {
+    let set = |value: &mut Bson| {
+        if !matches!(value, Bson::Document(_)) {
+            *value = doc! { key.as_str(): std::mem::replace(value, Bson::Null) }.into();
+        }
+    };
+    match document.get_mut(field.name.as_str()) {
+        Some(Bson::Array(elements)) if field.is_array => elements.iter_mut().for_each(set),
+        Some(value) if !field.is_array && *value != Bson::Null => set(value),
+        _ => {}
+    }
+}
+
 /// Refuses a reference field with another value than a reference, or an array of different ones.
-fn check(field: &ReferenceField, document: &Document) -> Result<()> {
+fn check(settings: &Settings, field: &ReferenceField, document: &Document) -> Result<()> {
     let invalid = |problem: &str| {
         let message = format!("the field `{}` of the document {problem}", field.name);
         Error::new(ErrorKind::InvalidArgument, message)
     };
-    let copies = copies(field, document).map_err(|NotAReference| {
-        invalid(match field.is_array {
-            true => {
-                "is not an array of documents with the `_id` of a source, nothing was stored: set it to one, or omit it"
-            }
-            false => "is not a document with the `_id` of a source, nothing was stored: set it to one, or omit it",
-        })
-    })?;
+    let name = settings.named_by();
+    let (references, has_other) = references(field, document, name);
+    if has_other {
+        let array = if field.is_array {
+            "an array of documents"
+        } else {
+            "a document"
+        };
+        let problem =
+            format!("is not {array} with the `{name}` of a source, nothing was stored: set it to one, or omit it");
+        return Err(invalid(&problem));
+    }
     let mut seen = std::collections::HashSet::new();
-    match copies
+    match references
         .iter()
-        .filter_map(|copy| copy.get("_id"))
+        .filter_map(|copy| copy.get(name))
         .all(|id| seen.insert(canonical(id)))
     {
         true => Ok(()),
@@ -132,12 +160,17 @@ pub(crate) fn copies<'d>(
 
 /// Returns the copies in a field, and whether it has another value than references.
 pub(crate) fn stored_copies<'d>(field: &ReferenceField, document: &'d Document) -> (Vec<&'d Document>, bool) {
+    references(field, document, "_id")
+}
+
+/// Does what [`stored_copies`] does, for references that name their source by this field.
+fn references<'d>(field: &ReferenceField, document: &'d Document, name: &str) -> (Vec<&'d Document>, bool) {
     let Some(values) = values(field, document) else {
         return (Vec::new(), true);
     };
-    let copies: Vec<&Document> = values.iter().filter_map(as_copy).collect();
-    let has_other = copies.len() < values.len();
-    (copies, has_other)
+    let references: Vec<&Document> = values.iter().filter_map(|value| as_reference(value, name)).collect();
+    let has_other = references.len() < values.len();
+    (references, has_other)
 }
 
 /// Returns the forms of the values in a field that are not references, each once.
@@ -145,7 +178,7 @@ pub(crate) fn other_forms(field: &ReferenceField, document: &Document) -> BTreeS
     match values(field, document) {
         None => BTreeSet::from([OtherForm::Value]),
         Some(values) => {
-            let others = values.iter().filter(|value| as_copy(value).is_none());
+            let others = values.iter().filter(|value| as_reference(value, "_id").is_none());
             others.map(OtherForm::of).collect()
         }
     }
@@ -161,9 +194,11 @@ fn values<'d>(field: &ReferenceField, document: &'d Document) -> Option<&'d [Bso
     }
 }
 
-fn as_copy(value: &Bson) -> Option<&Document> {
-    let is_copy = |copy: &&Document| copy.get("_id").is_some_and(|id| DocumentId::new(id.clone()).is_ok());
-    value.as_document().filter(is_copy)
+fn as_reference<'d>(value: &'d Bson, name: &str) -> Option<&'d Document> {
+    // A document could not be told from a reference.
+    let is_name =
+        |value: &Bson| (name == "_id" || value.as_document().is_none()) && DocumentId::new(value.clone()).is_ok();
+    value.as_document().filter(|copy| copy.get(name).is_some_and(is_name))
 }
 
 /// Returns the documents in a field, to change them.
@@ -208,14 +243,14 @@ mod tests {
         let settings = example();
         let encoded = |document: Document| Encoded::new(&settings, &document);
         let none = encoded(doc! { "customer": null }).unwrap();
-        assert!(none.sources(&settings.references[0]).is_empty());
+        assert!(none.sources(&settings, &settings.references[0]).is_empty());
         assert!(none.document.get_object_id("_id").is_ok());
         let some =
             encoded(doc! { "x": 1, "_id": 7, "customer": { "_id": 456 }, "products": [{ "_id": 1 }, { "_id": 2 }] });
         let some = some.unwrap();
         assert_eq!(some.document.keys().next().map(String::as_str), Some("_id"));
-        assert_eq!(some.sources(&settings.references[0]), [&Bson::Int32(456)]);
-        assert_eq!(some.sources(&settings.references[1]).len(), 2);
+        assert_eq!(some.sources(&settings, &settings.references[0]), [&Bson::Int32(456)]);
+        assert_eq!(some.sources(&settings, &settings.references[1]).len(), 2);
         for bad in [
             doc! { "customer": 456 },
             doc! { "customer": {} },

@@ -39,15 +39,24 @@ impl FromReferences<'_> {
         if !has_begun {
             self.check_names(conn).await?;
         }
+        // Each check of a document looks for its sources by the index of their key.
+        let ensured = match shared.settings.key {
+            Some(_) => Some(ensure.run_after(state, conn).await?),
+            None => None,
+        };
         let found = inspect(shared, self, conn).await?;
         self.refuse(&found, End::Refused)?;
         let documents = number(&found, "documents");
         let skipped = self.skipped(&found);
         check_any_valid(documents, &skipped, has_begun)?;
+        let ensured = match ensured {
+            Some(ensured) => ensured,
+            None => ensure.run_after(state, conn).await?,
+        };
         let mut migrated = Migrated {
             documents,
             skipped,
-            created_indexes: ensure.run_after(state, conn).await?.created,
+            created_indexes: ensured.created,
             resumed: last.is_some(),
         };
         if let Some(list) = options.skip_list(shared.documents(), shared.documents()) {
@@ -193,7 +202,7 @@ const VALUES: [Reason; 7] = [
     (
         "reserved_field",
         ErrorKind::InvalidItemId,
-        "documents have a reference of the form of from_form(..) with a field that the pattern writes itself, which would be lost: rename its `_id`, `deleted` or version, or use another name with version_field(..)",
+        "documents have a reference of the form of from_form(..), or by the source key, with a field that the pattern writes itself, which would be lost: rename its `_id`, `deleted` or version, or use another name with version_field(..)",
     ),
     (
         "other_collection",
@@ -219,7 +228,7 @@ const SOURCES: [Reason; 3] = [
     (
         "source_missing",
         ErrorKind::NotFound,
-        "documents refer to a source by an `_id` that no source has: insert it, remove the reference, or replace the value of another field of the source by its `_id`",
+        "documents refer to a source by an `_id` or a source key that no source has: insert it, or remove the reference; if they name sources by another unique field, set it with source_key(..)",
     ),
     (
         "source_version",

@@ -10,6 +10,7 @@ use crate::query::to_references::Dropped;
 use crate::repository::prelude::*;
 use crate::results::Migrated;
 use crate::settings::bare::BareField;
+use crate::settings::invalid_argument;
 
 /// The migration of all documents to the ids of their sources.
 pub(crate) struct ToReferences<'a> {
@@ -25,6 +26,11 @@ impl ToReferences<'_> {
     pub(crate) async fn execute(&self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
         let shared = self.shared;
         self.options.check_numbers()?;
+        if shared.settings.key.is_some() && self.dropped.deleted {
+            return Err(invalid_argument(
+                "the source key of a deleted source can be that of another one, nothing was migrated: omit drop_deleted(), or migrate to ids with a repository without source_key(..)",
+            ));
+        }
         shared.ensure().entry.check(conn).await?;
         let record = Record::of(shared.documents());
         let settings = self.commands().record_settings();
@@ -81,7 +87,10 @@ impl Rewrite for ToReferences<'_> {
     fn refuse(&self, found: &Document, end: End) -> Result<()> {
         refuse(found, &PROBLEMS, end)?;
         refuse(found, &SNAPSHOTS, end).map_err(|error| error.with_remedy(Remedy::DropSnapshots))?;
-        refuse(found, &DELETED, end).map_err(|error| error.with_remedy(Remedy::DropDeleted))
+        match self.shared.settings.key {
+            None => refuse(found, &DELETED, end).map_err(|error| error.with_remedy(Remedy::DropDeleted)),
+            Some(_) => refuse(found, &DELETED_WITH_KEY, end),
+        }
     }
 
     async fn migrate(&self, conn: &mut Conn<'_>, chunk: &[Bson]) -> Result<u64> {
@@ -123,6 +132,19 @@ const SNAPSHOTS: [Reason; 1] = [(
     ErrorKind::NotMigrated,
     "documents have snapshots, which no source has: allow their loss with drop_snapshots()",
 )];
+
+const DELETED_WITH_KEY: [Reason; 2] = [
+    (
+        "deleted",
+        ErrorKind::NotMigrated,
+        "documents have copies of sources that were deleted, whose source key may be that of another one: remove the references",
+    ),
+    (
+        "source_missing",
+        ErrorKind::NotMigrated,
+        "documents have copies whose source does not exist, or has another value of the source key: call repair(), and insert the sources or remove the references",
+    ),
+];
 
 const DELETED: [Reason; 2] = [
     (

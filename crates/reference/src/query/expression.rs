@@ -247,19 +247,25 @@ pub(crate) fn any_unknown(ids: Document) -> Document {
     not(doc! { "$setIsSubset": [ids, "$sid"] })
 }
 
-/// Looks up the sources of the ids in a field, in this order: their fields into `s`, and their ids into `sid`.
-pub(crate) fn lookup_sources(sources: &str, ids: &str, projection: Document, order: SourceOrder) -> [Document; 2] {
-    let sort = (order == SourceOrder::ById).then(|| doc! { "$sort": { "_id": 1 } });
+/// Looks up the sources of the names in a field, which are values of another one, in this order: their fields into `s`,
+/// and their names into `sid`.
+pub(crate) fn lookup_sources(
+    sources: &str,
+    (names, of): (&str, &str),
+    projection: Document,
+    order: SourceOrder,
+) -> [Document; 2] {
+    let sort = (order == SourceOrder::ById).then(|| doc! { "$sort": { of: 1 } });
     let pipeline = sort.into_iter().chain([doc! { "$project": projection }]);
     [
         doc! { "$lookup": {
             "from": sources,
-            "localField": ids,
-            "foreignField": "_id",
+            "localField": names,
+            "foreignField": of,
             "pipeline": pipeline.collect::<Vec<_>>(),
             "as": "s",
         } },
-        doc! { "$addFields": { "sid": "$s._id" } },
+        doc! { "$addFields": { "sid": format!("$s.{of}") } },
     ]
 }
 

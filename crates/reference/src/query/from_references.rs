@@ -2,6 +2,7 @@
 
 mod chunk;
 mod form;
+mod key;
 
 use mongo_patterns_core::migration::{both, record_filter};
 
@@ -9,7 +10,7 @@ use super::by_ids;
 use super::expression::{
     ELEMENT, Problem, SourceOrder, any, any_of, any_unknown, concatenated, count_by_reason, filtered, first_problem,
     id_in, ids, is_db_ref, is_extended, is_id, is_missing, is_no_array, is_present, is_reference, is_version,
-    is_without_id, lookup_sources, mapped, not, values, with_source,
+    lookup_sources, mapped, not, values, with_source,
 };
 use super::new_copy::new_copy;
 use crate::form::copy;
@@ -128,8 +129,12 @@ impl FromReferences<'_> {
             given.insert::<_, Bson>(named('g', at), of_given);
         }
         let own = self.fields.iter().map(|one| one.field);
-        let [lookup, source_ids] =
-            lookup_sources(self.sources, "ids", copy::projection(self.settings, own), self.order());
+        let [lookup, source_ids] = lookup_sources(
+            self.sources,
+            ("ids", self.settings.named_by()),
+            copy::projection(self.settings, own),
+            self.order(),
+        );
         let valid = doc! { "$eq": ["$r", null] };
         let new = self.numbered().map(|(at, one)| {
             let new = doc! { "$cond": [&valid, self.new_references(at, one.field), "$$REMOVE"] };
@@ -164,12 +169,12 @@ impl FromReferences<'_> {
     /// Returns the ids whose sources are read.
     fn open_ids(&self) -> Document {
         let ids = self.numbered().map(|(at, one)| self.ids_to_migrate(at, one));
-        concatenated(ids.map(|ids| filtered(ids, is_id(ELEMENT))))
+        concatenated(ids.map(|ids| filtered(ids, self.is_name(ELEMENT))))
     }
 
     /// Returns the ids of the references in a field that are migrated.
     fn ids_to_migrate(&self, at: usize, one: &BareField<'_>) -> Document {
-        let open = mapped(self.open_values(at, one.field), id_in(ELEMENT));
+        let open = mapped(self.open_values(at, one.field), self.name_in(ELEMENT));
         match &one.form {
             // A converted snapshot has its copy already.
             Some(form) if one.field.is_snapshot => concatenated([open, self.converted_ids(at, one, form)]),
@@ -179,7 +184,12 @@ impl FromReferences<'_> {
 
     /// Returns the new value of a reference field. It is missing for a document without references.
     fn new_references(&self, at: usize, field: &ReferenceField) -> Document {
-        let new = with_source(self.order(), id_in(ELEMENT), new_copy(self.settings, field, ELEMENT));
+        let new = new_copy(self.settings, field, ELEMENT, self.is_document(ELEMENT));
+        let new = match self.settings.key {
+            Some(_) if field.is_snapshot => self.with_own_copy(field, new),
+            _ => new,
+        };
+        let new = with_source(self.order(), self.name_in(ELEMENT), new);
         let new = doc! { "$cond": [is_extended(self.settings, field, ELEMENT), ELEMENT, new] };
         let given = path('g', at);
         let new = match field.is_array {
@@ -230,17 +240,24 @@ impl FromReferences<'_> {
         let version = format!("$$source.{}", self.settings.version);
         let is_invalid = with_source(
             self.order(),
-            id_in(ELEMENT),
+            self.name_in(ELEMENT),
             doc! { "$cond": [is_missing(&version), false, not(is_version(&version))] },
         );
         [
             in_fields("no_array", &|at, one| is_no_array(one.field, &path('g', at))),
             beside("no_array", &|field, _, bare| is_no_array(field, bare)),
             in_fields("not_an_id", &|at, one| {
-                any(ids(one.field, &path('g', at)), not(is_id(ELEMENT)))
+                let ids = match self.settings.key {
+                    None => ids(one.field, &path('g', at)),
+                    Some(_) => self.ids_to_migrate(at, one),
+                };
+                any(ids, not(is_id(ELEMENT)))
             }),
             in_fields("twice", &|at, one| {
-                let ids = ids(one.field, &path('g', at));
+                let ids = match self.settings.key {
+                    None => ids(one.field, &path('g', at)),
+                    Some(_) => self.ids_by_key(one.field, &path('g', at)),
+                };
                 doc! { "$ne": [{ "$size": { "$setUnion": [&ids, []] } }, { "$size": ids }] }
             }),
             beside("other_value", &|field, value, _| {
@@ -248,12 +265,22 @@ impl FromReferences<'_> {
                 any_of([is_no_array(field, value), other])
             }),
             beside("other_reference", &|field, value, bare| {
-                let differ = doc! { "$not": [{ "$setEquals": [ids(field, value), ids(field, bare)] }] };
-                doc! { "$and": [is_present(value), is_present(bare), differ] }
+                let mut conditions = vec![is_present(value), is_present(bare)];
+                // The copy may have the key that its source had.
+                if self.settings.key.is_none() {
+                    conditions.push(doc! { "$not": [{ "$setEquals": [ids(field, value), ids(field, bare)] }] });
+                }
+                doc! { "$and": conditions }
             }),
             of_form("reserved_field", &|at, one, form| {
                 any(self.open_values(at, one.field), self.has_reserved_field(form, ELEMENT))
             }),
+            match self.settings.key {
+                None => Vec::new(),
+                Some(_) => in_fields("reserved_field", &|at, one| {
+                    any(self.open_values(at, one.field), self.has_written_beside_key(ELEMENT))
+                }),
+            },
             of_form("other_collection", &|at, one, form| {
                 let is_other = doc! { "$and": [is_db_ref(ELEMENT), not(self.is_of_sources(form, ELEMENT))] };
                 any(self.other_documents(at, one.field), is_other)
@@ -286,7 +313,7 @@ impl FromReferences<'_> {
 
     /// Returns the documents without an `_id` in a field that are the `_id` of no source.
     fn other_documents(&self, at: usize, field: &ReferenceField) -> Document {
-        let documents = filtered(values(field, &path('g', at)), is_without_id(ELEMENT));
+        let documents = filtered(values(field, &path('g', at)), self.is_without_name(ELEMENT));
         doc! { "$setDifference": [documents, "$sid"] }
     }
 

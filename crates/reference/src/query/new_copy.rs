@@ -1,13 +1,13 @@
 //! The copy of a source as an expression. It makes what [`form::copy::new`](crate::form::copy::new) makes.
 
-use super::expression::{is_missing, is_reference, type_in, without_field};
+use super::expression::{is_missing, type_in, without_field};
 use crate::prelude::*;
 use crate::settings::DELETED;
 use crate::settings::copied::FieldPath;
 
-/// Returns a reference with the copy of the source in the variable `source`, for a value that is a reference without a copy
-/// or an id.
-pub(crate) fn new_copy(settings: &Settings, field: &ReferenceField, value: &str) -> Document {
+/// Returns a reference with the copy of the source in the variable `source`, for a value that is a document without a copy,
+/// or the name of the source.
+pub(crate) fn new_copy(settings: &Settings, field: &ReferenceField, value: &str, is_document: Document) -> Document {
     let version = settings.version.as_str();
     let leaves = field.copied.iter();
     let leaves: Vec<(&[String], Bson)> = leaves
@@ -20,7 +20,7 @@ pub(crate) fn new_copy(settings: &Settings, field: &ReferenceField, value: &str)
     let own = own_fields(value, "$$copy", &["_id", DELETED, version], &targets);
     doc! { "$let": {
         "vars": { "copy": { "$mergeObjects": parts } },
-        "in": { "$cond": [is_reference(value), { "$mergeObjects": ["$$copy", own] }, "$$copy"] },
+        "in": { "$cond": [is_document, { "$mergeObjects": ["$$copy", own] }, "$$copy"] },
     } }
 }
 
@@ -93,6 +93,7 @@ pub(crate) fn inner<'t>(targets: &[&'t [String]]) -> Vec<(&'t str, Vec<&'t [Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query::expression::is_reference;
     use crate::settings::tests::{example, field};
 
     #[test]
@@ -126,7 +127,11 @@ mod tests {
             "vars": { "copy": copy },
             "in": { "$cond": [is_reference("$$element"), { "$mergeObjects": ["$$copy", own] }, "$$copy"] },
         } };
-        assert_eq!(new_copy(&settings, &settings.references[0], "$$element"), expected);
+        let is_document = is_reference("$$element");
+        assert_eq!(
+            new_copy(&settings, &settings.references[0], "$$element", is_document),
+            expected
+        );
     }
 
     #[test]

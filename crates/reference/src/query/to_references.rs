@@ -10,7 +10,7 @@
 use super::by_ids;
 use super::expression::{
     ELEMENT, Problem, SourceOrder, any, any_of, any_unknown, concatenated, count_by_reason, filtered, first_problem,
-    id_in, ids, is_id, is_missing, is_no_array, is_present, is_reference, lookup_sources, mapped, never, not, type_in,
+    id_in, is_id, is_missing, is_no_array, is_present, is_reference, lookup_sources, mapped, never, not, type_in,
     values,
 };
 use super::new_copy::inner;
@@ -97,7 +97,7 @@ impl ToReferences<'_> {
         let id = format!("{ELEMENT}._id");
         [
             in_fields("other_value", &|one, paths| {
-                let no_id = any(ids(one.field, &paths.field), not(is_id(ELEMENT)));
+                let no_id = any(self.names(one.field, &paths.field), not(is_id(ELEMENT)));
                 any_of([is_no_array(one.field, &paths.field), no_id])
             }),
             in_fields("occupied", &|one, paths| match one.is_in_place() {
@@ -136,10 +136,35 @@ impl ToReferences<'_> {
     fn source_missing(&self) -> Vec<Problem<'_>> {
         let fields = self.fields.iter().enumerate().map(|(at, one)| {
             let copies = filtered(values(one.field, &format!("$f{at}")), has_copy());
-            let ids = mapped(copies, format!("{ELEMENT}._id"));
-            ("source_missing", &one.field.name, any_unknown(ids))
+            let ids = mapped(copies, self.named());
+            let is_missing = match self.settings.key {
+                None => any_unknown(ids),
+                Some(_) => not(doc! { "$setIsSubset": [ids, "$s"] }),
+            };
+            ("source_missing", &one.field.name, is_missing)
         });
         fields.collect()
+    }
+
+    /// Returns what a source has to have for a copy: its id, and the key.
+    fn named(&self) -> Bson {
+        let of = |name: &str| format!("{ELEMENT}.{name}");
+        match &self.settings.key {
+            None => of("_id").into(),
+            Some(key) => doc! { "_id": of("_id"), key.as_str(): of(key.as_str()) }.into(),
+        }
+    }
+
+    /// Returns the names of the sources in a field: their ids, or the values of the source key.
+    fn names(&self, field: &ReferenceField, value: &str) -> Document {
+        mapped(values(field, value), self.name_in(ELEMENT))
+    }
+
+    fn name_in(&self, value: &str) -> Document {
+        match &self.settings.key {
+            None => id_in(value),
+            Some(key) => doc! { "$cond": [is_reference(value), format!("{value}.{key}"), value] },
+        }
     }
 
     /// Returns whether a reference has fields that are not copied.
@@ -152,8 +177,8 @@ impl ToReferences<'_> {
     /// Returns the new value of the field with the ids.
     fn new_value(&self, field: &ReferenceField, value: &str) -> Document {
         match field.is_array {
-            true => ids(field, value),
-            false => id_in(value),
+            true => self.names(field, value),
+            false => self.name_in(value),
         }
     }
 
@@ -173,14 +198,24 @@ impl ToReferences<'_> {
         count_by_reason(&mut group, REASONS);
         let copied = self.fields.iter().enumerate().map(|(at, one)| {
             let copies = filtered(values(one.field, &format!("$f{at}")), has_copy());
-            mapped(copies, format!("{ELEMENT}._id"))
+            mapped(copies, self.named())
         });
         let mut stages = vec![doc! { "$match": self.selected() }, doc! { "$project": read }];
         if self.dropped.deleted {
             stages.push(doc! { "$addFields": { "r": first_problem(problems) } });
         } else {
             stages.push(doc! { "$addFields": { "ids": concatenated(copied) } });
-            stages.extend(lookup_sources(self.sources, "ids", doc! { "_id": 1 }, SourceOrder::Any));
+            let (mut names, mut projection) = ("ids", doc! { "_id": 1 });
+            if let Some(key) = &self.settings.key {
+                names = "ids._id";
+                projection.insert(key.as_str(), 1);
+            }
+            stages.extend(lookup_sources(
+                self.sources,
+                (names, "_id"),
+                projection,
+                SourceOrder::Any,
+            ));
             let all = problems.into_iter().chain(self.source_missing());
             stages.push(doc! { "$addFields": { "r": first_problem(all) } });
         }
@@ -260,6 +295,7 @@ fn other_fields(document: &str, reserved: &[&str], targets: &[&[String]]) -> Doc
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query::expression::ids;
     use crate::settings::bare::FieldNames;
     use crate::settings::tests::example;
 

@@ -43,6 +43,12 @@ mongo_patterns_core::problems! {
         /// The field has another value than a reference, such as an id alone.
         NotAReference =
             "the value is not a document with the `_id` of a source: migrate ids with migrate_from_references(), set a reference, or remove the field",
+        /// Sources have the same value of the [source key](crate::ReferenceRepositoryBuilder::source_key), or none. The
+        /// `document_id` is this value. Only found while the unique index does not exist, which they prevent.
+        DuplicateSourceKey {
+            /// The number of these sources.
+            sources: u64,
+        } = "{sources} sources have the same source key, or none, so that its unique index does not exist: set other ones, or delete all but one of them",
     }
 }
 

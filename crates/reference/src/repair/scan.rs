@@ -14,6 +14,7 @@
 
 use std::collections::HashMap;
 
+use mongo_patterns_core::index::FindDuplicates;
 use mongo_patterns_core::verify::{self, pause};
 
 use super::finding::{Finding, Problem};
@@ -43,6 +44,8 @@ pub(crate) struct Scan<'a> {
     next: usize,
     /// The documents of the collection before.
     documents: Option<send::Rows>,
+    /// The search for sources with the same key, whose unique index does not exist.
+    duplicates: Option<FindDuplicates>,
 }
 
 impl<'a> Scan<'a> {
@@ -52,7 +55,15 @@ impl<'a> Scan<'a> {
             reporter,
             next: 0,
             documents: None,
+            duplicates: None,
         }
+    }
+
+    /// Looks for sources with the same key.
+    async fn find_duplicates(&mut self) -> Result<()> {
+        let checked = self.shared.check_indexes().await;
+        self.duplicates = self.shared.ensure().find_duplicates(checked).await?;
+        Ok(())
     }
 
     /// Begins to read the next collection.
@@ -85,6 +96,22 @@ impl<'a> verify::Scan for Scan<'a> {
     type Found = Found<'a>;
 
     async fn next(&mut self) -> Result<Option<Vec<Found<'a>>>> {
+        let settings = &self.shared.settings;
+        if self.next == 0 && settings.key.is_some() && self.duplicates.is_none() {
+            self.find_duplicates().await?;
+        }
+        if let Some(duplicates) = &mut self.duplicates {
+            let found = duplicates.next_found().await?;
+            let problem = Problem::DuplicateSourceKey {
+                sources: found.documents,
+            };
+            return Ok(Some(vec![Found {
+                finding: Finding::of_duplicates(self.shared.sources.namespace(), found, problem),
+                field: &settings.references[0],
+                is_deleted: false,
+                version: None,
+            }]));
+        }
         if let Some(documents) = &mut self.documents {
             let batch = send::next_rows(documents, options::BATCH).await?;
             if !batch.is_empty() {
@@ -210,7 +237,8 @@ async fn examine<'a>(
         for field in fields() {
             let (copies, has_other) = stored_copies(field, document);
             if has_other {
-                let problems = other_forms(field, document).into_iter().map(problem_of_form);
+                let forms = other_forms(field, document).into_iter();
+                let problems = forms.map(|form| problem_of_form(&shared.settings, form));
                 found.extend(problems.map(|problem| finding(field, None, problem)));
             }
             for copy in copies {
@@ -223,9 +251,11 @@ async fn examine<'a>(
     Ok(found)
 }
 
-fn problem_of_form(form: OtherForm) -> Problem {
+fn problem_of_form(settings: &Settings, form: OtherForm) -> Problem {
     match form {
         OtherForm::DbRef => Problem::DbRef,
+        // It may be one by the source key, which is migrated as ids are.
+        OtherForm::WithoutId if settings.key.is_some() => Problem::NotAReference,
         OtherForm::WithoutId => Problem::WithoutId,
         OtherForm::Value => Problem::NotAReference,
     }

@@ -83,6 +83,11 @@ impl FieldNames {
             }
             named(&mut fields, reference)?.bare = FieldName::new(bare)?;
         }
+        if settings.key.is_some() && !self.forms.is_empty() {
+            return Err(invalid_argument(
+                "references by the source key have no other form, nothing was sent: omit from_form(..), or migrate them with a repository without source_key(..)",
+            ));
+        }
         for (reference, form) in &self.forms {
             if let ReferenceForm::IdIn(field) = form {
                 FieldName::new(field)?;
@@ -128,14 +133,18 @@ pub(crate) fn recorded(settings: &Settings, fields: &[BareField<'_>], collection
         }
         recorded
     });
-    doc! {
+    let mut recorded = doc! {
         "pattern": "reference",
         "into": into,
         "source": documents,
         "sources": sources,
         "version": settings.version.as_str(),
         "fields": fields.collect::<Vec<_>>(),
+    };
+    if let Some(key) = &settings.key {
+        recorded.insert("sourceKey", key.as_str());
     }
+    recorded
 }
 
 #[cfg(test)]

@@ -14,7 +14,11 @@ use crate::write::settle::{Placed, read_sources, settle, stored};
 pub(crate) async fn run(shared: &Shared, encoded: &Encoded, session: Option<&mut ClientSession>) -> Result<Inserted> {
     let mut conn = shared.enter(&encoded.id, session).await?;
     let settings = &shared.settings;
-    let fields = || settings.own().map(move |field| (field, encoded.sources(field)));
+    let fields = || {
+        settings
+            .own()
+            .map(move |field| (field, encoded.sources(settings, field)))
+    };
     let ids = distinct(fields().flat_map(|(_, ids)| ids));
     let sources = read_sources(shared, &ids, &mut conn).await?;
     let document = encoded.with_copies(settings, |id| sources.get(id))?;
@@ -57,7 +61,11 @@ pub(crate) async fn run_many(
         return Ok(Vec::new());
     }
     let settings = &shared.settings;
-    let of_document = |document| settings.own().flat_map(move |field| Encoded::sources(document, field));
+    let of_document = |document| {
+        settings
+            .own()
+            .flat_map(move |field| Encoded::sources(document, settings, field))
+    };
     let sources = distinct(documents.iter().flat_map(of_document));
     let mut conn = shared.enter_all(documents, &sources, session).await?;
     transaction::run(

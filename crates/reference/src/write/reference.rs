@@ -48,6 +48,7 @@ pub(crate) struct Change<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) field: &'a ReferenceField,
     pub(crate) document: Bson,
+    /// The name of the source: its `_id`, or the value of the source key.
     pub(crate) source: Bson,
 }
 

@@ -1,12 +1,13 @@
 //! The second read of the sources, after copies of them were stored.
 
+use mongo_patterns_core::document_id::with_ids;
 use mongo_patterns_core::transaction::lock_documents;
 
 use crate::form::copy;
 use crate::form::id::distinct;
 use crate::form::source::Source;
 use crate::query::CopyUpdate;
-use crate::read::{Sources, find_sources};
+use crate::read::{Sources, find_named, find_sources};
 use crate::repository::prelude::*;
 use crate::results::no_source;
 
@@ -19,22 +20,22 @@ pub(crate) struct Placed<'a> {
     pub(crate) version: u64,
 }
 
-/// Reads the sources of new copies, by [distinct] ids. In a transaction of the caller, locks them first: other writers of the sources wait for
+/// Reads the sources of new copies, by [distinct] names. In a transaction of the caller, locks them first: other writers of the sources wait for
 /// its end, or conflict.
 ///
 /// # Errors
 /// [`NotFound`](ErrorKind::NotFound) when one does not exist.
-pub(crate) async fn read_sources(shared: &Shared, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Sources> {
-    if ids.is_empty() {
+pub(crate) async fn read_sources(shared: &Shared, names: &[Bson], conn: &mut Conn<'_>) -> Result<Sources> {
+    if names.is_empty() {
         return Ok(Sources::default());
     }
     let is_in_transaction = super::is_in_transaction(conn);
     if is_in_transaction {
-        let filter = query::by_ids(ids);
+        let filter = with_ids(shared.settings.named_by(), names);
         lock_documents(conn, &shared.sources, &filter).await?;
     }
-    let sources = find_sources(shared, ids, conn).await?;
-    if ids.iter().any(|id| sources.get(id).is_none()) {
+    let sources = find_named(shared, names, conn).await?;
+    if names.iter().any(|name| sources.get(name).is_none()) {
         return Err(no_source());
     }
     if is_in_transaction {

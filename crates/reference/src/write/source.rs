@@ -90,7 +90,7 @@ fn refused(error: CommandError) -> Error {
     match duplicate_key(&error) {
         Some(_) => Error::from_driver(
             ErrorKind::DuplicateKey,
-            "a unique index of the application refused the update, nothing was changed: use other values",
+            "a unique index of the application, or that of the source key, refused the update, nothing was changed: use other values",
             error,
         ),
         None => error.into(),

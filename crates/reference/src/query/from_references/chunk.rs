@@ -85,7 +85,12 @@ impl FromReferences<'_> {
             format!("{ELEMENT}.i"),
             doc! { "$cond": [is_missing("$$source"), not(is_kept), has_changed] },
         );
-        let [lookup, source_ids] = lookup_sources(self.sources, "copies.i", scan::versions(settings), self.order());
+        let [lookup, source_ids] = lookup_sources(
+            self.sources,
+            ("copies.i", "_id"),
+            scan::versions(settings),
+            self.order(),
+        );
         let migrated = doc! { "$and": [doc! { "$not": ["$open"] }, { "$lte": ["$at", 0] }] };
         vec![
             doc! { "$match": by_ids(chunk) },

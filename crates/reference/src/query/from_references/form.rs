@@ -8,7 +8,7 @@
 //! converted keeps its form, which is the problem of its document.
 
 use super::*;
-use crate::query::expression::{field_of, type_in, without_field};
+use crate::query::expression::{field_of, is_without_id, type_in, without_field};
 use crate::settings::DELETED;
 use crate::settings::bare::ReferenceForm;
 
@@ -76,7 +76,7 @@ impl FromReferences<'_> {
     }
 
     /// Returns whether a document has a version, or the field of a deleted source.
-    fn has_written(&self, value: &str) -> Document {
+    pub(super) fn has_written(&self, value: &str) -> Document {
         any_of([self.settings.version.as_str(), DELETED].map(|name| is_present(format!("{value}.{name}"))))
     }
 }

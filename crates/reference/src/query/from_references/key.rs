@@ -1,0 +1,70 @@
+//! References by the source key: its value alone, or a document with it.
+//!
+//! # Design
+//!
+//! ## Why is the `_id` of such a document refused?
+//!
+//! It may be that of another source than the one with the key, and nothing says which of the two is right.
+
+use super::*;
+use crate::query::expression::{is_without_id, type_in};
+
+impl FromReferences<'_> {
+    /// Returns whether a value is a document that names a source.
+    pub(super) fn is_document(&self, value: &str) -> Document {
+        match &self.settings.key {
+            None => is_reference(value),
+            Some(key) => doc! { "$and": [type_in(value, &["object"]), not(is_missing(format!("{value}.{key}")))] },
+        }
+    }
+
+    /// Returns the name of the source in a value: the `_id` or the key in a document, or the value itself.
+    pub(super) fn name_in(&self, value: &str) -> Document {
+        match &self.settings.key {
+            None => id_in(value),
+            Some(key) => doc! { "$cond": [self.is_document(value), format!("{value}.{key}"), value] },
+        }
+    }
+
+    /// Returns whether a value can be the name of a source.
+    pub(super) fn is_name(&self, value: &str) -> Document {
+        match self.settings.key {
+            None => is_id(value),
+            Some(_) => doc! { "$and": [is_id(value), not(type_in(value, &["object"]))] },
+        }
+    }
+
+    /// Returns whether a value is a document that names no source in the form of the repository.
+    pub(super) fn is_without_name(&self, value: &str) -> Document {
+        match self.settings.key {
+            None => is_without_id(value),
+            Some(_) => doc! { "$and": [is_without_id(value), not(self.is_document(value))] },
+        }
+    }
+
+    /// Returns the ids of all references in a field. Those by a key that no source has are their values.
+    pub(super) fn ids_by_key(&self, field: &ReferenceField, value: &str) -> Document {
+        let named = doc! { "$ifNull": ["$$source._id", ELEMENT] };
+        let named = with_source(self.order(), self.name_in(ELEMENT), named);
+        let is_extended = is_extended(self.settings, field, ELEMENT);
+        mapped(
+            values(field, value),
+            doc! { "$cond": [is_extended, format!("{ELEMENT}._id"), named] },
+        )
+    }
+
+    /// Returns whether a document has an `_id` of its own, or a field that the pattern writes.
+    pub(super) fn has_written_beside_key(&self, value: &str) -> Document {
+        let has_written = any_of([not(is_missing(format!("{value}._id"))), self.has_written(value)]);
+        doc! { "$and": [type_in(value, &["object"]), has_written] }
+    }
+
+    /// Returns a snapshot with the values that it has already, if there are any beside the key. Otherwise a new copy.
+    pub(super) fn with_own_copy(&self, field: &ReferenceField, new: Document) -> Document {
+        let copied = field.copied.iter().map(|copied| copied.target.text());
+        let copied = copied.filter(|target| target != self.settings.named_by());
+        let has_copy = any_of(copied.map(|target| not(is_missing(format!("{ELEMENT}.{target}")))));
+        let own = doc! { "$mergeObjects": [{ "_id": "$$source._id" }, ELEMENT] };
+        doc! { "$cond": [{ "$and": [type_in(ELEMENT, &["object"]), has_copy] }, own, new] }
+    }
+}

@@ -1,0 +1,310 @@
+//! Migrations from references by the source key, and back.
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::reference::{Problem, Reference, ReferenceForm};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+
+use crate::common::explain::{explained, first};
+use crate::common::support::all;
+use crate::reference::migrate_support::*;
+use crate::reference::source_key::{by_username, person};
+use crate::reference::support::*;
+
+/// Orders of customers, by their username in the field `author`, with members in an array, and a payer whose copy stays.
+pub fn orders_by_key(db: &TestDatabase) -> Orders {
+    let payer = Reference::new("payer").copied_fields(["name"]).snapshot();
+    by_username(builder(db.database()))
+        .add_reference(payer)
+        .build()
+        .unwrap()
+}
+
+/// Stores orders, and ann with the id 1 and bob with 2, among others.
+pub async fn fill_by_key(db: &TestDatabase, old: impl IntoIterator<Item = Document>) {
+    unmigrated(db, old).await;
+    let mut wrong = person(9, "wrong", "x");
+    wrong.insert("v", "1");
+    let people = [
+        person(1, "ann", "Ann"),
+        person(2, "bob", "Bob"),
+        person(3, 7_i64, "seven"),
+        person(4, vec!["eve", "mallory"], "several"),
+        person(5, doc! { "a": 1 }, "document"),
+        person("ann", 1.5, "whose id is the key of another one"),
+        wrong,
+    ];
+    customers(db).insert_many(people).await.unwrap();
+}
+
+fn ann() -> Document {
+    doc! { "_id": 1, "username": "ann", "name": "Ann", "v": 0_i64 }
+}
+
+fn bob() -> Document {
+    doc! { "_id": 2, "username": "bob", "name": "Bob", "v": 0_i64 }
+}
+
+#[tokio::test]
+async fn values_of_the_key_become_references_with_copies() {
+    testkit::run(async |db| {
+        let stale = doc! { "_id": 1, "username": "old", "name": "x", "v": 0_i64 };
+        let old = [
+            doc! { "_id": 1, "author": "ann", "total": 5 },
+            doc! { "_id": 2, "members": ["bob", { "username": "ann", "role": "x", "name": "old" }] },
+            // The line of a bill has the values of its time.
+            doc! { "_id": 3, "payer": { "username": "ann", "name": "paid", "note": 1 } },
+            doc! { "_id": 4, "payer": { "username": "bob", "note": 1 }, "author": 7.0 },
+            doc! { "_id": 5, "members": [&stale, "bob"], "author": null },
+            doc! { "_id": 6, "payer": "bob" },
+            // These have nothing to migrate.
+            doc! { "_id": 7, "members": [bob()], "payer": { "_id": 1, "name": "paid" } },
+            doc! { "_id": 8, "customer": { "_id": 8, "name": "x", "deleted": true } },
+        ];
+        fill_by_key(db, old.clone()).await;
+        let orders = orders_by_key(db);
+        db.recorder().clear();
+        let migrated = orders
+            .migrate_from_references()
+            .from_field("customer", "author")
+            .await
+            .unwrap();
+        assert_eq!(
+            (migrated.documents, migrated.skipped.total(), migrated.resumed),
+            (6, 0, false)
+        );
+        assert!(migrated.created_indexes.contains(&"username_1".to_owned()));
+        let mut of_member = ann();
+        of_member.insert("role", "x");
+        let mut of_payer = bob();
+        of_payer.insert("note", 1);
+        let seven = doc! { "_id": 3, "username": 7_i64, "name": "seven", "v": 0_i64 };
+        let mut expected = vec![
+            doc! { "_id": 1, "total": 5, "customer": ann() },
+            doc! { "_id": 2, "members": [bob(), of_member] },
+            doc! { "_id": 3, "payer": { "_id": 1, "username": "ann", "name": "paid", "note": 1 } },
+            doc! { "_id": 4, "payer": of_payer, "customer": seven },
+            doc! { "_id": 5, "members": [stale, bob()] },
+            doc! { "_id": 6, "payer": bob() },
+        ];
+        expected.extend_from_slice(&old[6..]);
+        let expected: Vec<RawDocumentBuf> = expected
+            .iter()
+            .map(|one| RawDocumentBuf::try_from(one).unwrap())
+            .collect();
+        assert_same(&raw(db, "orders").await, &expected);
+        let again = orders
+            .migrate_from_references()
+            .from_field("customer", "author")
+            .await
+            .unwrap();
+        assert_eq!(again.documents, 0);
+    })
+    .await;
+}
+
+/// The index of the key comes first: without it, the server would read all sources for each order.
+#[tokio::test]
+async fn the_server_finds_the_sources_by_the_index_of_the_key() {
+    testkit::run(async |db| {
+        let old = (0..20).map(|id| doc! { "_id": id, "author": if id % 2 == 0 { "ann" } else { "bob" } });
+        fill_by_key(db, old).await;
+        let others = (100..400).map(|id| person(id, format!("u{id}"), "x"));
+        customers(db).insert_many(others).await.unwrap();
+        db.recorder().clear();
+        let orders = orders_by_key(db);
+        let migration = orders.migrate_from_references().from_field("customer", "author");
+        assert_eq!(migration.await.unwrap().documents, 20);
+        let commands = db.recorder().commands();
+        let is_lookup = |text: &str| text.contains("\"foreignField\": \"username\"");
+        let lookups = commands.iter().filter(|command| {
+            let is_written = command.essence().to_string().contains("\"$merge\"");
+            is_lookup(&command.essence().to_string()) && !is_written
+        });
+        let lookups: Vec<_> = lookups.collect();
+        assert!(!lookups.is_empty());
+        stored(db)
+            .update_many(doc! {}, vec![doc! { "$set": { "author": "ann", "customer": null } }])
+            .await
+            .unwrap();
+        let explained = explained(db, lookups[0]).await;
+        let examined = first(&explained, "totalDocsExamined");
+        assert!(explained.to_string().contains("username_1"), "{examined:?} {explained}");
+        assert_eq!(
+            first(&explained, "collectionScans"),
+            Some(&Bson::Int64(0)),
+            "{explained}"
+        );
+    })
+    .await;
+}
+
+/// Documents that cannot be migrated, with the reason and the kind of the error.
+pub fn invalid_by_key() -> Vec<(Document, &'static str, ErrorKind)> {
+    use ErrorKind::{Corrupt, InvalidItemId, NotFound, TargetNotEmpty};
+    let stale = doc! { "_id": 1, "username": "old", "name": "x", "v": 0_i64 };
+    vec![
+        (doc! { "author": "nobody" }, "source_missing", NotFound),
+        (doc! { "author": "ANN" }, "source_missing", NotFound),
+        (doc! { "author": ".*" }, "source_missing", NotFound),
+        (doc! { "author": "$username" }, "source_missing", NotFound),
+        // The id of a source, and one of the values of an array.
+        (doc! { "author": 1 }, "source_missing", NotFound),
+        (doc! { "author": "eve" }, "source_missing", NotFound),
+        (
+            doc! { "author": { "username": { "a": 1 } } },
+            "source_missing",
+            NotFound,
+        ),
+        (
+            doc! { "members": ["ann", { "username": "nobody" }] },
+            "source_missing",
+            NotFound,
+        ),
+        (doc! { "author": { "a": 1 } }, "without_id", InvalidItemId),
+        (doc! { "author": { "name": "Ann" } }, "without_id", InvalidItemId),
+        (
+            doc! { "author": { "$ref": "customers", "$id": "ann" } },
+            "db_ref",
+            InvalidItemId,
+        ),
+        (doc! { "author": { "_id": "ann" } }, "reserved_field", InvalidItemId),
+        (
+            doc! { "author": { "_id": 1, "username": "ann" } },
+            "reserved_field",
+            InvalidItemId,
+        ),
+        (
+            doc! { "author": { "username": "ann", "v": 1 } },
+            "reserved_field",
+            InvalidItemId,
+        ),
+        (
+            doc! { "members": [{ "username": "ann", "deleted": true }] },
+            "reserved_field",
+            InvalidItemId,
+        ),
+        (doc! { "author": { "username": null } }, "not_an_id", InvalidItemId),
+        (doc! { "author": ["ann"] }, "not_an_id", InvalidItemId),
+        (doc! { "members": [null] }, "not_an_id", InvalidItemId),
+        (doc! { "members": "ann" }, "no_array", Corrupt),
+        (
+            doc! { "members": ["ann", { "username": "ann" }] },
+            "twice",
+            InvalidItemId,
+        ),
+        (doc! { "members": ["bob", stale, "ann"] }, "twice", InvalidItemId),
+        (
+            doc! { "customer": ann(), "author": "ann" },
+            "other_reference",
+            TargetNotEmpty,
+        ),
+        (
+            doc! { "customer": "ann", "author": "ann" },
+            "other_value",
+            TargetNotEmpty,
+        ),
+        (doc! { "author": "wrong" }, "source_version", Corrupt),
+    ]
+}
+
+#[tokio::test]
+async fn what_is_not_a_key_of_a_source_is_listed_and_never_guessed() {
+    testkit::run(async |db| {
+        for (mut bad, reason, kind) in invalid_by_key() {
+            bad.insert("_id", "bad");
+            fill_by_key(db, [doc! { "_id": 1, "author": "ann" }, bad.clone()]).await;
+            let orders = orders_by_key(db);
+            let before = raw(db, "orders").await;
+            let migration = || orders.migrate_from_references().from_field("customer", "author");
+            let refused = migration().await.unwrap_err();
+            assert_eq!(refused.kind(), kind, "{bad}: {refused}");
+            assert_eq!(refused.document_id(), Some(&"bad".into()), "{bad}: {refused}");
+            assert!(refused.to_string().contains("nothing was migrated"), "{refused}");
+            assert_same(&raw(db, "orders").await, &before);
+            let list = skip_list(db);
+            let migrated = migration().skip_invalid(&list).await.unwrap();
+            assert_eq!(migrated.documents, 1, "{bad}");
+            let skipped = migrated.skipped.iter().filter(|(_, number)| *number > 0);
+            assert_eq!(skipped.collect::<Vec<_>>(), [(reason, 1)], "{bad}");
+            let stored = all(&stored(db)).await;
+            assert_eq!(stored[1], bad);
+            let _ = list.drop().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn sources_with_the_same_key_and_other_forms_are_refused() {
+    testkit::run(async |db| {
+        fill_by_key(db, [doc! { "_id": 1, "author": "ann" }]).await;
+        let orders = orders_by_key(db);
+        let form = orders
+            .migrate_from_references()
+            .from_form("customer", ReferenceForm::DbRef);
+        assert_eq!(form.await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+        let back = orders.migrate_to_references().drop_deleted().await.unwrap_err();
+        assert_eq!(back.kind(), ErrorKind::InvalidArgument);
+        customers(db).insert_one(person(77, "ann", "another")).await.unwrap();
+        let before = raw(db, "orders").await;
+        let refused = orders
+            .migrate_from_references()
+            .from_field("customer", "author")
+            .await
+            .unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
+        assert_same(&raw(db, "orders").await, &before);
+        // A value of the key and a document with it are found by `verify` as references that are not migrated.
+        customers(db).delete_one(doc! { "_id": 77 }).await.unwrap();
+        orders.ensure_indexes().await.unwrap();
+        let bare = [
+            doc! { "_id": 2, "customer": "ann" },
+            doc! { "_id": 3, "customer": { "username": "ann" } },
+        ];
+        stored(db).insert_many(bare).await.unwrap();
+        assert_eq!(problems(&orders).await, [Problem::NotAReference; 2]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_way_back_restores_the_keys_of_current_copies() {
+    testkit::run(async |db| {
+        let old = [
+            doc! { "_id": 1, "customer": "ann", "members": ["bob", "ann"] },
+            doc! { "_id": 2, "customer": 7_i64 },
+            doc! { "_id": 3 },
+        ];
+        fill_by_key(db, old.clone()).await;
+        let orders = orders_by_key(db);
+        assert_eq!(orders.migrate_from_references().await.unwrap().documents, 2);
+        let migrated = raw(db, "orders").await;
+        // A process died before the sweep: the copies have the key of before.
+        rename_unnoticed(db, 1, "Anna").await;
+        let set = |username: &str| doc! { "$set": { "username": username } };
+        customers(db).update_one(doc! { "_id": 1 }, set("anna")).await.unwrap();
+        customers(db).update_one(doc! { "_id": 2 }, set("ann")).await.unwrap();
+        let refused = orders.migrate_to_references().await.unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.document_id()),
+            (ErrorKind::NotMigrated, Some(&1.into()))
+        );
+        assert!(refused.to_string().contains("repair()"), "{refused}");
+        assert_same(&raw(db, "orders").await, &migrated);
+        let repaired = repaired(&orders).await;
+        assert!(repaired.iter().all(|repaired| repaired.unrepaired.is_none()));
+        assert_eq!(orders.migrate_to_references().await.unwrap().documents, 2);
+        assert_eq!(
+            all(&stored(db)).await,
+            [
+                doc! { "_id": 1, "customer": "anna", "members": ["ann", "anna"] },
+                doc! { "_id": 2, "customer": 7_i64 },
+                doc! { "_id": 3 },
+            ]
+        );
+        assert_eq!(orders.migrate_from_references().await.unwrap().documents, 2);
+        assert_eq!(findings(&orders).await, []);
+    })
+    .await;
+}
