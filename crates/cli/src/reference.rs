@@ -91,8 +91,14 @@ fn repository(
     settings: &ReferenceSettings,
     references: &[ReferenceField],
 ) -> Result<Documents, Failure> {
-    if let Some(field) = &settings.version_field {
-        FieldName::new(field.as_str()).map_err(|error| Failure::usage(format!("--version-field: {error}")))?;
+    let fields = [
+        ("--version-field", &settings.version_field),
+        ("--source-key", &settings.source_key),
+    ];
+    for (option, field) in fields {
+        if let Some(field) = field {
+            FieldName::new(field.as_str()).map_err(|error| Failure::usage(format!("{option}: {error}")))?;
+        }
     }
     let of = |name: &str| context.database.collection::<Document>(name);
     let builder = ReferenceRepository::builder(of(collection), of(sources));
@@ -100,6 +106,9 @@ fn repository(
         Some(field) => builder.version_field(field),
         None => builder,
     };
+    if let Some(key) = &settings.source_key {
+        builder = builder.source_key(key);
+    }
     for (number, reference) in references.iter().enumerate() {
         builder = match &reference.collection {
             _ if number == 0 => first(builder, reference),

@@ -331,6 +331,10 @@ pub(crate) struct ReferenceSettings {
     /// The field that holds the version, in sources and copies. [default: v]
     #[arg(long, global = true, value_name = "FIELD")]
     pub(crate) version_field: Option<String>,
+    /// The unique field of a source by which documents name it before the migration, such as username, which is copied
+    /// too. [default: _id]
+    #[arg(long, global = true, value_name = "FIELD")]
+    pub(crate) source_key: Option<String>,
     /// Another reference in the same documents, as JSON: {"field": "payer", "copy": ["name"]}. It can also have "array"
     /// and "snapshot". Repeat it for several. [default: none]
     #[arg(long, global = true, value_name = "REFERENCE")]

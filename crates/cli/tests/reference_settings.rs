@@ -90,6 +90,35 @@ async fn the_catalog_has_all_settings() {
 }
 
 #[tokio::test]
+async fn sources_are_named_by_another_field() {
+    testkit::run(async |db| {
+        let [orders, customers] = ["orders", "customers"].map(|name| db.plain_collection::<Document>(name));
+        let ann = doc! { "_id": 1, "username": "ann", "name": "Ann" };
+        customers.insert_one(ann).await.unwrap();
+        let old = [
+            doc! { "_id": 1, "customer": "ann" },
+            doc! { "_id": 2, "customer": { "username": "ann" } },
+        ];
+        orders.insert_many(old).await.unwrap();
+        let migrated = reference(db, &["--source-key", "username", "migrate"]);
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
+        let copy = doc! { "_id": 1, "username": "ann", "name": "Ann", "v": 0_i64 };
+        let stored = orders.find_one(doc! { "_id": 2 }).await.unwrap().unwrap();
+        assert_eq!(stored.get_document("customer").unwrap(), &copy);
+        // The catalog has the setting.
+        let short = |arguments: &[&str]| ran(on(db).args(["reference", "--collection", "orders"]).args(arguments));
+        for verb in [&["verify"][..], &["indexes"], &["migrate", "--back"]] {
+            let done = short(verb);
+            assert_eq!(done.code, Some(0), "{done:?}");
+        }
+        let stored = orders.find_one(doc! { "_id": 2 }).await.unwrap().unwrap();
+        assert_eq!(stored.get_str("customer").unwrap(), "ann");
+        refused(&short(&["verify", "--source-key", "name"]), "`source_key`");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_analysis_shows_the_state_of_the_references() {
     testkit::run(async |db| {
         filled(db).await;
@@ -266,6 +295,7 @@ async fn wrong_settings_are_named() {
             ("--copy", "$a"),
             ("--copy", "a=b.$c"),
             ("--version-field", "a.b"),
+            ("--source-key", "a.b"),
             ("--add-reference", "payer"),
             ("--add-reference", r#"{"field": "$payer", "copy": ["name"]}"#),
             ("--add-referring", r#"{"field": "payer", "copy": ["name"]}"#),

@@ -188,6 +188,7 @@ fn suggest(seen: &mut Inspection, collection: &str, sources: String, version: St
         array: first.array.then_some(true),
         snapshot: first.snapshot.then_some(true),
         version_field: Some(version).filter(|version| version != VERSION),
+        source_key: None,
         add_reference: (!further.is_empty()).then_some(further),
         add_referring: None,
     });

@@ -164,6 +164,7 @@ pub(crate) fn of_entry(collection: Option<String>, field: Option<&str>, settings
     let mut of_entry = ReferenceSettings {
         source_collection: settings.get_str("source_collection").ok().map(str::to_owned),
         version_field: settings.get_str("version").ok().map(str::to_owned),
+        source_key: settings.get_str("source_key").ok().map(str::to_owned),
         ..ReferenceSettings::default()
     };
     let references = settings.get_array("references").into_iter().flatten();
