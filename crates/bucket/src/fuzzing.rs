@@ -17,7 +17,7 @@ use crate::query::buckets::buckets_beyond;
 use crate::repair::check::{Summary, check};
 use crate::repair::finding::Problem;
 use crate::repair::fix::fix;
-use crate::settings::{IdPolicy, Settings, with_figures, with_windows};
+use crate::settings::{IdPolicy, Settings, with_bytes, with_figures, with_windows};
 
 /// A typical item type of a service.
 #[derive(Deserialize)]
@@ -91,7 +91,8 @@ pub fn stored(input: &[u8]) {
         page_size: 2,
         ..with_windows()
     };
-    for settings in [&plain, &with_ids, &figured, &windowed] {
+    let bounded = with_bytes(60);
+    for settings in [&plain, &with_ids, &figured, &windowed, &bounded] {
         stored_of(settings, &123_u32, &documents);
         stored_of(settings, &-5_i64, &documents);
         stored_of(settings, &"12_3".to_owned(), &documents);

@@ -55,7 +55,8 @@
 //! - Measurements that are only appended and aggregated, without unique indexes and transactions: use a time series
 //!   collection, which buckets them itself.
 //! - Items that are often removed one by one, or found by several of their own fields: keep one document for each item.
-//! - Items so large that a page of them comes near 16 MiB: use smaller pages.
+//! - Items so large that a page of them comes near 16 MiB: use smaller pages, or [bound the bytes of a
+//!   page](BucketRepositoryBuilder::max_bucket_bytes).
 //!
 //! # Guarantees
 //!
@@ -66,6 +67,9 @@
 // proof: bucket::concurrency::one_key_in_one_second, bucket::faults::a_connection_that_stays_broken_leaves_the_outcome_unknown
 //! - A bucket never exceeds the page size, and its count is the number of its items.
 // proof: bucket::concurrency::one_key_spread_over_seconds
+//! - With a [bound of bytes](BucketRepositoryBuilder::max_bucket_bytes), appends and removals leave no bucket that exceeds it,
+//!   but those with one item. Its bytes are those of its items, or the bound if it was closed with fewer.
+// proof: bucket::bytes_writers::concurrent_writers_never_exceed_the_bound, bucket::bytes_model::random_calls
 //! - A key never has more than one bucket that is not full. A unique index guarantees it. Every append names the index
 //!   in a hint, so that nothing is written where it is missing.
 // proof: bucket::mixed::writers_of_all_kinds_by_item_time, common::setup::without_the_index_an_append_is_refused_and_has_no_effect
@@ -93,6 +97,7 @@
 //! |---|---|---|
 //! | [`append`](BucketRepository::append) | 1 | 1 at most, at any length of the history |
 //! | ... that meets another append at a full bucket | 2, rarely more | 1 at most, each |
+//! | ... that has no room in the open bucket by its [bytes](BucketRepositoryBuilder::max_bucket_bytes) | 3, or 4 with item ids | 1 at most, each |
 //! | ... that waits in a [lane](#lanes) | those of one `append_many` for all that wait | 1 at most |
 //! | ... that opens a bucket in a session, or with [`IdPolicy::Monotonic`] | 3 | 2 at most |
 //! | ... of an item whose id is stored | 2 or 3 | 1, each |
@@ -108,7 +113,7 @@
 //! | ... the same with [windows](BucketRepositoryBuilder::window) | none more | those of the windows that the range overlaps |
 //! | ... [`skip`](action::Items::skip) | 1 more for up to 4000 pages | the skipped pages |
 //! | [`item`](BucketRepository::item), [`replace_item`](BucketRepository::replace_item), [`update_item`](BucketRepository::update_item) | 1 | 1 |
-//! | ... `update_item` of a field with [figures](BucketRepositoryBuilder::sum) | 2 | 1, each |
+//! | ... `update_item` of a field with [figures](BucketRepositoryBuilder::sum), or with a bound of bytes | 2 | 1, each |
 //! | [`remove_item`](BucketRepository::remove_item) | 2 in the open bucket, else about 6 | the item's page, else all from there to the last |
 //! | [`counts`](BucketRepository::counts) | 1 | all of the key |
 //! | [`find_items`](BucketRepository::find_items) | 1 for a reply of 16 MiB | with an index on the filter's fields, those with such items |
@@ -147,7 +152,7 @@
 //!
 //! One beside `_id`: unique, on the key field, over the buckets that are not full. It has at most one entry for each
 //! key. [`indexes`](BucketRepository::indexes) returns its definition. Its name contains the page size, and each page
-//! size has its own. With [windows](BucketRepositoryBuilder::window) it is on the key field and the start of the window, its
+//! size has its own. With a [bound of bytes](BucketRepositoryBuilder::max_bucket_bytes) its name contains the bound too. With [windows](BucketRepositoryBuilder::window) it is on the key field and the start of the window, its
 //! name contains their length, and it has at most one entry for each window of a key.
 //!
 //! With an [item id field](BucketRepositoryBuilder::item_id_field) a second one: unique, on the key field and the ids

@@ -4,6 +4,7 @@ use mongo_patterns_core::versions::{Items, check_items, migrate_items};
 use mongo_patterns_core::{ItemSteps, MigratedItems};
 
 use super::prelude::*;
+use crate::query::figures::recomputed;
 
 impl<K: Key, T> BucketRepository<K, T> {
     /// Converts the items of older versions by steps of the program, while services read and write.
@@ -24,7 +25,9 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// # }
     /// ```
     ///
-    /// A step must keep the time, the id, and the fields with figures of an item. See [`ItemSteps`] for what is true of all
+    /// A step must keep the time, the id, and the fields with figures of an item. With a [bound of
+    /// bytes](crate::BucketRepositoryBuilder::max_bucket_bytes), larger items can exceed it: [`repair`](Self::repair) splits such
+    /// buckets. See [`ItemSteps`] for what is true of all
     /// patterns, also for the errors.
     ///
     /// # Cost
@@ -66,6 +69,7 @@ impl MigrateItems<'_> {
             array: Some(settings.items.as_str()),
             fixed,
             steps: &steps,
+            then: settings.bytes.as_ref().and_then(|_| recomputed(settings)),
             retry: &settings.retry,
         };
         migrate_items(&[items], chunk, &self.options, conn, &mut reporter).await

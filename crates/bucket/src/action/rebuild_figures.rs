@@ -54,7 +54,7 @@ mongo_patterns_core::action! {
 impl RebuildFigures<'_> {
     async fn execute(self) -> Result<RebuiltFigures> {
         let (collection, settings) = self.shared.parts();
-        let Some(stage) = recomputed(settings) else {
+        let (Some(_), Some(stage)) = (&settings.figures, recomputed(settings)) else {
             return Err(configuration(
                 "the repository has no figures: call sum(..), min(..), max(..), count_by(..) or first_and_last() on the builder",
             ));

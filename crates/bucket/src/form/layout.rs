@@ -22,10 +22,13 @@ pub(crate) struct Page {
     pub(crate) items: Range<usize>,
     /// The bucket that it continues: it has that bucket's `_id`, where that is possible, and its other fields.
     pub(crate) continues: Option<usize>,
+    /// Whether it is full, because another page follows.
+    pub(crate) is_full: bool,
 }
 
 /// Cuts a sequence of items into pages, all full but the last, whose tails ascend.
 ///
+/// `length` returns how many items the page has that starts with an item.
 /// `old` are the tails of the buckets that contain the items now, normalized and in ascending order. `origins` has the
 /// bucket of each item, in ascending order too; the number of the buckets for an item of none of them. `second` returns
 /// the second of an item that has a time.
@@ -38,14 +41,16 @@ pub(crate) struct Page {
 /// [`InvalidTime`](ErrorKind::InvalidTime) when the suffixes of a second are exhausted, or when there is no bucket, and the
 /// first item has no time.
 pub(crate) fn lay_out(
-    page_size: usize,
+    length: impl Fn(usize) -> usize,
     old: &[String],
     origins: &[usize],
     second: impl Fn(usize) -> Option<String>,
 ) -> Result<Vec<Page>> {
     let mut pages: Vec<Page> = Vec::new();
     let mut named = None;
-    for start in (0..origins.len()).step_by(page_size) {
+    let mut start = 0;
+    while start < origins.len() {
+        let end = start + length(start);
         let origin = origins[start];
         let continues = (named != Some(origin) && origin < old.len()).then_some(origin);
         named = Some(origin);
@@ -68,9 +73,11 @@ pub(crate) fn lay_out(
         };
         pages.push(Page {
             tail,
-            items: start..origins.len().min(start + page_size),
+            items: start..end,
             continues,
+            is_full: end < origins.len(),
         });
+        start = end;
     }
     Ok(pages)
 }
@@ -99,6 +106,11 @@ mod tests {
     const B: &str = "1698335300";
     const C: &str = "1698335400";
 
+    /// Returns the lengths of pages of this size.
+    fn of_size(page_size: usize, items: usize) -> impl Fn(usize) -> usize {
+        move |start| page_size.min(items - start)
+    }
+
     /// Lays out buckets with this many items each, whose times are ten seconds apart, from the bucket's second.
     fn laid_out(page_size: usize, buckets: &[(&str, usize)]) -> Vec<(String, Range<usize>, Option<usize>)> {
         let old: Vec<String> = buckets.iter().map(|(tail, _)| (*tail).to_owned()).collect();
@@ -111,7 +123,10 @@ mod tests {
                 seconds.push(format!("{:010}", second + i128::try_from(item).unwrap() * 10));
             }
         }
-        let pages = lay_out(page_size, &old, &origins, |item| Some(seconds[item].clone())).unwrap();
+        let pages = lay_out(of_size(page_size, origins.len()), &old, &origins, |item| {
+            Some(seconds[item].clone())
+        })
+        .unwrap();
         pages
             .into_iter()
             .map(|page| (page.tail, page.items, page.continues))
@@ -171,7 +186,9 @@ mod tests {
         let seconds = |item: usize| Some(format!("{:010}", 1_698_335_500 + item * 10));
         let tails = |page_size: usize, old: &[&str], origins: &[usize]| -> Vec<(String, Option<usize>)> {
             let old: Vec<String> = old.iter().map(|tail| (*tail).to_owned()).collect();
-            let pages = lay_out(page_size, &old, origins, seconds).unwrap().into_iter();
+            let pages = lay_out(of_size(page_size, origins.len()), &old, origins, seconds)
+                .unwrap()
+                .into_iter();
             pages.map(|page| (page.tail, page.continues)).collect()
         };
         assert_eq!(
@@ -179,7 +196,7 @@ mod tests {
             [(A.to_owned(), Some(0)), ("1698335520".to_owned(), None)]
         );
         assert_eq!(tails(2, &[], &[0, 0]), [("1698335500".to_owned(), None)]);
-        let error = lay_out(2, &[], &[0], |_| None).unwrap_err();
+        let error = lay_out(of_size(2, 1), &[], &[0], |_| None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidTime);
     }
 
@@ -215,12 +232,14 @@ mod tests {
             let counts = &counts[..old.len()];
             let origins: Vec<usize> = counts.iter().enumerate().flat_map(|(bucket, n)| vec![bucket; *n]).collect();
             let second = |item: usize| seconds[item].map(|second| format!("{:010}", 1_698_335_220 + second));
-            let pages = lay_out(page_size, &old, &origins, second).unwrap();
+            let lengths = of_size(page_size, origins.len());
+            let pages = lay_out(lengths, &old, &origins, second).unwrap();
 
             let positions: Vec<usize> = pages.iter().flat_map(|page| page.items.clone()).collect();
             prop_assert_eq!(positions, (0..origins.len()).collect::<Vec<_>>());
             for (number, page) in pages.iter().enumerate() {
                 prop_assert!(page.items.len() == page_size || number + 1 == pages.len() && !page.items.is_empty());
+                prop_assert_eq!(page.is_full, number + 1 < pages.len());
             }
             prop_assert!(pages.is_sorted_by(|a, b| a.tail < b.tail));
             let continued: Vec<usize> = pages.iter().filter_map(|page| page.continues).collect();
@@ -230,7 +249,8 @@ mod tests {
             let old: Vec<String> = pages.iter().map(|page| page.tail.clone()).collect();
             let origins: Vec<usize> =
                 pages.iter().enumerate().flat_map(|(number, page)| vec![number; page.items.len()]).collect();
-            let again = lay_out(page_size, &old, &origins, second).unwrap();
+            let lengths = of_size(page_size, origins.len());
+            let again = lay_out(lengths, &old, &origins, second).unwrap();
             prop_assert!(again.iter().zip(&pages).all(|(a, b)| a.tail == b.tail && a.items == b.items));
             prop_assert_eq!(again.len(), pages.len());
         }

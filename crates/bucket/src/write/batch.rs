@@ -22,6 +22,14 @@ pub(crate) const BYTES: usize = 16 * 1024 * 1024;
 /// to open one, and wait for the journal.
 pub(crate) const READ_FROM: usize = 100;
 
+/// Consecutive items of one window that an empty bucket has room for, by their positions in the batch.
+struct Page<'b> {
+    positions: &'b [usize],
+    /// Whether another item of the window follows, which does not fit.
+    closes: bool,
+    is_full: bool,
+}
+
 /// A batch of items of one key, and how much of it is stored.
 pub(crate) struct StoreBatch<'a> {
     write: KeyWrite<'a>,
@@ -117,25 +125,35 @@ impl<'a> StoreBatch<'a> {
         self.pages().next().is_some()
     }
 
-    /// Returns the positions of the items that are not stored yet, in pages: consecutive items of one window.
-    fn pages(&self) -> impl Iterator<Item = &[usize]> {
-        let page_size = self.write.shared.settings.page_size as usize;
+    /// Returns the items that are not stored yet, in pages.
+    fn pages(&self) -> impl Iterator<Item = Page<'_>> {
+        let settings = &self.write.shared.settings;
         let mut rest = &self.rest[self.done..];
         std::iter::from_fn(move || {
-            let of_window = |position: &&usize| self.items[**position].window == self.items[rest[0]].window;
-            let length = rest.iter().take(page_size).take_while(of_window).count();
-            let (page, later) = rest.split_at(length);
+            let first = &self.items[*rest.first()?];
+            let of_window = |position: &&usize| self.items[**position].window == first.window;
+            let of_window = rest.iter().take_while(of_window);
+            let length = settings.page_length(of_window.map(|position| self.items[*position].size()));
+            let (positions, later) = rest.split_at(length);
             rest = later;
-            let is_last = later.is_empty() && length < page_size;
-            (length > 0 && !(is_last && self.whole_pages)).then_some(page)
+            let follows = later
+                .first()
+                .is_some_and(|next| self.items[*next].window == first.window);
+            let is_full = length == settings.page_size as usize;
+            let page = Page {
+                positions,
+                closes: follows && !is_full,
+                is_full: follows || is_full,
+            };
+            (!(later.is_empty() && !page.is_full && self.whole_pages)).then_some(page)
         })
     }
 
     /// Returns those of the pages that are inserted together.
-    fn pages_to_insert(&self, of_one_window: bool) -> impl Iterator<Item = &[usize]> {
+    fn pages_to_insert(&self, of_one_window: bool) -> impl Iterator<Item = Page<'_>> {
         let window = self.window();
         self.pages()
-            .take_while(move |page| !of_one_window || self.items[page[0]].window == window)
+            .take_while(move |page| !of_one_window || self.items[page.positions[0]].window == window)
     }
 
     /// Returns the window of the next item, if there are windows.
@@ -155,12 +173,16 @@ impl<'a> StoreBatch<'a> {
     /// items are stored already, which are skipped from then on.
     async fn fill(&mut self, conn: &mut Conn<'_>) -> Result<bool> {
         let items = self.items;
-        let page = self.pages().next().unwrap_or_default().iter();
-        let page: Vec<&Item> = page.map(|&position| &items[position]).collect();
+        let Some(page) = self.pages().next() else {
+            return Ok(true);
+        };
+        let closes = page.closes;
+        let page: Vec<&Item> = page.positions.iter().map(|&position| &items[position]).collect();
         let store = Store {
             write: self.write,
             span: self.span,
             items: &page,
+            closes,
         };
         match store.run(conn).await? {
             Stored::New { items, opened } => {
@@ -246,7 +268,7 @@ impl<'a> StoreBatch<'a> {
         let settings = &shared.settings;
         let mut documents: Vec<RawDocumentBuf> = Vec::new();
         let mut bytes = 0;
-        for positions in self.pages_to_insert(of_one_window).take(BUCKETS) {
+        for Page { positions, closes, .. } in self.pages_to_insert(of_one_window).take(BUCKETS) {
             let page: Vec<&Item> = positions.iter().map(|&position| &self.items[position]).collect();
             bytes += page.iter().map(|item| item.bytes()).sum::<usize>();
             if bytes > BYTES && !documents.is_empty() {
@@ -255,7 +277,7 @@ impl<'a> StoreBatch<'a> {
             let second = &page[0].second();
             ids.free_from(second, shared.suffixes.next(&key.id(second)));
             let tail = ids.next(settings.id_policy, second)?;
-            documents.push(bucket(settings, key, &tail, &page)?);
+            documents.push(bucket(settings, key, &tail, &page, closes)?);
         }
         Ok(documents)
     }
@@ -274,7 +296,7 @@ impl<'a> StoreBatch<'a> {
             return Ok(());
         }
         let pages = self.pages_to_insert(conn.has_session());
-        let heads: Vec<String> = pages.map(|page| self.items[page[0]].second()).collect();
+        let heads: Vec<String> = pages.map(|page| self.items[page.positions[0]].second()).collect();
         let (Some(first), Some(last)) = (heads.iter().min(), heads.iter().max()) else {
             return Ok(());
         };
@@ -305,10 +327,10 @@ impl<'a> StoreBatch<'a> {
 
     /// Counts the next pages as stored, in buckets with these `_id`s.
     fn done_pages(&mut self, opened: Vec<String>) {
-        let lengths: Vec<usize> = self.pages().take(opened.len()).map(<[usize]>::len).collect();
-        let is_full = |length: &usize| *length == self.write.shared.settings.page_size as usize;
-        let ends_with_full_page = lengths.last().is_none_or(is_full);
-        for (id, length) in opened.into_iter().zip(lengths) {
+        let pages = self.pages().take(opened.len());
+        let pages: Vec<(usize, bool)> = pages.map(|page| (page.positions.len(), page.is_full)).collect();
+        let ends_with_full_page = pages.last().is_none_or(|(_, is_full)| *is_full);
+        for (id, (length, _)) in opened.into_iter().zip(pages) {
             self.count_opened(Some(id));
             self.done += length;
         }

@@ -37,7 +37,13 @@ pub(crate) async fn append_alone(
 ) -> Result<Appended> {
     let write = KeyWrite { shared, key };
     let items = &[item];
-    Ok(Store { write, span, items }.run(conn).await?.into())
+    let store = Store {
+        write,
+        span,
+        items,
+        closes: false,
+    };
+    Ok(store.run(conn).await?.into())
 }
 
 impl Target for History {

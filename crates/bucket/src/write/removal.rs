@@ -24,6 +24,8 @@ struct Found {
     bucket: Bson,
     /// The number of its items, if that is stored.
     count: Option<i64>,
+    /// Whether its bytes make it full.
+    is_closed: bool,
 }
 
 /// The removal of an item.
@@ -41,7 +43,10 @@ impl Removal<'_> {
         let Some(found) = self.find(conn).await? else {
             return Ok(false);
         };
-        if found.count.is_some_and(|count| count < page_size || page_size == 1)
+        let is_open = |count| count < page_size && !found.is_closed;
+        if found
+            .count
+            .is_some_and(|count| is_open(count) || count == 1 && (page_size == 1 || found.is_closed))
             && self.remove_from_open(&found, conn).await?
         {
             return Ok(true);
@@ -70,10 +75,12 @@ impl Removal<'_> {
         let settings = &self.shared.settings;
         let bucket = self.item.find(self.shared, conn).await?;
         let found = |bucket: RawDocumentBuf| -> Option<Found> {
-            let count = bucket.get(settings.count.as_str()).ok().flatten();
+            let number = |field: &FieldName| bucket.get(field.as_str()).ok().flatten().and_then(stored_integer);
+            let bound = settings.bytes.as_ref();
             Some(Found {
                 bucket: bucket.get("_id").ok()??.try_into().ok()?,
-                count: count.and_then(stored_integer),
+                count: number(&settings.count),
+                is_closed: bound.is_some_and(|bound| bound.is_full(number(&bound.field))),
             })
         };
         Ok(bucket.and_then(found))
@@ -91,7 +98,13 @@ impl Removal<'_> {
             return Ok(deleted.map_err(failed)?.deleted_count > 0);
         }
         let condition = is_open_with_others(settings);
-        let filter = in_bucket(settings, item.filter(settings), &found.bucket, condition);
+        let mut filter = in_bucket(settings, item.filter(settings), &found.bucket, condition);
+        filter.extend(
+            settings
+                .bytes
+                .iter()
+                .map(|bytes| (bytes.field.to_string(), bytes.below().into())),
+        );
         let update = pull(settings, &item.field, &item.id);
         let pulled = conn.update_one(collection, filter, update, None).await;
         Ok(pulled.map_err(failed)?.matched_count > 0)

@@ -239,6 +239,8 @@ pub struct Items<'a> {
     /// The fields of an item that no step may change.
     pub fixed: Vec<&'a str>,
     pub steps: &'a CheckedSteps,
+    /// A further stage of the update, which computes what depends on the items.
+    pub then: Option<Document>,
     pub retry: &'a RetryPolicy,
 }
 
@@ -325,7 +327,8 @@ impl Items<'_> {
                 Some(array) => doc! { "$set": { array: new } },
                 None => doc! { "$replaceWith": new },
             };
-            let update = Step::update_many("replace converted items", self.collection, filter, vec![stage]);
+            let stages: Vec<Document> = [stage].into_iter().chain(self.then.clone()).collect();
+            let update = Step::update_many("replace converted items", self.collection, filter, stages);
             conn.write(update).await?;
         }
         Ok(items)

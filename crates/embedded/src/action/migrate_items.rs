@@ -60,6 +60,7 @@ impl MigrateItems<'_> {
             array: Some(settings.children.as_str()),
             fixed: vec![settings.child_id.as_str()],
             steps: &steps,
+            then: None,
             retry: &settings.retry,
         };
         migrate_items(&[items], chunk, &self.options, conn, &mut reporter).await

@@ -72,6 +72,7 @@ impl MigrateItems<'_> {
             array: Some(array),
             fixed: Vec::new(),
             steps: &steps,
+            then: None,
             retry: &settings.retry,
         };
         let parts = [

@@ -65,6 +65,7 @@ impl MigrateItems<'_> {
             array: None,
             fixed,
             steps: &steps,
+            then: None,
             retry: &settings.retry,
         };
         let migrated = migrate_items(&[items], chunk, &self.options, conn, &mut reporter).await?;
