@@ -6,7 +6,8 @@
 //!
 //! The model has one key. The `_id` of a bucket is a second and a suffix; the seconds are 0 and 1. An item is a number
 //! whose tens are its second. Left out: sessions, `Monotonic` ids, damage by other programs, and the optimizations for
-//! tasks of one process, so that each client is a process of its own.
+//! tasks of one process, so that each client is a process of its own. With a bound of bytes, an item with the last digit 3,
+//! 8 or 9 has two bytes, and any other one.
 
 pub mod append;
 pub mod delete;
@@ -37,6 +38,8 @@ pub struct Bucket {
     pub form: Form,
     /// The page size.
     pub page_size: usize,
+    /// The bound of the bytes of a bucket, if there is one.
+    pub most: Option<usize>,
     /// Whether items have ids, so that appends are idempotent.
     pub item_ids: bool,
     /// The initial states.
@@ -62,6 +65,16 @@ pub struct Page {
     pub id: u8,
     /// Its items.
     pub items: Vec<u8>,
+    /// Whether it is full with fewer bytes than the bound.
+    pub closed: bool,
+}
+
+/// Returns the bytes of items.
+fn bytes(items: &[u8]) -> usize {
+    items
+        .iter()
+        .map(|item| if matches!(item % 10, 3 | 8 | 9) { 2 } else { 1 })
+        .sum()
 }
 
 /// A call.
@@ -100,6 +113,7 @@ impl Buckets {
         let page = |&(id, items): &(u8, &[u8])| Page {
             id,
             items: items.to_vec(),
+            closed: false,
         };
         Self {
             pages: pages.iter().map(page).collect(),
@@ -122,8 +136,8 @@ impl Buckets {
         self.pages.iter().position(|page| page.items.contains(&item))
     }
 
-    fn open(&self, page_size: usize) -> usize {
-        self.pages.iter().filter(|page| page.items.len() < page_size).count()
+    fn open(&self, bucket: &Bucket) -> usize {
+        self.pages.iter().filter(|page| !bucket.is_full(page)).count()
     }
 
     /// Returns the suffix after the last one of a second.
@@ -144,18 +158,54 @@ impl Bucket {
         clients.any(|client| matches!(client, Client::Delete(_)))
     }
 
+    fn is_full(&self, page: &Page) -> bool {
+        page.closed || page.items.len() >= self.page_size || self.most.is_some_and(|most| bytes(&page.items) >= most)
+    }
+
+    /// Returns how many of the items a bucket with these has room for.
+    fn room(&self, stored: &[u8], items: &[u8]) -> usize {
+        let count = (self.page_size - stored.len()).min(items.len());
+        let most = self.most.unwrap_or(usize::MAX);
+        let fit = |taken: &usize| bytes(stored) + bytes(&items[..*taken]) <= most;
+        let empty = usize::from(stored.is_empty());
+        (empty..=count).rev().find(fit).unwrap_or(empty)
+    }
+
+    /// Cuts items into pages. All but the last are full.
+    fn pages<'i>(&self, mut items: &'i [u8]) -> Vec<(&'i [u8], bool)> {
+        let mut pages = Vec::new();
+        while !items.is_empty() {
+            let (page, later) = items.split_at(self.room(&[], items));
+            pages.push((page, !later.is_empty() && page.len() < self.page_size));
+            items = later;
+        }
+        pages
+    }
+
     /// Pushes the items of a call, as many as fit, to the open bucket that has none of them. Returns `None` if there is
-    /// no such bucket.
-    fn push(&self, buckets: &mut Buckets, items: &[u8]) -> Option<Result<usize, Collision>> {
+    /// no such bucket. With `closes`, or several items, a bucket is closed if an item does not fit, and with `follows` also
+    /// if all fit.
+    fn push(
+        &self,
+        buckets: &mut Buckets,
+        items: &[u8],
+        closes: bool,
+        follows: bool,
+    ) -> Option<Result<usize, Collision>> {
+        let closes = closes || follows || items.len() > 1;
         let fits = |page: &Page| {
-            page.items.len() < self.page_size && !(self.item_ids && items.iter().any(|item| page.items.contains(item)))
+            let has_one = self.item_ids && items.iter().any(|item| page.items.contains(item));
+            !self.is_full(page) && !has_one && (closes || self.room(&page.items, items) > 0)
         };
         let at = buckets.pages.iter().position(fits)?;
-        let taken = (self.page_size - buckets.pages[at].items.len()).min(items.len());
+        let stored = &buckets.pages[at].items;
+        let taken = self.room(stored, items);
+        let count = (self.page_size - stored.len()).min(items.len());
         if self.item_ids && items[..taken].iter().any(|item| buckets.page_of(*item).is_some()) {
             return Some(Err(Collision::Item));
         }
         buckets.pages[at].items.extend(&items[..taken]);
+        buckets.pages[at].closed = taken < count || follows && taken == items.len();
         let id = buckets.pages[at].id;
         buckets.transactions.wrote(name(id));
         Some(Ok(taken))
@@ -163,23 +213,23 @@ impl Bucket {
 
     /// Returns whether a write to the open bucket must wait for a transaction.
     fn is_open_locked(&self, buckets: &Buckets) -> bool {
-        let mut open = buckets.pages.iter().filter(|page| page.items.len() < self.page_size);
+        let mut open = buckets.pages.iter().filter(|page| !self.is_full(page));
         open.any(|page| buckets.transactions.is_locked(name(page.id)))
     }
 
     /// Inserts a bucket. The indexes are checked in the order of their creation.
     fn insert(&self, buckets: &mut Buckets, page: Page) -> Result<(), Collision> {
-        let is_open = page.items.len() < self.page_size;
+        let is_open = !self.is_full(&page);
         if buckets.pages.iter().any(|other| other.id == page.id) {
             return Err(Collision::Id);
         }
-        if self.form == Form::Ours && is_open && buckets.open(self.page_size) > 0 {
+        if self.form == Form::Ours && is_open && buckets.open(self) > 0 {
             return Err(Collision::Open);
         }
         if self.item_ids && page.items.iter().any(|item| buckets.page_of(*item).is_some()) {
             return Err(Collision::Item);
         }
-        buckets.transactions.wrote(names_of(&page, self.page_size));
+        buckets.transactions.wrote(names_of(&page, self));
         buckets.pages.push(page);
         buckets.pages.sort_unstable_by_key(|page| page.id);
         Ok(())
@@ -187,8 +237,8 @@ impl Bucket {
 }
 
 /// Returns the bits that the insert of a bucket writes.
-fn names_of(page: &Page, page_size: usize) -> u64 {
-    let entry = if page.items.len() < page_size { OPEN } else { 0 };
+fn names_of(page: &Page, bucket: &Bucket) -> u64 {
+    let entry = if bucket.is_full(page) { 0 } else { OPEN };
     name(page.id) | entry
 }
 
@@ -209,7 +259,7 @@ impl Protocol for Bucket {
         match client {
             Client::Append(call) => call.run(self, buckets),
             Client::Remove(call) => call.run(self, buckets, me),
-            Client::Delete(call) => call.run(self.page_size, buckets),
+            Client::Delete(call) => call.run(self, buckets),
         }
     }
 
@@ -278,13 +328,21 @@ impl Protocol for Bucket {
                 removals(state).all(|call| !call.has_ended() || state.documents.count(call.item) == 0)
             }),
             Property::always("a key has at most one open bucket", |world, state: &Moment| {
-                state.documents.open(world.protocol.page_size) <= 1
+                state.documents.open(&world.protocol) <= 1
             }),
             Property::always(
                 "a bucket has between one item and a page of items",
                 |world, state: &Moment| {
                     let mut pages = state.documents.pages.iter();
                     pages.all(|page| (1..=world.protocol.page_size).contains(&page.items.len()))
+                },
+            ),
+            Property::always(
+                "a bucket of several items does not exceed the bound",
+                |world, state: &Moment| {
+                    let exceeds = |page: &Page| world.protocol.most.is_some_and(|most| bytes(&page.items) > most);
+                    let mut pages = state.documents.pages.iter();
+                    pages.all(|page| page.items.len() == 1 || !exceeds(page))
                 },
             ),
             Property::always("a prefix of each batch is stored", |_, state: &Moment| {
@@ -315,6 +373,9 @@ impl Protocol for Bucket {
             ),
             Property::sometimes("a second bucket is opened", |_, state: &Moment| {
                 state.documents.pages.len() > 2
+            }),
+            Property::sometimes("a bucket is closed", |world, state: &Moment| {
+                world.protocol.most.is_none() || state.documents.pages.iter().any(|page| page.closed)
             }),
             Property::sometimes("two clients open a bucket concurrently", |_, state: &Moment| {
                 appends(state).any(|call| call.has_collided(Collision::Open))

@@ -85,12 +85,12 @@ impl Delete {
         Self::new(self.until)
     }
 
-    pub(super) fn run(&mut self, page_size: usize, buckets: &mut Buckets) -> Ran {
+    pub(super) fn run(&mut self, bucket: &Bucket, buckets: &mut Buckets) -> Ran {
         match self.at {
             At::Begin => {
                 self.before = buckets.pages.iter().flat_map(|page| &page.items).copied().collect();
                 self.at = At::Next(None);
-                return self.run(page_size, buckets);
+                return self.run(bucket, buckets);
             }
             At::Next(last) => {
                 let next = buckets.pages.iter().map(|page| page.id);
@@ -101,7 +101,7 @@ impl Delete {
                         buckets.watched |= name(id);
                         At::Locked(id)
                     }
-                    Some(id) => self.delete(page_size, buckets, id),
+                    Some(id) => self.delete(bucket, buckets, id),
                 };
             }
             At::Locked(id) => {
@@ -116,7 +116,7 @@ impl Delete {
                         self.skipped |= buckets.pages.iter().any(|page| page.id == id);
                         At::Next(Some(id))
                     }
-                    false => self.delete(page_size, buckets, id),
+                    false => self.delete(bucket, buckets, id),
                 };
             }
             At::Read => {
@@ -130,11 +130,11 @@ impl Delete {
         Ran::Done
     }
 
-    fn delete(&mut self, page_size: usize, buckets: &mut Buckets, id: u8) -> At {
+    fn delete(&mut self, bucket: &Bucket, buckets: &mut Buckets, id: u8) -> At {
         if let Some(at) = buckets.pages.iter().position(|page| page.id == id) {
             let page = buckets.pages.remove(at);
             buckets.deleted(id);
-            buckets.transactions.wrote(names_of(&page, page_size));
+            buckets.transactions.wrote(names_of(&page, bucket));
             self.found = true;
             self.in_pass = true;
         }
@@ -257,6 +257,7 @@ mod tests {
         Bucket {
             form: Form::Ours,
             page_size: 2,
+            most: None,
             item_ids,
             starts,
         }

@@ -79,9 +79,10 @@ impl Remove {
                 self.at = match buckets.page_of(self.item) {
                     None => At::Ended,
                     Some(page) => {
-                        let Page { id, items } = &buckets.pages[page];
-                        let (id, count) = (*id, items.len());
-                        match count < bucket.page_size || bucket.page_size == 1 || bucket.form == Form::Manual {
+                        let page = &buckets.pages[page];
+                        let (id, count) = (page.id, page.items.len());
+                        let is_single = count == 1 && (bucket.page_size == 1 || bucket.most.is_some());
+                        match !bucket.is_full(page) || is_single || bucket.form == Form::Manual {
                             true => At::Take { id, count },
                             false => At::Begin { is_retry: false },
                         }
@@ -101,7 +102,7 @@ impl Remove {
             }
             At::Begin { is_retry } => {
                 buckets.transactions.begin(me);
-                let open = buckets.pages.iter().find(|page| page.items.len() < bucket.page_size);
+                let open = buckets.pages.iter().find(|page| !bucket.is_full(page));
                 if let Some(open) = open.filter(|_| *is_retry)
                     && !buckets.transactions.write(me, name(open.id))
                 {
@@ -124,13 +125,13 @@ impl Remove {
             }
             At::Insert(changes) => {
                 let names = changes.written.iter();
-                let names = names.fold(0, |names, page| names | names_of(page, bucket.page_size));
+                let names = names.fold(0, |names, page| names | names_of(page, bucket));
                 // An index entry of a removed page belongs to no other writer.
                 let is_taken = names & OPEN != 0
                     && buckets
                         .pages
                         .iter()
-                        .any(|page| page.items.len() < bucket.page_size && !changes.removed.contains(&page.id));
+                        .any(|page| !bucket.is_full(page) && !changes.removed.contains(&page.id));
                 if is_taken && !buckets.transactions.has_changed(me, OPEN) {
                     // A duplicate key, for which our own loop retries the transaction.
                     buckets.transactions.abort(me);
@@ -161,12 +162,13 @@ impl Remove {
         let Some(at) = buckets.pages.iter().position(|page| page.id == id) else {
             return false;
         };
+        let is_full = bucket.is_full(&buckets.pages[at]);
         let page = &mut buckets.pages[at];
         let has = page.items.contains(&self.item);
         let open = match bucket.form {
             Form::Manual => true,
             Form::Ours if count == 1 => page.items.len() == 1,
-            Form::Ours => page.items.len() > 1 && page.items.len() < bucket.page_size,
+            Form::Ours => page.items.len() > 1 && !is_full,
         };
         if !has || !open {
             return false;
@@ -183,22 +185,24 @@ impl Remove {
     /// Returns the changes of the pages from the item's on, or from the open page if that precedes it.
     fn plan(&self, bucket: &Bucket, buckets: &Buckets) -> Option<Changes> {
         let of_item = buckets.page_of(self.item)?;
-        let open = buckets
-            .pages
-            .iter()
-            .position(|page| page.items.len() < bucket.page_size);
+        let open = buckets.pages.iter().position(|page| !bucket.is_full(page));
         let chain = &buckets.pages[open.unwrap_or(of_item).min(of_item)..];
         let items = chain
             .iter()
             .flat_map(|page| page.items.iter().map(|item| (*item, page.id)));
         let items: Vec<(u8, u8)> = items.filter(|(item, _)| *item != self.item).collect();
         let mut pages: Vec<Page> = Vec::new();
-        for items in items.chunks(bucket.page_size) {
+        let numbers: Vec<u8> = items.iter().map(|(item, _)| *item).collect();
+        let mut rest = items.as_slice();
+        for (page, closed) in bucket.pages(&numbers) {
+            let (items, later) = rest.split_at(page.len());
+            rest = later;
             let previous = pages.last().map(|page| page.id);
             let origin = items[0].1;
             pages.push(Page {
                 id: previous.map_or(origin, |previous| origin.max(previous + 1)),
-                items: items.iter().map(|(item, _)| *item).collect(),
+                items: page.to_vec(),
+                closed,
             });
         }
         let changed = |page: &&Page| !pages.contains(page);
@@ -241,6 +245,7 @@ mod tests {
         Bucket {
             form,
             page_size: 2,
+            most: None,
             item_ids: form == Form::Ours,
             starts,
         }
@@ -260,6 +265,28 @@ mod tests {
                 (open.clone(), vec![remove(0), append(&[4]), append(&[5])]),
                 (open.clone(), vec![remove(3), remove(10), append(&[4])]),
                 (open, vec![remove(1), remove(10), append(&[4, 5])]),
+            ],
+            ..bucket(Form::Ours)
+        });
+        explored.assert_holds(1000);
+    }
+
+    #[test]
+    fn a_removal_shifts_pages_that_are_cut_by_bytes() {
+        let closed = |mut buckets: Buckets| {
+            buckets.pages[0].closed = true;
+            buckets
+        };
+        let open = closed(Buckets::of(&[(0, &[0, 1]), (1, &[3, 13])]));
+        let single = closed(Buckets::of(&[(0, &[0]), (1, &[3, 10])]));
+        let explored = explore(Bucket {
+            page_size: 3,
+            most: Some(4),
+            starts: vec![
+                (open.clone(), vec![remove(0), append(&[18]), append(&[5])]),
+                (single.clone(), vec![remove(0), remove(3), append(&[18])]),
+                (single, vec![remove(10), append(&[18]), append(&[4, 5])]),
+                (open, vec![remove(3), append(&[4]), append(&[18, 5])]),
             ],
             ..bucket(Form::Ours)
         });
