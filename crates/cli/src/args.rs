@@ -132,7 +132,7 @@ pub(crate) enum BucketVerb {
     Repair(DryRun),
     #[command(flatten)]
     Setup(Setup),
-    /// Migrates a live collection to the page size of --page-size
+    /// Migrates a live collection to the page size of --page-size, or the bound of --max-bucket-bytes
     Resize {
         /// The old page size. [default: that of the catalog]
         #[arg(long, value_name = "ITEMS")]

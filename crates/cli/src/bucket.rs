@@ -138,6 +138,7 @@ fn check(settings: &BucketSettings) -> Result<(), Failure> {
         ("--item-id", &settings.item_id),
         ("--figures", &settings.figures),
         ("--window-field", &settings.window_field),
+        ("--bytes-field", &settings.bytes_field),
     ];
     check_fields(fields)?;
     check_fields([

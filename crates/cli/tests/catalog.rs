@@ -354,6 +354,7 @@ async fn settings_that_are_not_given_are_those_of_the_catalog() {
         assert!(resized.err.lines().count() <= 5, "{}", resized.err);
         assert_eq!(all(db, "trades").await.len(), 6 * 3);
         assert_eq!(short(&["verify"]).code, Some(0));
+
         let trades = db.plain_collection::<Document>("trades");
         trades
             .update_one(doc! { "customerId": 4, "count": 10 }, doc! { "$set": { "count": 12 } })
@@ -367,6 +368,28 @@ async fn settings_that_are_not_given_are_those_of_the_catalog() {
         );
         let repaired = short(&["repair"]);
         assert!(repaired.out.contains("wrote 1 document, and deleted 0"), "{repaired:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_bound_of_bytes_is_introduced_and_changed() {
+    testkit::run(async |db| {
+        fill(db, 6, 300).await;
+        assert_eq!(bucket(db, &["migrate", "--page-size", "20"]).code, Some(0));
+        let short = |arguments: &[&str]| ran(on(db).args(["bucket", "--collection", "trades"]).args(arguments));
+        // The old bound is that of the catalog, and other commands have the new one.
+        for bound in ["400", "200"] {
+            let resized = short(&["resize", "--max-bucket-bytes", bound, "--json"]);
+            assert_eq!(resized.code, Some(0), "{resized:?}");
+            assert_eq!(short(&["verify"]).code, Some(0));
+            let largest = all(db, "trades")
+                .await
+                .iter()
+                .map(|bucket| bucket.get_i32("bytes").unwrap())
+                .max();
+            assert_eq!(largest.unwrap().to_string(), bound);
+        }
     })
     .await;
 }
