@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
+use mongo_patterns::bucket::action::MigratePageSize;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
+use crate::bucket::bytes::violations_of;
 use crate::bucket::damage::problems;
 use crate::common::pace::Pace;
 use crate::common::support::*;
@@ -16,8 +18,25 @@ use crate::common::support::*;
 const KEYS: u32 = 6;
 const WRITERS: i64 = 8;
 
+/// A page size, and a bound of bytes: a trade has 30 bytes.
+type Size = (u32, Option<u32>);
+
 fn sized(db: &TestDatabase, page_size: u32) -> Trades {
-    builder(db).page_size(page_size).build().unwrap()
+    of_size(db, (page_size, None))
+}
+
+fn of_size(db: &TestDatabase, (page_size, bytes): Size) -> Trades {
+    let builder = builder(db).page_size(page_size);
+    let bounded = |bytes| builder.clone().max_bucket_bytes(bytes);
+    bytes.map_or_else(|| builder.clone(), bounded).build().unwrap()
+}
+
+fn from<'a>(new: &'a Trades, (page_size, bytes): Size) -> MigratePageSize<'a, u32> {
+    let migration = new.migrate_page_size_from(page_size);
+    match bytes {
+        Some(bytes) => migration.old_bucket_bytes(bytes),
+        None => migration,
+    }
 }
 
 /// The trades of each key. Panics when one is stored twice.
@@ -40,9 +59,9 @@ async fn check(trades: &Trades, acknowledged: &BTreeMap<i64, u32>) {
 
 /// Writers with the old size append until they are refused. Then they wait for the end of the migration, if the new size
 /// cannot be written before, and continue with the new size.
-async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
+async fn change_under_load(db: &TestDatabase, old: Size, new: Size) {
     plain(db).drop().await.unwrap();
-    let (old_size, new_size) = (sized(db, old), sized(db, new));
+    let (old_size, new_size) = (of_size(db, old), of_size(db, new));
     old_size.ensure_indexes().await.unwrap();
     let mut acknowledged = BTreeMap::new();
     for key in 0..KEYS {
@@ -64,7 +83,7 @@ async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
             tokio::spawn(async move {
                 let mut acknowledged = Vec::new();
                 let mut trades = old_size;
-                let mut after = 0;
+                let (mut is_new, mut after) = (false, 0);
                 started.wait().await;
                 for n in (writer * 100_000)..((writer + 1) * 100_000) {
                     pace.next().await;
@@ -76,7 +95,7 @@ async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
                                 break acknowledged.push((n, key));
                             }
                             Err(error) if error.kind() == ErrorKind::IndexMissing => {
-                                if trades.page_size() == old {
+                                if !std::mem::replace(&mut is_new, true) {
                                     refused.fetch_add(1, Ordering::Relaxed);
                                     trades = new_size.clone();
                                 }
@@ -85,7 +104,7 @@ async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
                             Err(error) => panic!("{error:?}"),
                         }
                     }
-                    if done.load(Ordering::Relaxed) && trades.page_size() == new {
+                    if done.load(Ordering::Relaxed) && is_new {
                         after += 1;
                         if after == 5 {
                             break;
@@ -98,8 +117,7 @@ async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
         .collect();
     started.wait().await;
     let mut progress = Vec::new();
-    let change = new_size
-        .migrate_page_size_from(old)
+    let change = from(&new_size, old)
         .on_progress(|change| {
             progress.push(change);
             pace.add(2);
@@ -122,26 +140,74 @@ async fn change_under_load(db: &TestDatabase, old: u32, new: u32) {
     assert_eq!(done, Vec::from_iter(1..=done.len() as u64), "each bucket once");
     assert!(done.len() as u64 >= change.keys, "{change:?}");
     assert!(progress.iter().all(|at| at.total >= u64::from(KEYS)), "{progress:?}");
-    println!("{old} to {new}: {change:?}, {} items", acknowledged.len());
+    println!("{old:?} to {new:?}: {change:?}, {} items", acknowledged.len());
     check(&new_size, &acknowledged).await;
-    assert_eq!(violations(&plain(db), i32::try_from(new).unwrap()).await, []);
+    match new {
+        (page_size, None) => assert_eq!(violations(&plain(db), i32::try_from(page_size).unwrap()).await, []),
+        (page_size, Some(bytes)) => {
+            let found = violations_of(&all(&plain(db)).await, bytes, page_size as usize);
+            assert_eq!(found, [""; 0]);
+        }
+    }
     let indexes = plain(db).list_index_names().await.unwrap();
     assert_eq!(
         indexes,
         ["_id_".to_owned(), new_size.indexes()[0].indexes()[0].name.clone()]
     );
-    let again = new_size.migrate_page_size_from(old).await.unwrap();
+    let again = from(&new_size, old).await.unwrap();
     assert_eq!((again.keys, again.buckets), (0, 0), "and nothing is left to do");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn to_larger_pages_under_load() {
-    testkit::run(async |db| change_under_load(db, 3, 10).await).await;
+    testkit::run(async |db| change_under_load(db, (3, None), (10, None)).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn to_smaller_pages_under_load() {
-    testkit::run(async |db| change_under_load(db, 10, 3).await).await;
+    testkit::run(async |db| change_under_load(db, (10, None), (3, None)).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn to_a_bound_of_bytes_under_load() {
+    testkit::run(async |db| change_under_load(db, (10, None), (10, Some(100))).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn to_a_larger_bound_of_bytes_under_load() {
+    testkit::run(async |db| change_under_load(db, (10, Some(100)), (20, Some(500))).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn to_a_smaller_bound_of_bytes_under_load() {
+    testkit::run(async |db| change_under_load(db, (10, Some(250)), (8, Some(100))).await).await;
+}
+
+#[tokio::test]
+async fn an_impossible_bound_is_an_error_and_changes_nothing() {
+    testkit::run(async |db| {
+        let impossible: [(Size, Size); 7] = [
+            ((10, Some(0)), (10, Some(100))),
+            ((10, Some(100)), (10, Some(100))),
+            ((10, Some(100)), (10, None)),
+            ((10, Some(100)), (20, None)),
+            ((10, None), (20, Some(100))),
+            ((10, Some(100)), (20, Some(50))),
+            ((10, Some(100)), (5, Some(500))),
+        ];
+        for (old, new) in impossible {
+            let error = from(&of_size(db, new), old).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{old:?} {new:?}");
+        }
+        assert_eq!(db.recorder().round_trips(), 0);
+        // The old bound is not that of the catalog.
+        of_size(db, (10, Some(100))).ensure_indexes().await.unwrap();
+        for old in [(10, None), (10, Some(99))] {
+            let error = from(&of_size(db, (10, Some(50))), old).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::SettingsMismatch);
+        }
+    })
+    .await;
 }
 
 /// A second call completes a migration that was interrupted anywhere.

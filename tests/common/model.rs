@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 /// The number of operations of all models together.
 const OPERATIONS: usize = 2_500;
 /// The number of models.
-const MODELS: usize = 11;
+const MODELS: usize = 13;
 /// The maximum length of a sequence.
 const LONGEST: usize = 60;
 

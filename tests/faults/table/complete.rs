@@ -6,9 +6,9 @@ use std::path::Path;
 
 use super::operation::Model;
 use super::{
-    archive, bucket, bucket_figures, bucket_migrations, bucket_windows, embedded, history, history_follow,
-    history_migrations, items, outlier, reference, reference_follow, reference_migrations, schema, schema_contacts,
-    subset, subset_migrations, trash,
+    archive, bucket, bucket_bytes, bucket_figures, bucket_migrations, bucket_windows, embedded, history,
+    history_follow, history_migrations, items, outlier, reference, reference_follow, reference_migrations, schema,
+    schema_contacts, subset, subset_migrations, trash,
 };
 
 /// Public functions that send no command, and the reason.
@@ -56,6 +56,7 @@ fn the_table_has_every_public_operation() {
     names::<bucket::Histories>(&mut covered);
     names::<bucket_figures::Figured>(&mut covered);
     names::<bucket_windows::Windowed>(&mut covered);
+    names::<bucket_bytes::Bounded>(&mut covered);
     names::<bucket_migrations::Migrations>(&mut covered);
     names::<bucket_migrations::Sizes>(&mut covered);
     names::<subset::Shop>(&mut covered);

@@ -10,6 +10,7 @@
 
 mod archive;
 mod bucket;
+mod bucket_bytes;
 mod bucket_figures;
 mod bucket_migrations;
 mod bucket_windows;
@@ -62,6 +63,8 @@ fn table() -> Table {
     table.add::<bucket::Histories>();
     table.add::<bucket_figures::Figured>();
     table.add::<bucket_windows::Windowed>();
+    table.add::<bucket_bytes::Bounded>();
+    table.add::<bucket_bytes::Unbounded>();
     table.add::<bucket_migrations::Migrations>();
     table.add::<bucket_migrations::Sizes>();
     table.add::<subset::Shop>();
