@@ -33,6 +33,7 @@ async fn ensure_indexes_stores_the_settings_once() {
         subset::support::products(db).await;
         embedded::support::patrons(db).ensure_indexes().await.unwrap();
         history::support::policies(db).await;
+        history::intervals_support::prices(db).await;
         reference::support::orders(db).await;
         schema::contacts::typed(db).ensure_indexes().await.unwrap();
         archive::sales::archive(db).await;
@@ -106,6 +107,10 @@ async fn ensure_indexes_stores_the_settings_once() {
                 doc! { "age": "date", "archive_database": name, "archive_collection": "archived_sales" },
             ),
             (of("trash", "users"), deleted),
+            (
+                of("intervals", "prices"),
+                doc! { "id": "item", "valid_from": "validFrom", "valid_to": "validTo", "valid": "isValid" },
+            ),
         ];
         assert_eq!(stored.len(), golden.len());
         for entry in golden {

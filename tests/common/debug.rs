@@ -16,8 +16,8 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 
 use crate::{
-    embedded::support as embedded_support, history::support as history_support, outlier::support as outlier_support,
-    reference::support as reference_support, subset::support as subset_support,
+    embedded::support as embedded_support, history::intervals_support, history::support as history_support,
+    outlier::support as outlier_support, reference::support as reference_support, subset::support as subset_support,
 };
 
 /// Part of each value that a user passes.
@@ -51,6 +51,7 @@ async fn debug_output_of_actions_has_no_user_values() {
         children(&mut seen).await;
         embedded(&mut seen).await;
         histories(&mut seen).await;
+        intervals(&mut seen).await;
         references(&mut seen).await;
         let missing: Vec<String> = actions().difference(&seen.names).cloned().collect();
         assert!(missing.is_empty(), "not formatted by this test: {missing:#?}");
@@ -254,6 +255,31 @@ async fn histories(seen: &mut Seen<'_>) {
         &policies.verify_shard_keys(),
         &policies.verify(),
         &policies.repair(),
+    ];
+    actions.into_iter().for_each(|action| seen.add("history", action));
+}
+
+async fn intervals(seen: &mut Seen<'_>) {
+    let builder = intervals_support::builder(seen.db.database());
+    seen.add("history", &builder);
+    let prices = builder.build().unwrap();
+    prices.ensure_indexes().await.unwrap();
+    let new = doc! { "item": MARKER, "text": MARKER };
+    prices.insert(&new).await.unwrap();
+    let now = prices.get(MARKER).await.unwrap().unwrap().valid_from;
+    let actions: [&dyn Debug; 12] = [
+        &prices,
+        &prices.insert(&new),
+        &prices.update(MARKER, doc! { "$set": marked() }).expecting(now),
+        &prices.replace(MARKER, &new).expecting(now),
+        &prices.end(MARKER).expecting(now),
+        &prices.get(MARKER),
+        &prices.as_of(MARKER, now),
+        &prices.intervals(MARKER),
+        &prices.migrate_existing(),
+        &prices.ensure_indexes(),
+        &prices.verify(),
+        &prices.repair(),
     ];
     actions.into_iter().for_each(|action| seen.add("history", action));
 }

@@ -39,12 +39,14 @@ async fn the_set_up_of_patterns_with_transactions_is_refused_and_creates_nothing
     let policies = history::support::builder(&database).build().unwrap();
     let books: outlier::support::Books = outlier::support::builder_in(&database).build().unwrap();
     let orders = reference::support::builder(&database).build().unwrap();
+    let prices = history::intervals_support::builder(&database).build().unwrap();
     for replaces in [false, true] {
         let all = [
             products.ensure_indexes(),
             policies.ensure_indexes(),
             books.ensure_indexes(),
             orders.ensure_indexes(),
+            prices.ensure_indexes(),
         ];
         for ensure in all {
             let ensure = if replaces { ensure.replace_settings() } else { ensure };
@@ -57,6 +59,7 @@ async fn the_set_up_of_patterns_with_transactions_is_refused_and_creates_nothing
     assert_unsupported(orders.ensure_sharded().await);
     assert_unsupported(policies.migrate_existing().await);
     assert_unsupported(policies.migrate_existing().plan().await);
+    assert_unsupported(prices.migrate_existing().await);
     assert_unsupported(books.migrate_existing().await);
     assert_unsupported(orders.migrate_from_references().await);
     assert_unsupported(products.follow("f").await);
@@ -76,6 +79,11 @@ async fn writes_of_histories_are_refused_and_store_nothing() {
     assert_unsupported(policies.replace(1, &policy).await);
     assert_unsupported(policies.restore(1, 1).await);
     assert_unsupported(policies.delete(1).await);
+    let prices = history::intervals_support::builder(&database).build().unwrap();
+    let price = history::intervals_support::price("pants", 5);
+    assert_unsupported(prices.insert(&price).await);
+    assert_unsupported(prices.replace("pants", &price).await);
+    assert_unsupported(prices.end("pants").await);
     assert_empty(&database).await;
     // In a session too.
     let mut session = database.client().start_session().await.unwrap();

@@ -110,6 +110,9 @@ async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
             .unwrap();
         policies.ensure_indexes().await.unwrap();
         policies.insert(&history::support::policy(1)).await.unwrap();
+        let prices = history::intervals_support::builder(db.database());
+        let prices = prices.max_time(OF_REPOSITORY).build().unwrap();
+        prices.ensure_indexes().await.unwrap();
         let patrons = embedded::support::builder(db).max_time(OF_REPOSITORY).build().unwrap();
         let orders = reference::support::builder(db.database())
             .max_time(OF_REPOSITORY)
@@ -149,6 +152,8 @@ async fn reads_of_documents_have_the_limit_of_their_repository_or_call() {
             products.find(doc! {}),
             products.child(1, 2),
             products.children(1),
+            prices.get(1),
+            prices.as_of(1, mongodb::bson::DateTime::now()),
             policies.get(1),
             policies.find(doc! {}),
             policies.at(1, 1),

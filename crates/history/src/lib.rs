@@ -220,6 +220,7 @@ pub mod action;
 mod builder;
 mod follow;
 mod form;
+pub mod intervals;
 mod migrate;
 mod prelude;
 mod query;
@@ -232,6 +233,7 @@ mod token;
 mod write;
 
 pub use builder::HistoryRepositoryBuilder;
+pub use intervals::{Interval, IntervalRepository, IntervalToken};
 pub use mongo_patterns_core::follow::Followed;
 pub use mongo_patterns_core::{Progress, Repository};
 pub use repair::finding::{Finding, Problem, Repaired, Unrepaired};

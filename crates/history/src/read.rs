@@ -109,7 +109,7 @@ pub(crate) async fn page<D: DeserializeOwned>(
         return Err(invalid_argument("the limit is 0: read at least one revision"));
     }
     let settings = &shared.settings;
-    let after = page.after.map(RevisionToken::revision);
+    let after = page.after.map(RevisionToken::position);
     let filter = query::beyond(settings, id, after, page.newest_first);
     // One more, to know whether there are more.
     let options = options::find_page(settings, page.limit.saturating_add(1), page.newest_first);

@@ -12,7 +12,7 @@ pub use crate::counters::Counters;
 #[cfg(feature = "embedded")]
 pub use crate::embedded::EmbeddedRepository;
 #[cfg(feature = "history")]
-pub use crate::history::{HistoryRepository, RevisionToken};
+pub use crate::history::{HistoryRepository, IntervalRepository, IntervalToken, RevisionToken};
 #[cfg(feature = "outlier")]
 pub use crate::outlier::{OutlierRepository, Pushed};
 pub use crate::pages::{DocumentToken, Pages};

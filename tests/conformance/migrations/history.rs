@@ -7,7 +7,7 @@ use mongodb::bson::Document;
 
 use super::model::{Call, Called, Migrates};
 use crate::history::support::{builder, by_id};
-use crate::history::{by_id_migrate, migrate};
+use crate::history::{by_id_migrate, intervals_support, migrate};
 
 pub(super) struct Existing {
     pub(super) by_id: bool,
@@ -48,5 +48,38 @@ impl Migrates for Existing {
 
     fn is_paced(&self) -> bool {
         false
+    }
+}
+
+/// What the manual's recipe of intervals leaves: of the pants all but the last price are wrong.
+pub(super) struct Intervals;
+
+impl Migrates for Intervals {
+    fn name(&self) -> &'static str {
+        "intervals::migrate_existing"
+    }
+
+    fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
+        Box::pin(async move {
+            let stored = intervals_support::stored(db);
+            intervals_support::by_the_recipe(&stored, "pants", 9).await;
+            let unchanged = (0..11).map(|item| intervals_support::price(item, 1));
+            stored.insert_many(unchanged).await.unwrap();
+        })
+    }
+
+    fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
+        Box::pin(async move {
+            let prices = intervals_support::builder(db.database()).build().unwrap();
+            call.of(prices.migrate_existing()).await
+        })
+    }
+
+    fn normalize(&self, _: &str, document: &mut Document) {
+        document.remove("_id");
+    }
+
+    fn rated(&self, total: u64) -> u64 {
+        total - 1
     }
 }

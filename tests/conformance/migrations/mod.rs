@@ -36,6 +36,7 @@ const ALL: [&dyn Migrates; 26] = [
     &embedded::ToReferences,
     &history::Existing { by_id: false },
     &history::Existing { by_id: true },
+    &history::Intervals,
     &reference::FromReferences,
     &reference::FromForms,
     &reference::ByKey,

@@ -3,6 +3,7 @@
 mod bucket;
 mod embedded;
 mod history;
+mod intervals;
 mod model;
 mod outlier;
 mod reference;
@@ -23,12 +24,13 @@ use crate::common::support::contents;
 /// Stores the first documents, and returns the calls of a repository that has checked its indexes.
 type Begin = for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, Box<dyn Calls>>;
 
-const ALL: [(&str, Begin); 7] = [
+const ALL: [(&str, Begin); 8] = [
     ("bucket", bucket::begin),
     ("outlier", outlier::begin),
     ("subset", subset::begin),
     ("embedded", embedded::begin),
     ("history", history::begin),
+    ("intervals", intervals::begin),
     ("reference", reference::begin),
     ("schema", schema::begin),
 ];

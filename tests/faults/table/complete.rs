@@ -7,8 +7,8 @@ use std::path::Path;
 use super::operation::Model;
 use super::{
     archive, bucket, bucket_bytes, bucket_figures, bucket_migrations, bucket_windows, embedded, history,
-    history_follow, history_migrations, items, outlier, reference, reference_follow, reference_migrations, schema,
-    schema_contacts, subset, subset_migrations, trash,
+    history_follow, history_migrations, intervals, items, outlier, reference, reference_follow, reference_migrations,
+    schema, schema_contacts, subset, subset_migrations, trash,
 };
 
 /// Public functions that send no command, and the reason.
@@ -67,6 +67,8 @@ fn the_table_has_every_public_operation() {
     names::<history::Office>(&mut covered);
     names::<history_follow::Followed>(&mut covered);
     names::<history_migrations::Migrations>(&mut covered);
+    names::<intervals::Shop>(&mut covered);
+    names::<intervals::Migrations>(&mut covered);
     names::<reference::Sales>(&mut covered);
     names::<reference_follow::Followed>(&mut covered);
     names::<reference_migrations::Migrations>(&mut covered);
@@ -128,6 +130,7 @@ fn public() -> BTreeMap<String, String> {
         ("subset", "SubsetRepository"),
         ("embedded", "EmbeddedRepository"),
         ("history", "HistoryRepository"),
+        ("history", "IntervalRepository"),
         ("reference", "ReferenceRepository"),
         ("schema", "SchemaRepository"),
         ("archive", "Archive"),

@@ -1,7 +1,7 @@
 //! The shard keys of the documentation.
 
 /// The collections of the operations, and the fields by which the documentation shards them.
-pub(super) const SHARD_KEYS: [(&str, &str); 16] = [
+pub(super) const SHARD_KEYS: [(&str, &str); 17] = [
     ("trades", "customerId"),
     ("sales", "_id"),
     ("extra_sales", "book_id"),
@@ -10,6 +10,7 @@ pub(super) const SHARD_KEYS: [(&str, &str); 16] = [
     ("patron", "_id"),
     ("currentPolicies", "policyId"),
     ("policyRevisions", "policyId"),
+    ("prices", "item"),
     ("contracts", "_id"),
     ("contractRevisions", "documentId"),
     ("orders", "_id"),

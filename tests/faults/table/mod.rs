@@ -24,6 +24,7 @@ mod held;
 mod history;
 mod history_follow;
 mod history_migrations;
+mod intervals;
 mod items;
 mod operation;
 mod outlier;
@@ -76,6 +77,8 @@ fn table() -> Table {
     table.add::<history::Office<true>>();
     table.add::<history_follow::Followed>();
     table.add::<history_migrations::Migrations>();
+    table.add::<intervals::Shop>();
+    table.add::<intervals::Migrations>();
     table.add::<reference::Sales>();
     table.add::<reference_follow::Followed>();
     table.add::<reference_key::Posts>();

@@ -75,7 +75,7 @@ const TOGETHER: &str = "inserts documents of several shards together";
 
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 66] = [
+pub(super) const BROADCAST: [Broadcast; 69] = [
     of(
         "bucket",
         "page",
@@ -244,6 +244,14 @@ pub(super) const BROADCAST: [Broadcast; 66] = [
             ("find", "policyRevisions", All),
             ("delete", "policyRevisions", All),
         ],
+    ),
+    of("intervals", "verify", WHOLE, &[("find", "prices", All)]),
+    of("intervals", "repair", WHOLE, &[("find", "prices", All)]),
+    of(
+        "intervals",
+        "migrate_existing",
+        MIGRATED,
+        &[("aggregate", "prices", All)],
     ),
     of("outlier", "find", FILTER, &[("find", "sales", All)]),
     of("subset", "find", FILTER, &[("find", "product", All)]),

@@ -20,7 +20,7 @@ use crate::outlier::support::{book, users};
 use crate::subset::support::{day, review_of};
 
 /// Runs the transaction once. The caller could retry it, as each case does.
-async fn transaction<T: Debug>(
+pub(super) async fn transaction<T: Debug>(
     client: &Client,
     call: impl AsyncFnOnce(&mut ClientSession) -> Result<T, Error>,
 ) -> Result<String, Error> {
@@ -41,7 +41,7 @@ async fn transaction<T: Debug>(
     }
 }
 
-fn operation<M>(
+pub(super) fn operation<M>(
     promise: Promise,
     call: &'static str,
     case: &'static str,
@@ -55,7 +55,7 @@ fn operation<M>(
 
 pub(in crate::faults::table) use orders::of_orders;
 
-const IN: &str = "in the caller's transaction";
+pub(super) const IN: &str = "in the caller's transaction";
 
 pub(super) fn of_buckets() -> Vec<Operation<bucket::Histories>> {
     type M = bucket::Histories;

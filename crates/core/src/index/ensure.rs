@@ -37,6 +37,7 @@ pub struct Ensure<'a> {
     fields: Vec<(&'static str, &'a str)>,
     own: Option<OwnFields<'a>>,
     fits: Option<&'a dyn Fits>,
+    in_transactions: bool,
     has_indexes: Option<&'a AtomicBool>,
 }
 
@@ -63,6 +64,7 @@ impl<'a> Ensure<'a> {
             fields: Vec::new(),
             own: None,
             fits: None,
+            in_transactions: false,
             has_indexes: None,
         }
     }
@@ -81,6 +83,8 @@ impl<'a> Ensure<'a> {
         own(own: OwnFields<'a>) => own = Some(own);
         /// Sets a further check of the stored documents, before settings are stored for the first time.
         fits(fits: &'a dyn Fits) => fits = Some(fits);
+        /// Tells that the writes of a pattern of one collection need transactions too.
+        in_transactions() => in_transactions = true;
         /// Sets what becomes true when the indexes were created.
         remembered_in(has_indexes: &'a AtomicBool) => has_indexes = Some(has_indexes);
     }
@@ -110,10 +114,10 @@ impl<'a> Ensure<'a> {
         plans.filter(|plan| !plan.indexes.is_empty()).cloned().collect()
     }
 
-    /// Returns whether the writes of the pattern need transactions, which a standalone does not have: they write to two
-    /// collections.
+    /// Returns whether the writes of the pattern need transactions, which a standalone does not have, as those to two
+    /// collections do.
     fn needs_transactions(&self) -> bool {
-        self.collections.len() > 1
+        self.in_transactions || self.collections.len() > 1
     }
 
     /// Compares the settings with the catalog. One round trip.

@@ -35,6 +35,7 @@ enum Action {
     /// With `upsert`.
     UpsertOne(Document, Update),
     UpdateMany(Document, Update),
+    UpdateInOrder(Vec<Document>),
     /// With `upsert`.
     ReplaceOne(Document, RawDocumentBuf),
     InsertMany(Vec<RawDocumentBuf>),
@@ -135,6 +136,11 @@ impl Step {
         Self::new(purpose, on, Action::UpdateMany(filter, update.into()))
     }
 
+    /// Sends update statements, which are idempotent, in one command, in order.
+    pub fn update_in_order(purpose: &'static str, on: &Raw, statements: Vec<Document>) -> Self {
+        Self::new(purpose, on, Action::UpdateInOrder(statements))
+    }
+
     /// Replaces one document, or inserts it.
     pub fn upsert(purpose: &'static str, on: &Raw, filter: Document, document: RawDocumentBuf) -> Self {
         Self::new(purpose, on, Action::ReplaceOne(filter, document))
@@ -184,6 +190,12 @@ impl Step {
     #[must_use]
     pub fn hint(self, index: Option<Hint>) -> Self {
         self.options(|options| options.hint = index)
+    }
+
+    /// Sets how many documents of an aggregation the server sends at once: it closes a cursor that is idle for ten minutes.
+    #[must_use]
+    pub fn batch_size(self, documents: u32) -> Self {
+        self.options(|options| options.batch_size = Some(documents))
     }
 
     /// Sets the comment by which an aggregation is found among the operations of the server.
@@ -264,6 +276,7 @@ impl Step {
                 statement.insert("multi", true);
                 update(statement)
             }
+            Action::UpdateInOrder(statements) => doc! { "update": name, "ordered": true, "updates": statements },
             Action::ReplaceOne(filter, document) => {
                 let document = Document::try_from(document.as_ref())?;
                 update(doc! { "q": filter, "u": document, "upsert": true })
@@ -318,6 +331,7 @@ impl Step {
                 let updated = conn.update_every(on, every, &IsRouter::default()).await?;
                 (reply.matched, reply.modified) = (updated.matched_count, updated.modified_count);
             }
+            Action::UpdateInOrder(statements) => reply.matched = conn.update_in_order(on, statements).await?,
             Action::ReplaceOne(filter, document) => {
                 let options = mongodb::options::ReplaceOptions::builder().upsert(true).build();
                 let replaced = conn.replace_one(on, filter, document, options).await?;

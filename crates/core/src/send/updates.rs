@@ -35,11 +35,42 @@ impl Conn<'_> {
         collection: &Raw,
         statements: Vec<Document>,
     ) -> BoxFuture<'a, Result<UpdatesReply>> {
-        let mut command = doc! { "update": collection.name(), "updates": statements, "ordered": false };
+        self.update_statements(collection, statements, false)
+    }
+
+    /// Does what [`update_each`](Self::update_each) does, in order, up to the first one that fails.
+    ///
+    /// # Errors
+    /// Also that of a statement, and of the write concern.
+    pub fn update_in_order<'a>(
+        &'a mut self,
+        collection: &Raw,
+        statements: Vec<Document>,
+    ) -> BoxFuture<'a, Result<u64>> {
+        let updated = self.update_statements(collection, statements, true);
+        Box::pin(async move {
+            let reply = updated.await?;
+            let failed = reply
+                .failed
+                .into_iter()
+                .map(|(_, error)| error)
+                .chain(reply.unconfirmed);
+            failed.map(Err).next().unwrap_or(Ok(reply.matched))
+        })
+    }
+
+    fn update_statements<'a>(
+        &'a mut self,
+        collection: &Raw,
+        statements: Vec<Document>,
+        is_ordered: bool,
+    ) -> BoxFuture<'a, Result<UpdatesReply>> {
+        let mut command = doc! { "update": collection.name(), "ordered": is_ordered, "updates": statements };
         let concern = collection.write_concern().map(bson::serialize_to_bson);
         let database = collection.client().database(&collection.namespace().db);
         Box::pin(async move {
-            if let Some(concern) = concern {
+            // A transaction has that of its commit.
+            if let Some(concern) = concern.filter(|_| !self.is_in_transaction()) {
                 command.insert("writeConcern", concern.map_err(DriverError::from)?);
             }
             of_reply(&self.run_command(&database, command).await?)

@@ -1,4 +1,5 @@
 use futures::stream::{iter, try_unfold};
+use mongo_patterns_core::action::{ActionStream, Call};
 
 use super::prelude::*;
 use crate::read::{Page, page};
@@ -116,18 +117,33 @@ impl<'a, D: DeserializeOwned + Send + 'a> Revisions<'a, D> {
             max_time,
             ..
         } = self;
-        let operation = shared.operation("revisions");
-        let pages = try_unfold(Some((id, start)), move |position| async move {
-            let Some((id, at)) = position else { return Ok(None) };
+        let read = move |(id, at): (Result<DocumentId>, Page)| async move {
             let id = id?;
             let mut conn = Conn::to_read(None, max_time.or(shared.settings.max_time)).await?;
             let read = page::<D>(shared, id.value(), at, &mut conn).await?;
-            let next = read.next.map(|token| {
-                let after = Some(token);
-                (Ok(id), Page { after, ..at })
+            let next = read.next.map(|token| Page {
+                after: Some(token),
+                ..at
             });
-            Ok::<_, Error>(Some((iter(read.revisions.into_iter().map(Ok)), next)))
-        });
-        Box::pin(pages.try_flatten().map_err(move |error: Error| operation.name(error)))
+            Ok((read.revisions, next.map(|next| (Ok(id), next))))
+        };
+        in_pages(shared.operation("revisions"), (id, start), read)
     }
+}
+
+/// Returns a stream of the items of pages, each from the position after the last one.
+pub(crate) fn in_pages<'a, P: Send + 'a, T: Send + 'a, F>(
+    call: Call<'a>,
+    start: P,
+    page: impl Fn(P) -> F + Send + Sync + 'a,
+) -> ActionStream<'a, T>
+where
+    F: Future<Output = Result<(Vec<T>, Option<P>)>> + Send + 'a,
+{
+    let pages = try_unfold((Some(start), page), |(position, page)| async move {
+        let Some(position) = position else { return Ok(None) };
+        let (items, next) = page(position).await?;
+        Ok::<_, Error>(Some((iter(items.into_iter().map(Ok)), (next, page))))
+    });
+    Box::pin(pages.try_flatten().map_err(move |error: Error| call.name(error)))
 }

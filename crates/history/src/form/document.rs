@@ -54,15 +54,28 @@ pub(crate) struct Encoded {
 /// # Errors
 /// Those of an insert for which nothing is sent.
 pub(crate) fn encode<D: Serialize>(settings: &Settings, document: &D) -> Result<Encoded> {
+    let is_own = |field: &str| field == settings.deleted.as_str() || settings.is_of_revisions(field);
+    encode_with(&settings.id, is_own, &settings.change, document)
+}
+
+/// Encodes a document with the id in this field, with none of the reserved fields, and without the values of others.
+///
+/// # Errors
+/// Those of [`encode`].
+pub(crate) fn encode_with<D: Serialize>(
+    id: &FieldName,
+    is_reserved: impl Fn(&str) -> bool,
+    without: &[FieldName],
+    document: &D,
+) -> Result<Encoded> {
     let raw = bson::serialize_to_raw_document_buf(document).map_err(|error| not_encoded(&error))?;
     size::check(&raw)?;
     let mut encoded = Document::try_from(raw).map_err(|error| not_encoded(&error))?;
-    let is_own = |field: &&String| *field == settings.deleted.as_str() || settings.is_of_revisions(field);
-    if let Some(field) = encoded.keys().find(is_own) {
+    if let Some(field) = encoded.keys().find(|field| is_reserved(field)) {
         return Err(reserved(field));
     }
-    for field in settings.change_fields() {
-        encoded.remove(field);
+    for field in without {
+        encoded.remove(field.as_str());
     }
     let replaced = Bson::Timestamp(Timestamp { time: 0, increment: 0 });
     if encoded.values().any(|value| *value == replaced) {
@@ -70,7 +83,7 @@ pub(crate) fn encode<D: Serialize>(settings: &Settings, document: &D) -> Result<
             "a field of the document is `Timestamp(0, 0)`, which the server replaces by the time of an insert, so that the revision would differ from the document, nothing was stored: use another value",
         ));
     }
-    let Some(id) = encoded.get(settings.id.as_str()) else {
+    let Some(id) = encoded.get(id.as_str()) else {
         return Err(invalid_argument(
             "the document has no id field, nothing was stored: set it",
         ));
@@ -97,7 +110,14 @@ pub(crate) fn encode<D: Serialize>(settings: &Settings, document: &D) -> Result<
 /// # Errors
 /// As [`encode`], and when it has another id.
 pub(crate) fn encode_replacement<D: Serialize>(settings: &Settings, id: &Bson, document: &D) -> Result<Document> {
-    let mut encoded = encode(settings, document)?;
+    without_ids(encode(settings, document)?, id)
+}
+
+/// Returns a replacement without its `_id`.
+///
+/// # Errors
+/// [`InvalidArgument`](ErrorKind::InvalidArgument) when it has another id.
+pub(crate) fn without_ids(mut encoded: Encoded, id: &Bson) -> Result<Document> {
     if !is_same_id(&encoded.id, id) {
         return Err(invalid_argument(
             "the id in the document is not the id of the call, nothing was changed: an id does not change; delete the document, and insert it again",

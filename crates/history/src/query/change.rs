@@ -113,7 +113,7 @@ impl Change {
     }
 }
 
-fn add(update: &mut Document, operator: &str, field: &str, value: impl Into<Bson>) {
+pub(crate) fn add(update: &mut Document, operator: &str, field: &str, value: impl Into<Bson>) {
     match update.get_document_mut(operator) {
         Ok(fields) => drop(fields.insert(field, value)),
         Err(_) => drop(update.insert(operator, doc! { field: value })),

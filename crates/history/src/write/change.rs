@@ -8,7 +8,7 @@ use crate::query::change::{Change, Clock, changeable};
 use crate::read::find_matching;
 use crate::repository::prelude::*;
 use crate::results::{Recorded, not_found};
-use crate::write::record::{Changed, finish};
+use crate::write::record::Changed;
 
 /// A change that a call asks for.
 #[derive(Debug)]
@@ -29,20 +29,6 @@ impl From<Head> for Recorded {
             time: head.time,
         }
     }
-}
-
-/// Changes a document in its lane, after the check of the indexes, and stores its revision.
-pub(crate) async fn run_in(shared: &Shared, id: &Bson, request: &Request, conn: &mut Conn<'_>) -> Result<Recorded> {
-    let attempt = Attempt::of(shared, id, request).await?;
-    let (current, retry) = (&shared.current, &shared.settings.retry);
-    let done = transaction::run(current, retry, conn, &attempt, |conn, attempt| {
-        Box::pin(async move {
-            let changed = attempt.run(None, conn).await?;
-            finish(attempt.shared, &changed, conn).await?;
-            Ok(changed.head.into())
-        })
-    });
-    done.await
 }
 
 /// How often an attempt sends the change: by the server's clock, again if that was within the millisecond of the

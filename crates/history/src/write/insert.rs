@@ -101,7 +101,7 @@ pub(super) fn is_of_id(settings: &Settings, error: &CommandError) -> Option<bool
     Some(duplicate.index.as_deref() == Some(settings.current_index.as_str()))
 }
 
-pub(super) fn already_exists() -> Error {
+pub(crate) fn already_exists() -> Error {
     Error::new(
         ErrorKind::AlreadyExists,
         "a document with this id exists already, it was not changed: replace it, or use another id",
@@ -109,7 +109,7 @@ pub(super) fn already_exists() -> Error {
 }
 
 /// The error of another unique index.
-pub(super) fn refused() -> Error {
+pub(crate) fn refused() -> Error {
     Error::new(
         ErrorKind::DuplicateKey,
         "the `_id` of the document, or a unique index of the application, refused it, nothing was stored: use other values",

@@ -1,0 +1,110 @@
+//! A history as intervals: each document has the interval of time in which it is valid, all in one collection.
+//!
+//! The layout comes from MongoDB's manual, "Slowly Changing Dimensions" (type 2). A shop keeps its prices, and which price each
+//! item had at any time:
+//!
+//! ```text
+//! prices: { item: "pants", price: 5, validFrom: 1900-01-01, validTo: 2025-03-01, isValid: false }
+//!         { item: "pants", price: 7, validFrom: 2025-03-01, validTo: 9999-01-01, isValid: true }
+//! ```
+//!
+//! Every program reads it by a plain query, also an aggregation that joins sales with the prices of their days. That is the reason
+//! for it. A [history with revisions](crate) has numbers, diffs, restores and a follower, and its current documents stay small.
+//!
+//! The manual's recipe closes the document that has `isValid: false` or none, and then inserts the new one. So it never closes the
+//! valid document, and after three changes by one writer three prices are valid. With the right filter, and in a transaction, two
+//! writers can still both insert. This module stores the same documents without these faults.
+//!
+//! # Usage
+//!
+//! ```no_run
+//! use mongo_patterns::history::{IntervalRepository, Repository};
+//! use mongo_patterns::mongodb::bson::{DateTime, Document, doc};
+//!
+//! # async fn f(database: mongo_patterns::mongodb::Database, sale: DateTime) -> mongo_patterns::Result<()> {
+//! let prices = IntervalRepository::<Document>::builder(database.collection::<Document>("prices"))
+//!     .id_field("item")
+//!     .build()?;
+//! prices.ensure_indexes().await?; // once, at the start of the service
+//!
+//! prices.insert(&doc! { "item": "pants", "price": 5 }).await?; // valid from now
+//! if let Some(now) = prices.get("pants").await? {
+//!     let price = doc! { "$set": { "price": 7 } };
+//!     prices.update("pants", price).expecting(now.valid_from).await?; // only if it was not changed since
+//! }
+//! let sold = prices.as_of("pants", sale).await?; // the price at the time of the sale
+//! let history = prices.intervals("pants").newest_first().limit(20).page().await?;
+//! prices.end("pants").await?; // no price is valid any more
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How it works
+//!
+//! A change updates the valid document in place by one `findAndModify`, which returns the document as it was, and inserts that with a
+//! new `_id` and its end, in one transaction. So the valid document keeps its `_id`.
+//!
+//! The time of an insert and of an end is that of the server. A change takes that of the client, if it is within a second of the
+//! server's clock, and otherwise that of the server. None is before the start of the present interval: then it is 1 ms after it.
+//!
+//! Transactions need a replica set, for which one node is enough, or a sharded cluster. Writes of one process to one id wait for each
+//! other in its [lane](crate#lanes), and changes that wait share a transaction.
+//!
+//! # Guarantees
+//!
+//! With any number of writers, in any number of processes that write through this module:
+//!
+//! - Every change that returns `Ok` has an interval of its own. A write that fails has no effect, unless its [outcome is
+//!   unknown](mongo_patterns_core::Error::is_outcome_unknown).
+// proof: history::intervals_concurrent::sixty_four_writers_of_one_id_lose_nothing, faults::table::every_operation_with_a_fault_and_a_drop
+//! - An id has at most one valid document. Its intervals do not overlap, and a change leaves no gap: an interval ends when the next
+//!   one begins. Only an [`end`](IntervalRepository::end) before an [`insert`](IntervalRepository::insert) leaves one.
+// proof: history::intervals_concurrent::sixty_four_writers_of_one_id_lose_nothing, history::intervals_concurrent::all_calls_together_leave_no_overlap, history::intervals_concurrent::an_insert_after_an_end_that_it_has_not_read_starts_again
+//! - A write that [expects](action::Update::expecting) a start has no effect if the valid document has another one, and is safe to
+//!   retry.
+// proof: history::intervals_concurrent::read_change_replace_with_an_expected_start_loses_nothing, history::intervals::a_change_at_another_start_is_refused_and_has_no_effect
+//!
+//! Not guaranteed: a program that changes a valid document without this module changes it for the whole of its interval.
+//!
+//! # Cost
+//!
+//! Each round trip examines at most one document, however many intervals an id has.
+//!
+//! | call | round trips | documents examined |
+//! |---|---|---|
+//! | [`insert`](IntervalRepository::insert) | 3 | 1 each |
+//! | [`update`](IntervalRepository::update), [`replace`](IntervalRepository::replace) | 3; 5 if the clock of the client differs by more than a second | 1 each |
+//! | [`end`](IntervalRepository::end) | 1 | 1 |
+//! | [`get`](IntervalRepository::get), [`as_of`](IntervalRepository::as_of) | 1 | 1 |
+//! | [`intervals`](IntervalRepository::intervals) | 1 a page | those of the page, and 1 more |
+//! | [`verify`](IntervalRepository::verify), [`repair`](IntervalRepository::repair) | a scan, and 2 or 3 for each id with a problem | all |
+//! | [`migrate_existing`](IntervalRepository::migrate_existing) | about 8, and 1 for each 1000 documents to correct | all, twice |
+//!
+//! The first write of a repository has two more, which check the deployment and the indexes.
+//!
+//! # Indexes
+//!
+//! A unique partial index on the id has the valid documents, and a unique index on the id and the start has all. Reads and writes name
+//! them in hints, so that the server refuses them if one is missing. A unique index of your own needs `isValid: true` as its partial
+//! filter, because the intervals of an id repeat the values of the document.
+
+pub mod action;
+mod builder;
+mod correct;
+mod finding;
+mod form;
+mod migrate;
+mod query;
+mod read;
+mod repair;
+mod repository;
+mod results;
+mod settings;
+mod write;
+
+pub use builder::IntervalRepositoryBuilder;
+pub use finding::{Finding, Problem, Repaired, Unrepaired};
+pub use repository::IntervalRepository;
+pub use results::{Begun, Ended, Interval, IntervalPage, Migrated};
+
+pub use crate::token::IntervalToken;

@@ -1,0 +1,127 @@
+//! The calls of operators.
+
+use futures::stream::iter;
+use mongo_patterns_core::migration;
+use mongo_patterns_core::verify::{Repair, Verify};
+
+use super::prelude::*;
+use crate::intervals::finding::{Problem, Unrepaired};
+use crate::intervals::migrate::existing;
+use crate::intervals::repair::repairs;
+
+impl<D> IntervalRepository<D> {
+    /// Scans the collection for problems: several valid documents of an id, intervals that overlap, that end before they begin or
+    /// whose end is wrong, and documents without an interval. A gap is none.
+    ///
+    /// ```no_run
+    /// # use futures::TryStreamExt;
+    /// # async fn f(prices: mongo_patterns::history::IntervalRepository<i32>) -> mongo_patterns::Result<()> {
+    /// let mut findings = prices.verify().stream();
+    /// while let Some(finding) = findings.try_next().await? {
+    ///     println!("{}: {}", finding.document_id, finding.problem);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// See [`verify`](mongo_patterns_core::verify) for what is true of the verifications of all patterns. It needs no index.
+    ///
+    /// # Cost
+    /// One scan, of the ids and the intervals, which the server sorts on disk without the index. Two round trips for each id with a
+    /// problem. The intervals of one id are in memory.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing.
+    ///
+    /// # Errors
+    /// [`SettingsMismatch`], and those of the driver, as the last item of the stream.
+    pub fn verify(&self) -> Verify<'_, Problem> {
+        let shared: &Shared = self.shared();
+        Verify::new(shared.ensure(), |reporter| {
+            let found = repairs(shared, reporter, true);
+            Box::pin(
+                found
+                    .map_ok(|of_id| iter(of_id.findings.into_iter().map(Ok)))
+                    .try_flatten(),
+            )
+        })
+    }
+
+    /// Repairs the findings of [`verify`](Self::verify), all of an id together: an interval ends where the next one begins, and the
+    /// valid document that began last stays valid. See [`migrate_existing`](Self::migrate_existing), which corrects in the same way.
+    ///
+    /// ```no_run
+    /// # use futures::TryStreamExt;
+    /// # async fn f(prices: mongo_patterns::history::IntervalRepository<i32>) -> mongo_patterns::Result<()> {
+    /// let mut repairs = prices.repair().dry_run().stream();
+    /// while let Some(repaired) = repairs.try_next().await? {
+    ///     println!("{} problems of an id", repaired.findings.len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// That of [`verify`](Self::verify), and one round trip more for each repair.
+    ///
+    /// # Cancel safety
+    /// The intervals of each id are all repaired or unchanged. Call it again: it repairs the rest.
+    ///
+    /// # Errors
+    /// Those of [`verify`](Self::verify), as the last item of the stream.
+    pub fn repair(&self) -> Repair<'_, Problem, Unrepaired> {
+        let shared: &Shared = self.shared();
+        Repair::new(shared.ensure(), |reporter, dry_run| repairs(shared, reporter, dry_run))
+    }
+
+    /// Migrates existing documents: those that the manual's recipe has written, and documents without an interval, which are
+    /// valid since 1900-01-01. Then it creates the indexes. It deletes nothing.
+    ///
+    /// Of each id, the valid document that began last stays valid, and every other interval ends where the next one begins, or
+    /// earlier if it did. Of several that begin at one time, each begins 1 ms after the one before. If none is valid, a last interval
+    /// without an end is.
+    ///
+    /// ```no_run
+    /// # async fn f(prices: mongo_patterns::history::IntervalRepository<i32>) -> mongo_patterns::Result<()> {
+    /// let planned = prices.migrate_existing().plan().await?;
+    /// println!("{} documents have no interval, or a wrong one", planned.migrated.corrected);
+    /// let migrated = prices.migrate_existing().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Stop all programs that write to the collection without this crate first. It can be interrupted and called again, with the same
+    /// result.
+    ///
+    /// # Cost
+    /// About eight round trips, and one for each chunk. The server reads the documents twice, and sorts their ids and intervals. The
+    /// intervals of one id are in memory.
+    ///
+    /// # Cancel safety
+    /// It stops between two chunks, and the server may still execute the last command. Call it again.
+    ///
+    /// # Errors
+    /// With nothing changed: [`Unsupported`] on a standalone, [`SettingsMismatch`] when the
+    /// [catalog](mongo_patterns_core::catalog) has other settings, [`InvalidArgument`] for a number that is 0, and [`Corrupt`] when a
+    /// document has no valid id, or a field of the interval has another type. Those of [`ensure_indexes`](Self::ensure_indexes)
+    /// after the corrections.
+    pub fn migrate_existing(&self) -> MigrateExisting<'_> {
+        MigrateExisting::with_defaults(self.shared())
+    }
+}
+
+migration! {
+    /// Migrates existing documents; returned by [`IntervalRepository::migrate_existing`].
+    pub struct MigrateExisting<'a> {
+        shared: &'a Shared,
+    }
+    "migrate_existing" => Migrated;
+    in chunks of 1_000 "documents";
+}
+
+impl MigrateExisting<'_> {
+    async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
+        let chunk = self.chunk_size();
+        existing(self.shared, &self.options, chunk, conn, reporter).await
+    }
+}

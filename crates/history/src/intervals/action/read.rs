@@ -1,0 +1,197 @@
+//! The calls that read.
+
+use mongo_patterns_core::action::{ActionStream, Read};
+
+use super::prelude::*;
+use crate::action::in_pages;
+use crate::intervals::form::interval;
+use crate::intervals::read::{Page, find_as_of, find_valid, page};
+use crate::token::IntervalToken;
+
+impl<D: DeserializeOwned> IntervalRepository<D> {
+    /// Reads the valid document, with its interval. `None` if there is none.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::history::IntervalRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(prices: IntervalRepository<Document>) -> mongo_patterns::Result<()> {
+    /// if let Some(now) = prices.get("pants").await? {
+    ///     println!("{} since {}", now.document, now.valid_from);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip, which examines one document.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], [`Decode`], and [`Corrupt`].
+    pub fn get(&self, id: impl IntoId) -> Read<'_, Option<Interval<D>>> {
+        let (shared, id) = (self.shared(), DocumentId::new(id));
+        let max_time = shared.settings.max_time;
+        Read::new(shared.operation("get"), max_time, async move |mut conn| {
+            let found = find_valid(shared, id?.value(), &mut conn).await?;
+            found.map(|found| interval(&shared.settings, &found)).transpose()
+        })
+    }
+
+    /// Reads the document that was valid at a time. `None` if none was: before the first interval, or in a gap.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::history::IntervalRepository;
+    /// # use mongo_patterns::mongodb::bson::{DateTime, Document};
+    /// # async fn f(prices: IntervalRepository<Document>, sale: DateTime) -> mongo_patterns::Result<()> {
+    /// if let Some(sold) = prices.as_of("pants", sale).await? {
+    ///     println!("sold for {:?}", sold.document.get("price"));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The answer for a time that is more than a second ago changes only by a write whose transaction began before. That for now can
+    /// be older than what [`get`](Self::get) returns.
+    ///
+    /// # Cost
+    /// One round trip, which examines one document, however many intervals there are.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// Those of [`get`](Self::get).
+    pub fn as_of(&self, id: impl IntoId, time: DateTime) -> Read<'_, Option<Interval<D>>> {
+        let (shared, id) = (self.shared(), DocumentId::new(id));
+        let max_time = shared.settings.max_time;
+        Read::new(shared.operation("as_of"), max_time, async move |mut conn| {
+            let found = find_as_of(shared, id?.value(), time, &mut conn).await?;
+            found.map(|found| interval(&shared.settings, &found)).transpose()
+        })
+    }
+
+    /// Reads all intervals of an id: a [page](Intervals::page), or all as a [stream](Intervals::stream). From the first, or
+    /// from the [newest](Intervals::newest_first).
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::history::IntervalRepository;
+    /// # use mongo_patterns::mongodb::bson::Document;
+    /// # async fn f(prices: IntervalRepository<Document>) -> mongo_patterns::Result<()> {
+    /// let first = prices.intervals("pants").newest_first().limit(20).page().await?;
+    /// for interval in &first.intervals {
+    ///     println!("{} from {} to {:?}", interval.document, interval.valid_from, interval.valid_to);
+    /// }
+    /// let second = prices.intervals("pants").newest_first().limit(20).after(first.next).page().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip for each page.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// Those of a [page](Intervals::page).
+    pub fn intervals(&self, id: impl IntoId) -> Intervals<'_, D> {
+        Intervals {
+            shared: self.shared(),
+            id: DocumentId::new(id),
+            page: Page {
+                limit: 100,
+                newest_first: false,
+                after: None,
+            },
+            types: PhantomData,
+            session: None,
+            max_time: None,
+        }
+    }
+}
+
+action! {
+    /// Reads the intervals of an id; returned by [`IntervalRepository::intervals`].
+    pub struct Intervals<'a, D> {
+        shared: &'a Shared,
+        id: Result<DocumentId>,
+        page: Page,
+        types: PhantomData<fn() -> D>,
+    }
+    with session, max_time;
+}
+
+/// A stream of intervals; returned by [`Intervals::stream`].
+pub type IntervalStream<'a, D> = ActionStream<'a, Interval<D>>;
+
+mongo_patterns_core::setters! {
+    for Intervals<'a, D>:
+
+    /// Reads from the newest interval to the first.
+    newest_first() => page.newest_first = true;
+
+    /// Sets the maximum number of intervals of a page; 100 by default. A stream reads pages of this size.
+    limit(intervals: u32) => page.limit = intervals;
+
+    /// Reads the intervals after a position, in the order of the call. `None` means from the start.
+    after(token: impl Into<Option<IntervalToken>>) => page.after = token.into();
+}
+
+impl<'a, D: DeserializeOwned + Send + 'a> Intervals<'a, D> {
+    /// Reads a page.
+    ///
+    /// # Cost
+    /// One round trip, which examines one document more than the page has.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: it changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
+    /// aborted.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`] for an invalid id and a limit of 0, [`IndexMissing`], [`Decode`], and [`Corrupt`].
+    pub fn page(self) -> action::ActionFuture<'a, IntervalPage<D>> {
+        let call = self.shared.operation("intervals");
+        action::run(call, async move {
+            let id = self.id?.into_bson();
+            let mut conn = Conn::to_read(self.session, self.max_time.or(self.shared.settings.max_time)).await?;
+            page(self.shared, &id, self.page, &mut conn).await
+        })
+    }
+
+    /// Returns a stream of all intervals. It sends nothing before it is polled, and ignores the session. While others write, it can
+    /// return a document twice: valid, and then with its later interval.
+    ///
+    /// # Cost
+    /// That of [`page`](Self::page) for each page.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: if the future of an item is dropped, the stream can be polled again, and loses no item.
+    ///
+    /// # Errors
+    /// Those of [`page`](Self::page), as the last item of the stream.
+    pub fn stream(self) -> IntervalStream<'a, D> {
+        let Self {
+            shared,
+            id,
+            page: start,
+            max_time,
+            ..
+        } = self;
+        let read = move |(id, at): (Result<DocumentId>, Page)| async move {
+            let id = id?;
+            let mut conn = Conn::to_read(None, max_time.or(shared.settings.max_time)).await?;
+            let read = page::<D>(shared, id.value(), at, &mut conn).await?;
+            let next = read.next.map(|token| Page {
+                after: Some(token),
+                ..at
+            });
+            Ok((read.intervals, next.map(|next| (Ok(id), next))))
+        };
+        in_pages(shared.operation("intervals"), (id, start), read)
+    }
+}

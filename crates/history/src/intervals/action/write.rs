@@ -1,0 +1,259 @@
+//! The calls that write.
+
+use std::sync::Arc;
+
+use mongo_patterns_core::action::Write;
+use mongo_patterns_core::update::{Fixed, failed};
+use mongodb::options::UpdateModifications;
+
+use super::prelude::*;
+use crate::form::document::{encode_with, without_ids};
+use crate::form::update::{ID, OWN_ID, checked_but};
+use crate::intervals::query::Change;
+use crate::intervals::settings::Settings;
+use crate::intervals::write::{self, Request};
+use crate::write::joined::run;
+
+const OWN: &str = "the update changes the interval, or the mark of a valid document, which the repository writes itself, nothing was sent: omit it";
+
+impl<D: Serialize> IntervalRepository<D> {
+    /// Inserts a document of an id that has no valid one. It is valid from now: after an [`end`](Self::end), not from before that.
+    ///
+    /// The repository sets the interval, whatever the document has in these fields.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::history::IntervalRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(prices: IntervalRepository<Document>) -> mongo_patterns::Result<()> {
+    /// let begun = prices.insert(&doc! { "item": "pants", "price": 5 }).await?;
+    /// println!("5 from {}", begun.valid_from);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// Three round trips, each of which examines at most one document: the newest interval, the insert, and the commit. The first
+    /// write of a repository has two more.
+    ///
+    /// # Cancel safety
+    /// It has no effect, unless its commit had begun, which completes.
+    ///
+    /// Call it again: `AlreadyExists` means that a document is valid. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing stored:
+    ///
+    /// - [`AlreadyExists`] when a document of the id is valid.
+    /// - [`NotMigrated`] when one has no interval.
+    /// - [`DuplicateKey`] when its `_id` is used, also by an earlier interval, or of a unique index of the application.
+    /// - [`InvalidArgument`] when the document has no valid id.
+    /// - [`Encode`], and [`TooLarge`] when the document exceeds 16 MiB.
+    /// - [`Corrupt`] when the newest interval is not complete: call [`verify`](Self::verify).
+    /// - [`IndexMissing`], [`Contention`], and [`Unsupported`] on a standalone.
+    pub fn insert(&self, document: &D) -> Write<'_, Begun> {
+        let shared: &Shared = self.shared();
+        let encoded = encode_with(&shared.settings.id, |_| false, &[], document);
+        Write::new(shared.operation("insert"), async move |session| {
+            let encoded = encoded?;
+            shared.check_write().await?;
+            let mut conn = shared.enter(&encoded.id, session).await?;
+            let (collection, retry) = (&shared.collection, &shared.settings.retry);
+            let context = (shared, &encoded);
+            let done = transaction::run(collection, retry, &mut conn, context, |conn, (shared, encoded)| {
+                Box::pin(write::insert(shared, encoded, conn))
+            });
+            done.await
+        })
+    }
+
+    /// Replaces the content of the valid document, from now. What it was stays as an interval that has ended, also if it is the same.
+    ///
+    /// The document keeps its id and its `_id`, and the repository sets the interval, whatever the new document has in these
+    /// fields.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::history::IntervalRepository;
+    /// # #[derive(serde::Serialize, serde::Deserialize)]
+    /// # struct Price { price: i32 }
+    /// # async fn f(prices: IntervalRepository<Price>) -> mongo_patterns::Result<()> {
+    /// if let Some(mut now) = prices.get("pants").await? {
+    ///     now.document.price += 1;
+    ///     // An error if somebody else has changed it since the read.
+    ///     prices.replace("pants", &now.document).expecting(now.valid_from).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// As [`update`](Self::update).
+    ///
+    /// # Cancel safety
+    /// As [`update`](Self::update).
+    ///
+    /// # Errors
+    /// As [`update`](Self::update). [`InvalidArgument`] also when the document has another id. [`Encode`], with nothing sent.
+    pub fn replace(&self, id: impl IntoId, document: &D) -> Replace<'_> {
+        let shared = self.shared();
+        let replacement = DocumentId::new(id).and_then(|id| {
+            let encoded = encode_with(&shared.settings.id, |_| false, &[], document)?;
+            let document = without_ids(encoded, id.value())?;
+            Ok((id.into_bson(), document))
+        });
+        Replace::create(shared, replacement, None)
+    }
+}
+
+impl<D> IntervalRepository<D> {
+    /// Updates the valid document by [operators](crate::HistoryRepository::update#operators) or a pipeline, from now. What it was
+    /// stays as an interval that has ended, also if the update changes nothing.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::ErrorKind;
+    /// # use mongo_patterns::mongodb::bson::doc;
+    /// # async fn f(prices: mongo_patterns::history::IntervalRepository<()>) -> mongo_patterns::Result<()> {
+    /// let begun = prices.update("pants", doc! { "$set": { "price": 7 } }).await?;
+    /// // Only if the document has not been changed since:
+    /// match prices.update("pants", doc! { "$inc": { "price": 1 } }).expecting(begun.valid_from).await {
+    ///     Err(error) if error.kind() == ErrorKind::RevisionMismatch => println!("it was changed, decide again"),
+    ///     done => drop(done?),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// Three round trips, each of which examines at most one document: the update, the copy of what the document was, and the
+    /// commit. Two more if the client's clock is not within a second of the server's, or not after the start of the interval. The
+    /// first write of a repository has two more. Concurrent changes of one id share transactions: see [lanes](crate#lanes).
+    ///
+    /// # Cancel safety
+    /// It has no effect, unless its commit had begun, which completes, or its transaction also has changes of other calls.
+    ///
+    /// With [`expecting`](Update::expecting) it is safe to retry: an update that took effect is not repeated. A
+    /// [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing changed: [`NotFound`] when no document of the id is valid, [`RevisionMismatch`] when it does not begin at the
+    /// expected time, [`NotMigrated`] when it has no interval, [`InvalidArgument`] for the updates that a [history
+    /// refuses](crate::HistoryRepository::update#operators), for one of the interval, for one that does not suit the stored
+    /// document, or for an invalid id, [`TooLarge`] when the document would exceed 16 MiB, [`DuplicateKey`] of a unique index of the
+    /// application, [`Corrupt`] when its interval is not complete, [`IndexMissing`], [`Contention`], and [`Unsupported`] on a
+    /// standalone.
+    pub fn update(&self, id: impl IntoId, update: impl Into<UpdateModifications>) -> Update<'_> {
+        Update::create(self.shared(), DocumentId::new(id), update.into(), None)
+    }
+
+    /// Ends the interval of the valid document, now. No document of the id is valid then, until an [`insert`](Self::insert).
+    ///
+    /// ```no_run
+    /// # async fn f(prices: mongo_patterns::history::IntervalRepository<()>) -> mongo_patterns::Result<()> {
+    /// if let Some(time) = prices.end("pants").await?.valid_to {
+    ///     println!("sold until {time}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    /// One round trip, which examines one document, and two more if none is valid. The first write of a repository has two more.
+    ///
+    /// # Cancel safety
+    /// It has an effect or not. Call it again: it finds nothing if it took effect. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update), but no [`NotFound`]: then [`found`](Ended::found) is `false`.
+    pub fn end(&self, id: impl IntoId) -> End<'_> {
+        End::create(self.shared(), DocumentId::new(id), None)
+    }
+}
+
+action! {
+    /// Updates the valid document; returned by [`IntervalRepository::update`].
+    pub struct Update<'a> {
+        shared: &'a Arc<Shared>,
+        id: Result<DocumentId>,
+        update: UpdateModifications,
+        expected: Option<DateTime>,
+    }
+    with session;
+    "update" => Begun
+}
+
+action! {
+    /// Replaces the valid document; returned by [`IntervalRepository::replace`].
+    pub struct Replace<'a> {
+        shared: &'a Arc<Shared>,
+        replacement: Result<(Bson, Document)>,
+        expected: Option<DateTime>,
+    }
+    with session;
+    "replace" => Begun
+}
+
+action! {
+    /// Ends the interval of the valid document; returned by [`IntervalRepository::end`].
+    pub struct End<'a> {
+        shared: &'a Shared,
+        id: Result<DocumentId>,
+        expected: Option<DateTime>,
+    }
+    with session;
+    "end" => Ended
+}
+
+mongo_patterns_core::setters! {
+    for Update<'a>:
+
+    /// Updates the document only if its interval begins at this time (optimistic locking).
+    expecting(valid_from: DateTime) => expected = Some(valid_from);
+}
+
+mongo_patterns_core::setters! {
+    for Replace<'a>:
+
+    /// Replaces the document only if its interval begins at this time (optimistic locking).
+    expecting(valid_from: DateTime) => expected = Some(valid_from);
+}
+
+mongo_patterns_core::setters! {
+    for End<'a>:
+
+    /// Ends the interval only if it begins at this time (optimistic locking).
+    expecting(valid_from: DateTime) => expected = Some(valid_from);
+}
+
+/// Returns the fields that no update can change.
+fn fixed(settings: &Settings) -> [Fixed<'_>; 5] {
+    let [from, to, valid] = [&settings.from, &settings.to, &settings.valid].map(|field| (field.as_str(), OWN));
+    [from, to, valid, (settings.id.as_str(), ID), ("_id", OWN_ID)]
+}
+
+impl Update<'_> {
+    async fn execute(self) -> Result<Begun> {
+        let id = self.id?.into_bson();
+        let update = checked_but(self.update, &fixed(&self.shared.settings))?;
+        let (change, expected) = (Change::Update(update), self.expected);
+        let done = run(self.shared, id, Request { change, expected }, self.session).await;
+        done.map_err(failed)
+    }
+}
+
+impl Replace<'_> {
+    async fn execute(self) -> Result<Begun> {
+        let (id, document) = self.replacement?;
+        let (change, expected) = (Change::Replace(document), self.expected);
+        run(self.shared, id, Request { change, expected }, self.session).await
+    }
+}
+
+impl End<'_> {
+    async fn execute(self) -> Result<Ended> {
+        let id = self.id?.into_bson();
+        self.shared.check_write().await?;
+        let mut conn = self.shared.enter(&id, self.session).await?;
+        write::end(self.shared, &id, self.expected, &mut conn).await
+    }
+}

@@ -1,0 +1,97 @@
+//! Stored documents and their intervals.
+
+use mongo_patterns_core::stored::id_of;
+use mongodb::bson::cstr;
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::raw::CString;
+
+use super::results::Interval;
+use super::settings::Settings;
+use crate::form::document::decode;
+use crate::prelude::*;
+
+/// The start of what was valid before the first change, as in the manual: 1900-01-01.
+pub(crate) const BEGIN: DateTime = DateTime::from_millis(-2_208_988_800_000);
+/// The end of what is valid now, as in the manual: 9999-01-01.
+pub(crate) const END: DateTime = DateTime::from_millis(253_370_764_800_000);
+
+/// The interval of a stored document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(crate) from: DateTime,
+    pub(crate) to: DateTime,
+    pub(crate) is_valid: bool,
+}
+
+impl Times {
+    /// Returns the interval of a stored document.
+    ///
+    /// # Errors
+    /// [`Corrupt`](ErrorKind::Corrupt).
+    pub(crate) fn of(settings: &Settings, document: &RawDocument) -> Result<Self> {
+        let value = |field: &FieldName| document.get(field.as_str()).ok().flatten();
+        match [&settings.from, &settings.to, &settings.valid].map(value) {
+            [
+                Some(RawBsonRef::DateTime(from)),
+                Some(RawBsonRef::DateTime(to)),
+                Some(RawBsonRef::Boolean(is_valid)),
+            ] => Ok(Self { from, to, is_valid }),
+            _ => Err(Error::corrupt(
+                id_of(document),
+                settings.from.as_str(),
+                "a stored document has not both times of its interval and whether it is valid, nothing was changed: call verify()",
+            )),
+        }
+    }
+
+    /// Returns whether it contains a time.
+    pub(crate) fn contains(self, time: DateTime) -> bool {
+        self.from <= time && (self.is_valid || time < self.to)
+    }
+
+    /// Returns the fields of a document with this interval.
+    pub(crate) fn fields(self, settings: &Settings) -> Document {
+        doc! {
+            settings.from.as_str(): self.from,
+            settings.to.as_str(): self.to,
+            settings.valid.as_str(): self.is_valid,
+        }
+    }
+}
+
+/// Returns the millisecond after a time.
+pub(crate) fn after(time: DateTime) -> DateTime {
+    DateTime::from_millis(time.timestamp_millis().saturating_add(1))
+}
+
+/// Returns the copy of a document whose interval has ended.
+pub(crate) fn ended(
+    settings: &Settings,
+    document: &RawDocument,
+    to: DateTime,
+) -> std::result::Result<RawDocumentBuf, CommandError> {
+    let mut copy = RawDocumentBuf::new();
+    copy.append(cstr!("_id"), ObjectId::new());
+    for field in document {
+        let (name, value) = field?;
+        if !["_id", settings.to.as_str(), settings.valid.as_str()].contains(&name.as_str()) {
+            copy.append(name, value);
+        }
+    }
+    copy.append(CString::try_from(settings.to.as_str())?, to);
+    copy.append(CString::try_from(settings.valid.as_str())?, false);
+    Ok(copy)
+}
+
+/// Decodes a stored document.
+///
+/// # Errors
+/// [`Decode`](ErrorKind::Decode), and [`Corrupt`](ErrorKind::Corrupt) without an interval.
+pub(crate) fn interval<D: DeserializeOwned>(settings: &Settings, document: &RawDocument) -> Result<Interval<D>> {
+    let times = Times::of(settings, document)?;
+    Ok(Interval {
+        valid_from: times.from,
+        valid_to: (!times.is_valid).then_some(times.to),
+        document: decode(document)?,
+    })
+}

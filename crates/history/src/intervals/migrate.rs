@@ -1,0 +1,125 @@
+//! The migration of existing documents.
+//!
+//! # Design
+//!
+//! ## Why does the client compute the intervals?
+//!
+//! Each start is after the one before, also where several are equal, and so depends on all before it. The server has no expression
+//! for that which works in chunks. Only the four fields of each document are read.
+
+use mongo_patterns_core::migration::{MigrateOptions, Step, count_if, refuse};
+
+use super::correct::{Given, corrections};
+use super::query;
+use super::repair::Groups;
+use super::repository::Shared;
+use super::results::Migrated;
+use crate::prelude::*;
+
+/// The server takes 100,000 updates in one command.
+const MAX_CHUNK: u64 = 100_000;
+
+/// Migrates existing documents.
+pub(crate) async fn existing(
+    shared: &Shared,
+    options: &MigrateOptions,
+    chunk: u64,
+    conn: &mut Conn<'_>,
+    mut reporter: Reporter<'_>,
+) -> Result<Migrated> {
+    options.check_numbers()?;
+    let Shared {
+        collection, settings, ..
+    } = shared;
+    let ensure = shared.ensure();
+    ensure.check_deployment(conn).await?;
+    let is_stored = ensure.entry.check(conn).await?;
+    inspect(shared, conn).await?;
+    if reporter.is_asked() {
+        let count = Step::estimated_count("count the documents", collection);
+        reporter.begin(conn.read(count).await?.count);
+    }
+    let (chunk, mut pace) = (chunk.min(MAX_CHUNK), options.pace());
+    let stages = [
+        doc! { "$sort": query::order(settings, false) },
+        doc! { "$project": query::head(settings) },
+    ];
+    let read = Step::aggregate("read the intervals of each id", collection, stages).batch_size(1000);
+    let mut rows = conn.stream(read).await?;
+    let mut groups = Groups::default();
+    let (mut migrated, mut corrected, mut scanned) = (Migrated::default(), Vec::new(), 0);
+    loop {
+        let row = rows.try_next().await?;
+        let group = match &row {
+            Some(row) => groups.add(Given::of(settings, row)),
+            None => groups.end(),
+        };
+        scanned += u64::from(row.is_some());
+        corrected.extend(group.iter().flat_map(|group| corrections(settings, group)));
+        while corrected.len() as u64 >= chunk || row.is_none() && !corrected.is_empty() {
+            let rest = corrected.split_off(corrected.len().min(usize::try_from(chunk).unwrap_or(usize::MAX)));
+            let statements = std::mem::replace(&mut corrected, rest);
+            let documents = statements.len() as u64;
+            let step = Step::update_in_order("correct the intervals", collection, statements);
+            conn.write(step).await?;
+            migrated.corrected += documents;
+            conn.count_migrated(documents);
+            reporter.advance(std::mem::take(&mut scanned));
+            pace.pause(conn, documents).await;
+        }
+        if row.is_none() {
+            break;
+        }
+    }
+    reporter.advance(scanned);
+    migrated.created_indexes = ensure.create_missing(conn).await?.created;
+    if !is_stored {
+        ensure.entry.store(conn).await?;
+    }
+    Ok(migrated)
+}
+
+/// Refuses documents that cannot be migrated.
+async fn inspect(shared: &Shared, conn: &mut Conn<'_>) -> Result<()> {
+    let settings = &shared.settings;
+    let is_not = |field: &FieldName, types: &[&str]| {
+        doc! { "$not": [{ "$in": [{ "$type": format!("${field}") }, types] }] }
+    };
+    let dates = ["missing", "null", "date"];
+    let checks = [
+        (
+            "id",
+            &settings.id,
+            is_not(&settings.id, &document_id::TYPES),
+            "documents have no valid id",
+        ),
+        (
+            "from",
+            &settings.from,
+            is_not(&settings.from, &dates),
+            "documents have a start that is not a date",
+        ),
+        (
+            "to",
+            &settings.to,
+            is_not(&settings.to, &dates),
+            "documents have an end that is not a date",
+        ),
+        (
+            "valid",
+            &settings.valid,
+            is_not(&settings.valid, &["missing", "null", "bool"]),
+            "documents have a mark of a valid document that is not a boolean",
+        ),
+    ];
+    let mut group = doc! { "_id": null };
+    for (name, _, is_invalid, _) in &checks {
+        count_if(&mut group, name, is_invalid.clone(), 1, "$_id");
+    }
+    let inspect = Step::aggregate("check the documents", &shared.collection, [doc! { "$group": group }]);
+    let found = conn.read(inspect).await?.first()?;
+    for (name, field, _, what) in checks {
+        refuse(&found, name, ErrorKind::Corrupt, field.as_str(), what)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! Reads of intervals.
+
+use mongo_patterns_core::stored::value;
+
+use super::form::{Times, interval};
+use super::query::{self, NOW};
+use super::repository::Shared;
+use super::results::IntervalPage;
+use crate::form::document::invalid_argument;
+use crate::prelude::*;
+use crate::results::not_found;
+use crate::token::IntervalToken;
+
+/// Reads the valid document.
+pub(crate) async fn find_valid(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<RawDocumentBuf>> {
+    let settings = &shared.settings;
+    let (filter, options) = (query::valid(settings, id), query::find_valid(settings));
+    let found = conn.find_one(&shared.collection, filter, options).await;
+    found.map_err(|error| hinted(error, &settings.valid_index))
+}
+
+/// Reads the interval of the valid document, and the time of the server.
+///
+/// # Errors
+/// [`NotFound`](ErrorKind::NotFound), and [`NotMigrated`](ErrorKind::NotMigrated).
+pub(crate) async fn find_valid_now(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<(Times, DateTime)> {
+    let settings = &shared.settings;
+    let (filter, options) = (query::valid(settings, id), query::find_valid_now(settings));
+    let found = conn.find_one(&shared.collection, filter, options).await;
+    let Some(found) = found.map_err(|error| hinted(error, &settings.valid_index))? else {
+        find_last(shared, id, conn).await?;
+        return Err(not_found());
+    };
+    match value(&found, NOW) {
+        Some(Bson::DateTime(now)) => Ok((Times::of(settings, &found)?, now)),
+        _ => Err(Error::new(
+            ErrorKind::Driver,
+            "the server returned no time of its clock",
+        )),
+    }
+}
+
+/// Reads the newest interval.
+///
+/// # Errors
+/// [`NotMigrated`](ErrorKind::NotMigrated).
+pub(crate) async fn find_last(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Option<Times>> {
+    let settings = &shared.settings;
+    let options = query::find_newest(settings, Some(query::head(settings)));
+    let found = conn
+        .find_one(&shared.collection, query::of_id(settings, id), options)
+        .await;
+    let Some(found) = found.map_err(|error| hinted(error, &settings.start_index))? else {
+        return Ok(None);
+    };
+    match value(&found, &settings.valid) {
+        None => Err(Error::new(
+            ErrorKind::NotMigrated,
+            "the document has no interval, because another program inserted it, nothing was changed: call migrate_existing()",
+        )),
+        Some(_) => Times::of(settings, &found).map(Some),
+    }
+}
+
+/// Reads the document that was valid at a time.
+pub(crate) async fn find_as_of(
+    shared: &Shared,
+    id: &Bson,
+    time: DateTime,
+    conn: &mut Conn<'_>,
+) -> Result<Option<RawDocumentBuf>> {
+    let settings = &shared.settings;
+    let (filter, options) = (query::until(settings, id, time), query::find_newest(settings, None));
+    let found = conn.find_one(&shared.collection, filter, options).await;
+    let Some(found) = found.map_err(|error| hinted(error, &settings.start_index))? else {
+        return Ok(None);
+    };
+    Ok(Times::of(settings, &found)?.contains(time).then_some(found))
+}
+
+/// A page to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page {
+    pub(crate) limit: u32,
+    pub(crate) newest_first: bool,
+    pub(crate) after: Option<IntervalToken>,
+}
+
+/// Reads a page of the intervals of an id.
+pub(crate) async fn page<D: DeserializeOwned>(
+    shared: &Shared,
+    id: &Bson,
+    page: Page,
+    conn: &mut Conn<'_>,
+) -> Result<IntervalPage<D>> {
+    if page.limit == 0 {
+        return Err(invalid_argument("the limit is 0: read at least one interval"));
+    }
+    let settings = &shared.settings;
+    let after = page.after.map(|token| DateTime::from_millis(token.position()));
+    let filter = query::beyond(settings, id, after, page.newest_first);
+    // One more, to know whether there are more.
+    let options = query::find_page(settings, page.limit.saturating_add(1), page.newest_first);
+    let found = conn.find_all(&shared.collection, filter, options).await;
+    let mut rows = found.map_err(|error| hinted(error, &settings.start_index))?;
+    let has_more = rows.len() as u64 > u64::from(page.limit);
+    rows.truncate(page.limit as usize);
+    let intervals = rows.iter().map(|row| interval(settings, row));
+    let intervals = intervals.collect::<Result<Vec<_>>>()?;
+    let next = match intervals.last() {
+        Some(last) if has_more => Some(IntervalToken::after(last.valid_from.timestamp_millis())),
+        _ => None,
+    };
+    Ok(IntervalPage { intervals, next })
+}

@@ -1,0 +1,146 @@
+//! The repository, and what its actions share.
+
+use std::sync::Arc;
+
+use mongo_patterns_core::action::Call;
+use mongo_patterns_core::index::{Ensure, Managed};
+use mongo_patterns_core::lanes::{Joined, Lanes};
+use mongo_patterns_core::{Repository, Validator};
+use mongodb::ClientSession;
+use tokio::sync::OnceCell;
+
+use super::settings::Settings;
+use crate::prelude::*;
+use crate::repository::Changes;
+
+/// A collection in which each document has the interval of time in which it is valid.
+///
+/// `D` is the type of a document. See the [module](super) for the stored documents and the guarantees.
+///
+/// A clone is cheap. Build one repository for the collection and clone it: the clones share the [lanes](crate#lanes) of the
+/// documents.
+pub struct IntervalRepository<D> {
+    shared: Arc<Shared>,
+    types: PhantomData<fn() -> D>,
+}
+
+/// The part of a repository that does not depend on the type of the documents.
+pub(crate) struct Shared {
+    pub(crate) collection: Collection<RawDocumentBuf>,
+    pub(crate) settings: Settings,
+    lanes: Lanes,
+    /// The changes of calls that wait for the lane of their document.
+    pub(crate) changes: Arc<Joined<Changes<Shared>>>,
+    indexes: OnceCell<()>,
+}
+
+mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.collection.namespace());
+
+impl Shared {
+    pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
+        Call::new("intervals", operation, &self.collection)
+    }
+
+    /// Returns what creates the indexes and the entry, and shards the collection.
+    pub(crate) fn ensure(&self) -> Ensure<'_> {
+        let (settings, call) = (&self.settings, self.operation("ensure_indexes"));
+        let reason =
+            "every command for a document has its id, so it reaches one shard, and every unique index starts with it";
+        let managed = Managed::new(&self.collection, settings.id.as_str(), reason)
+            .limit("The intervals of an id are in one chunk, which cannot be split: more data than the chunk size is a jumbo chunk, which the balancer does not move.")
+            .indexes(settings.indexes());
+        Ensure::new(call, None, settings.stored_form(), vec![managed])
+            .fields(settings.fields())
+            .in_transactions()
+    }
+
+    /// Checks the deployment and the indexes: two round trips, once. Without the indexes, two documents could become valid.
+    pub(crate) async fn check_write(&self) -> Result<()> {
+        let check = || async {
+            let (ensure, mut conn) = (self.ensure(), Conn::new());
+            ensure.check_deployment(&mut conn).await?;
+            ensure.check_indexes(&mut conn).await
+        };
+        self.indexes.get_or_try_init(check).await.copied()
+    }
+
+    /// Sends the commands of a write in the lane of its id, and in the session of the caller if there is one.
+    pub(crate) async fn enter<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
+        Conn::enter(session, &self.lanes, &document_id::text(id)).await
+    }
+}
+
+impl<D> IntervalRepository<D> {
+    pub(crate) fn new(collection: Collection<RawDocumentBuf>, settings: Settings) -> Self {
+        let lanes = Lanes::new(&collection);
+        Self {
+            shared: Arc::new(Shared {
+                changes: Arc::new(Joined::new(lanes.clone())),
+                lanes,
+                collection,
+                settings,
+                indexes: OnceCell::new(),
+            }),
+            types: PhantomData,
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+impl<D: Send + Sync> IntervalRepository<D> {
+    /// Returns the collection, for reads that this crate does not offer, such as those of all valid documents.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::history::IntervalRepository;
+    /// # use mongo_patterns::mongodb::bson::{Document, doc};
+    /// # async fn f(prices: IntervalRepository<Document>) -> mongo_patterns::Result<()> {
+    /// println!("{} prices", prices.collection().count_documents(doc! { "isValid": true }).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn collection(&self) -> Collection<D> {
+        self.shared.collection.clone_with_type()
+    }
+}
+
+/// Where the catalog has no settings, `ensure_indexes()` refuses a collection in which no document has one of the fields: call
+/// [`migrate_existing`](Self::migrate_existing). It is `Corrupt` if several documents of an id are valid, or start at one time.
+///
+/// The validator is a `$jsonSchema`: a document has an id, its interval, and whether it is valid.
+impl<D> Repository for IntervalRepository<D> {
+    fn managed(&self) -> Ensure<'_> {
+        self.shared.ensure()
+    }
+
+    fn validators(&self) -> Vec<Validator> {
+        let Settings {
+            id, from, to, valid, ..
+        } = &self.shared.settings;
+        let [id, from, to, valid] = [id, from, to, valid].map(FieldName::as_str);
+        let schema = doc! {
+            "bsonType": "object",
+            "required": [id, from, to, valid],
+            "properties": {
+                id: { "bsonType": document_id::TYPES.to_vec() },
+                from: { "bsonType": "date" },
+                to: { "bsonType": "date" },
+                valid: { "bsonType": "bool" },
+            },
+        };
+        vec![Validator::new(
+            self.shared.collection.namespace(),
+            doc! { "$jsonSchema": schema },
+        )]
+    }
+}
+
+mongo_patterns_core::clone_fields!(IntervalRepository<D>, shared, types);
+
+mongo_patterns_core::redacted_debug!(
+    IntervalRepository<D>,
+    |repository| "collection" = repository.shared.collection.namespace(),
+    "settings" = repository.shared.settings
+);

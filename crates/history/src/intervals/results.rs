@@ -1,0 +1,54 @@
+//! The results of the calls.
+
+use crate::prelude::*;
+use crate::token::IntervalToken;
+
+/// A document, and the interval in which it is valid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Interval<D> {
+    /// The time from which it is valid, as [`expecting`](super::action::Update::expecting) takes it.
+    pub valid_from: DateTime,
+    /// The time to which it was valid, which is not a part of the interval. `None` if it is valid now.
+    pub valid_to: Option<DateTime>,
+    /// The document.
+    pub document: D,
+}
+
+/// An interval that a write has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Begun {
+    /// The time from which the document is valid, and to which the one before it was.
+    pub valid_from: DateTime,
+}
+
+/// The result of an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ended {
+    /// Whether a document was valid. `false` is no error: a retry of an end that took effect finds nothing.
+    pub found: bool,
+    /// The time to which it was valid.
+    pub valid_to: Option<DateTime>,
+}
+
+/// A page of the intervals of an id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IntervalPage<D> {
+    /// The intervals, in the order of the call.
+    pub intervals: Vec<Interval<D>>,
+    /// The position after the last of them. `None` if there are no more.
+    pub next: Option<IntervalToken>,
+}
+
+/// The result of a migration of existing documents.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Migrated {
+    /// The number of documents whose interval was set or corrected.
+    pub corrected: u64,
+    /// The names of the created indexes.
+    pub created_indexes: Vec<String>,
+}

@@ -1,0 +1,344 @@
+//! Intervals: pants with three prices, a shirt with one, and a hat that is not sold any more.
+
+use futures::TryStreamExt;
+use mongo_patterns::history::intervals::{Ended, Finding};
+use mongo_patterns::{Error, ErrorKind, Repository};
+use mongodb::Collection;
+use mongodb::bson::{DateTime, Document, doc};
+
+use super::operation::Promise::{Atomic, PrefixOnce, Reads, Steps};
+use super::operation::{Model, Of, Operation, indexes, retry_policy, serialized, text};
+use super::sessions::{IN, operation, transaction};
+use crate::common::support::all;
+use crate::history::intervals_support::{Prices, at, builder, by_the_recipe, price, to};
+
+pub(super) struct Shop {
+    stored: Collection<Document>,
+    prices: Prices,
+}
+
+fn fact(document: &Document) -> String {
+    let text = |field: &str| document.get(field).map(ToString::to_string).unwrap_or_default();
+    format!("{} {}", text("item"), text("price"))
+}
+
+/// The prices, and the items that have no valid one.
+fn facts(documents: &[Document]) -> Vec<String> {
+    let mut facts: Vec<String> = documents.iter().map(fact).collect();
+    for item in ["pants", "shirt", "hat", "socks"] {
+        let mut of_item = documents.iter().filter(|one| one.get_str("item").unwrap() == item);
+        let is_known = of_item.clone().next().is_some();
+        if is_known && !of_item.any(|one| one.get_bool("isValid").unwrap()) {
+            facts.push(format!("{item} has ended"));
+        }
+    }
+    facts
+}
+
+impl Model for Shop {
+    const PATTERN: &'static str = "intervals";
+    const CRATE: &'static str = "history";
+    const COLLECTIONS: &'static [&'static str] = &["prices"];
+
+    fn new(of: Of<'_>) -> Self {
+        Self {
+            stored: of.collection("prices"),
+            prices: builder(&of.database()).retry(retry_policy()).build().unwrap(),
+        }
+    }
+
+    async fn fill(&self) {
+        self.prices.ensure_indexes().await.unwrap();
+        for item in ["pants", "shirt", "hat"] {
+            self.prices.insert(&price(item, 1)).await.unwrap();
+        }
+        self.prices.update("pants", to(2)).await.unwrap();
+        self.prices.update("pants", to(3)).await.unwrap();
+        self.prices.end("hat").await.unwrap();
+        let start = doc! { "$set": { "validFrom": at(1000) } };
+        self.stored.update_one(doc! { "item": "shirt" }, start).await.unwrap();
+    }
+
+    async fn facts(&self) -> Vec<String> {
+        let mut facts = facts(&all(&self.stored).await);
+        facts.extend(indexes(&self.stored).await);
+        facts
+    }
+
+    async fn read(&self) -> Option<Vec<String>> {
+        let mut read = Vec::new();
+        for item in ["pants", "shirt", "hat", "socks"] {
+            let found: Vec<_> = match self.prices.intervals(item).stream().try_collect().await {
+                Err(error) if error.is_setup_error() => return None,
+                found => found.unwrap(),
+            };
+            read.extend(found.into_iter().map(|one| one.document));
+        }
+        Some(facts(&read))
+    }
+
+    /// An interval that begins before the one before ends.
+    async fn damage(&self) -> Vec<String> {
+        let mut stored = all(&self.stored).await;
+        stored.sort_by_key(|one| *one.get_datetime("validFrom").unwrap());
+        let mut damage = Vec::new();
+        for (number, one) in stored.iter().enumerate() {
+            let mut earlier = stored[..number].iter();
+            let before = earlier.rfind(|other| other.get("item") == one.get("item"));
+            let time = |of: &Document, field| *of.get_datetime(field).unwrap();
+            if before.is_some_and(|before| time(before, "validTo") > time(one, "validFrom")) {
+                damage.push(format!("{} Overlap", one.get_str("item").unwrap()));
+            }
+        }
+        damage
+    }
+
+    async fn found(&self) -> Vec<String> {
+        let found: Vec<Finding> = self.prices.verify().stream().try_collect().await.unwrap();
+        let of = |one: &Finding| {
+            let item = one.related_id.as_ref().unwrap().as_str().unwrap();
+            format!("{item} {:?}", one.problem)
+        };
+        found.iter().map(of).collect()
+    }
+
+    async fn repair(&self) {
+        let repaired: Result<Vec<_>, _> = self.prices.repair().stream().try_collect().await;
+        assert!(repaired.unwrap().iter().all(|one| one.unrepaired.is_none()));
+    }
+
+    fn operations() -> Vec<Operation<Self>> {
+        let mut operations = writes();
+        operations.extend(reads());
+        operations.extend(whole());
+        operations.extend(in_a_transaction());
+        operations
+    }
+}
+
+/// The errors by which a retry reports that the first call took effect.
+const CHANGED: &[ErrorKind] = &[ErrorKind::RevisionMismatch];
+const EXISTS: &[ErrorKind] = &[ErrorKind::AlreadyExists];
+
+/// A repeated end finds nothing: that is no retry of a transaction.
+fn found(ended: Ended) -> Result<String, Error> {
+    match ended.found {
+        true => Ok("ended".to_owned()),
+        false => Err(Error::new(ErrorKind::NotFound, "nothing has ended")),
+    }
+}
+
+fn writes() -> Vec<Operation<Shop>> {
+    vec![
+        Operation::<Shop>::new(Atomic, "IntervalRepository::insert", "", |m| {
+            Box::pin(async move { text(m.prices.insert(&price("socks", 1)).await.map(drop)) })
+        })
+        .retry_errors(EXISTS),
+        Operation::<Shop>::new(Atomic, "IntervalRepository::insert", "after an end", |m| {
+            Box::pin(async move { text(m.prices.insert(&price("hat", 2)).await.map(drop)) })
+        })
+        .retry_errors(EXISTS),
+        Operation::<Shop>::new(PrefixOnce, "IntervalRepository::update", "", |m| {
+            Box::pin(async move { text(m.prices.update("pants", to(4)).await.map(drop)) })
+        }),
+        Operation::<Shop>::new(Atomic, "IntervalRepository::update", "at a start", |m| {
+            Box::pin(async move { text(m.prices.update("shirt", to(4)).expecting(at(1000)).await.map(drop)) })
+        })
+        .retry_errors(CHANGED),
+        Operation::<Shop>::new(Atomic, "IntervalRepository::update", "by a clock that is behind", |m| {
+            Box::pin(async move {
+                let ahead = DateTime::from_millis(20_000_000_000_000);
+                text(m.prices.update("shirt", to(4)).expecting(ahead).await.map(drop))
+            })
+        })
+        .prepare(|m| {
+            Box::pin(async move {
+                let ahead = doc! { "$set": { "validFrom": at(20_000_000_000_000) } };
+                m.stored.update_one(doc! { "item": "shirt" }, ahead).await.unwrap();
+            })
+        })
+        .retry_errors(CHANGED),
+        Operation::<Shop>::new(Atomic, "IntervalRepository::replace", "", |m| {
+            Box::pin(async move {
+                let replaced = m.prices.replace("shirt", &price("shirt", 4)).expecting(at(1000));
+                text(replaced.await.map(drop))
+            })
+        })
+        .retry_errors(CHANGED),
+        Operation::<Shop>::new(Atomic, "IntervalRepository::end", "", |m| {
+            Box::pin(async move { m.prices.end("pants").await.and_then(found) })
+        })
+        .retry_errors(&[ErrorKind::NotFound]),
+    ]
+}
+
+fn reads() -> Vec<Operation<Shop>> {
+    vec![
+        Operation::<Shop>::new(Reads, "IntervalRepository::get", "", |m| {
+            Box::pin(async move { text(m.prices.get("pants").await.map(|now| fact(&now.unwrap().document))) })
+        }),
+        Operation::<Shop>::new(Reads, "IntervalRepository::as_of", "", |m| {
+            Box::pin(async move {
+                let found = m.prices.as_of("pants", DateTime::MAX).await;
+                text(found.map(|found| fact(&found.unwrap().document)))
+            })
+        }),
+        Operation::<Shop>::new(Reads, "IntervalRepository::intervals + Intervals::page", "", |m| {
+            Box::pin(async move {
+                let page = m.prices.intervals("pants").limit(2).page().await;
+                text(page.map(|page| (page.intervals.len(), page.next.is_some())))
+            })
+        }),
+        Operation::<Shop>::new(Reads, "IntervalRepository::intervals + Intervals::stream", "", |m| {
+            Box::pin(async move {
+                let all: Result<Vec<_>, _> = m.prices.intervals("pants").limit(2).stream().try_collect().await;
+                text(all.map(|all| all.len()))
+            })
+        }),
+    ]
+}
+
+/// Calls for all prices.
+fn whole() -> Vec<Operation<Shop>> {
+    vec![
+        Operation::<Shop>::new(Steps, "IntervalRepository::ensure_indexes", "", |m| {
+            Box::pin(async move { text(m.prices.ensure_indexes().await.map(drop)) })
+        })
+        .prepare(|m| Box::pin(async move { m.stored.drop_indexes().await.unwrap() })),
+        Operation::<Shop>::new(Reads, "IntervalRepository::verify", "", |m| {
+            Box::pin(async move {
+                let found: Result<Vec<_>, _> = m.prices.verify().stream().try_collect().await;
+                serialized(found)
+            })
+        }),
+        Operation::<Shop>::new(Steps, "IntervalRepository::repair", "", |m| {
+            Box::pin(async move {
+                let repaired: Result<Vec<_>, _> = m.prices.repair().stream().try_collect().await;
+                text(repaired.map(drop))
+            })
+        })
+        .prepare(|m| {
+            Box::pin(async move {
+                let late = doc! { "$set": { "validTo": DateTime::now() } };
+                m.stored
+                    .update_one(doc! { "item": "pants", "price": 1 }, late)
+                    .await
+                    .unwrap();
+            })
+        }),
+        Operation::<Shop>::new(Reads, "IntervalRepository::ensure_sharded", "plan", |m| {
+            Box::pin(async move { text(m.prices.ensure_sharded().plan().await.map(|plan| plan.len())) })
+        }),
+        Operation::<Shop>::new(Reads, "IntervalRepository::verify_shard_keys", "", |m| {
+            Box::pin(async move { text(m.prices.verify_shard_keys().await) })
+        }),
+    ]
+}
+
+fn in_a_transaction() -> Vec<Operation<Shop>> {
+    vec![
+        operation::<Shop>(Atomic, "IntervalRepository::insert", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.prices.insert(&price("socks", 1)).session(s).await.map(drop)
+            }))
+        })
+        .retry_errors(EXISTS),
+        operation::<Shop>(Atomic, "IntervalRepository::update", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                let update = m.prices.update("shirt", to(4)).expecting(at(1000));
+                update.session(s).await.map(drop)
+            }))
+        })
+        .retry_errors(CHANGED),
+        operation::<Shop>(Atomic, "IntervalRepository::replace", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                let replaced = m.prices.replace("shirt", &price("shirt", 4)).expecting(at(1000));
+                replaced.session(s).await.map(drop)
+            }))
+        })
+        .retry_errors(CHANGED),
+        operation::<Shop>(Atomic, "IntervalRepository::end", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.prices.end("pants").session(s).await.map(drop)
+            }))
+        }),
+        operation::<Shop>(Reads, "IntervalRepository::get", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                m.prices.get("pants").session(s).await.map(|now| now.is_some())
+            }))
+        }),
+        operation::<Shop>(Reads, "IntervalRepository::as_of", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                let found = m.prices.as_of("pants", DateTime::MAX).session(s).await;
+                found.map(|found| found.is_some())
+            }))
+        }),
+        operation::<Shop>(Reads, "IntervalRepository::intervals + Intervals::page", IN, |m| {
+            Box::pin(transaction(m.stored.client(), async |s| {
+                let page = m.prices.intervals("pants").session(s).page().await;
+                page.map(|page| page.intervals.len())
+            }))
+        }),
+    ]
+}
+
+/// What the manual's recipe leaves.
+pub(super) struct Migrations(Shop);
+
+impl Model for Migrations {
+    const PATTERN: &'static str = "intervals";
+    const CRATE: &'static str = "history";
+    const COLLECTIONS: &'static [&'static str] = &["prices"];
+
+    fn new(of: Of<'_>) -> Self {
+        Self(Shop::new(of))
+    }
+
+    async fn fill(&self) {
+        // A collection that does not exist has no indexes.
+        let _ = self.0.stored.drop_indexes().await;
+        by_the_recipe(&self.0.stored, "pants", 3).await;
+        self.0.stored.insert_one(price("shirt", 4)).await.unwrap();
+    }
+
+    /// With the intervals, which the recipe sets.
+    async fn facts(&self) -> Vec<String> {
+        let stored = all(&self.0.stored).await;
+        let interval = |one: &Document| ["validFrom", "validTo", "isValid"].map(|field| one.get(field).cloned());
+        let mut facts: Vec<String> = stored
+            .iter()
+            .map(|one| format!("{} {:?}", fact(one), interval(one)))
+            .collect();
+        facts.extend(indexes(&self.0.stored).await);
+        facts
+    }
+
+    /// The repository refuses to read without its indexes.
+    async fn read(&self) -> Option<Vec<String>> {
+        None
+    }
+
+    async fn damage(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    async fn found(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    async fn repair(&self) {}
+
+    fn operations() -> Vec<Operation<Self>> {
+        vec![
+            Operation::<Self>::new(Steps, "IntervalRepository::migrate_existing", "", |m| {
+                Box::pin(async move { text(m.0.prices.migrate_existing().chunk(2).await.map(drop)) })
+            }),
+            Operation::<Self>::new(
+                Reads,
+                "IntervalRepository::migrate_existing + MigrateExisting::plan",
+                "",
+                |m| Box::pin(async move { text(m.0.prices.migrate_existing().plan().await.map(drop)) }),
+            ),
+        ]
+    }
+}

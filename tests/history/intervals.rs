@@ -1,0 +1,493 @@
+//! The calls of a repository of intervals.
+
+use futures::TryStreamExt;
+use mongo_patterns::history::IntervalToken;
+use mongo_patterns::{ErrorKind, Repository};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+
+use crate::common::support::{all, create_validated, explain_last};
+use crate::history::intervals_support::*;
+
+/// Stores pants for 5, valid since a time in the past.
+async fn with_pants(db: &TestDatabase) -> Prices {
+    let prices = prices(db).await;
+    prices.insert(&price("pants", 5)).await.unwrap();
+    stored(db)
+        .update_one(doc! { "item": "pants" }, doc! { "$set": { "validFrom": at(1000) } })
+        .await
+        .unwrap();
+    db.recorder().clear();
+    prices
+}
+
+#[tokio::test]
+async fn the_stored_form_is_the_manuals() {
+    testkit::run(async |db| {
+        create_validated(db.database(), &builder(db.database()).build().unwrap()).await;
+        let prices = prices(db).await;
+        let before = DateTime::now();
+        let first = prices.insert(&price("pants", 5)).await.unwrap().valid_from;
+        let id = of_item(db, "pants").await[0].get_object_id("_id").unwrap();
+        let second = prices.update("pants", to(7)).await.unwrap().valid_from;
+        let third = prices.replace("pants", &price("pants", 9)).await.unwrap().valid_from;
+        assert!(before.timestamp_millis() - 1000 <= first.timestamp_millis() && first < second && second < third);
+        let stored = of_item(db, "pants").await;
+        let expected = [
+            (5, first, second, false),
+            (7, second, third, false),
+            (9, third, END, true),
+        ];
+        assert_eq!(intervals(&stored), expected);
+        let names = ["_id", "item", "price", "validFrom", "validTo", "isValid"];
+        for document in &stored[..2] {
+            assert_eq!(document.keys().collect::<Vec<_>>(), names);
+        }
+        let mut last: Vec<&String> = stored[2].keys().collect();
+        last.sort();
+        assert_eq!(last, ["_id", "isValid", "item", "price", "validFrom", "validTo"]);
+        // The valid document keeps its `_id`.
+        assert_eq!(stored[2].get_object_id("_id").unwrap(), id);
+        assert!(
+            stored[..2]
+                .iter()
+                .all(|closed| closed.get_object_id("_id").unwrap() != id)
+        );
+        assert_eq!(judge(db, "pants").await, [5, 7, 9]);
+
+        let ended = prices.end("pants").await.unwrap();
+        let valid_to = ended.valid_to.unwrap();
+        assert!(ended.found && valid_to > third);
+        assert_eq!(intervals(&of_item(db, "pants").await)[2], (9, third, valid_to, false));
+        let again = prices.insert(&price("pants", 4)).await.unwrap().valid_from;
+        assert!(again >= valid_to);
+        assert_eq!(intervals(&of_item(db, "pants").await)[3], (4, again, END, true));
+        assert_eq!(findings(&prices).await, []);
+    })
+    .await;
+}
+
+/// Each names its index, and examines one document.
+#[tokio::test]
+async fn each_call_takes_the_documented_round_trips() {
+    testkit::run(async |db| {
+        let prices = with_pants(db).await;
+        for n in 0..20 {
+            prices.update("pants", to(n)).await.unwrap();
+        }
+        let commands = |expected: &[&str]| {
+            assert_eq!(db.recorder().names(), expected);
+            db.recorder().clear();
+        };
+        db.recorder().clear();
+        prices.update("pants", to(7)).await.unwrap();
+        commands(&["findAndModify", "insert", "commitTransaction"]);
+        prices.replace("pants", &price("pants", 8)).await.unwrap();
+        commands(&["findAndModify", "insert", "commitTransaction"]);
+        prices.get("pants").await.unwrap().unwrap();
+        let examined = explain_last(db).await;
+        assert_eq!((examined.documents, examined.index.as_str()), (1, "item_1_isValid"));
+        commands(&["find"]);
+        for time in [at(1000), DateTime::now(), DateTime::MAX] {
+            prices.as_of("pants", time).await.unwrap().unwrap();
+            let examined = explain_last(db).await;
+            assert_eq!((examined.documents, examined.index.as_str()), (1, "item_1_validFrom_1"));
+            commands(&["find"]);
+        }
+        prices.intervals("pants").limit(5).page().await.unwrap();
+        assert_eq!(explain_last(db).await.documents, 6);
+        commands(&["find"]);
+        prices.end("pants").await.unwrap();
+        let examined = explain_last(db).await;
+        assert_eq!(examined.index, "item_1_isValid");
+        commands(&["findAndModify"]);
+        prices.end("pants").await.unwrap();
+        commands(&["findAndModify", "find", "find"]);
+        prices.insert(&price("pants", 1)).await.unwrap();
+        commands(&["find", "findAndModify", "commitTransaction"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_price_at_a_time_is_that_of_its_interval() {
+    testkit::run(async |db| {
+        let prices = with_pants(db).await;
+        let changed = prices
+            .update("pants", to(7))
+            .await
+            .unwrap()
+            .valid_from
+            .timestamp_millis();
+        let ended = prices.end("pants").await.unwrap().valid_to.unwrap().timestamp_millis();
+        let later = ended + 10_000;
+        prices.insert(&price("pants", 9)).await.unwrap();
+        stored(db)
+            .update_one(doc! { "isValid": true }, doc! { "$set": { "validFrom": at(later) } })
+            .await
+            .unwrap();
+        for (time, expected) in [
+            (i64::MIN, None),
+            (999, None),
+            (1000, Some(5)),
+            (changed - 1, Some(5)),
+            (changed, Some(7)),
+            (ended - 1, Some(7)),
+            (ended, None),
+            (later - 1, None),
+            (later, Some(9)),
+            (i64::MAX, Some(9)),
+        ] {
+            let found = prices.as_of("pants", at(time)).await.unwrap();
+            let found = found.map(|found| found.document.get_i32("price").unwrap());
+            assert_eq!(found, expected, "at {time}");
+        }
+        assert_eq!(prices.as_of("shirt", at(later)).await.unwrap(), None);
+        let now = prices.get("pants").await.unwrap().unwrap();
+        assert_eq!((now.valid_from, now.valid_to), (at(later), None));
+        let first = prices.as_of("pants", at(1000)).await.unwrap().unwrap();
+        assert_eq!((first.valid_from, first.valid_to), (at(1000), Some(at(changed))));
+        assert_eq!(findings(&prices).await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn all_intervals_are_read_in_pages_in_either_direction() {
+    testkit::run(async |db| {
+        let prices = with_pants(db).await;
+        stored(db)
+            .update_one(doc! { "item": "pants" }, doc! { "$set": { "validFrom": BEGIN } })
+            .await
+            .unwrap();
+        for n in 1..=6 {
+            prices.update("pants", to(n)).await.unwrap();
+        }
+        let mut expected = vec![5, 1, 2, 3, 4, 5, 6];
+        for newest_first in [false, true] {
+            for limit in 1..=8 {
+                let (mut found, mut token): (Vec<i32>, Option<IntervalToken>) = (Vec::new(), None);
+                loop {
+                    let call = prices.intervals("pants").limit(limit).after(token);
+                    let call = if newest_first { call.newest_first() } else { call };
+                    let page = call.page().await.unwrap();
+                    found.extend(page.intervals.iter().map(|one| one.document.get_i32("price").unwrap()));
+                    let Some(next) = page.next else { break };
+                    token = Some(next.to_string().parse().unwrap());
+                }
+                assert_eq!(found, expected, "{limit} {newest_first}");
+            }
+            let call = prices.intervals("pants").limit(2);
+            let call = if newest_first { call.newest_first() } else { call };
+            let streamed: Vec<_> = call.stream().try_collect().await.unwrap();
+            let streamed: Vec<i32> = streamed
+                .iter()
+                .map(|one| one.document.get_i32("price").unwrap())
+                .collect();
+            assert_eq!(streamed, expected);
+            expected.reverse();
+        }
+        let error = prices.intervals("pants").limit(0).page().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_change_at_another_start_is_refused_and_has_no_effect() {
+    testkit::run(async |db| {
+        let prices = with_pants(db).await;
+        let now = prices.update("pants", to(7)).await.unwrap().valid_from;
+        let before = all(&stored(db)).await;
+        for other in [at(1000), at(now.timestamp_millis() + 1), DateTime::MAX] {
+            let refused = [
+                prices.update("pants", to(9)).expecting(other).await.unwrap_err(),
+                prices
+                    .replace("pants", &price("pants", 9))
+                    .expecting(other)
+                    .await
+                    .unwrap_err(),
+                prices.end("pants").expecting(other).await.unwrap_err(),
+            ];
+            for error in refused {
+                assert_eq!(error.kind(), ErrorKind::RevisionMismatch, "{error}");
+                assert!(!error.is_transient() && !error.is_outcome_unknown());
+            }
+        }
+        assert_eq!(all(&stored(db)).await, before);
+        let now = prices.update("pants", to(9)).expecting(now).await.unwrap().valid_from;
+        let now = prices
+            .replace("pants", &price("pants", 8))
+            .expecting(now)
+            .await
+            .unwrap()
+            .valid_from;
+        assert!(prices.end("pants").expecting(now).await.unwrap().found);
+        assert!(!prices.end("pants").expecting(now).await.unwrap().found);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn missing_and_existing_documents_are_reported() {
+    testkit::run(async |db| {
+        let prices = with_pants(db).await;
+        let kind = |error: mongo_patterns::Error| {
+            assert_eq!(error.pattern(), Some("intervals"));
+            error.kind()
+        };
+        assert_eq!(
+            kind(prices.insert(&price("pants", 7)).await.unwrap_err()),
+            ErrorKind::AlreadyExists
+        );
+        for item in ["shirt", "hat"] {
+            assert_eq!(kind(prices.update(item, to(7)).await.unwrap_err()), ErrorKind::NotFound);
+            let replaced = prices.replace(item, &price(item, 7)).await;
+            assert_eq!(kind(replaced.unwrap_err()), ErrorKind::NotFound);
+            let ended = prices.end(item).await.unwrap();
+            assert_eq!((ended.found, ended.valid_to), (false, None));
+            assert_eq!(prices.get(item).await.unwrap(), None);
+            // Then for one that has ended.
+            prices.insert(&price("hat", 1)).await.unwrap();
+            prices.end("hat").await.unwrap();
+        }
+        // Another program inserted it.
+        stored(db).insert_one(price("socks", 2)).await.unwrap();
+        let refused = [
+            prices.insert(&price("socks", 7)).await.unwrap_err(),
+            prices.update("socks", to(7)).await.unwrap_err(),
+            prices.end("socks").await.unwrap_err(),
+        ];
+        for error in refused {
+            assert_eq!(kind(error), ErrorKind::NotMigrated);
+        }
+        for (field, value) in [("validFrom", Bson::from("x")), ("validTo", Bson::Int32(1))] {
+            let mut corrupt = doc! { "item": field, "validFrom": at(1), "validTo": END, "isValid": true };
+            corrupt.insert(field, value);
+            stored(db).insert_one(corrupt).await.unwrap();
+            let before = of_item(db, field).await;
+            assert_eq!(kind(prices.update(field, to(7)).await.unwrap_err()), ErrorKind::Corrupt);
+            assert_eq!(kind(prices.get(field).await.unwrap_err()), ErrorKind::Corrupt);
+            if field == "validFrom" {
+                assert_eq!(kind(prices.end(field).await.unwrap_err()), ErrorKind::Corrupt);
+            }
+            assert_eq!(of_item(db, field).await, before);
+        }
+        stored(db).drop_index("item_1_isValid").await.unwrap();
+        let other = builder(db.database()).build().unwrap();
+        assert_eq!(
+            kind(other.update("pants", to(7)).await.unwrap_err()),
+            ErrorKind::IndexMissing
+        );
+        assert_eq!(kind(prices.get("pants").await.unwrap_err()), ErrorKind::IndexMissing);
+    })
+    .await;
+}
+
+/// The clock of the client is that of the server here, so the start of the interval is ahead of both.
+#[tokio::test]
+async fn a_change_is_after_a_start_that_was_set_by_a_clock_that_is_ahead() {
+    testkit::run(async |db| {
+        let prices = with_pants(db).await;
+        let ahead = DateTime::now().timestamp_millis() + 3_600_000;
+        stored(db)
+            .update_one(doc! { "item": "pants" }, doc! { "$set": { "validFrom": at(ahead) } })
+            .await
+            .unwrap();
+        prices.get("pants").await.unwrap();
+        db.recorder().clear();
+        let begun = prices.update("pants", to(7)).await.unwrap();
+        assert_eq!(begun.valid_from, at(ahead + 1));
+        let expected = ["findAndModify", "find", "findAndModify", "insert", "commitTransaction"];
+        assert_eq!(db.recorder().names()[db.recorder().names().len() - 5..], expected);
+        let replaced = prices
+            .replace("pants", &price("pants", 8))
+            .expecting(at(ahead + 1))
+            .await
+            .unwrap();
+        assert_eq!(replaced.valid_from, at(ahead + 2));
+        assert_eq!(prices.end("pants").await.unwrap().valid_to, Some(at(ahead + 3)));
+        assert_eq!(
+            prices.insert(&price("pants", 9)).await.unwrap().valid_from,
+            at(ahead + 3)
+        );
+        assert_eq!(judge(db, "pants").await, [5, 7, 8, 9]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn hostile_ids_and_values_are_values() {
+    testkit::run(async |db| {
+        let prices = prices(db).await;
+        let ids: [Bson; 6] = [
+            doc! { "$gt": "" }.into(),
+            doc! { "$eq": "x", "a": { "$where": "1" } }.into(),
+            "$item".into(),
+            "".into(),
+            Bson::Double(2.5),
+            7.into(),
+        ];
+        let hostile = ["$$NOW", "$price", ".*"];
+        for id in &ids {
+            prices.insert(&price(id.clone(), 1)).await.unwrap();
+            let mut document = price(id.clone(), 2);
+            document.extend(doc! { "text": hostile.to_vec(), "sub": { "a.b": 1, "c": { "d": "$$ROOT" } } });
+            prices.replace(id.clone(), &document).await.unwrap();
+            prices
+                .update(id.clone(), doc! { "$set": { "note": "$price" } })
+                .await
+                .unwrap();
+            let found = prices.get(id.clone()).await.unwrap().unwrap().document;
+            for (field, value) in document.iter().filter(|(field, _)| *field != "item") {
+                assert_eq!(found.get(field), Some(value));
+            }
+            assert_eq!(found.get_str("note").unwrap(), "$price");
+            assert_eq!(of_item(db, id.clone()).await.len(), 3);
+        }
+        assert_eq!(findings(&prices).await, []);
+        // Equal numbers are one id.
+        assert_eq!(
+            prices.insert(&price(7.0, 1)).await.unwrap_err().kind(),
+            ErrorKind::AlreadyExists
+        );
+        prices.update(7_i64, to(9)).await.unwrap();
+        assert_eq!(of_item(db, 7).await.len(), 4);
+
+        let before = all(&stored(db)).await;
+        for update in [
+            to_field("validFrom"),
+            to_field("validTo.x"),
+            to_field("isValid"),
+            to_field("item"),
+            to_field("_id"),
+            to_field("a.$"),
+            doc! { "price": 1 },
+            doc! { "$rename": { "price": "item" } },
+        ] {
+            let error = prices.update(7, update.clone()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{update}");
+        }
+        for pipeline in [
+            vec![doc! { "$set": { "validTo": 1 } }],
+            vec![doc! { "$replaceWith": {} }],
+        ] {
+            let error = prices.update(7, pipeline).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        }
+        for invalid in [price(Bson::Null, 1), price(vec![1], 1), doc! { "price": 1 }] {
+            let error = prices.insert(&invalid).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        }
+        let error = prices.replace(7, &price(8, 1)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let error = prices.update(7, doc! { "$inc": { "item2": "x" } }).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(all(&stored(db)).await, before);
+        prices
+            .update(7, vec![doc! { "$set": { "double": { "$multiply": ["$price", 2] } } }])
+            .await
+            .unwrap();
+        assert_eq!(
+            prices
+                .get(7)
+                .await
+                .unwrap()
+                .unwrap()
+                .document
+                .get_i32("double")
+                .unwrap(),
+            18
+        );
+    })
+    .await;
+}
+
+fn to_field(field: &str) -> Document {
+    doc! { "$set": { field: 1 } }
+}
+
+/// A document that was read has the fields of its interval, and can be passed on.
+#[tokio::test]
+async fn the_interval_in_a_document_of_the_caller_has_no_effect() {
+    testkit::run(async |db| {
+        let prices = prices(db).await;
+        let mut first = price("pants", 5);
+        first.extend(doc! { "_id": 7, "validFrom": at(1), "validTo": at(2), "isValid": false });
+        prices.insert(&first).await.unwrap();
+        assert!(prices.get("pants").await.unwrap().unwrap().valid_from > at(1000));
+        prices.replace("pants", &first).await.unwrap();
+        assert_eq!(judge(db, "pants").await, [5, 5]);
+        prices.end("pants").await.unwrap();
+        // Its `_id` is that of an earlier interval.
+        assert_eq!(prices.insert(&first).await.unwrap_err().kind(), ErrorKind::DuplicateKey);
+        first.insert("_id", ObjectId::new());
+        prices.insert(&first).await.unwrap();
+        assert_eq!(findings(&prices).await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_unique_index_of_the_application_refuses_a_change_with_no_effect() {
+    testkit::run(async |db| {
+        // A sharded collection has only unique indexes that start with its shard key.
+        let prices = builder(db.database()).build().unwrap();
+        prices.ensure_indexes().await.unwrap();
+        prices.insert(&price("pants", 5)).await.unwrap();
+        let keys = doc! { "sku": 1 };
+        let unique = |partial: Option<Document>| {
+            let options = mongodb::options::IndexOptions::builder()
+                .unique(true)
+                .partial_filter_expression(partial)
+                .build();
+            mongodb::IndexModel::builder()
+                .keys(keys.clone())
+                .options(options)
+                .build()
+        };
+        prices.update("pants", doc! { "$set": { "sku": 1 } }).await.unwrap();
+        stored(db).create_index(unique(None)).await.unwrap();
+        prices.insert(&doc! { "item": "hat", "sku": 2 }).await.unwrap();
+        let before = all(&stored(db)).await;
+        // The copy repeats the values of the document.
+        let error = prices.update("pants", to(7)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DuplicateKey);
+        let error = prices.insert(&doc! { "item": "shirt", "sku": 2 }).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DuplicateKey);
+        assert_eq!(all(&stored(db)).await, before);
+        stored(db).drop_index("sku_1").await.unwrap();
+        stored(db)
+            .create_index(unique(Some(doc! { "isValid": true })))
+            .await
+            .unwrap();
+        prices.update("pants", to(7)).await.unwrap();
+        let error = prices.update("pants", doc! { "$set": { "sku": 2 } }).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DuplicateKey);
+        assert_eq!(judge(db, "pants").await, [5, 5, 7]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_builder_refuses_names_that_are_no_fields_or_equal() {
+    testkit::run(async |db| {
+        let manual = || builder(db.database());
+        let builders = [
+            Prices::builder(db.collection::<Document>("prices")),
+            manual().id_field(""),
+            manual().id_field("_id"),
+            manual().id_field("a.b"),
+            manual().valid_from_field("$from"),
+            manual().valid_to_field("validFrom"),
+            manual().valid_field("item"),
+        ];
+        for builder in builders {
+            let shown = format!("{builder:?}");
+            assert_eq!(builder.build().unwrap_err().kind(), ErrorKind::Configuration, "{shown}");
+        }
+        assert_eq!(db.recorder().round_trips(), 0);
+    })
+    .await;
+}

@@ -1,0 +1,290 @@
+//! Existing documents and damage by other programs: `migrate_existing`, `verify` and `repair`.
+
+use futures::TryStreamExt;
+use mongo_patterns::history::intervals::{Problem, Repaired, Unrepaired};
+use mongo_patterns::{ErrorKind, Repository};
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+
+use crate::common::support::all;
+use crate::history::intervals_support::*;
+
+#[tokio::test]
+async fn what_the_manuals_recipe_leaves_is_migrated() {
+    testkit::run(async |db| {
+        by_the_recipe(&stored(db), "pants", 3).await;
+        // The recipe's own query finds three valid prices.
+        let valid = doc! { "item": "pants", "isValid": true };
+        assert_eq!(stored(db).count_documents(valid).await.unwrap(), 3);
+        stored(db).insert_one(price("shirt", 4)).await.unwrap();
+        let prices = builder(db.database()).build().unwrap();
+        let found = problems(&prices).await;
+        let overlaps = vec![Problem::Overlap; 3];
+        let expected = [
+            vec![Problem::Missing],
+            overlaps,
+            vec![Problem::SeveralValid { documents: 3 }],
+        ];
+        assert_eq!(found, expected.concat());
+        assert_eq!(prices.ensure_indexes().await.unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(
+            prices.update("pants", to(9)).await.unwrap_err().kind(),
+            ErrorKind::IndexMissing
+        );
+
+        let planned = prices.migrate_existing().plan().await.unwrap().migrated;
+        assert_eq!(planned.corrected, 4);
+        let mut progress = Vec::new();
+        let migrated = prices
+            .migrate_existing()
+            .chunk(2)
+            .on_progress(|at| progress.push(at.done))
+            .await
+            .unwrap();
+        assert_eq!(migrated.corrected, 4);
+        assert_eq!(migrated.created_indexes, ["item_1_isValid", "item_1_validFrom_1"]);
+        assert_eq!(progress.last(), Some(&5));
+        let pants = intervals(&of_item(db, "pants").await);
+        let expected = [
+            (0, BEGIN, at(1000), false),
+            (1, at(1000), at(2000), false),
+            (2, at(2000), at(3000), false),
+            (3, at(3000), END, true),
+        ];
+        assert_eq!(pants, expected);
+        assert_eq!(intervals(&of_item(db, "shirt").await), [(4, BEGIN, END, true)]);
+        assert_eq!(findings(&prices).await, []);
+        let before = all(&stored(db)).await;
+        let again = prices.migrate_existing().await.unwrap();
+        assert_eq!((again.corrected, again.created_indexes.len()), (0, 0));
+        assert_eq!(all(&stored(db)).await, before);
+        for item in ["pants", "shirt"] {
+            prices.update(item, to(9)).await.unwrap();
+            judge(db, item).await;
+        }
+    })
+    .await;
+}
+
+fn stored_price(price: i32, from: impl Into<Bson>, to: impl Into<Bson>, is_valid: impl Into<Bson>) -> Document {
+    doc! { "_id": price, "item": "pants", "price": price, "validFrom": from, "validTo": to, "isValid": is_valid }
+}
+
+/// Writers with clocks that differ, and several that began at one time.
+#[tokio::test]
+async fn the_valid_price_stays_valid_and_nothing_is_deleted() {
+    testkit::run(async |db| {
+        let (five, ten) = (at(5000), at(10_000));
+        let cases = [
+            // The clock of the last writer was behind.
+            (
+                vec![
+                    stored_price(1, BEGIN, ten, false),
+                    stored_price(2, ten, five, false),
+                    stored_price(3, five, END, true),
+                ],
+                vec![
+                    (1, BEGIN, ten, false),
+                    (2, ten, at(10_001), false),
+                    (3, at(10_001), END, true),
+                ],
+            ),
+            // Four at one time, two of which are valid.
+            (
+                vec![
+                    stored_price(1, five, END, true),
+                    stored_price(2, five, END, true),
+                    stored_price(3, five, ten, false),
+                    stored_price(4, five, Bson::Null, false),
+                ],
+                vec![
+                    (1, at(5000), at(5001), false),
+                    (3, at(5001), at(5002), false),
+                    (4, at(5002), at(5003), false),
+                    (2, at(5003), END, true),
+                ],
+            ),
+            // It has ended, and another program inserted a price without an interval.
+            (
+                vec![
+                    stored_price(1, five, ten, false),
+                    doc! { "_id": 2, "item": "pants", "price": 2 },
+                ],
+                vec![(1, five, ten, false), (2, ten, END, true)],
+            ),
+            // A gap stays, also at the end.
+            (
+                vec![
+                    stored_price(1, at(1), five, false),
+                    stored_price(2, ten, at(11_000), false),
+                ],
+                vec![(1, at(1), five, false), (2, ten, at(11_000), false)],
+            ),
+        ];
+        for (before, expected) in cases {
+            let _ = stored(db).drop().await;
+            stored(db).insert_many(&before).await.unwrap();
+            let prices = builder(db.database()).build().unwrap();
+            prices.migrate_existing().await.unwrap();
+            assert_eq!(intervals(&of_item(db, "pants").await), expected, "{before:?}");
+            assert_eq!(findings(&prices).await, []);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_migrated_is_refused_with_no_effect() {
+    testkit::run(async |db| {
+        let five = at(5000);
+        let refused = [
+            stored_price(9, "x", END, true),
+            stored_price(9, five, 7, true),
+            stored_price(9, five, END, 1),
+            doc! { "_id": 9, "price": 1 },
+            doc! { "_id": 9, "item": [1], "price": 1 },
+        ];
+        for document in refused {
+            let _ = stored(db).drop().await;
+            by_the_recipe(&stored(db), "pants", 2).await;
+            stored(db).insert_one(&document).await.unwrap();
+            let before = all(&stored(db)).await;
+            let prices = builder(db.database()).build().unwrap();
+            for error in [
+                prices.migrate_existing().await.unwrap_err(),
+                prices.migrate_existing().plan().await.unwrap_err(),
+            ] {
+                assert_eq!(
+                    (error.kind(), error.document_id()),
+                    (ErrorKind::Corrupt, Some(&9.into())),
+                    "{document}"
+                );
+            }
+            assert_eq!(all(&stored(db)).await, before);
+            assert!(problems(&prices).await.contains(&Problem::Invalid), "{document}");
+        }
+    })
+    .await;
+}
+
+/// Changes of the documents of an id by another program, with the problems that they are.
+fn damages() -> Vec<(Document, Document, Vec<Problem>)> {
+    let set = |set: Document| doc! { "$set": set };
+    vec![
+        (
+            doc! { "price": 1 },
+            set(doc! { "validTo": DateTime::MAX }),
+            vec![Problem::EndMissing, Problem::Overlap],
+        ),
+        (
+            doc! { "price": 1 },
+            set(doc! { "validTo": at(1) }),
+            vec![Problem::Reversed],
+        ),
+        (
+            doc! { "price": 0 },
+            set(doc! { "validTo": END }),
+            vec![Problem::EndMissing, Problem::Overlap],
+        ),
+        (
+            doc! { "price": 3 },
+            set(doc! { "validTo": at(20_000_000_000_000) }),
+            vec![Problem::ValidEnds],
+        ),
+        (
+            doc! { "price": 3 },
+            set(doc! { "validFrom": at(7) }),
+            vec![Problem::Overlap],
+        ),
+        (
+            doc! { "price": 1 },
+            doc! { "$unset": { "validFrom": "", "validTo": "", "isValid": "" } },
+            vec![Problem::Missing],
+        ),
+        (
+            doc! { "price": 2 },
+            doc! { "$unset": { "isValid": "" } },
+            vec![Problem::Missing],
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn each_kind_of_damage_is_found_and_repaired() {
+    testkit::run(async |db| {
+        for (filter, damage, expected) in damages() {
+            stored(db).delete_many(doc! {}).await.unwrap();
+            let prices = prices(db).await;
+            for item in ["pants", "shirt"] {
+                prices.insert(&price(item, 0)).await.unwrap();
+                for n in 1..=3 {
+                    prices.update(item, to(n)).await.unwrap();
+                }
+            }
+            let mut damaged = filter.clone();
+            damaged.insert("item", "pants");
+            let changed = stored(db).update_one(damaged, damage.clone()).await.unwrap();
+            assert_eq!(changed.modified_count, 1);
+            assert_eq!(problems(&prices).await, expected, "{filter} {damage}");
+            let found = findings(&prices).await;
+            assert!(found.iter().all(|finding| finding.related_id == Some("pants".into())));
+            assert!(found.iter().all(|finding| finding.namespace.coll == "prices"));
+            let before = all(&stored(db)).await;
+            let dry: Vec<Repaired> = prices.repair().dry_run().stream().try_collect().await.unwrap();
+            assert_eq!((dry.len(), dry[0].unrepaired), (1, None));
+            assert_eq!(all(&stored(db)).await, before);
+            let repaired: Vec<Repaired> = prices.repair().stream().try_collect().await.unwrap();
+            assert_eq!(repaired[0].findings, dry[0].findings);
+            assert_eq!(findings(&prices).await, [], "{filter} {damage}");
+            assert_eq!(judge(db, "shirt").await, [0, 1, 2, 3]);
+            // A price that has lost its interval comes first, which leaves a gap.
+            let left = intervals(&of_item(db, "pants").await);
+            let mut left: Vec<i32> = left.iter().map(|one| one.0).collect();
+            left.sort_unstable();
+            assert_eq!(left, [0, 1, 2, 3]);
+            prices.update("pants", to(9)).await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn values_of_another_type_are_left() {
+    testkit::run(async |db| {
+        let prices = prices(db).await;
+        prices.insert(&price("pants", 0)).await.unwrap();
+        prices.update("pants", to(1)).await.unwrap();
+        stored(db)
+            .update_one(doc! { "price": 0 }, doc! { "$set": { "validTo": "x" } })
+            .await
+            .unwrap();
+        assert_eq!(problems(&prices).await, [Problem::Invalid]);
+        let before = all(&stored(db)).await;
+        let repaired: Vec<Repaired> = prices.repair().stream().try_collect().await.unwrap();
+        assert_eq!(repaired[0].unrepaired, Some(Unrepaired::Invalid));
+        assert_eq!(all(&stored(db)).await, before);
+    })
+    .await;
+}
+
+/// Two valid documents of one id, which prevent the index.
+#[tokio::test]
+async fn several_valid_documents_are_found_and_repaired_without_the_indexes() {
+    testkit::run(async |db| {
+        for item in ["pants", "shirt"] {
+            by_the_recipe(&stored(db), item, 2).await;
+        }
+        let prices = builder(db.database()).build().unwrap();
+        let refused = prices.repair().stream().try_collect::<Vec<_>>().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::SettingsMismatch, "{refused:?}");
+        prices.ensure_indexes().replace_settings().await.unwrap_err();
+        let repaired: Vec<Repaired> = prices.repair().stream().try_collect().await.unwrap();
+        assert_eq!(repaired.len(), 2);
+        assert!(repaired.iter().all(|one| one.unrepaired.is_none()));
+        prices.ensure_indexes().await.unwrap();
+        for item in ["pants", "shirt"] {
+            assert_eq!(judge(db, item).await, [0, 1, 2]);
+        }
+    })
+    .await;
+}
