@@ -14,6 +14,7 @@ pub(crate) mod intervals;
 pub(crate) mod intervals_concurrent;
 pub(crate) mod intervals_migrate;
 pub(crate) mod intervals_support;
+pub(crate) mod intervals_values;
 pub(crate) mod joined;
 pub(crate) mod migrate;
 pub(crate) mod model;

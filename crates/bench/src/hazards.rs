@@ -14,6 +14,7 @@ mod computed;
 mod counters;
 mod embedded;
 mod history;
+mod interval;
 mod load;
 mod outlier;
 mod recipe;
@@ -55,6 +56,7 @@ async fn prepare(pattern: Pattern, source: Source, database: &Database) -> Resul
         Pattern::Embedded => embedded::prepare(source, database).await,
         Pattern::Attribute => attribute::prepare(source, database).await,
         Pattern::History => history::prepare(source, database).await,
+        Pattern::Interval => interval::prepare(source, database).await,
         Pattern::Reference => reference::prepare(source, database).await,
         Pattern::Schema => schema::prepare(source, database).await,
         Pattern::Archive => archive::prepare(source, database).await,
@@ -72,6 +74,7 @@ fn writes(pattern: Pattern, source: Source, databases: &[Database]) -> Result<Ve
         Pattern::Embedded => embedded::writes(source, databases),
         Pattern::Attribute => attribute::writes(source, databases),
         Pattern::History => history::writes(source, databases),
+        Pattern::Interval => interval::writes(source, databases),
         Pattern::Reference => reference::writes(source, databases),
         Pattern::Schema => schema::writes(source, databases),
         Pattern::Archive => archive::writes(source, databases),
@@ -88,6 +91,7 @@ async fn check(pattern: Pattern, source: Source, database: &Database, ledger: &L
         Pattern::Embedded => embedded::check(database, ledger).await,
         Pattern::Attribute => attribute::check(database, ledger).await,
         Pattern::History => history::check(source, database, ledger).await,
+        Pattern::Interval => interval::check(database, ledger).await,
         Pattern::Reference => reference::check(source, database, ledger).await,
         Pattern::Schema => schema::check(database, ledger).await,
         Pattern::Archive => archive::check(database, ledger).await,

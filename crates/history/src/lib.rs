@@ -91,6 +91,11 @@
 //! All calls are the same. A revision is read as the document was, with its `_id`. Each document that is inserted must have an
 //! `_id`, and the current documents need no further index.
 //!
+//! # Intervals
+//!
+//! [`intervals`] has another layout: one collection, in which each document has the interval of time in which it is valid. Choose it
+//! if programs of yours join the past by time, such as sales with the prices of their days.
+//!
 //! # Guarantees
 //!
 //! With any number of writers, in any number of processes that write through this crate:

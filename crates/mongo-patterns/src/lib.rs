@@ -10,7 +10,7 @@
 //! | [`outlier`] | `outlier` | arrays up to a threshold; the rest of a few long ones in a second collection |
 //! | [`subset`] | `subset` | the first few children in their parent, all of them in a second collection |
 //! | [`embedded`] | `embedded` | a few children in the document of their parent, with a limit |
-//! | [`history`] | `history` | current documents, all of their revisions in a second collection |
+//! | [`history`] | `history` | current documents, all of their revisions in a second collection; or documents with the intervals in which they are valid |
 //! | [`reference`](mod@reference) | `reference` | references with copies of fields of their sources, which follow them |
 //! | [`schema`] | `schema` | documents of several versions in one collection; migrations that run once |
 //! | [`archive`] | `archive` | old documents in a second collection; a trash of deleted documents |

@@ -55,6 +55,7 @@ const HISTORY_SCAN: &[(&str, &str, Route)] = &[
 
 /// The reads of current documents by a filter.
 const CURRENT: &[(&str, &str, Route)] = &[("aggregate", "currentPolicies", All), ("find", "currentPolicies", All)];
+const PRICES: &[(&str, &str, Route)] = &[("aggregate", "prices", All), ("find", "prices", All)];
 const CURRENT_BY_ID: &[(&str, &str, Route)] = &[("aggregate", "contracts", Listed), ("find", "contracts", All)];
 
 /// The scans of references, and the reads of some of their sources.
@@ -245,14 +246,9 @@ pub(super) const BROADCAST: [Broadcast; 69] = [
             ("delete", "policyRevisions", All),
         ],
     ),
-    of("intervals", "verify", WHOLE, &[("find", "prices", All)]),
-    of("intervals", "repair", WHOLE, &[("find", "prices", All)]),
-    of(
-        "intervals",
-        "migrate_existing",
-        MIGRATED,
-        &[("aggregate", "prices", All)],
-    ),
+    of("intervals", "verify", WHOLE, PRICES),
+    of("intervals", "repair", WHOLE, PRICES),
+    of("intervals", "migrate_existing", MIGRATED, PRICES),
     of("outlier", "find", FILTER, &[("find", "sales", All)]),
     of("subset", "find", FILTER, &[("find", "product", All)]),
     of("embedded", "find", FILTER, &[("find", "patron", All)]),

@@ -10,6 +10,8 @@ pub(super) enum Source {
     WriteBack,
     /// The manual, by a program that runs the commands of an operation in a transaction.
     InTransactions,
+    /// The manual with its filter repaired, in a transaction.
+    Repaired,
     AgentSkills,
     /// The agent skills, by a job that takes a batch of documents at a time.
     InBatches,
@@ -19,10 +21,11 @@ pub(super) enum Source {
 }
 
 impl Source {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Manual,
         Self::WriteBack,
         Self::InTransactions,
+        Self::Repaired,
         Self::AgentSkills,
         Self::InBatches,
         Self::ByUpdateMany,
@@ -34,6 +37,7 @@ impl Source {
             Self::Manual => "manual",
             Self::WriteBack => "manual, array written back",
             Self::InTransactions => "manual, in transactions",
+            Self::Repaired => "manual, repaired, in transactions",
             Self::AgentSkills => "agent skills",
             Self::InBatches => "agent skills, in batches",
             Self::ByUpdateMany => "agent skills, `updateMany`",
@@ -51,6 +55,7 @@ pub(super) enum Pattern {
     Embedded,
     Attribute,
     History,
+    Interval,
     Reference,
     Schema,
     Archive,
@@ -58,7 +63,7 @@ pub(super) enum Pattern {
 }
 
 impl Pattern {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Bucket,
         Self::Outlier,
         Self::Subset,
@@ -66,6 +71,7 @@ impl Pattern {
         Self::Embedded,
         Self::Attribute,
         Self::History,
+        Self::Interval,
         Self::Reference,
         Self::Schema,
         Self::Archive,
@@ -81,6 +87,7 @@ impl Pattern {
             Self::Embedded => "embedded",
             Self::Attribute => "attributes",
             Self::History => "history",
+            Self::Interval => "intervals",
             Self::Reference => "reference",
             Self::Schema => "schema versions",
             Self::Archive => "archive",
@@ -96,8 +103,9 @@ impl Pattern {
             Source::Manual => !matches!(self, Self::Computed | Self::Counters),
             Source::WriteBack => matches!(self, Self::Outlier | Self::Embedded | Self::Attribute),
             Source::InTransactions => matches!(self, Self::Reference),
+            Source::Repaired => matches!(self, Self::Interval),
             // They have no commands that write in these patterns.
-            Source::AgentSkills => !matches!(self, Self::Reference | Self::Attribute),
+            Source::AgentSkills => !matches!(self, Self::Reference | Self::Attribute | Self::Interval),
             Source::InBatches => matches!(self, Self::Schema | Self::Archive),
             Source::ByUpdateMany => matches!(self, Self::Schema),
             Source::Ours => true,

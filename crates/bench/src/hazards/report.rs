@@ -228,7 +228,8 @@ a count, a total, a sum, a newest revision or a copy. *Gaps* are partial pages b
 *Wrong documents* exceed a bound, have an overflow that no reader finds, have the same position as another one, have data in
 the field of another version, which no reader finds, or are in the archive and in the collection. Half of the writers of *schema
 versions* are of the first release, and half of the second, which converts. Those of *archive* update sales
-beside a job. An update that finds no sale, because it is archived, is in no column.
+beside a job. An update that finds no sale, because it is archived, is in no column. Of *intervals*, doubled are valid prices
+beside another one of the item, wrong are those that overlap the next one, and a gap is a time without a price.
 
 A sixth of the operations of *embedded* would exceed the bound of a list. A recipe that observes the bound refuses them, and
 they are in no column. Two operations set each of the *attributes*, and either value is right. The processes of *counters* end in

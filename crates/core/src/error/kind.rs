@@ -74,7 +74,7 @@ pub enum ErrorKind {
     LimitReached,
     /// The listed ids are not those of the parent's children.
     ChildSetMismatch,
-    /// The document is at another revision than the call expects.
+    /// The document is at another revision than the call expects, or begins at another time.
     RevisionMismatch,
     /// The document has a schema version that this program does not know: a later release has written it.
     NewerVersion,

@@ -31,8 +31,8 @@ pub struct Finding<P> {
     /// The id of the document: its `_id`, or the value of the id field of a history. The document may not exist, which is
     /// the problem then. It is a user value: take care where you log it.
     pub document_id: Bson,
-    /// What the document belongs to: the key of a bucket, the `_id` of the main document of a list, or that of the source
-    /// of a copy. `None` if there is no such value, and in other patterns. It is a user value.
+    /// What the document belongs to: the key of a bucket, the `_id` of the main document of a list, that of the source
+    /// of a copy, or the id that has an interval. `None` if there is no such value, and in other patterns. It is a user value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub related_id: Option<Bson>,
     /// The names of the fields with the problem, if the document has several such fields.

@@ -11,7 +11,7 @@ use crate::form::update::Update;
 use crate::prelude::*;
 use crate::query::change::add;
 
-/// How far the time of a write can be from the clock of the server, in milliseconds.
+/// The most milliseconds between the time of a write and the clock of the server.
 const TOLERANCE: i64 = 1000;
 /// The field of a read with the time of the server.
 pub(crate) const NOW: &str = "mongo_patterns_now";

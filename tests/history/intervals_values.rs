@@ -1,0 +1,183 @@
+//! Ids and values of any type, unique indexes of the application, and the builder.
+
+use mongo_patterns::{ErrorKind, Repository};
+use mongo_patterns_testkit as testkit;
+use mongodb::IndexModel;
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::IndexOptions;
+
+use crate::common::support::all;
+use crate::history::intervals_support::*;
+
+#[tokio::test]
+async fn hostile_ids_and_values_are_values() {
+    testkit::run(async |db| {
+        let prices = prices(db).await;
+        let ids: [Bson; 6] = [
+            doc! { "$gt": "" }.into(),
+            doc! { "$eq": "x", "a": { "$where": "1" } }.into(),
+            "$item".into(),
+            "".into(),
+            Bson::Double(2.5),
+            7.into(),
+        ];
+        let hostile = ["$$NOW", "$price", ".*"];
+        for id in &ids {
+            prices.insert(&price(id.clone(), 1)).await.unwrap();
+            let mut document = price(id.clone(), 2);
+            document.extend(doc! { "text": hostile.to_vec(), "sub": { "a.b": 1, "c": { "d": "$$ROOT" } } });
+            prices.replace(id.clone(), &document).await.unwrap();
+            prices
+                .update(id.clone(), doc! { "$set": { "note": "$price" } })
+                .await
+                .unwrap();
+            let found = prices.get(id.clone()).await.unwrap().unwrap().document;
+            for (field, value) in document.iter().filter(|(field, _)| *field != "item") {
+                assert_eq!(found.get(field), Some(value));
+            }
+            assert_eq!(found.get_str("note").unwrap(), "$price");
+            assert_eq!(of_item(db, id.clone()).await.len(), 3);
+        }
+        assert_eq!(findings(&prices).await, []);
+        // Equal numbers are one id.
+        assert_eq!(
+            prices.insert(&price(7.0, 1)).await.unwrap_err().kind(),
+            ErrorKind::AlreadyExists
+        );
+        prices.update(7_i64, to(9)).await.unwrap();
+        assert_eq!(of_item(db, 7).await.len(), 4);
+
+        let before = all(&stored(db)).await;
+        for update in [
+            to_field("validFrom"),
+            to_field("validTo.x"),
+            to_field("isValid"),
+            to_field("item"),
+            to_field("_id"),
+            to_field("a.$"),
+            doc! { "price": 1 },
+            doc! { "$rename": { "price": "item" } },
+        ] {
+            let error = prices.update(7, update.clone()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{update}");
+        }
+        for pipeline in [
+            vec![doc! { "$set": { "validTo": 1 } }],
+            vec![doc! { "$replaceWith": {} }],
+        ] {
+            let error = prices.update(7, pipeline).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        }
+        for invalid in [price(Bson::Null, 1), price(vec![1], 1), doc! { "price": 1 }] {
+            let error = prices.insert(&invalid).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        }
+        let error = prices.replace(7, &price(8, 1)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let error = prices.update(7, doc! { "$inc": { "item2": "x" } }).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(all(&stored(db)).await, before);
+        prices
+            .update(7, vec![doc! { "$set": { "double": { "$multiply": ["$price", 2] } } }])
+            .await
+            .unwrap();
+        assert_eq!(
+            prices
+                .get(7)
+                .await
+                .unwrap()
+                .unwrap()
+                .document
+                .get_i32("double")
+                .unwrap(),
+            18
+        );
+    })
+    .await;
+}
+
+fn to_field(field: &str) -> Document {
+    doc! { "$set": { field: 1 } }
+}
+
+/// A document that was read has the fields of its interval, and can be passed on.
+#[tokio::test]
+async fn the_interval_in_a_document_of_the_caller_has_no_effect() {
+    testkit::run(async |db| {
+        let prices = prices(db).await;
+        let mut first = price("pants", 5);
+        first.extend(doc! { "_id": 7, "validFrom": at(1), "validTo": at(2), "isValid": false });
+        prices.insert(&first).await.unwrap();
+        assert!(prices.get("pants").await.unwrap().unwrap().valid_from > at(1000));
+        prices.replace("pants", &first).await.unwrap();
+        assert_eq!(judge(db, "pants").await, [5, 5]);
+        prices.end("pants").await.unwrap();
+        // Its `_id` is that of an earlier interval.
+        assert_eq!(prices.insert(&first).await.unwrap_err().kind(), ErrorKind::DuplicateKey);
+        first.insert("_id", ObjectId::new());
+        prices.insert(&first).await.unwrap();
+        assert_eq!(findings(&prices).await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_unique_index_of_the_application_refuses_a_change_with_no_effect() {
+    testkit::run(async |db| {
+        // A sharded collection has only unique indexes that start with its shard key.
+        let prices = builder(db.database()).build().unwrap();
+        prices.ensure_indexes().await.unwrap();
+        prices.insert(&price("pants", 5)).await.unwrap();
+        let keys = doc! { "sku": 1 };
+        let unique = |partial: Option<Document>| {
+            let options = IndexOptions::builder()
+                .unique(true)
+                .partial_filter_expression(partial)
+                .build();
+            IndexModel::builder().keys(keys.clone()).options(options).build()
+        };
+        prices.update("pants", doc! { "$set": { "sku": 1 } }).await.unwrap();
+        stored(db).create_index(unique(None)).await.unwrap();
+        prices.insert(&doc! { "item": "hat", "sku": 2 }).await.unwrap();
+        let before = all(&stored(db)).await;
+        // The copy repeats the values of the document.
+        let error = prices.update("pants", to(7)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DuplicateKey);
+        let error = prices.insert(&doc! { "item": "shirt", "sku": 2 }).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DuplicateKey);
+        assert_eq!(all(&stored(db)).await, before);
+        stored(db).drop_index("sku_1").await.unwrap();
+        stored(db)
+            .create_index(unique(Some(doc! { "isValid": true })))
+            .await
+            .unwrap();
+        prices.update("pants", to(7)).await.unwrap();
+        let error = prices.update("pants", doc! { "$set": { "sku": 2 } }).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DuplicateKey);
+        assert_eq!(judge(db, "pants").await, [5, 5, 7]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_builder_refuses_names_that_are_no_fields_or_equal() {
+    testkit::run(async |db| {
+        let manual = || builder(db.database());
+        let builders = [
+            Prices::builder(db.collection::<Document>("prices")),
+            manual().id_field(""),
+            manual().id_field("_id"),
+            manual().id_field("a.b"),
+            manual().valid_from_field("$from"),
+            manual().valid_to_field("validFrom"),
+            manual().valid_field("item"),
+        ];
+        for builder in builders {
+            let shown = format!("{builder:?}");
+            assert_eq!(builder.build().unwrap_err().kind(), ErrorKind::Configuration, "{shown}");
+        }
+        assert_eq!(db.recorder().round_trips(), 0);
+    })
+    .await;
+}
