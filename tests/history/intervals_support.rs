@@ -96,7 +96,7 @@ pub async fn findings(prices: &Prices) -> Vec<Finding> {
 /// Returns the problems of all documents, sorted.
 pub async fn problems(prices: &Prices) -> Vec<Problem> {
     let mut found: Vec<Problem> = findings(prices).await.iter().map(|finding| finding.problem).collect();
-    found.sort_by_key(|problem| problem.name());
+    found.sort_by_key(Problem::name);
     found
 }
 

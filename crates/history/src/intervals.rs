@@ -12,8 +12,9 @@
 //! for it. A [history with revisions](crate) has numbers, diffs, restores and a follower, and its current documents stay small.
 //!
 //! The manual's recipe closes the document that has `isValid: false` or none, and then inserts the new one. So it never closes the
-//! valid document, and after three changes by one writer three prices are valid. With the right filter, and in a transaction, two
-//! writers can still both insert. This module stores the same documents without these faults.
+//! valid document, and after three changes by one writer three prices are valid. With the right filter, two writers both insert one. In
+//! a transaction, one is valid, but a writer takes its time before another one commits, so intervals overlap and leave gaps. This
+//! module stores the same documents without these faults.
 //!
 //! # Usage
 //!
