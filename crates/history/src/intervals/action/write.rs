@@ -106,7 +106,7 @@ impl<D: Serialize> IntervalRepository<D> {
 }
 
 impl<D> IntervalRepository<D> {
-    /// Updates the valid document by [operators](crate::HistoryRepository::update#operators) or a pipeline, from now. What it was
+    /// Updates the valid document by [operators](crate::HistoryRepository::update) or a pipeline, from now. What it was
     /// stays as an interval that has ended, also if the update changes nothing.
     ///
     /// ```no_run
@@ -137,7 +137,7 @@ impl<D> IntervalRepository<D> {
     /// # Errors
     /// With nothing changed: [`NotFound`] when no document of the id is valid, [`RevisionMismatch`] when it does not begin at the
     /// expected time, [`NotMigrated`] when it has no interval, [`InvalidArgument`] for the updates that a [history
-    /// refuses](crate::HistoryRepository::update#operators), for one of the interval, for one that does not suit the stored
+    /// refuses](crate::HistoryRepository::update), for one of the interval, for one that does not suit the stored
     /// document, or for an invalid id, [`TooLarge`] when the document would exceed 16 MiB, [`DuplicateKey`] of a unique index of the
     /// application, [`Corrupt`] when its interval is not complete, [`IndexMissing`], [`Contention`], and [`Unsupported`] on a
     /// standalone.
