@@ -206,6 +206,12 @@ fn damages() -> Vec<(Document, Document, Vec<Problem>)> {
             doc! { "$unset": { "isValid": "" } },
             vec![Problem::Missing],
         ),
+        // It began last, beside the valid one.
+        (
+            doc! { "price": 2 },
+            doc! { "$set": { "validFrom": at(20_000_000_000_000) }, "$unset": { "validTo": "", "isValid": "" } },
+            vec![Problem::Missing],
+        ),
     ]
 }
 
