@@ -19,7 +19,7 @@ const MOST_THOUSANDS: [(&str, usize); 10] = [
     ("outlier", 280),
     ("subset", 420),
     ("embedded", 180),
-    ("history", 360),
+    ("history", 500),
     ("reference", 480),
     ("schema", 150),
     ("archive", 150),
