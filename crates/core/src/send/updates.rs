@@ -65,7 +65,7 @@ impl Conn<'_> {
         statements: Vec<Document>,
         is_ordered: bool,
     ) -> BoxFuture<'a, Result<UpdatesReply>> {
-        let mut command = doc! { "update": collection.name(), "ordered": is_ordered, "updates": statements };
+        let mut command = doc! { "update": collection.name(), "updates": statements, "ordered": is_ordered };
         let concern = collection.write_concern().map(bson::serialize_to_bson);
         let database = collection.client().database(&collection.namespace().db);
         Box::pin(async move {
