@@ -24,7 +24,7 @@ use super::each;
 use model::Migrates;
 
 /// All migrations.
-const ALL: [&dyn Migrates; 26] = [
+const ALL: [&dyn Migrates; 27] = [
     &bucket::FromFlat,
     &bucket::ToFlat,
     &bucket::PageSize,
