@@ -1,9 +1,13 @@
 //! Tests of the archive: old documents in a second collection.
 
+pub(crate) mod books;
+pub(crate) mod books_concurrent;
 pub(crate) mod calls;
 pub(crate) mod clusters;
 pub(crate) mod concurrent;
 pub(crate) mod pages;
+pub(crate) mod policies;
+pub(crate) mod revisions;
 pub(crate) mod run;
 pub(crate) mod sales;
 pub(crate) mod trash;

@@ -10,7 +10,8 @@ use mongo_patterns_core::{Repository, Validator};
 use crate::link::Link;
 use crate::prelude::*;
 use crate::query;
-use crate::transfer::Linked;
+use crate::transfer::{Linked, Transfer};
+use crate::wholes::{Moving, Wholes};
 
 /// A collection whose old documents are in a second one.
 ///
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) index: String,
     /// If the archive is in another cluster.
     pub(crate) link: Option<Link>,
+    pub(crate) wholes: Wholes,
 }
 
 mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.current.namespace());
@@ -41,38 +43,62 @@ impl Shared {
         Call::new("archive", operation, &self.current)
     }
 
-    /// Returns the link to another cluster, in a direction.
-    pub(crate) fn linked(&self, restores: bool) -> Option<Linked<'_>> {
-        self.link.as_ref().map(|link| Linked {
+    /// Returns what moves documents, in a direction.
+    pub(crate) fn transfer<'a>(&'a self, filter: &'a Document, restores: bool) -> Transfer<'a> {
+        let (from, to) = match restores {
+            true => (&self.archived, &self.current),
+            false => (&self.current, &self.archived),
+        };
+        let linked = |link| Linked {
             link,
             lanes: &self.lanes,
             restores,
-        })
+        };
+        Transfer {
+            from,
+            to,
+            filter,
+            replaces: false,
+            newest: None,
+            wholes: self.moving(restores),
+            link: self.link.as_ref().map(linked),
+            retry: &self.settings.retry,
+            age: self.settings.age.as_str(),
+        }
+    }
+
+    pub(crate) fn moving(&self, restores: bool) -> Moving<'_> {
+        Moving {
+            wholes: &self.wholes,
+            restores,
+        }
     }
 
     /// Returns what checks the collections, creates the indexes, stores the entry, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
-        let (settings, age) = (&self.settings, self.settings.age.as_str());
-        let managed = |collection| {
-            let index = PlannedIndex::new(self.index.clone(), query::index(age));
-            Managed::by_id(collection).indexes(vec![index])
+        let (settings, wholes, age) = (&self.settings, &self.wholes, self.settings.age.as_str());
+        let by_age = || PlannedIndex::new(self.index.clone(), query::index(age));
+        let mut of_current = vec![by_age()];
+        if let Some(by) = &settings.newest_by {
+            let name = format!("{by}_1_{age}_1");
+            of_current.push(PlannedIndex::new(name, doc! { by.as_str(): 1, age: 1 }).or_longer());
+        }
+        let archived = [wholes.managed(&self.archived, vec![by_age()])].into_iter();
+        let archived = archived.chain(wholes.managed_related(true));
+        let mut collections: Vec<Managed> = match self.link {
+            None => archived.collect(),
+            Some(_) => archived.map(Managed::not_sharded).collect(),
         };
-        let archived = match self.link {
-            None => managed(&self.archived),
-            Some(_) => managed(&self.archived).not_sharded(),
-        };
-        Ensure::new(
-            self.operation("ensure_indexes"),
-            None,
-            settings.stored_form(&self.archived, self.link.is_some()),
-            vec![archived, managed(&self.current)],
-        )
-        .fields(vec![("age", age)])
+        collections.push(wholes.managed(&self.current, of_current));
+        collections.extend(wholes.managed_related(false));
+        let mut form = settings.stored_form(&self.archived, self.link.is_some());
+        wholes.add_settings(&mut form);
+        Ensure::new(self.operation("ensure_indexes"), None, form, collections).fields(vec![("age", age)])
     }
 }
 
 impl<D> Archive<D> {
-    pub(crate) fn new(current: Raw, archived: Raw, settings: Settings, link: Option<Link>) -> Self {
+    pub(crate) fn new([current, archived]: [Raw; 2], settings: Settings, wholes: Wholes, link: Option<Link>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 index: format!("{}_1__id_1", settings.age),
@@ -81,6 +107,7 @@ impl<D> Archive<D> {
                 archived,
                 settings,
                 link,
+                wholes,
             }),
             types: PhantomData,
         }
@@ -103,7 +130,11 @@ impl<D: Send + Sync> Archive<D> {
     }
 }
 
-/// The index `{ date: 1, _id: 1 }`, with the name of the age field, finds documents by their age, in both collections.
+/// The index `{ date: 1, _id: 1 }`, with the name of the age field, finds documents by their age, in both collections. Related
+/// documents need one that begins with their field: that of their own pattern does, so call its `ensure_indexes` first, for the
+/// archived collections too. With an [id field](crate::ArchiveBuilder::id_field) there is a unique index on it in both
+/// collections, and with [`keep_newest_by`](crate::ArchiveBuilder::keep_newest_by) one on its field and the age.
+///
 /// [`ensure_sharded`](Repository::ensure_sharded) does not shard an archive in another cluster.
 ///
 /// There are no validators: the documents are those of the application.

@@ -8,6 +8,7 @@ use mongo_patterns_core::settings::{check_acknowledged, configuration, required}
 use crate::archive::Archive;
 use crate::link::{Link, confirmed};
 use crate::prelude::*;
+use crate::wholes::{Related, Wholes};
 
 /// Builds an [`Archive`].
 #[must_use = "a builder does nothing until build() is called"]
@@ -17,6 +18,9 @@ pub struct ArchiveBuilder<D> {
     age: Option<String>,
     older_than: Option<Duration>,
     keep: Option<Document>,
+    newest_by: Option<String>,
+    id: Option<String>,
+    related: Vec<(Raw, Raw, String)>,
     retry: RetryPolicy,
     max_time: Option<Duration>,
     in_another_cluster: bool,
@@ -31,6 +35,9 @@ mongo_patterns_core::clone_fields!(
     age,
     older_than,
     keep,
+    newest_by,
+    id,
+    related,
     retry,
     max_time,
     in_another_cluster,
@@ -67,6 +74,9 @@ impl<D> Archive<D> {
             age: None,
             older_than: None,
             keep: None,
+            newest_by: None,
+            id: None,
+            related: Vec::new(),
             retry: RetryPolicy::default(),
             max_time: None,
             in_another_cluster: false,
@@ -86,6 +96,20 @@ impl<D> ArchiveBuilder<D> {
         /// Keeps the documents that match a filter: they are not archived, and not deleted in the archive.
         keep(filter: Document) => keep = Some(filter);
 
+        /// Keeps, of the old documents with the same value in a field, the newest one. It is for the revisions of a history: the
+        /// one that was valid at the time of the run is not archived, so [`as_of`] still finds it there.
+        ///
+        /// Older ones of this value move first. So what stays in the collection has no gap, also after a run that was
+        /// interrupted. A document that cannot move, because its `_id` is archived or because others write it all the time,
+        /// ends the run, and one without a value in the field stays.
+        ///
+        /// [`as_of`]: https://docs.rs/mongo-patterns-history/latest/mongo_patterns_history/struct.HistoryRepository.html#method.as_of
+        keep_newest_by(field: impl Into<String>) => newest_by = Some(field.into());
+
+        /// Sets the field by which [related](Self::related) documents name a document, such as `policyId`; `_id` by default. It is
+        /// unique. A document without a value in it has no related documents.
+        id_field(name: impl Into<String>) => id = Some(name.into());
+
         /// Tells that the archive is in another cluster: its collection is of a client of that cluster. Both clusters are replica
         /// sets or sharded, and what is moved is confirmed by a majority, whatever the write concerns of the collections are.
         ///
@@ -102,11 +126,43 @@ impl<D> ArchiveBuilder<D> {
         max_time(time: Duration) => max_time = Some(time);
     }
 
+    /// Lets related documents move with each document: those of another collection whose field has its `_id`, or its value in
+    /// the [id field](Self::id_field). The second collection has the archived ones, in the cluster of the archive. Can be
+    /// called for several collections.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use mongo_patterns::archive::Archive;
+    /// # use mongo_patterns::mongodb::{Database, bson::Document};
+    /// # fn f(database: Database) -> mongo_patterns::Result<()> {
+    /// let collection = |name| database.collection::<Document>(name);
+    /// let books = Archive::<Document>::builder(collection("sales"), collection("archived_sales"))
+    ///     .age_field("published")
+    ///     .older_than(Duration::from_secs(5 * 365 * 24 * 60 * 60))
+    ///     .related(collection("extra_sales"), collection("archived_extra_sales"), "book_id")
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// See [documents with related ones](crate#related-documents).
+    #[allow(clippy::needless_pass_by_value)] // the builder keeps the collections, as ones of another type
+    pub fn related<A: Send + Sync, B: Send + Sync>(
+        mut self,
+        collection: Collection<A>,
+        archive: Collection<B>,
+        field: impl Into<String>,
+    ) -> Self {
+        let related = (collection.clone_with_type(), archive.clone_with_type(), field.into());
+        self.related.push(related);
+        self
+    }
+
     /// Checks the settings and returns the archive. Sends nothing.
     ///
     /// # Errors
     /// [`Configuration`](ErrorKind::Configuration) when a required setting is missing, the age field is `_id` or no plain
-    /// name, the filter of documents to keep is empty, so that nothing would be archived, both collections are the same, or
+    /// name, the filter of documents to keep is empty, so that nothing would be archived, two collections are the same, or
     /// one of them has the write concern `w: 0`, which confirms no write.
     pub fn build(self) -> Result<Archive<D>> {
         let age = FieldName::new(required(self.age, "age_field")?)?;
@@ -115,22 +171,47 @@ impl<D> ArchiveBuilder<D> {
                 "the filter of documents to keep is empty and matches all: leave it out",
             ));
         }
-        if !self.in_another_cluster {
-            check_collections(&self.current, &self.archived)?;
+        let mut pairs = vec![(&self.current, &self.archived)];
+        pairs.extend(self.related.iter().map(|(current, archived, _)| (current, archived)));
+        for (number, (current, archived)) in pairs.iter().enumerate() {
+            if !self.in_another_cluster {
+                check_collections(current, archived)?;
+            }
+            let is_same = |(other, of_archive): &(&Raw, &Raw)| {
+                other.namespace() == current.namespace() || of_archive.namespace() == archived.namespace()
+            };
+            if pairs[..number].iter().any(is_same) {
+                return Err(configuration(
+                    "two of the related collections are the same: use another one",
+                ));
+            }
         }
         let settings = Settings {
             age,
             older_than: required(self.older_than, "older_than")?,
             keep: self.keep,
+            newest_by: self.newest_by.map(FieldName::new).transpose()?,
             retry: self.retry,
             max_time: self.max_time,
         };
-        let (mut current, mut archived, mut link) = (self.current, self.archived, None);
-        if self.in_another_cluster {
-            (current, archived) = (confirmed(&current), confirmed(&archived));
-            link = Some(Link::new(&current, &archived));
-        }
-        Ok(Archive::new(current, archived, settings, link))
+        let collection = match self.in_another_cluster {
+            true => confirmed,
+            false => Raw::clone,
+        };
+        let related = self.related.iter().map(|(current, archived, field)| {
+            Ok(Related {
+                current: collection(current),
+                archived: collection(archived),
+                field: FieldName::new(field)?,
+            })
+        });
+        let wholes = Wholes {
+            id: FieldName::of_element(self.id.unwrap_or("_id".to_owned()))?,
+            related: related.collect::<Result<_>>()?,
+        };
+        let ends = [&self.current, &self.archived].map(collection);
+        let link = self.in_another_cluster.then(|| Link::new(&ends[0], &ends[1]));
+        Ok(Archive::new(ends, settings, wholes, link))
     }
 }
 

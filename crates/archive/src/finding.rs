@@ -12,6 +12,9 @@ mongo_patterns_core::problems! {
         /// Both collections have the document because a move between two clusters has not ended: its process works on it, or
         /// died.
         Unfinished = "both collections have the document because a move between the clusters has not ended: the next run or restore ends it",
+        /// The document that this one is related to is in the other collection. A program inserted one of the two without the
+        /// other, or moved it by other means.
+        Elsewhere = "the document to which this related one belongs is in the other collection: restore that one if it is archived, otherwise move this one by hand",
         /// The age field has another value than a date.
         NoDate = "the age field is not a date, so the document is never archived, and not found by its age: correct it by hand",
     }

@@ -85,6 +85,46 @@
 //! An entry has an `_id` of its own, so a document that is inserted again under its `_id`, and deleted again, has two entries.
 //! Times are those of the clocks of the clients. The server deletes an expired entry within about a minute.
 //!
+//! # Related documents
+//!
+//! Some documents belong together: an outlier and its overflow documents, a history and its revisions, an order and its
+//! lines. [`related`](ArchiveBuilder::related) names the other collection and its field with the id of the document. Then they move together,
+//! in one transaction: in [`run`](Archive::run), [`restore`](Archive::restore), [`restore_many`](Archive::restore_many) and
+//! [`delete_archived_before`](Archive::delete_archived_before). A repository of the pattern over the archived collections reads them unchanged.
+//!
+//! - Any number of clients can update and delete related documents meanwhile. One that *inserts* a related document also writes the
+//!   document that it belongs to, in one transaction, as the outlier and history patterns do. Otherwise the new document can be left
+//!   behind: [`verify`](Archive::verify) names it as [`Elsewhere`](Problem::Elsewhere).
+//! - A chunk has at most 10,000 related documents, and 16 MiB of them: more halve it. One document can have 100,000, and 64 MiB. With
+//!   more, it stays, is [counted](Moved::too_large), and [`restore`](Archive::restore) refuses it as
+//!   [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge).
+//! - A document of which the archive has related ones already is a conflict, if a unique index refuses those of the collection.
+//! - Related documents of no document, such as the revisions of a deleted one, stay.
+//!
+//! The embedded pattern needs none of this: it has one document.
+//!
+//! # Old revisions
+//!
+//! The old revisions of current documents can be archived instead of deleted by a `prune`: the archive is one of the collection
+//! of the revisions, and [keeps the newest](ArchiveBuilder::keep_newest_by) of the old ones of each document:
+//!
+//! ```no_run
+//! # use std::time::Duration;
+//! # use mongo_patterns::archive::Archive;
+//! # use mongo_patterns::mongodb::{Database, bson::Document};
+//! # fn f(database: Database) -> mongo_patterns::Result<()> {
+//! let collection = |name| database.collection::<Document>(name);
+//! let archive = Archive::<Document>::builder(collection("policyRevisions"), collection("archivedRevisions"))
+//!     .age_field("dateSet")
+//!     .older_than(Duration::from_secs(365 * 24 * 60 * 60))
+//!     .keep_newest_by("policyId")
+//!     .build()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is left is what `prune(id).before(time)` leaves. A call that restores some of them should restore all of a document.
+//!
 //! # Another cluster
 //!
 //! The archive can be in another cluster, such as one with slower and cheaper disks:
@@ -146,6 +186,10 @@
 //! - A run that ends at any point leaves no document in both, and the next one continues. With another cluster, the next one
 //!   deletes what is in both.
 // proof: conformance::migrations::interrupted::a_migration_that_fails_at_a_command_resumes, conformance::migrations::interrupted::a_migration_that_is_dropped_after_a_command_resumes, archive::clusters::the_next_move_ends_the_last_one
+//! - [Related](#related-documents) documents are where their document is.
+// proof: archive::books_concurrent::no_push_is_lost_beside_runs_and_restores, archive::books_concurrent::no_push_is_lost_beside_runs_and_restores_of_another_cluster, archive::policies::no_revision_is_lost_beside_runs_and_restores, faults::table::every_operation_with_a_fault_and_a_drop
+//! - Of the documents that [`keep_newest_by`](ArchiveBuilder::keep_newest_by) concerns, none moves before an older one of its value.
+// proof: archive::revisions::an_interrupted_run_leaves_no_gap, archive::revisions::writers_beside_runs_leave_no_gap, archive::revisions::a_revision_that_cannot_move_ends_the_run
 //! - A document that another client writes all the time does not stop a run.
 // proof: archive::concurrent::a_document_that_others_hold_does_not_stop_a_run
 //! - Ids and values are never interpreted.
@@ -186,6 +230,9 @@
 //! | [`Trash::list`] | 1 | those of a page |
 //! | [`Trash::empty_before`] | 3, and 1 for each chunk of 1000 | those that are old enough |
 //!
+//! With [related](#related-documents) documents, each chunk takes one round trip more for each of their collections, and three more if it has
+//! some.
+//!
 //! The writes of a service are those of the driver: they need no version and no guard.
 
 pub mod action;
@@ -195,6 +242,7 @@ mod decode;
 mod entry;
 mod finding;
 mod link;
+mod newest;
 mod page;
 mod prelude;
 mod query;
@@ -204,6 +252,7 @@ mod token;
 mod transfer;
 mod trash;
 mod trash_builder;
+mod wholes;
 
 pub use archive::Archive;
 pub use builder::ArchiveBuilder;

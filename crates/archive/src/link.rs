@@ -6,7 +6,7 @@
 //!
 //! The cluster of the collection decides, for moves in both directions. A move has taken effect when the transaction there
 //! commits: it stores the id of the move in the catalog's entry of the archive. The archive's cluster has a record of the
-//! last move, with the `_id`s of its documents, which it stores in the transaction that inserts them. So a later call knows
+//! last move, with the `_id`s of its documents and of the related ones, which it stores in the transaction that inserts them. So a later call knows
 //! which documents the archive has of a move that did not take effect, or still has of a restore that did, and deletes them.
 //!
 //! ## Why is the entry written before the record is judged?
@@ -66,6 +66,8 @@ struct Last {
     before: Option<ObjectId>,
     restores: bool,
     ids: Vec<Bson>,
+    /// The related documents, as [`Part::recorded`](crate::wholes::Part::recorded) returns them.
+    related: Vec<Document>,
 }
 
 impl Link {
@@ -95,7 +97,7 @@ impl Link {
         }
         // The last move may have recorded its `_id`s since.
         let recorded = if ended { Vec::new() } else { last.ids };
-        let begin = doc! { "$set": { "move": id, "before": before, "restores": restores, "ids": NO_IDS } };
+        let begin = doc! { "$set": { "move": id, "before": before, "restores": restores, "ids": NO_IDS }, "$unset": { "related": 1 } };
         unless_taken(self.change(last.id, &recorded, begin, conn).await?)?;
         Ok(Move {
             link: self,
@@ -137,6 +139,7 @@ impl Link {
             before: found.get_object_id("before").ok(),
             restores: found.get_bool("restores").unwrap_or_default(),
             ids: found.get_array("ids").cloned().unwrap_or_default(),
+            related: related_of(&found),
         })
     }
 
@@ -184,10 +187,23 @@ impl Link {
             Box::pin(async move {
                 unless_taken(link.change(last.id, &last.ids, without_ids(), conn).await?)?;
                 conn.delete_many(&link.archived, by_ids(&last.ids), None).await?;
+                link.delete_related(&last.related, conn).await?;
                 Ok(true)
             })
         })
         .await
+    }
+
+    async fn delete_related(&self, related: &[Document], conn: &mut Conn<'_>) -> Result<()> {
+        for one in related {
+            let (Ok(db), Ok(name), Ok(ids)) = (one.get_str("db"), one.get_str("collection"), one.get_array("ids"))
+            else {
+                return Err(unrelated());
+            };
+            let collection = self.archived.client().database(db).collection(name);
+            conn.delete_many(&collection, by_ids(ids), None).await?;
+        }
+        Ok(())
     }
 
     /// Changes the record of a move with these `_id`s. Returns `false` if it is another one by now.
@@ -214,10 +230,14 @@ impl Move<'_> {
         Ok(conn.update_one(catalog, filter, decide, None).await?.matched_count == 1)
     }
 
-    /// Records the documents. Returns `false` if another move has begun.
-    pub(crate) async fn record(self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<bool> {
-        let ids = doc! { "$set": { "ids": ids } };
-        self.link.change(Some(self.id), &NO_IDS, ids, conn).await
+    /// Records the documents, and the related ones. Returns `false` if another move has begun.
+    pub(crate) async fn record(self, ids: &[Bson], related: Vec<Document>, conn: &mut Conn<'_>) -> Result<bool> {
+        let mut set = doc! { "ids": ids };
+        if !related.is_empty() {
+            set.insert("related", related);
+        }
+        let set = doc! { "$set": set };
+        self.link.change(Some(self.id), &NO_IDS, set, conn).await
     }
 }
 
@@ -230,6 +250,13 @@ pub(crate) fn confirmed(collection: &Raw) -> Raw {
         .build();
     let database = collection.client().database(&collection.namespace().db);
     database.collection_with_options(collection.name(), options)
+}
+
+fn related_of(record: &Document) -> Vec<Document> {
+    let related = record.get_array("related").into_iter().flatten();
+    related
+        .map(|one| one.as_document().cloned().unwrap_or_default())
+        .collect()
 }
 
 fn without_ids() -> Document {

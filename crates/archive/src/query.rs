@@ -23,6 +23,26 @@ pub(crate) fn before(settings: &Settings, time: DateTime) -> Document {
     }
 }
 
+/// Counts the documents from before a time that are not kept, with the oldest. Of those with one value, the newest is kept.
+pub(crate) fn due(settings: &Settings, time: DateTime) -> Vec<Document> {
+    let group = |id: Bson, documents: Bson, oldest: String| {
+        doc! { "$group": { "_id": id, "documents": { "$sum": documents }, "oldest": { "$min": oldest } } }
+    };
+    let (one, age) = (Bson::Int64(1), format!("${}", settings.age));
+    let matched = doc! { "$match": before(settings, time) };
+    let Some(by) = &settings.newest_by else {
+        return vec![matched, group(Bson::Null, one, age)];
+    };
+    let older = doc! { "$subtract": ["$documents", 1_i64] };
+    vec![
+        matched,
+        doc! { "$match": { by.as_str(): { "$ne": Bson::Null } } },
+        group(format!("${by}").into(), one, age),
+        doc! { "$match": { "documents": { "$gt": 1 } } },
+        group(Bson::Null, older.into(), "$oldest".to_owned()),
+    ]
+}
+
 /// Matches documents whose age field has another value than a date. Those without a value are kept on purpose.
 pub(crate) fn without_date(settings: &Settings) -> Document {
     let age = settings.age.as_str();

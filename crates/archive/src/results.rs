@@ -1,7 +1,10 @@
 //! The results of the calls.
 
+use serde::Serializer;
+
 use crate::prelude::*;
 use crate::token::{ArchiveToken, TrashToken};
+use crate::wholes::Part;
 
 /// A document that a read found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,18 +39,49 @@ pub struct FoundPage<D> {
 pub struct Moved {
     /// The documents that it moved.
     pub documents: u64,
+    /// The [related](crate::ArchiveBuilder::related) documents that moved with them.
+    pub related: u64,
+    /// The bytes of all of these.
+    pub bytes: u64,
+    /// The age of the oldest of the documents.
+    #[serde(serialize_with = "text_of_date")]
+    pub oldest: Option<DateTime>,
     /// The documents that stay because the other collection has one with their `_id`. [`verify`](crate::Archive::verify)
     /// names them.
     pub conflicts: u64,
     /// The documents that stay because others wrote them all the time. A further run may move them.
     pub busy: u64,
+    /// The documents that stay because they and their related documents are too large to move together.
+    pub too_large: u64,
+}
+
+fn text_of_date<S: Serializer>(date: &Option<DateTime>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    let text = date.map(|date| date.try_to_rfc3339_string().unwrap_or_default());
+    text.serialize(serializer)
 }
 
 impl Moved {
+    /// Counts documents that move, with their related ones.
+    pub(crate) fn count(&mut self, documents: &[RawDocumentBuf], related: &[Part], age: &str) {
+        let related = || related.iter().flat_map(Part::documents);
+        self.documents = documents.len() as u64;
+        self.related = related().count() as u64;
+        self.bytes = documents
+            .iter()
+            .chain(related())
+            .map(|one| one.as_bytes().len() as u64)
+            .sum();
+        self.oldest = documents.iter().filter_map(|one| one.get_datetime(age).ok()).min();
+    }
+
     pub(crate) fn add(&mut self, other: Self) {
         self.documents += other.documents;
         self.conflicts += other.conflicts;
         self.busy += other.busy;
+        self.too_large += other.too_large;
+        self.related += other.related;
+        self.bytes += other.bytes;
+        self.oldest = self.oldest.into_iter().chain(other.oldest).min();
     }
 }
 

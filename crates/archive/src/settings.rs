@@ -13,6 +13,8 @@ pub(crate) struct Settings {
     pub(crate) older_than: Duration,
     /// Matches documents that are never archived.
     pub(crate) keep: Option<Document>,
+    /// The field of each value of which the newest of the old documents is never archived.
+    pub(crate) newest_by: Option<FieldName>,
     pub(crate) retry: RetryPolicy,
     /// The bound of the time of each command of a read.
     pub(crate) max_time: Option<Duration>,
@@ -29,6 +31,9 @@ impl Settings {
         if in_another_cluster {
             form.insert("another_cluster", true);
         }
+        if let Some(by) = &self.newest_by {
+            form.insert("keep_newest_by", by.as_str());
+        }
         form
     }
 }
@@ -40,6 +45,7 @@ impl Settings {
             age: FieldName::new("date").unwrap(),
             older_than: Duration::from_secs(1),
             keep: None,
+            newest_by: None,
             retry: RetryPolicy::default(),
             max_time: None,
         }

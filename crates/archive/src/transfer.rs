@@ -23,8 +23,10 @@ use mongo_patterns_core::{RetryPolicy, transaction};
 use mongodb::options::FindOptions;
 
 use crate::link::{Link, Move, STORED_WITHIN, is_taken, is_too_slow, too_slow, unless_taken};
+use crate::newest::Newest;
 use crate::prelude::*;
 use crate::results::{Moved, Restored};
+use crate::wholes::{self, Moving, Part};
 
 /// How often a chunk is tried before it is halved.
 const ATTEMPTS: u32 = 3;
@@ -37,9 +39,14 @@ pub(crate) struct Transfer<'a> {
     pub(crate) filter: &'a Document,
     /// Whether a document replaces one of its `_id` in the target. Otherwise it stays.
     pub(crate) replaces: bool,
+    /// If the newest document of each value of a field stays.
+    pub(crate) newest: Option<Newest<'a>>,
+    pub(crate) wholes: Moving<'a>,
     /// If the archive is in another cluster.
     pub(crate) link: Option<Linked<'a>>,
     pub(crate) retry: &'a RetryPolicy,
+    /// The field with the age.
+    pub(crate) age: &'a str,
 }
 
 /// A move between clusters.
@@ -66,7 +73,7 @@ struct Attempt<'a> {
 }
 
 impl Transfer<'_> {
-    /// Moves those of the documents that still match. Each of them is in one of the collections, for every reader of a
+    /// Moves those of the documents that still match, or lists the commands of a plan. Each of them is in one of the collections, for every reader of a
     /// snapshot.
     ///
     /// # Errors
@@ -75,10 +82,17 @@ impl Transfer<'_> {
         let mut moved = Moved::default();
         let mut parts = vec![ids];
         while let Some(part) = parts.pop() {
-            match self.part(part, conn).await {
+            let moves = match conn.is_plan() {
+                true => self.plan(part, conn).await,
+                false => self.part(part, conn).await,
+            };
+            match moves {
                 Ok(done) => moved.add(done),
                 Err(error) if !is_of_documents(&error) => return Err(error),
                 Err(error) if part.len() == 1 && is_too_slow(&error) => return Err(error),
+                // Newer ones would move before it.
+                Err(error) if part.len() == 1 && self.newest.is_some() => return Err(error),
+                Err(error) if part.len() == 1 && error.kind() == ErrorKind::TooLarge => moved.too_large += 1,
                 Err(_) if part.len() == 1 => moved.busy += 1,
                 Err(_) => parts.extend([&part[part.len() / 2..], &part[..part.len() / 2]]),
             }
@@ -88,8 +102,9 @@ impl Transfer<'_> {
 
     /// Moves documents together, or none of them. Expects that the target has none of them, which is nearly always so.
     async fn part(self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
+        let in_order = self.newest.is_some() && !self.replaces;
         match self.run(self.attempt(ids, false), conn).await {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => self.run(self.attempt(ids, true), conn).await,
+            Err(error) if may_be_there(&error) && !in_order => self.run(self.attempt(ids, true), conn).await,
             moved => moved,
         }
     }
@@ -184,8 +199,8 @@ impl Transfer<'_> {
         .await
     }
 
-    /// Returns what [`chunk`](Self::chunk) would move. Lists its commands.
-    pub(crate) async fn plan(self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
+    /// Returns what [`part`](Self::part) would move. Lists its commands.
+    async fn plan(self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
         self.attempt(ids, false).run(conn).await?;
         self.attempt(ids, true).run(&mut Conn::plan()).await
     }
@@ -198,9 +213,15 @@ impl Attempt<'_> {
         if let Some(begun) = begun.filter(|begun| !begun.restores()) {
             unless_taken(begun.decide(conn).await?)?;
         }
-        let filter = both(by_ids(self.ids), filter.clone());
+        let (mut moved, mut replaced) = (Moved::default(), None);
+        let mut filter = both(by_ids(self.ids), filter.clone());
+        if let Some(newest) = self.transfer.newest {
+            let Some(others) = newest.leave_out(from, filter, conn).await? else {
+                return Ok(moved);
+            };
+            filter = others;
+        }
         let mut documents = read(from, filter.clone(), conn).await?;
-        let (mut moved, mut replaced) = (Moved::default(), Vec::new());
         if self.looks && !documents.is_empty() {
             let there = match begun {
                 None => self.there(&documents, conn).await?,
@@ -208,23 +229,27 @@ impl Attempt<'_> {
             };
             if self.transfer.replaces {
                 replaced = there;
-            } else if !there.is_empty() {
-                moved.conflicts = there.len() as u64;
+            } else if let Some(there) = there {
+                let all = documents.len();
                 // The server compares, to which ids of different types can be equal.
-                let others = doc! { "$nor": [by_ids(&there)] };
-                documents = read(from, both(filter, others), conn).await?;
+                documents = read(from, both(filter, doc! { "$nor": [there] }), conn).await?;
+                moved.conflicts = (all - documents.len()) as u64;
             }
         }
         if documents.is_empty() {
             return Ok(moved);
         }
-        moved.documents = documents.len() as u64;
         let ids = ids(&documents);
+        let related = self.transfer.wholes.read(&documents, conn).await?;
+        moved.count(&documents, &related, self.transfer.age);
+        // First, because others write them and not their document.
+        wholes::delete(&related, conn).await?;
         conn.write(Step::delete_many("delete documents", from, by_ids(&ids)))
             .await?;
         let copy = Copy {
             transfer: self.transfer,
             ids,
+            related,
             replaced,
         };
         match begun {
@@ -238,16 +263,18 @@ impl Attempt<'_> {
         Ok(moved)
     }
 
-    /// Returns which `_id`s of these documents the target has.
-    async fn there(self, documents: &[RawDocumentBuf], conn: &mut Conn<'_>) -> Result<Vec<Bson>> {
+    /// Matches those of these documents that the target has, or of which it has related ones.
+    async fn there(self, documents: &[RawDocumentBuf], conn: &mut Conn<'_>) -> Result<Option<Document>> {
+        let to = self.transfer.to;
         let options = FindOptions::builder().projection(doc! { "_id": 1 }).build();
-        let find = Step::find(
-            "look for their _ids",
-            self.transfer.to,
-            by_ids(&ids(documents)),
-            options,
-        );
-        Ok(ids(&conn.read(find).await?.documents))
+        let find = Step::find("look for their _ids", to, by_ids(&ids(documents)), options);
+        let found = ids(&conn.read(find).await?.documents);
+        let found = (!found.is_empty()).then(|| by_ids(&found));
+        let of_related = self.transfer.wholes.there(documents, to, conn).await?;
+        Ok(match (found, of_related) {
+            (Some(found), Some(of_related)) => Some(doc! { "$or": [found, of_related] }),
+            (found, of_related) => found.or(of_related),
+        })
     }
 }
 
@@ -255,15 +282,18 @@ impl Attempt<'_> {
 struct Copy<'a> {
     transfer: Transfer<'a>,
     ids: Vec<Bson>,
-    /// Those of the target that they replace.
-    replaced: Vec<Bson>,
+    related: Vec<Part>,
+    /// Matches those of the target that they replace.
+    replaced: Option<Document>,
 }
 
 impl Copy<'_> {
     async fn insert(&self, documents: Vec<RawDocumentBuf>, conn: &mut Conn<'_>) -> Result<()> {
         let to = self.transfer.to;
-        if !self.replaced.is_empty() {
-            let delete = Step::delete_many("delete what is replaced", to, by_ids(&self.replaced));
+        if let Some(replaced) = &self.replaced {
+            let wholes = self.transfer.wholes;
+            wholes.delete_replaced(&documents, to, replaced, conn).await?;
+            let delete = Step::delete_many("delete what is replaced", to, replaced.clone());
             conn.write(delete).await?;
         }
         let insert = Step::insert_many("insert the documents", to, documents);
@@ -271,7 +301,13 @@ impl Copy<'_> {
             let id = refused_document(&error).and_then(|at| self.ids.get(at).cloned());
             refused(error, to, id)
         })?;
-        Ok(())
+        wholes::insert(&self.related, conn).await
+    }
+
+    /// Records what the archive has because of the move.
+    async fn record(&self, begun: Move<'_>, conn: &mut Conn<'_>) -> Result<bool> {
+        let related = self.related.iter().map(|part| part.recorded(begun.restores()));
+        begun.record(&self.ids, related.collect(), conn).await
     }
 
     /// Runs while the transaction of the source's cluster is open.
@@ -284,14 +320,14 @@ impl Copy<'_> {
     ) -> Result<()> {
         let Transfer { to, retry, .. } = self.transfer;
         if begun.restores() {
-            unless_taken(begun.record(&self.ids, conn).await?)?;
+            unless_taken(self.record(begun, conn).await?)?;
         }
         let context = (&self, &documents, begun);
         let copied = transaction::run(to, retry, conn, context, |conn, (copy, documents, begun)| {
             Box::pin(async move {
                 let is_ours = match begun.restores() {
                     true => begun.decide(conn).await?,
-                    false => begun.record(&copy.ids, conn).await?,
+                    false => copy.record(*begun, conn).await?,
                 };
                 if is_ours {
                     copy.insert(documents.to_vec(), conn).await?;
@@ -330,7 +366,12 @@ pub(crate) fn already_exists(to: &Raw, id: &Bson) -> Error {
 
 /// Returns whether fewer documents may move.
 fn is_of_documents(error: &Error) -> bool {
-    error.kind() == ErrorKind::Contention && !is_taken(error)
+    error.kind() == ErrorKind::TooLarge || error.kind() == ErrorKind::Contention && !is_taken(error)
+}
+
+/// Returns whether the target may have a document, or related ones of it.
+fn may_be_there(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::DuplicateKey)
 }
 
 fn may_pass(error: &Error) -> bool {

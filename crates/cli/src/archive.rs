@@ -78,9 +78,18 @@ async fn archive(context: &Context, settings: &ArchiveSettings, verb: &ArchiveVe
     let current = context.database.collection::<Document>(&settings.collection);
     let mut builder = Documents::builder(current, archived.collection::<Document>(&settings.archive))
         .age_field(&settings.age)
-        .older_than(older_than);
+        .older_than(older_than)
+        .id_field(&settings.id);
     if uri.is_some() {
         builder = builder.another_cluster();
+    }
+    if let Some(field) = &settings.keep_newest_by {
+        builder = builder.keep_newest_by(field);
+    }
+    for related in settings.related.chunks(3) {
+        let [name, archive, field] = related else { continue };
+        let current = context.database.collection::<Document>(name);
+        builder = builder.related(current, archived.collection::<Document>(archive), field);
     }
     if let Some(keep) = &settings.keep {
         builder = builder.keep(filter_of("--keep", keep)?);

@@ -74,6 +74,7 @@ impl<'a> Migrate<'a> {
             return self.summary(&migrated?, None).map(Some);
         }
         let planned = migration.planned().await?;
+        plan::warn(output, &planned.warnings)?;
         if self.mode == Mode::Plan {
             plan::print(output, &self.context.database, &planned.commands)?;
             return Ok(None);

@@ -1,6 +1,6 @@
 //! Prints the commands that a call would send.
 
-use mongo_patterns_core::PlannedCommand;
+use mongo_patterns_core::{PlanWarning, PlannedCommand};
 use mongodb::Database;
 use mongodb::bson::Bson;
 use serde_json::json;
@@ -20,6 +20,15 @@ pub(crate) fn print_of(output: Output, database: &Database, command: &str, comma
         print_one(output, planned)?;
     }
     Ok(Exit::Success)
+}
+
+/// Prints what to know before the run.
+pub(crate) fn warn(output: Output, warnings: &[PlanWarning]) -> std::io::Result<()> {
+    for warning in warnings {
+        output.text(&format!("// warning: {warning}"))?;
+        output.object(&json!({ "type": "warning", "text": warning.to_string() }))?;
+    }
+    Ok(())
 }
 
 fn print_heading(output: Output, database: &Database, command: &str) -> std::io::Result<()> {

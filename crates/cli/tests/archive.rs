@@ -89,6 +89,80 @@ async fn there_and_back(db: &TestDatabase, uri: &str) {
     assert_eq!(archived.count_documents(doc! {}).await.unwrap(), 1);
 }
 
+/// A policy moves with its revisions, and old revisions move by themselves. A plan warns of a follower.
+#[tokio::test]
+async fn related_documents_and_old_revisions_move() {
+    testkit::run(async |db: &TestDatabase| {
+        let [current, revisions] = ["policies", "revisions"].map(|name| db.collection::<Document>(name));
+        let policy = |id: &str, policy: i32, days: i64| doc! { "_id": id, "policyId": policy, "date": days_ago(days) };
+        let stored = [
+            policy("a", 1, 500),
+            policy("b", 1, 450),
+            policy("c", 2, 600),
+            policy("d", 2, 5),
+        ];
+        revisions.insert_many(&stored).await.unwrap();
+        current.insert_many(&stored[..1]).await.unwrap();
+        current.insert_many(&stored[3..]).await.unwrap();
+        let run = |settings: &[&str], verb: &[&str]| {
+            let common = ["archive", "--age", "date", "--json"];
+            ran(on(db).args(common).args(settings).args(verb))
+        };
+        let old = ["run", "--older-than", "300"];
+        let of_revisions = [
+            "--collection",
+            "revisions",
+            "--archive",
+            "archived",
+            "--keep-newest-by",
+            "policyId",
+        ];
+        assert_eq!(run(&of_revisions, &["indexes", "--create"]).code, Some(0));
+        let moved = run(&of_revisions, &old);
+        assert_eq!(
+            (&moved.summary()["documents"], &moved.summary()["related"]),
+            (&1.into(), &0.into())
+        );
+        assert!(moved.summary()["bytes"].as_u64().unwrap() > 0 && moved.summary()["oldest"].is_string());
+        let without = run(&of_revisions[..4], &old);
+        assert_eq!(without.code, Some(2), "{without:?}");
+
+        let of_policies = [
+            "--collection",
+            "policies",
+            "--archive",
+            "archived_policies",
+            "--id",
+            "policyId",
+            "--related",
+            "revisions",
+            "archived_revisions",
+            "policyId",
+        ];
+        assert_eq!(run(&of_policies, &["indexes", "--create"]).code, Some(0));
+        let follower = doc! { "_id": { "kind": "follower", "name": "copies" }, "watched": ["policies"] };
+        db.collection("mongo_patterns").insert_one(follower).await.unwrap();
+        let plan = run(&of_policies, &["plan", "--older-than", "300"]);
+        let lines = plan.json();
+        let warning = lines.iter().find(|line| line["type"] == "warning").unwrap();
+        assert!(warning["text"].as_str().unwrap().contains("`copies`"), "{plan:?}");
+        let moved = run(&of_policies, &old);
+        assert_eq!(
+            (&moved.summary()["documents"], &moved.summary()["related"]),
+            (&1.into(), &1.into())
+        );
+        assert_eq!(run(&of_policies, &["verify"]).code, Some(0));
+        for wrong in [
+            &["--related", "revisions", "archived_revisions"][..],
+            &["--related", "a", "a", "b"],
+        ] {
+            let refused = run(&[&of_policies[..4], wrong].concat(), &["verify"]);
+            assert_eq!(refused.code, Some(2), "{refused:?}");
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn wrong_options_are_refused() {
     testkit::run(async |db: &TestDatabase| {

@@ -45,7 +45,7 @@ pub(crate) use self::flight::in_flight;
 use self::flight::{InFlight, abort};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lanes::{Lane, Lanes};
-use crate::plan::PlannedCommand;
+use crate::plan::{PlanWarning, PlannedCommand};
 use crate::tasks::take_over;
 use usage::Use;
 
@@ -72,7 +72,7 @@ enum Kind<'a> {
     /// Each command has a session of its own, by the driver.
     Single,
     /// A plan: reads are sent as [`Single`](Self::Single) ones are, and the steps of a migration are listed.
-    Plan(Vec<PlannedCommand>),
+    Plan(Vec<PlannedCommand>, Vec<PlanWarning>),
     Callers {
         session: &'a mut ClientSession,
         spare: Option<ClientSession>,
@@ -98,17 +98,17 @@ impl<'a> Conn<'a> {
 
     /// Plans the steps of a migration, and writes nothing.
     pub fn plan() -> Self {
-        Self::of(Kind::Plan(Vec::new()), Use::Commands, Lane::default())
+        Self::of(Kind::Plan(Vec::new(), Vec::new()), Use::Commands, Lane::default())
     }
 
     /// Returns whether nothing is written.
     pub fn is_plan(&self) -> bool {
-        matches!(self.kind, Kind::Plan(_))
+        matches!(self.kind, Kind::Plan(..))
     }
 
     /// Lists commands in a plan. A run sends them in another way.
     pub fn list(&mut self, listed: impl IntoIterator<Item = PlannedCommand>) {
-        if let Kind::Plan(commands) = &mut self.kind {
+        if let Kind::Plan(commands, _) = &mut self.kind {
             commands.extend(listed);
         }
     }
@@ -116,7 +116,22 @@ impl<'a> Conn<'a> {
     /// Returns the commands that a plan listed.
     pub fn into_commands(mut self) -> Vec<PlannedCommand> {
         match &mut self.kind {
-            Kind::Plan(commands) => std::mem::take(commands),
+            Kind::Plan(commands, _) => std::mem::take(commands),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Warns in a plan.
+    pub fn warn(&mut self, warned: impl IntoIterator<Item = PlanWarning>) {
+        if let Kind::Plan(_, warnings) = &mut self.kind {
+            warnings.extend(warned);
+        }
+    }
+
+    /// Takes the warnings of a plan.
+    pub fn take_warnings(&mut self) -> Vec<PlanWarning> {
+        match &mut self.kind {
+            Kind::Plan(_, warnings) => std::mem::take(warnings),
             _ => Vec::new(),
         }
     }
@@ -220,7 +235,7 @@ impl<'a> Conn<'a> {
 
     /// Returns whether it has a session.
     pub fn has_session(&self) -> bool {
-        !matches!(self.kind, Kind::Single | Kind::Plan(_))
+        !matches!(self.kind, Kind::Single | Kind::Plan(..))
     }
 
     /// Returns whether it has a started transaction.
@@ -235,7 +250,7 @@ impl<'a> Conn<'a> {
     /// Returns the driver's session, unless a command is in flight.
     pub(crate) fn driver(&mut self) -> Option<&mut ClientSession> {
         match &mut self.kind {
-            Kind::Single | Kind::Plan(_) => None,
+            Kind::Single | Kind::Plan(..) => None,
             Kind::Callers { session, .. } => Some(session),
             Kind::Own { session, .. } => session.as_mut(),
         }
@@ -299,7 +314,7 @@ impl<'a> Conn<'a> {
         T: Send + 'static,
     {
         let mut session = match &mut self.kind {
-            Kind::Single | Kind::Plan(_) => return InFlight::single(commands(None), self.lane.clone()).await.1,
+            Kind::Single | Kind::Plan(..) => return InFlight::single(commands(None), self.lane.clone()).await.1,
             Kind::Callers { session, spare } => {
                 let spare = match spare.take() {
                     Some(spare) => spare,
@@ -316,7 +331,7 @@ impl<'a> Conn<'a> {
         let (returned, done) = InFlight::in_session(Box::pin(work), self.lane.clone()).await;
         if let Some(returned) = returned {
             match &mut self.kind {
-                Kind::Single | Kind::Plan(_) => {}
+                Kind::Single | Kind::Plan(..) => {}
                 Kind::Callers { session, spare } => *spare = Some(std::mem::replace(*session, returned)),
                 Kind::Own { session, .. } => *session = Some(returned),
             }

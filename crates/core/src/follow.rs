@@ -34,6 +34,7 @@ use mongodb::bson::{Document, RawDocument, RawDocumentBuf};
 use mongodb::options::{CollectionOptions, WriteConcern};
 
 pub use self::options::{FollowOptions, Followed, OnFollowed};
+pub use self::record::followers_of;
 pub use self::until::Until;
 use crate::error::Result;
 

@@ -13,6 +13,8 @@ use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
+use crate::same::same_fields;
+
 #[doc(hidden)]
 pub use duplicates::{Duplicates, FindDuplicates};
 pub use ensure::EnsureIndexes;
@@ -44,6 +46,8 @@ pub struct PlannedIndex {
     pub partial_filter: Option<Document>,
     /// How many seconds after the date in its field the server removes a document, if it does.
     pub expire_after_seconds: Option<u32>,
+    /// Whether one with another name and further fields does as well, which another pattern may have created.
+    or_longer: bool,
 }
 
 impl PlannedIndex {
@@ -56,7 +60,24 @@ impl PlannedIndex {
             unique: false,
             partial_filter: None,
             expire_after_seconds: None,
+            or_longer: false,
         }
+    }
+
+    /// Takes an index of all documents whose fields begin with these for it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn or_longer(mut self) -> Self {
+        self.or_longer = true;
+        self
+    }
+
+    /// Returns the name of the index, as the server lists it, if it is taken for this one.
+    pub(crate) fn name_of_longer<'i>(&self, index: &'i Document) -> Option<&'i str> {
+        let (first, keys) = (self.keys.keys().next()?, index.get_document("key").ok()?);
+        let begin: Document = keys.clone().into_iter().take(self.keys.len()).collect();
+        let is_longer = self.or_longer && serves(index, first) && same_fields(&begin, &self.keys);
+        index.get_str("name").ok().filter(|_| is_longer)
     }
 
     /// Makes it unique.

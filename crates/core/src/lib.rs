@@ -106,7 +106,7 @@ pub use field::FieldName;
 pub use into_id::IntoId;
 pub use key::{AsKey, EncodeKey, EncodedKey, Key};
 pub use migration::{FoundInvalid, InvalidDocuments};
-pub use plan::{Planned, PlannedCommand};
+pub use plan::{PlanWarning, Planned, PlannedCommand};
 pub use progress::Progress;
 pub use repository::{Repository, Validator};
 pub use results::{Removed, Updated};

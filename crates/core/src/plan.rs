@@ -1,5 +1,7 @@
 //! The commands that a call would send, for an operator to read first.
 
+use std::fmt;
+
 use mongodb::bson::Document;
 use serde::Serialize;
 
@@ -21,12 +23,51 @@ pub struct Planned<M> {
     /// Two things are unknown in advance. A migration sends further commands for documents that other clients write
     /// concurrently. And the driver reads each cursor to its end by `getMore`.
     pub commands: Vec<PlannedCommand>,
+    /// What to know before the run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<PlanWarning>,
 }
 
 impl<M> Planned<M> {
     /// Creates it.
     pub fn new(migrated: M, commands: Vec<PlannedCommand>) -> Self {
-        Self { migrated, commands }
+        Self {
+            migrated,
+            commands,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Adds warnings.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_warnings(self, warnings: Vec<PlanWarning>) -> Self {
+        Self { warnings, ..self }
+    }
+}
+
+/// What to know before a run. Its text says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "warning")]
+#[non_exhaustive]
+pub enum PlanWarning {
+    /// A follower has a position in the change stream of a collection, whose documents the run deletes there. It takes them
+    /// for deleted ones.
+    Followed {
+        /// The name of the follower.
+        follower: String,
+        /// The collection.
+        collection: String,
+    },
+}
+
+impl fmt::Display for PlanWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Followed { follower, collection } = self;
+        write!(
+            f,
+            "the follower `{follower}` follows `{collection}`, and takes documents that move for deleted ones: end it before the run, and delete its position, or leave its documents out"
+        )
     }
 }
 

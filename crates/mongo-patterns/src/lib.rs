@@ -295,8 +295,8 @@ pub use mongo_patterns_core::action::{self};
 #[doc(inline)]
 pub use mongo_patterns_core::{
     AsKey, Error, ErrorKind, FoundInvalid, IntoId, InvalidDocuments, ItemSteps, Key, MigratedItems, MigrationRecord,
-    Planned, PlannedCommand, Progress, Remedy, Removed, Repository, Result, RetryPolicy, Updated, Validator, catalog,
-    drain, forget_migration, index, key, lease, migrations, pages, sharding, verify,
+    PlanWarning, Planned, PlannedCommand, Progress, Remedy, Removed, Repository, Result, RetryPolicy, Updated,
+    Validator, catalog, drain, forget_migration, index, key, lease, migrations, pages, sharding, verify,
 };
 /// Makes a newtype a key that is stored as the key in it: implements `AsKey`.
 ///

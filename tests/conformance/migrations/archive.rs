@@ -8,6 +8,7 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, doc};
 
 use super::model::{Call, Called, Migrates};
+use crate::archive::books::{COLD, HOT, book, books_in, wholes};
 use crate::archive::sales::{archive, archived, builder, current, new, old, sale};
 use crate::archive::users;
 
@@ -15,6 +16,8 @@ use crate::archive::users;
 pub(super) struct Run;
 /// Archives them in another cluster.
 pub(super) struct RunElsewhere;
+/// Archives books with their overflow documents.
+pub(super) struct RunRelated;
 /// Restores some of them.
 pub(super) struct Restore;
 /// Restores them from another cluster.
@@ -130,6 +133,46 @@ impl Migrates for RestoreElsewhere {
     fn normalize(&self, collection: &str, document: &mut Document) {
         without_moves(collection, document);
     }
+}
+
+impl Migrates for RunRelated {
+    fn name(&self) -> &'static str {
+        "archive::run, related"
+    }
+
+    fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
+        Box::pin(async move {
+            for names in [HOT, COLD] {
+                books_in(db.database(), names).ensure_indexes().await.unwrap();
+            }
+            related(db).ensure_indexes().await.unwrap();
+            let books = books_in(db.database(), HOT);
+            for id in 0..6 {
+                books
+                    .insert(&book(id, id.into(), if id % 2 == 0 { 1 } else { 7 }))
+                    .await
+                    .unwrap();
+            }
+        })
+    }
+
+    fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
+        Box::pin(async move { call.of(related(db).run()).await })
+    }
+
+    fn lists_all(&self) -> bool {
+        false
+    }
+
+    fn normalize(&self, collection: &str, document: &mut Document) {
+        if [HOT[1], COLD[1]].contains(&collection) {
+            document.remove("_id");
+        }
+    }
+}
+
+fn related(db: &TestDatabase) -> Archive<Document> {
+    wholes(hurried(db), db.database()).build().unwrap()
 }
 
 async fn fill_archive(db: &TestDatabase) {

@@ -24,7 +24,7 @@ use super::each;
 use model::Migrates;
 
 /// All migrations.
-const ALL: [&dyn Migrates; 27] = [
+const ALL: [&dyn Migrates; 28] = [
     &bucket::FromFlat,
     &bucket::ToFlat,
     &bucket::PageSize,
@@ -44,6 +44,7 @@ const ALL: [&dyn Migrates; 27] = [
     &schema::Versions,
     &archive::Run,
     &archive::RunElsewhere,
+    &archive::RunRelated,
     &archive::Restore,
     &archive::RestoreElsewhere,
     &archive::Delete,

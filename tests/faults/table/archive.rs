@@ -118,12 +118,12 @@ impl<const ELSEWHERE: bool> Model for Sales<ELSEWHERE> {
 }
 
 /// A document that others write all the time stays, as after a conflict that exhausts the policy of another call.
-fn complete<const ELSEWHERE: bool>(m: &Sales<ELSEWHERE>, moved: Moved) -> Result<(), Error> {
+pub(super) fn complete(current: &Collection<Document>, moved: Moved) -> Result<(), Error> {
     match moved.busy {
         0 => Ok(()),
         _ => {
             let error = Error::new(ErrorKind::Contention, "some documents are busy");
-            Err(Call::new("archive", "run", &m.current.clone_with_type()).name(error))
+            Err(Call::new("archive", "run", &current.clone_with_type()).name(error))
         }
     }
 }
@@ -132,7 +132,15 @@ fn moves<const ELSEWHERE: bool>() -> Vec<Operation<Sales<ELSEWHERE>>> {
     let case = if ELSEWHERE { "another cluster" } else { "" };
     vec![
         Operation::<Sales<ELSEWHERE>>::new(Steps, "Archive::run", case, |m| {
-            Box::pin(async move { text(m.archive.run().chunk(2).await.and_then(|moved| complete(m, moved))) })
+            Box::pin(async move {
+                text(
+                    m.archive
+                        .run()
+                        .chunk(2)
+                        .await
+                        .and_then(|moved| complete(&m.current, moved)),
+                )
+            })
         }),
         Operation::<Sales<ELSEWHERE>>::new(if ELSEWHERE { Steps } else { Atomic }, "Archive::restore", case, |m| {
             Box::pin(async move { text(m.archive.restore(7).await.map(drop)) })
@@ -144,7 +152,7 @@ fn moves<const ELSEWHERE: bool>() -> Vec<Operation<Sales<ELSEWHERE>>> {
                         .restore_many(doc! { "_id": { "$lt": 9 } })
                         .chunk(2)
                         .await
-                        .and_then(|moved| complete(m, moved)),
+                        .and_then(|moved| complete(&m.current, moved)),
                 )
             })
         }),

@@ -17,6 +17,7 @@ pub(super) const SHARD_KEYS: [(&str, &str); 17] = [
     ("customers", "_id"),
     ("contacts", "_id"),
     ("archived_sales", "_id"),
+    ("archived_extra_sales", "book_id"),
     ("users", "_id"),
     ("deleted_users", "document._id"),
 ];

@@ -9,6 +9,7 @@
 //! over the table, and `cargo xtask long faults` and `drops` run all.
 
 mod archive;
+mod archive_books;
 mod bucket;
 mod bucket_bytes;
 mod bucket_figures;
@@ -87,6 +88,8 @@ fn table() -> Table {
     table.add::<schema_contacts::Contacts>();
     table.add::<archive::Sales<false>>();
     table.add::<archive::Sales<true>>();
+    table.add::<archive_books::Books<false>>();
+    table.add::<archive_books::Books<true>>();
     table.add::<trash::Users>();
     table.add::<items::Trades>();
     table.add::<items::Books>();

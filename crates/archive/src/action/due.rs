@@ -20,7 +20,7 @@ impl<D> Archive<D> {
     ///
     /// # Cost
     /// One round trip. The server reads the keys of the old documents in the index, and these documents only if some are to
-    /// [keep](crate::ArchiveBuilder::keep).
+    /// [keep](crate::ArchiveBuilder::keep), or the [newest](crate::ArchiveBuilder::keep_newest_by) of each value stay.
     ///
     /// # Cancel safety
     /// It changes nothing. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is aborted.
@@ -39,14 +39,11 @@ impl<D> Archive<D> {
                     index,
                     ..
                 } = shared;
-                let group = doc! { "$group": {
-                    "_id": null, "documents": { "$sum": 1_i64 }, "oldest": { "$min": format!("${}", settings.age) },
-                } };
-                let stages = [
-                    doc! { "$match": query::before(settings, older_than(settings.older_than)) },
-                    group,
-                ];
-                let options = AggregateOptions::builder().hint(Hint::Name(index.clone())).build();
+                let stages = query::due(settings, older_than(settings.older_than));
+                let options = AggregateOptions::builder()
+                    .hint(Hint::Name(index.clone()))
+                    .allow_disk_use(settings.newest_by.as_ref().map(|_| true))
+                    .build();
                 let rows = conn.aggregate_all(current, stages, options).await;
                 let rows = rows.map_err(|error| hinted(error, index))?;
                 let Some(row) = rows.first() else {

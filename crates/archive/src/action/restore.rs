@@ -6,6 +6,7 @@ use super::prelude::*;
 use super::run::move_all;
 use crate::results::{Moved, Restored};
 use crate::transfer::{Linked, Transfer, already_exists, is_there, put_back};
+use crate::wholes;
 
 impl<D> Archive<D> {
     /// Restores an archived document: moves it back. Idempotent: safe to retry.
@@ -29,7 +30,8 @@ impl<D> Archive<D> {
     /// another age, or let it match the filter of the documents to [keep](crate::ArchiveBuilder::keep).
     ///
     /// # Cost
-    /// Four round trips, in a transaction. From [another cluster](crate#another-cluster) 16.
+    /// Four round trips, in a transaction. For each collection of [related](crate::ArchiveBuilder::related) documents one more, and
+    /// another three if there are some. From [another cluster](crate#another-cluster) 16.
     ///
     /// # Cancel safety
     /// The document is restored or not. Retry it. A [transaction of the caller](mongo_patterns_core::action#cancel-safety) is
@@ -37,7 +39,8 @@ impl<D> Archive<D> {
     ///
     /// # Errors
     /// With nothing changed: [`NotFound`] when neither collection has the document, [`AlreadyExists`] when both have one,
-    /// [`DuplicateKey`] by a unique index of the collection, whose value another document has by now,
+    /// [`DuplicateKey`] by a unique index of the collection, whose value another document has by now, [`TooLarge`] for too many
+    /// [related](crate#related-documents) documents,
     /// [`InvalidArgument`] for an id of an invalid type, [`Unsupported`] on a standalone, and in a transaction of the caller when
     /// the archive is in another cluster, and [`Contention`].
     pub fn restore(&self, id: impl IntoId) -> Write<'_, Restored> {
@@ -46,8 +49,10 @@ impl<D> Archive<D> {
             let id = id?;
             let mut conn = Conn::enter(session, &shared.lanes, &document_id::text(id.value())).await?;
             let retry = &shared.settings.retry;
-            if let Some(linked) = shared.linked(true) {
-                return restore_from(shared, linked, id.value(), &conn).await;
+            let filter = Document::new();
+            let transfer = shared.transfer(&filter, true);
+            if let Some(linked) = transfer.link {
+                return restore_from(&shared.current, transfer, linked, id.value(), &conn).await;
             }
             transaction::run(
                 &shared.archived,
@@ -90,33 +95,32 @@ impl<D> Archive<D> {
 async fn restore(shared: &Shared, id: &Bson, conn: &mut Conn<'_>) -> Result<Restored> {
     let Shared { current, archived, .. } = shared;
     match conn.find_one(archived, by_id(id), None).await? {
-        Some(document) => put_back(archived, by_id(id), document, current, conn).await,
+        Some(document) => {
+            let moving = shared.moving(true);
+            let related = moving.read(std::slice::from_ref(&document), conn).await?;
+            wholes::delete(&related, conn).await?;
+            let restored = put_back(archived, by_id(id), document, current, conn).await?;
+            wholes::insert(&related, conn).await?;
+            Ok(restored)
+        }
         None => is_there(current, id, conn).await,
     }
 }
 
 /// Restores a document of another cluster.
-async fn restore_from(shared: &Shared, linked: Linked<'_>, id: &Bson, conn: &Conn<'_>) -> Result<Restored> {
-    let Shared {
-        current,
-        archived,
-        settings,
-        ..
-    } = shared;
+async fn restore_from(
+    current: &Raw,
+    transfer: Transfer<'_>,
+    linked: Linked<'_>,
+    id: &Bson,
+    conn: &Conn<'_>,
+) -> Result<Restored> {
     if conn.is_in_transaction() {
         return Err(Error::new(
             Unsupported,
             "a transaction does not include another cluster, nothing was changed: restore outside of it",
         ));
     }
-    let transfer = Transfer {
-        from: archived,
-        to: current,
-        filter: &Document::new(),
-        replaces: false,
-        retry: &settings.retry,
-        link: Some(linked),
-    };
     let moved = transfer.one(linked, id).await?;
     match (moved.documents, moved.conflicts) {
         (1, _) => Ok(Restored { already_there: false }),
@@ -143,15 +147,7 @@ impl RestoreMany<'_> {
             check_filter(conn, &shared.archived, &self.filter).await?;
         }
         let walk = Walk::by_bytes(self.filter.clone(), chunk);
-        let transfer = Transfer {
-            from: &shared.archived,
-            to: &shared.current,
-            filter: &self.filter,
-            replaces: false,
-            retry: &shared.settings.retry,
-            link: shared.linked(true),
-        };
-        let pace = self.options.pace();
-        move_all(shared, transfer, walk, pace, conn, reporter).await
+        let transfer = shared.transfer(&self.filter, true);
+        move_all(shared, transfer, walk, self.options.pace(), conn, reporter).await
     }
 }

@@ -1,10 +1,12 @@
 use std::time::Duration;
 
+use mongo_patterns_core::follow::followers_of;
 use mongo_patterns_core::index::Ensure;
-use mongo_patterns_core::migration;
 use mongo_patterns_core::migration::{Chunks, Pace, Walk};
+use mongo_patterns_core::{PlanWarning, migration};
 
 use super::prelude::*;
+use crate::newest::Newest;
 use crate::results::Moved;
 use crate::transfer::Transfer;
 
@@ -27,7 +29,8 @@ impl<D> Archive<D> {
     /// Several calls at once are safe, in any number of processes, and no faster than one. A [lease](mongo_patterns_core::lease)
     /// lets one instance of a service call it.
     ///
-    /// [`plan`](Run::plan) counts what would move, and the conflicts. It lists the commands of the first chunk.
+    /// [`plan`](Run::plan) counts what would move, its bytes, and the conflicts. It lists the commands of the first chunk, and
+    /// [warns](mongo_patterns_core::PlanWarning) of each follower of the collection.
     ///
     /// # Guarantees
     /// A document is in one of the collections, for every reader of a snapshot, and with the same bytes. A concurrent update
@@ -39,6 +42,9 @@ impl<D> Archive<D> {
     /// server reads the documents twice, and sends them to the client. It examines only documents that are old enough.
     /// Writers of the documents of a chunk wait, or retry, for a few milliseconds.
     ///
+    /// A chunk takes one round trip more for each collection of [related](crate::ArchiveBuilder::related) documents, and another three if it has
+    /// some; two more with [`keep_newest_by`](crate::ArchiveBuilder::keep_newest_by).
+    ///
     /// # Cancel safety
     /// A chunk is archived or not. Call it again.
     ///
@@ -47,7 +53,9 @@ impl<D> Archive<D> {
     /// entry, and [`IndexMissing`]; [`ensure_indexes`](Repository::ensure_indexes) writes both.
     ///
     /// With the chunks before archived, and the [document](Error::document_id): [`DuplicateKey`] when a unique index of the
-    /// archive refused one, [`ValidationFailed`] when its validator did; and those of the driver. With
+    /// archive refused one, [`ValidationFailed`] when its validator did; with
+    /// [`keep_newest_by`](crate::ArchiveBuilder::keep_newest_by), [`AlreadyExists`] and [`Contention`] for a document that cannot
+    /// move; and those of the driver. With
     /// [another cluster](crate#another-cluster), [`Contention`] when it takes too long to store one document, or when moves of
     /// other processes take the place of this one. Call it again.
     pub fn run(&self) -> Run<'_> {
@@ -81,20 +89,35 @@ impl Run<'_> {
     async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Moved> {
         let (shared, chunk) = (self.shared, self.chunk_size());
         self.options.check_numbers()?;
-        let before = self.before.unwrap_or_else(|| older_than(shared.settings.older_than));
-        let filter = query::before(&shared.settings, before);
-        let walk = Walk::by_bytes(filter.clone(), chunk).by_index(query::index(shared.settings.age.as_str()));
+        let (settings, age) = (&shared.settings, shared.settings.age.as_str());
+        let before = self.before.unwrap_or_else(|| older_than(settings.older_than));
+        let filter = query::before(settings, before);
+        let walk = Walk::by_bytes(filter.clone(), chunk).by_index(query::index(age));
+        let newest = |by| Newest { by, age, before };
         let transfer = Transfer {
-            from: &shared.current,
-            to: &shared.archived,
-            filter: &filter,
             replaces: self.replaces,
-            retry: &shared.settings.retry,
-            link: shared.linked(false),
+            newest: settings.newest_by.as_ref().map(FieldName::as_str).map(newest),
+            ..shared.transfer(&filter, false)
         };
+        if conn.is_plan() {
+            warn_of_followers(shared, conn).await?;
+        }
         let pace = self.options.pace();
         move_all(shared, transfer, walk, pace, conn, reporter).await
     }
+}
+
+/// Warns of the followers that take documents which move for deleted ones.
+async fn warn_of_followers(shared: &Shared, conn: &mut Conn<'_>) -> Result<()> {
+    let related = shared.wholes.related.iter().map(|related| &related.current);
+    for collection in [&shared.current].into_iter().chain(related) {
+        let followers = followers_of(collection).await?.into_iter();
+        conn.warn(followers.map(|follower| PlanWarning::Followed {
+            follower,
+            collection: collection.namespace().to_string(),
+        }));
+    }
+    Ok(())
 }
 
 /// Returns the time that is this long ago.
@@ -116,9 +139,8 @@ pub(super) async fn move_all(
     let mut moved = Moved::default();
     while let Some(chunk) = chunks.next_chunk().await? {
         moved.add(match (conn.is_plan(), moved == Moved::default()) {
-            (true, true) => transfer.plan(&chunk.ids, conn).await?,
-            (true, false) => transfer.plan(&chunk.ids, &mut Conn::plan()).await?,
-            (false, _) => transfer.chunk(&chunk.ids, conn).await?,
+            (true, false) => transfer.chunk(&chunk.ids, &mut Conn::plan()).await?,
+            _ => transfer.chunk(&chunk.ids, conn).await?,
         });
         let documents = chunk.ids.len() as u64;
         conn.count_migrated(documents);

@@ -1,3 +1,5 @@
+use mongo_patterns_core::document_id::with_ids;
+use mongo_patterns_core::migration::both;
 use mongo_patterns_core::send::{self, Rows, next_rows};
 use mongo_patterns_core::verify::{Scan, Verify, scan};
 use mongodb::options::FindOptions;
@@ -5,12 +7,14 @@ use mongodb::options::FindOptions;
 use super::prelude::*;
 use crate::finding::{Finding, Problem};
 use crate::transfer::ids;
+use crate::wholes::{self, Related};
 
 /// The documents that are looked for together.
 const BATCH: u32 = 1000;
 
 impl<D> Archive<D> {
-    /// Checks both collections: whether a document is in both, and whether each age is a date.
+    /// Checks both collections: whether a document is in both, and whether each age is a date. And whether
+    /// [related](crate::ArchiveBuilder::related) documents are where their document is.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt;
@@ -28,7 +32,7 @@ impl<D> Archive<D> {
     ///
     /// # Cost
     /// The server reads the `_id`s of the archive, and looks for them in the collection: two round trips for each 1000
-    /// documents. It reads all documents of both to check their ages.
+    /// documents. It reads all documents of both to check their ages. Two round trips for each 1000 related documents.
     ///
     /// # Cancel safety
     /// Cancel-safe: it changes nothing.
@@ -57,6 +61,8 @@ enum Part {
     Current,
     /// The ages of the archived documents.
     Archived,
+    /// The related documents, by the number of their collection and whether they are archived.
+    Related(usize, bool),
 }
 
 struct Check<'a> {
@@ -71,6 +77,7 @@ impl Check<'_> {
         match self.part {
             Part::Current => &self.shared.current,
             Part::Both | Part::Archived => &self.shared.archived,
+            Part::Related(number, archived) => self.shared.wholes.related[number].ends(archived)[0],
         }
     }
 
@@ -84,6 +91,12 @@ impl Check<'_> {
                 (Document::new(), options.sort(doc! { "_id": 1 }).build())
             }
             Part::Current | Part::Archived => (query::without_date(&self.shared.settings), options.build()),
+            Part::Related(number, _) => {
+                let field = self.shared.wholes.related[number].field.as_str();
+                let mut options = options.build();
+                options.projection = Some(doc! { field: 1 });
+                (Document::new(), options)
+            }
         };
         Ok(send::find_rows(self.collection(), filter, send::latest(options)).await?)
     }
@@ -100,16 +113,23 @@ impl Scan for Check<'_> {
                 self.rows.insert(rows)
             }
         };
-        let batch = ids(&next_rows(rows, BATCH as usize).await?);
-        if batch.is_empty() {
+        let rows = next_rows(rows, BATCH as usize).await?;
+        if rows.is_empty() {
             self.rows = None;
-            self.part = match self.part {
+            let next = match self.part {
                 Part::Both => Part::Current,
                 Part::Current => Part::Archived,
-                Part::Archived => return Ok(None),
+                Part::Archived => Part::Related(0, false),
+                Part::Related(number, false) => Part::Related(number, true),
+                Part::Related(number, true) => Part::Related(number + 1, false),
             };
+            if matches!(next, Part::Related(number, _) if number == self.shared.wholes.related.len()) {
+                return Ok(None);
+            }
+            self.part = next;
             return Ok(Some(Vec::new()));
         }
+        let batch = ids(&rows);
         let namespace = self.collection().namespace();
         let named = |ids: Vec<Bson>, problem| {
             let named = ids.into_iter().map(|id| Finding::new(namespace.clone(), id, problem));
@@ -124,8 +144,46 @@ impl Scan for Check<'_> {
                 findings
             }
             Part::Current | Part::Archived => named(batch, Problem::NoDate),
+            Part::Related(number, archived) => {
+                let related = &self.shared.wholes.related[number];
+                named(
+                    elsewhere(self.shared, related, archived, &rows).await?,
+                    Problem::Elsewhere,
+                )
+            }
         }))
     }
+}
+
+/// Returns the related documents of these whose document is in the other collection.
+async fn elsewhere(shared: &Shared, related: &Related, archived: bool, rows: &[RawDocumentBuf]) -> Result<Vec<Bson>> {
+    let (own, other) = match archived {
+        true => (&shared.archived, &shared.current),
+        false => (&shared.current, &shared.archived),
+    };
+    let id = shared.wholes.id.as_str();
+    let with = |ids: &[Bson]| with_ids(id, ids);
+    let named = wholes::values(rows, related.field.as_str());
+    let mut found = Vec::new();
+    if named.is_empty() {
+        return Ok(found);
+    }
+    let options = FindOptions::builder().projection(doc! { id: 1 }).build();
+    let others = Conn::new().find_all(other, with(&named), options).await?;
+    for named in wholes::values(&others, id) {
+        let named = std::slice::from_ref(&named);
+        let is_here = async || Ok::<_, Error>(Conn::new().find_one(own, with(named), None).await?.is_some());
+        if is_here().await? {
+            continue;
+        }
+        let filter = both(by_ids(&ids(rows)), related.of(named));
+        let still = Conn::new().find_all(related.ends(archived)[0], filter, None).await?;
+        // All of them may have moved since.
+        if !is_here().await? {
+            found.extend(ids(&still));
+        }
+    }
+    Ok(found)
 }
 
 /// Returns the archived documents of these that the collection has too, and the archive still: those of a move between

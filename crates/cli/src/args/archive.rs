@@ -42,6 +42,15 @@ pub(crate) struct ArchiveSettings {
     /// Keeps the documents that match a filter, as MongoDB Extended JSON, such as {"retentionPolicy": "permanent"}.
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) keep: Option<String>,
+    /// Keeps the newest of the old documents with the same value in a field: for the revisions of a history.
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) keep_newest_by: Option<String>,
+    /// Moves the documents of another collection whose field has the id of a document with it. Can be repeated.
+    #[arg(long, num_args = 3, value_names = ["NAME", "ARCHIVE", "FIELD"])]
+    pub(crate) related: Vec<String>,
+    /// The field with the id that related documents have.
+    #[arg(long, value_name = "FIELD", default_value = "_id")]
+    pub(crate) id: String,
 }
 
 /// A connection string, which can contain a password.
@@ -92,7 +101,7 @@ pub(crate) enum ArchiveVerb {
         #[command(flatten)]
         pace: ArchivePace,
     },
-    /// Finds documents that are in both collections, and ages that are not dates
+    /// Finds documents that are in both collections, ages that are not dates, and related documents without theirs
     Verify,
     /// Shows the indexes that the pattern needs
     Indexes(Create),

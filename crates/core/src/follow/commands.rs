@@ -30,8 +30,14 @@ pub(super) fn own_record(name: &str, settings: &Document) -> Document {
     doc! { "_id": { "kind": "follower", "name": name }, "settings": settings }
 }
 
-pub(super) fn store_position(token: Bson) -> Document {
-    doc! { "$set": { "token": token }, "$currentDate": { "updated": true } }
+/// Stores a position, with the names of the collections that are watched.
+pub(super) fn store_position(token: Bson, watched: &[String]) -> Document {
+    doc! { "$set": { "token": token, "watched": watched }, "$currentDate": { "updated": true } }
+}
+
+/// Matches the records of the followers that watch a collection.
+pub(super) fn records_of(watched: &str) -> Document {
+    doc! { "_id.kind": "follower", "watched": watched }
 }
 
 #[cfg(test)]

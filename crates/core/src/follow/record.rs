@@ -1,28 +1,43 @@
 //! The stored position of followers: one small document for each name, in the catalog of the database.
 
 use mongodb::Collection;
-use mongodb::bson::{self, Bson, Document, RawDocumentBuf};
+use mongodb::bson::{self, Bson, Document, RawDocumentBuf, doc};
 use mongodb::change_stream::event::ResumeToken;
-use mongodb::options::{UpdateOptions, WriteConcern};
+use mongodb::options::{FindOptions, UpdateOptions, WriteConcern};
 
 use super::{Target, commands};
 use crate::catalog::catalog_of;
 use crate::conn::Conn;
 use crate::error::{self, CommandError, Error, ErrorKind, Result};
 
+/// Returns the names of the followers that have stored a position in the changes of a collection. One round trip.
+///
+/// # Errors
+/// Those of the driver.
+pub async fn followers_of(watched: &Collection<RawDocumentBuf>) -> Result<Vec<String>> {
+    let options = FindOptions::builder().projection(doc! { "_id": 1 }).build();
+    let (catalog, filter) = (catalog_of(watched, None), commands::records_of(watched.name()));
+    let found = Conn::new().find_all(&catalog, filter, options).await?;
+    let name = |record: &RawDocumentBuf| Some(record.get_document("_id").ok()?.get_str("name").ok()?.to_owned());
+    Ok(found.iter().filter_map(name).collect())
+}
+
 pub(super) struct Record {
     collection: Collection<RawDocumentBuf>,
     name: String,
     settings: Document,
+    watched: Vec<String>,
     other_settings: &'static str,
 }
 
 impl Record {
     pub(super) fn of(target: &dyn Target, name: String) -> Self {
+        let watched = [target.watched().name()].into_iter().chain(target.further());
         Self {
             collection: catalog_of(target.watched(), Some(WriteConcern::majority())),
             name,
             settings: target.record_settings(),
+            watched: watched.map(str::to_owned).collect(),
             other_settings: target.texts().other_settings,
         }
     }
@@ -56,7 +71,7 @@ impl Record {
     /// Stores the position before which all changes are processed.
     pub(super) async fn write(&self, token: &ResumeToken) -> Result<()> {
         let token = bson::serialize_to_bson(token).map_err(mongodb::error::Error::from)?;
-        let update = commands::store_position(token);
+        let update = commands::store_position(token, &self.watched);
         loop {
             let options = UpdateOptions::builder().upsert(true).build();
             let conn = &mut Conn::new();

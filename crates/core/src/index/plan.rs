@@ -196,9 +196,13 @@ impl IndexPlan {
         let mut ensured = EnsuredIndexes::default();
         let mut missing = Vec::new();
         for planned in &self.indexes {
+            let longer = present.iter().find_map(|index| planned.name_of_longer(index));
             match exists(present, planned)? {
                 true => ensured.existing.push(planned.name.clone()),
-                false => missing.push(planned),
+                false => match longer {
+                    Some(longer) => ensured.existing.push(longer.to_owned()),
+                    None => missing.push(planned),
+                },
             }
         }
         Ok((ensured, missing))

@@ -182,7 +182,8 @@ macro_rules! migration {
                 $crate::action::run(call, async move {
                     let mut conn = $crate::conn::Conn::plan();
                     let migrated = self.migrate(&mut conn, $crate::progress::Reporter::default()).await?;
-                    Ok($crate::Planned::new(migrated, conn.into_commands()))
+                    let warnings = conn.take_warnings();
+                    Ok($crate::Planned::new(migrated, conn.into_commands()).with_warnings(warnings))
                 })
             }
 

@@ -55,6 +55,7 @@ impl EmptyBefore<'_> {
             index: query::index(entry::DELETED_AT),
             chunk,
             pace: self.options.pace(),
+            related: None,
         };
         deletion.run(conn, reporter).await
     }

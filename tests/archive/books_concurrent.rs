@@ -1,0 +1,80 @@
+//! Outliers that move beside writers.
+
+use std::sync::Mutex;
+
+use futures::future::{join_all, try_join_all};
+use mongo_patterns::ErrorKind;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::doc;
+
+use super::books::*;
+use crate::common::pace::Pace;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_push_is_lost_beside_runs_and_restores() {
+    testkit::run(async |db| no_push_is_lost(db, false).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_push_is_lost_beside_runs_and_restores_of_another_cluster() {
+    testkit::run(async |db| no_push_is_lost(db, true).await).await;
+}
+
+/// Pushes of two processes, to few lists: each acknowledged element is once in its list, which is whole in one of the two.
+async fn no_push_is_lost(db: &TestDatabase, elsewhere: bool) {
+    const BOOKS: i32 = 8;
+    let ([hot, cold], archive) = shop(db, elsewhere).await;
+    // Not recorded: their commands would allow further ones.
+    let plain = db.plain_client().database(db.database().name());
+    let [one, other] = [(); 2].map(|()| books_in(&plain, HOT));
+    for id in 0..BOOKS {
+        hot.insert(&book(id, 0, 1)).await.unwrap();
+    }
+    let (pace, acknowledged) = (Pace::of(0), Mutex::new(Vec::new()));
+    let writers = (0..4).map(|writer| {
+        let (pace, acknowledged) = (pace.clone(), &acknowledged);
+        let books = if writer % 2 == 0 { &one } else { &other };
+        async move {
+            for n in 0.. {
+                if !pace.next().await {
+                    break;
+                }
+                let (id, element) = ((n * 3 + writer) % BOOKS, format!("writer{writer} {n}"));
+                match books.push(id, &element).await {
+                    Ok(_) => acknowledged.lock().unwrap().push((id, element)),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error:?}"),
+                }
+            }
+        }
+    });
+    let moves = async {
+        let work = async {
+            let mut rounds = 0;
+            while rounds < 6 || acknowledged.lock().unwrap().len() <= 60 {
+                rounds += 1;
+                let run = || archive.run().chunk(3).into_future();
+                try_join_all([run(), run()]).await.unwrap();
+                archive.restore_many(doc! { "_id": { "$mod": [2, 0] } }).await.unwrap();
+                archive.restore_many(doc! {}).chunk(2).await.unwrap();
+            }
+        };
+        pace.beside(db, 2, work).await;
+        pace.end();
+    };
+    tokio::join!(join_all(writers), moves);
+    archive.run().await.unwrap();
+    assert_whole(&[hot, cold.clone()], &archive).await;
+    archive.restore_many(doc! {}).await.unwrap();
+    let hot = other;
+    let mut acknowledged = acknowledged.into_inner().unwrap();
+    for id in 0..BOOKS {
+        let stored: Vec<String> = hot.elements(id).await.unwrap();
+        let mut stored: Vec<_> = stored.into_iter().filter(|one| one.starts_with("writer")).collect();
+        let of_book = acknowledged.extract_if(.., |(book, _)| *book == id);
+        let mut expected: Vec<_> = of_book.map(|(_, element)| element).collect();
+        stored.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(stored, expected, "{id}");
+    }
+    assert_whole(&[hot, cold], &archive).await;
+}
