@@ -92,7 +92,7 @@
 //! in one transaction: in [`run`](Archive::run), [`restore`](Archive::restore), [`restore_many`](Archive::restore_many) and
 //! [`delete_archived_before`](Archive::delete_archived_before). A repository of the pattern over the archived collections reads them unchanged.
 //!
-//! - Any number of clients can update and delete related documents meanwhile. One that *inserts* a related document also writes the
+//! - Any number of clients can update and delete related documents at the same time. One that *inserts* a related document also writes the
 //!   document that it belongs to, in one transaction, as the outlier and history patterns do. Otherwise the new document can be left
 //!   behind: [`verify`](Archive::verify) names it as [`Elsewhere`](Problem::Elsewhere).
 //! - A chunk has at most 10,000 related documents, and 16 MiB of them: more halve it. One document can have 100,000, and 64 MiB. With

@@ -76,7 +76,7 @@ const TOGETHER: &str = "inserts documents of several shards together";
 
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
-pub(super) const BROADCAST: [Broadcast; 69] = [
+pub(super) const BROADCAST: [Broadcast; 70] = [
     of(
         "bucket",
         "page",
@@ -392,7 +392,14 @@ pub(super) const BROADCAST: [Broadcast; 69] = [
             ("find", "archived_extra_sales", Listed),
             ("delete", "archived_extra_sales", Listed),
             ("insert", "extra_sales", Listed),
+            ("delete", "archived_extra_sales", All),
         ],
+    ),
+    of(
+        "archive",
+        "restore",
+        "what was copied from another cluster, which is not sharded, is deleted by `_id`s",
+        &[("delete", "archived_extra_sales", All)],
     ),
     of(
         "archive",
