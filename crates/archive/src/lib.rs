@@ -95,7 +95,7 @@
 //! - Any number of clients can update and delete related documents at the same time. One that *inserts* a related document also writes the
 //!   document that it belongs to, in one transaction, as the outlier and history patterns do. Otherwise the new document can be left
 //!   behind: [`verify`](Archive::verify) names it as [`Elsewhere`](Problem::Elsewhere).
-//! - A chunk has at most 10,000 related documents, and 16 MiB of them: more halve it. One document can have 100,000, and 64 MiB. With
+//! - A chunk has at most 10,000 related documents, and 16 MiB of them: more halve it. One document can have 100,000, and 32 MiB. With
 //!   more, it stays, is [counted](Moved::too_large), and [`restore`](Archive::restore) refuses it as
 //!   [`TooLarge`](mongo_patterns_core::ErrorKind::TooLarge).
 //! - A document of which the archive has related ones already is a conflict, if a unique index refuses those of the collection.
@@ -246,6 +246,7 @@ mod newest;
 mod page;
 mod prelude;
 mod query;
+mod refused;
 mod results;
 mod settings;
 mod token;

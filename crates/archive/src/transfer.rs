@@ -16,7 +16,7 @@
 
 use std::time::Duration;
 
-use mongo_patterns_core::error::{CommandError, duplicate_key, refused_document};
+use mongo_patterns_core::error::refused_document;
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::migration::{Step, both};
 use mongo_patterns_core::{RetryPolicy, transaction};
@@ -25,6 +25,7 @@ use mongodb::options::FindOptions;
 use crate::link::{Link, Move, STORED_WITHIN, is_taken, is_too_slow, too_slow, unless_taken};
 use crate::newest::Newest;
 use crate::prelude::*;
+use crate::refused::refused;
 use crate::results::{Moved, Restored};
 use crate::wholes::{self, Moving, Part};
 
@@ -351,19 +352,6 @@ async fn read(from: &Raw, filter: Document, conn: &mut Conn<'_>) -> Result<Vec<R
     Ok(conn.read(find).await?.documents)
 }
 
-fn in_both(to: &Raw) -> String {
-    format!(
-        "`{}` has a document with this `_id` too, nothing was changed: delete one of the two",
-        to.name()
-    )
-}
-
-pub(crate) fn already_exists(to: &Raw, id: &Bson) -> Error {
-    Error::new(ErrorKind::AlreadyExists, in_both(to))
-        .at(id.clone(), "")
-        .of_collection(to)
-}
-
 /// Returns whether fewer documents may move.
 fn is_of_documents(error: &Error) -> bool {
     error.kind() == ErrorKind::TooLarge || error.kind() == ErrorKind::Contention && !is_taken(error)
@@ -411,26 +399,5 @@ pub(crate) async fn is_there(current: &Raw, id: &Bson, conn: &mut Conn<'_>) -> R
             ErrorKind::NotFound,
             "there is no document with this `_id` in either collection, nothing was changed",
         )),
-    }
-}
-
-/// Converts the error of the insert, with the document that was refused.
-pub(crate) fn refused(error: CommandError, to: &Raw, id: Option<Bson>) -> Error {
-    let error = match duplicate_key(&error) {
-        Some(duplicate) if duplicate.is_of_id() => Error::from_driver(ErrorKind::AlreadyExists, in_both(to), error),
-        Some(duplicate) => Error::from_driver(
-            ErrorKind::DuplicateKey,
-            format!(
-                "the unique index `{}` of `{}` refused a document, which stays where it is: drop the index, or change one of the two documents",
-                duplicate.index.unwrap_or_default(),
-                to.name()
-            ),
-            error,
-        ),
-        None => error.into(),
-    };
-    match id {
-        Some(id) => error.at(id, "").of_collection(to),
-        None => error,
     }
 }

@@ -27,12 +27,12 @@ use mongo_patterns_core::stored::value;
 use mongodb::options::FindOptions;
 
 use crate::prelude::*;
-use crate::transfer::refused;
+use crate::refused::refused;
 
 /// The most related documents of several documents that move together, and the most bytes.
 const MOST: (u64, u64) = (10_000, 16 * 1024 * 1024);
-/// The same for one document.
-const MOST_OF_ONE: (u64, u64) = (100_000, 64 * 1024 * 1024);
+/// The same for one document. The smallest cache of a server, 256 MB, refuses a transaction of twice as many bytes.
+const MOST_OF_ONE: (u64, u64) = (100_000, 32 * 1024 * 1024);
 
 /// The two collections of related documents.
 #[derive(Clone)]
@@ -280,7 +280,7 @@ impl Part {
 fn too_large(id: &Bson) -> Error {
     Error::new(
         ErrorKind::TooLarge,
-        "a document has more than 100,000 related documents, or 64 MiB of them, which do not move in one transaction, so it stays, nothing was changed: keep it, or delete some of them",
+        "a document has more than 100,000 related documents, or 32 MiB of them, which do not move in one transaction, so it stays, nothing was changed: keep it, or delete some of them",
     )
     .at(id.clone(), "")
 }

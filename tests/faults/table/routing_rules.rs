@@ -76,6 +76,7 @@ const TOGETHER: &str = "inserts documents of several shards together";
 
 const MIGRATED: &str = "a migration reads the whole collection, and a chunk of ids by one command";
 
+#[rustfmt::skip] // several commands in a line
 pub(super) const BROADCAST: [Broadcast; 70] = [
     of(
         "bucket",
@@ -170,11 +171,8 @@ pub(super) const BROADCAST: [Broadcast; 70] = [
         "migrate_existing",
         MIGRATED,
         &[
-            ("aggregate", "product", All),
-            ("aggregate", "review", All),
-            ("aggregate", "product", Listed),
-            ("count", "product", All),
-            ("find", "product", All),
+            ("aggregate", "product", All), ("aggregate", "review", All), ("aggregate", "product", Listed),
+            ("count", "product", All), ("find", "product", All),
         ],
     ),
     of(
@@ -227,10 +225,8 @@ pub(super) const BROADCAST: [Broadcast; 70] = [
         "follow",
         "reads the changes of the whole collection, and repairs all documents at first",
         &[
-            ("aggregate", "currentPolicies", All),
-            ("aggregate", "policyRevisions", All),
-            ("find", "currentPolicies", All),
-            ("find", "currentPolicies", Listed),
+            ("aggregate", "currentPolicies", All), ("aggregate", "policyRevisions", All),
+            ("find", "currentPolicies", All), ("find", "currentPolicies", Listed),
             ("find", "policyRevisions", Listed),
         ],
     ),
@@ -239,10 +235,8 @@ pub(super) const BROADCAST: [Broadcast; 70] = [
         "migrate_existing",
         MIGRATED,
         &[
-            ("aggregate", "currentPolicies", All),
-            ("aggregate", "policyRevisions", All),
-            ("update", "currentPolicies", All),
-            ("find", "policyRevisions", All),
+            ("aggregate", "currentPolicies", All), ("aggregate", "policyRevisions", All),
+            ("update", "currentPolicies", All), ("find", "policyRevisions", All),
             ("delete", "policyRevisions", All),
         ],
     ),
@@ -321,12 +315,8 @@ pub(super) const BROADCAST: [Broadcast; 70] = [
         "follow",
         "reads the changes of all collections, compares copies on any shard, and repairs all references at first",
         &[
-            ("aggregate", "orders", All),
-            ("count", "orders", All),
-            ("find", "orders", All),
-            ("find", "orders", Listed),
-            ("find", "customers", All),
-            ("find", "customers", Listed),
+            ("aggregate", "orders", All), ("count", "orders", All), ("find", "orders", All),
+            ("find", "orders", Listed), ("find", "customers", All), ("find", "customers", Listed),
             ("update", "orders", All),
         ],
     ),
@@ -366,15 +356,10 @@ pub(super) const BROADCAST: [Broadcast; 70] = [
         "run",
         MOVED,
         &[
-            ("find", "sales", All),
-            ("find", "sales", Listed),
-            ("delete", "sales", Listed),
-            ("insert", "archived_sales", Listed),
-            ("find", "archived_sales", Listed),
-            ("aggregate", "extra_sales", Listed),
-            ("find", "extra_sales", Listed),
-            ("delete", "extra_sales", Listed),
-            ("insert", "archived_extra_sales", Listed),
+            ("find", "sales", All), ("find", "sales", Listed), ("delete", "sales", Listed),
+            ("insert", "archived_sales", Listed), ("find", "archived_sales", Listed),
+            ("aggregate", "extra_sales", Listed), ("find", "extra_sales", Listed),
+            ("delete", "extra_sales", Listed), ("insert", "archived_extra_sales", Listed),
         ],
     ),
     of(
@@ -382,17 +367,11 @@ pub(super) const BROADCAST: [Broadcast; 70] = [
         "restore_many",
         MOVED,
         &[
-            ("find", "archived_sales", All),
-            ("find", "archived_sales", Listed),
-            ("delete", "archived_sales", Listed),
-            ("insert", "sales", Listed),
-            ("find", "sales", Listed),
-            ("aggregate", "archived_sales", Listed),
-            ("aggregate", "archived_extra_sales", Listed),
-            ("find", "archived_extra_sales", Listed),
-            ("delete", "archived_extra_sales", Listed),
-            ("insert", "extra_sales", Listed),
-            ("delete", "archived_extra_sales", All),
+            ("find", "archived_sales", All), ("find", "archived_sales", Listed),
+            ("delete", "archived_sales", Listed), ("insert", "sales", Listed), ("find", "sales", Listed),
+            ("aggregate", "archived_sales", Listed), ("aggregate", "archived_extra_sales", Listed),
+            ("find", "archived_extra_sales", Listed), ("delete", "archived_extra_sales", Listed),
+            ("insert", "extra_sales", Listed), ("delete", "archived_extra_sales", All),
         ],
     ),
     of(
@@ -406,10 +385,8 @@ pub(super) const BROADCAST: [Broadcast; 70] = [
         "delete_archived_before",
         MOVED,
         &[
-            ("find", "archived_sales", All),
-            ("delete", "archived_sales", Listed),
-            ("find", "archived_sales", Listed),
-            ("aggregate", "archived_extra_sales", Listed),
+            ("find", "archived_sales", All), ("delete", "archived_sales", Listed),
+            ("find", "archived_sales", Listed), ("aggregate", "archived_extra_sales", Listed),
             ("delete", "archived_extra_sales", Listed),
         ],
     ),
@@ -425,11 +402,8 @@ pub(super) const BROADCAST: [Broadcast; 70] = [
         "verify",
         WHOLE,
         &[
-            ("find", "sales", All),
-            ("find", "archived_sales", All),
-            ("find", "sales", Listed),
-            ("find", "archived_sales", Listed),
-            ("find", "extra_sales", All),
+            ("find", "sales", All), ("find", "archived_sales", All), ("find", "sales", Listed),
+            ("find", "archived_sales", Listed), ("find", "extra_sales", All),
             ("find", "archived_extra_sales", All),
         ],
     ),
@@ -444,11 +418,8 @@ pub(super) const BROADCAST: [Broadcast; 70] = [
         "migrate_items",
         ITEMS,
         &[
-            ("find", "sales", All),
-            ("find", "sales", Listed),
-            ("update", "sales", Listed),
-            ("find", "extra_sales", All),
-            ("update", "extra_sales", All),
+            ("find", "sales", All), ("find", "sales", Listed), ("update", "sales", Listed),
+            ("find", "extra_sales", All), ("update", "extra_sales", All),
         ],
     ),
     of(

@@ -4,8 +4,9 @@ use mongo_patterns_core::{document_id, transaction};
 
 use super::prelude::*;
 use super::run::move_all;
+use crate::refused::already_exists;
 use crate::results::{Moved, Restored};
-use crate::transfer::{Linked, Transfer, already_exists, is_there, put_back};
+use crate::transfer::{Linked, Transfer, is_there, put_back};
 use crate::wholes;
 
 impl<D> Archive<D> {

@@ -7,7 +7,7 @@ use mongodb::options::FindOneOptions;
 
 use super::prelude::*;
 use crate::entry::{Entry, of_size};
-use crate::transfer::refused;
+use crate::refused::refused;
 
 impl<D> Trash<D> {
     /// Deletes a document: moves it to the trash.
