@@ -227,8 +227,8 @@ async fn writers_beside_runs_leave_no_gap() {
         });
         let runs = async {
             let work = async {
-                for _ in 0..12 {
-                    let run = || archive.run().before(DateTime::now()).chunk(3).into_future();
+                for _ in 0..8 {
+                    let run = || archive.run().before(DateTime::now()).chunk(50).into_future();
                     let (first, second) = tokio::join!(run(), run());
                     first.unwrap();
                     second.unwrap();
