@@ -1,7 +1,7 @@
 //! The shard keys of the documentation.
 
 /// The collections of the operations, and the fields by which the documentation shards them.
-pub(super) const SHARD_KEYS: [(&str, &str); 17] = [
+pub(super) const SHARD_KEYS: [(&str, &str); 18] = [
     ("trades", "customerId"),
     ("sales", "_id"),
     ("extra_sales", "book_id"),
