@@ -151,6 +151,8 @@ async fn no_revision_is_lost_beside_runs_and_restores() {
 
 async fn no_revision_is_lost(db: &TestDatabase, elsewhere: bool) {
     const POLICIES: i32 = 6;
+    /// The most updates of a writer.
+    const UPDATES: i32 = 50;
     let (policies, archive) = office(db, "policyId", elsewhere).await;
     let [hot, _] = &policies;
     // Not recorded: their commands would allow further ones.
@@ -166,12 +168,16 @@ async fn no_revision_is_lost(db: &TestDatabase, elsewhere: bool) {
         let (pace, acknowledged) = (pace.clone(), &acknowledged);
         let policies = if writer % 2 == 0 { &one } else { &other };
         async move {
-            for n in 0.. {
-                if !pace.next().await {
-                    break;
-                }
-                match policies.update((n * 5 + writer) % POLICIES, push("item")).await {
-                    Ok(_) => drop(acknowledged.fetch_add(1, Ordering::Relaxed)),
+            // Each revision moves in each round, so their number is bounded, and so is their size.
+            let (mut n, mut updates) = (0, 0);
+            while updates < UPDATES && pace.next().await {
+                n += 1;
+                let update = doc! { "$set": { "customerName": n.to_string() } };
+                match policies.update((n * 5 + writer) % POLICIES, update).await {
+                    Ok(_) => {
+                        updates += 1;
+                        acknowledged.fetch_add(1, Ordering::Relaxed);
+                    }
                     Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error:?}"),
                 }
             }
