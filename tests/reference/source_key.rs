@@ -124,7 +124,7 @@ async fn what_names_no_source_is_refused_and_nothing_is_stored() {
         orders.insert(&by(7, "ann")).await.unwrap();
         let before = contents(db).await;
         for (source, kind) in [
-            (Bson::from("nobody"), ErrorKind::NotFound),
+            (Bson::from("unknown"), ErrorKind::NotFound),
             (doc! { "a": 1 }.into(), ErrorKind::InvalidArgument),
             (Bson::Null, ErrorKind::InvalidArgument),
         ] {

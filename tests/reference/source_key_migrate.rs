@@ -144,7 +144,7 @@ pub fn invalid_by_key() -> Vec<(Document, &'static str, ErrorKind)> {
     use ErrorKind::{Corrupt, InvalidItemId, NotFound, TargetNotEmpty};
     let stale = doc! { "_id": 1, "username": "old", "name": "x", "v": 0_i64 };
     vec![
-        (doc! { "author": "nobody" }, "source_missing", NotFound),
+        (doc! { "author": "unknown" }, "source_missing", NotFound),
         (doc! { "author": "ANN" }, "source_missing", NotFound),
         (doc! { "author": ".*" }, "source_missing", NotFound),
         (doc! { "author": "$username" }, "source_missing", NotFound),
@@ -157,7 +157,7 @@ pub fn invalid_by_key() -> Vec<(Document, &'static str, ErrorKind)> {
             NotFound,
         ),
         (
-            doc! { "members": ["ann", { "username": "nobody" }] },
+            doc! { "members": ["ann", { "username": "unknown" }] },
             "source_missing",
             NotFound,
         ),

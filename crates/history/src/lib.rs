@@ -227,6 +227,7 @@ mod follow;
 mod form;
 pub mod intervals;
 mod migrate;
+mod page;
 mod prelude;
 mod query;
 mod read;

@@ -1,9 +1,8 @@
 //! The names that most modules use.
 
 pub(crate) use std::marker::PhantomData;
-pub(crate) use std::pin::Pin;
 
-pub(crate) use futures::{Stream, TryStreamExt};
+pub(crate) use futures::TryStreamExt;
 pub(crate) use mongo_patterns_core::conn::Conn;
 pub(crate) use mongo_patterns_core::error::{CommandError, duplicate_key, lost_race};
 pub(crate) use mongo_patterns_core::index::hinted;

@@ -6,7 +6,8 @@
 use mongo_patterns_core::migration::both;
 use mongodb::options::{FindOneOptions, Hint};
 
-use crate::form::document::{Head, decode, decode_revision, invalid_argument};
+use crate::form::document::{Head, decode, decode_revision};
+use crate::page::Page;
 use crate::repository::prelude::*;
 use crate::results::{Current, Revision, RevisionPage};
 use crate::token::RevisionToken;
@@ -90,37 +91,23 @@ pub(crate) async fn find_as_of(
     find_in_revisions(shared, query::until(settings, id, time), options, conn).await
 }
 
-/// A page to read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Page {
-    pub(crate) limit: u32,
-    pub(crate) newest_first: bool,
-    pub(crate) after: Option<RevisionToken>,
-}
-
 /// Reads a page of the history of a document.
 pub(crate) async fn page<D: DeserializeOwned>(
     shared: &Shared,
     id: &Bson,
-    page: Page,
+    page: Page<RevisionToken>,
     conn: &mut Conn<'_>,
 ) -> Result<RevisionPage<D>> {
-    if page.limit == 0 {
-        return Err(invalid_argument("the limit is 0: read at least one revision"));
-    }
     let settings = &shared.settings;
     let after = page.after.map(RevisionToken::position);
     let filter = query::beyond(settings, id, after, page.newest_first);
-    // One more, to know whether there are more.
-    let options = options::find_page(settings, page.limit.saturating_add(1), page.newest_first);
-    let found = conn.find_all(&shared.revisions, filter, options).await;
-    let mut rows = found.map_err(|error| hinted(error, &settings.revision_index))?;
-    let has_more = rows.len() as u64 > u64::from(page.limit);
-    rows.truncate(page.limit as usize);
-    let revisions = rows
-        .iter()
-        .map(|row| revision_of(shared, row))
-        .collect::<Result<Vec<_>>>()?;
+    let index = (
+        settings.revision_index.as_str(),
+        [&settings.document_id, &settings.revision],
+    );
+    let (rows, has_more) = page.find(&shared.revisions, filter, index, conn).await?;
+    let revisions = rows.iter().map(|row| revision_of(shared, row));
+    let revisions = revisions.collect::<Result<Vec<_>>>()?;
     let next = match revisions.last() {
         Some(last) if has_more => Some(RevisionToken::after(last.revision)),
         _ => None,

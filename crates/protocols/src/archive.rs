@@ -213,10 +213,6 @@ impl Protocol for Archive {
         }
     }
 
-    fn is_mid_command(&self, _client: &Client) -> bool {
-        false
-    }
-
     fn unknown(&self, client: &Client) -> Client {
         Client::of(client.call)
     }

@@ -213,10 +213,6 @@ impl Protocol for Outlier {
         }
     }
 
-    fn is_mid_command(&self, _: &Client) -> bool {
-        false
-    }
-
     fn unknown(&self, client: &Client) -> Client {
         match client {
             Client::Push(call) => Client::Push(call.unknown(self)),

@@ -208,10 +208,6 @@ impl Protocol for Steps {
         }
     }
 
-    fn is_mid_command(&self, _client: &Client) -> bool {
-        false
-    }
-
     fn unknown(&self, client: &Client) -> Client {
         match client {
             Client::Instance { .. } => START,

@@ -207,10 +207,6 @@ impl Protocol for Versions {
         }
     }
 
-    fn is_mid_command(&self, _client: &Client) -> bool {
-        false
-    }
-
     fn unknown(&self, client: &Client) -> Client {
         Client::of(client.call)
     }

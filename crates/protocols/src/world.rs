@@ -79,7 +79,9 @@ pub trait Protocol: Clone + Debug + Send + Sync + Sized + 'static {
     }
 
     /// Returns whether the server is in the middle of the client's command.
-    fn is_mid_command(&self, client: &Self::Client) -> bool;
+    fn is_mid_command(&self, _client: &Self::Client) -> bool {
+        false
+    }
 
     /// Stops the server in the middle of a command whose client is gone.
     fn stopped(&self, _documents: &mut Self::Documents, _client: &Self::Client) {}

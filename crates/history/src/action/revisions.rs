@@ -1,8 +1,8 @@
-use futures::stream::{iter, try_unfold};
-use mongo_patterns_core::action::{ActionStream, Call};
+use mongo_patterns_core::action::ActionStream;
 
 use super::prelude::*;
-use crate::read::{Page, page};
+use crate::page::{Page, in_pages};
+use crate::read::page;
 use crate::token::RevisionToken;
 
 impl<D: DeserializeOwned> HistoryRepository<D> {
@@ -39,11 +39,7 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
         Revisions {
             shared: self.shared(),
             id: DocumentId::new(id),
-            page: Page {
-                limit: 100,
-                newest_first: false,
-                after: None,
-            },
+            page: Page::first(),
             types: PhantomData,
             session: None,
             max_time: None,
@@ -56,14 +52,14 @@ action! {
     pub struct Revisions<'a, D> {
         shared: &'a Shared,
         id: Result<DocumentId>,
-        page: Page,
+        page: Page<RevisionToken>,
         types: PhantomData<fn() -> D>,
     }
     with session, max_time;
 }
 
 /// A stream of revisions; returned by [`Revisions::stream`].
-pub type RevisionStream<'a, D> = Pin<Box<dyn Stream<Item = Result<Revision<D>>> + Send + 'a>>;
+pub type RevisionStream<'a, D> = ActionStream<'a, Revision<D>>;
 
 mongo_patterns_core::setters! {
     for Revisions<'a, D>:
@@ -110,40 +106,12 @@ impl<'a, D: DeserializeOwned + Send + 'a> Revisions<'a, D> {
     /// # Errors
     /// Those of [`page`](Self::page), as the last item of the stream.
     pub fn stream(self) -> RevisionStream<'a, D> {
-        let Self {
-            shared,
-            id,
-            page: start,
-            max_time,
-            ..
-        } = self;
-        let read = move |(id, at): (Result<DocumentId>, Page)| async move {
-            let id = id?;
-            let mut conn = Conn::to_read(None, max_time.or(shared.settings.max_time)).await?;
-            let read = page::<D>(shared, id.value(), at, &mut conn).await?;
-            let next = read.next.map(|token| Page {
-                after: Some(token),
-                ..at
-            });
-            Ok((read.revisions, next.map(|next| (Ok(id), next))))
+        let (shared, max_time) = (self.shared, self.max_time.or(self.shared.settings.max_time));
+        let read = move |id: Bson, at| async move {
+            let mut conn = Conn::to_read(None, max_time).await?;
+            let read = page::<D>(shared, &id, at, &mut conn).await?;
+            Ok((read.revisions, read.next))
         };
-        in_pages(shared.operation("revisions"), (id, start), read)
+        in_pages(shared.operation("revisions"), self.id, self.page, read)
     }
-}
-
-/// Returns a stream of the items of pages, each from the position after the last one.
-pub(crate) fn in_pages<'a, P: Send + 'a, T: Send + 'a, F>(
-    call: Call<'a>,
-    start: P,
-    page: impl Fn(P) -> F + Send + Sync + 'a,
-) -> ActionStream<'a, T>
-where
-    F: Future<Output = Result<(Vec<T>, Option<P>)>> + Send + 'a,
-{
-    let pages = try_unfold((Some(start), page), |(position, page)| async move {
-        let Some(position) = position else { return Ok(None) };
-        let (items, next) = page(position).await?;
-        Ok::<_, Error>(Some((iter(items.into_iter().map(Ok)), (next, page))))
-    });
-    Box::pin(pages.try_flatten().map_err(move |error: Error| call.name(error)))
 }

@@ -1,8 +1,6 @@
 //! The commands, as pure functions.
 
-use mongodb::options::{
-    FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint, ReturnDocument, UpdateModifications,
-};
+use mongodb::options::{FindOneAndUpdateOptions, FindOneOptions, Hint, ReturnDocument, UpdateModifications};
 
 use super::form::{END, Times};
 use super::settings::Settings;
@@ -160,15 +158,6 @@ pub(crate) fn find_newest(settings: &Settings, projection: Option<Document>) -> 
         .sort(order(settings, true))
         .hint(hint(&settings.start_index))
         .projection(projection)
-        .build()
-}
-
-pub(crate) fn find_page(settings: &Settings, limit: u32, newest_first: bool) -> FindOptions {
-    FindOptions::builder()
-        .sort(order(settings, newest_first))
-        .limit(i64::from(limit))
-        .batch_size(action::batch_size(limit))
-        .hint(hint(&settings.start_index))
         .build()
 }
 

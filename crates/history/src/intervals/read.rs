@@ -6,7 +6,7 @@ use super::form::{Times, interval};
 use super::query::{self, NOW};
 use super::repository::Shared;
 use super::results::IntervalPage;
-use crate::form::document::invalid_argument;
+use crate::page::Page;
 use crate::prelude::*;
 use crate::results::not_found;
 use crate::token::IntervalToken;
@@ -78,33 +78,18 @@ pub(crate) async fn find_as_of(
     Ok(Times::of(settings, &found)?.contains(time).then_some(found))
 }
 
-/// A page to read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Page {
-    pub(crate) limit: u32,
-    pub(crate) newest_first: bool,
-    pub(crate) after: Option<IntervalToken>,
-}
-
 /// Reads a page of the intervals of an id.
 pub(crate) async fn page<D: DeserializeOwned>(
     shared: &Shared,
     id: &Bson,
-    page: Page,
+    page: Page<IntervalToken>,
     conn: &mut Conn<'_>,
 ) -> Result<IntervalPage<D>> {
-    if page.limit == 0 {
-        return Err(invalid_argument("the limit is 0: read at least one interval"));
-    }
     let settings = &shared.settings;
     let after = page.after.map(|token| DateTime::from_millis(token.position()));
     let filter = query::beyond(settings, id, after, page.newest_first);
-    // One more, to know whether there are more.
-    let options = query::find_page(settings, page.limit.saturating_add(1), page.newest_first);
-    let found = conn.find_all(&shared.collection, filter, options).await;
-    let mut rows = found.map_err(|error| hinted(error, &settings.start_index))?;
-    let has_more = rows.len() as u64 > u64::from(page.limit);
-    rows.truncate(page.limit as usize);
+    let index = (settings.start_index.as_str(), [&settings.id, &settings.from]);
+    let (rows, has_more) = page.find(&shared.collection, filter, index, conn).await?;
     let intervals = rows.iter().map(|row| interval(settings, row));
     let intervals = intervals.collect::<Result<Vec<_>>>()?;
     let next = match intervals.last() {

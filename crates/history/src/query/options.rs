@@ -1,6 +1,6 @@
 //! Options of the driver's calls.
 
-use mongo_patterns_core::action::{batch_size, one_batch};
+use mongo_patterns_core::action::one_batch;
 use mongodb::options::{
     AggregateOptions, DeleteOptions, FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint, ReturnDocument,
 };
@@ -49,16 +49,6 @@ pub(crate) fn find_as_of(settings: &Settings) -> FindOneOptions {
         settings.revision.as_str(): -1,
     });
     options
-}
-
-pub(crate) fn find_page(settings: &Settings, limit: u32, newest_first: bool) -> FindOptions {
-    let direction = if newest_first { -1 } else { 1 };
-    FindOptions::builder()
-        .sort(doc! { settings.document_id.as_str(): direction, settings.revision.as_str(): direction })
-        .limit(i64::from(limit))
-        .batch_size(batch_size(limit))
-        .hint(hint(&settings.revision_index))
-        .build()
 }
 
 pub(crate) fn change(settings: &Settings, upsert: bool) -> FindOneAndUpdateOptions {

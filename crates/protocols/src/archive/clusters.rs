@@ -378,10 +378,6 @@ impl Protocol for Clusters {
         matches!(client.at, At::Copy(..))
     }
 
-    fn is_mid_command(&self, _client: &Client) -> bool {
-        false
-    }
-
     fn unknown(&self, client: &Client) -> Client {
         match client.call {
             Call::Archive | Call::Restore => client.again(),

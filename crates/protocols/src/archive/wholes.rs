@@ -218,10 +218,6 @@ impl Protocol for Wholes {
         }
     }
 
-    fn is_mid_command(&self, _client: &Client) -> bool {
-        false
-    }
-
     fn unknown(&self, client: &Client) -> Client {
         Client::of(client.call)
     }

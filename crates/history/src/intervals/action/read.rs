@@ -3,9 +3,9 @@
 use mongo_patterns_core::action::{ActionStream, Read};
 
 use super::prelude::*;
-use crate::action::in_pages;
 use crate::intervals::form::interval;
-use crate::intervals::read::{Page, find_as_of, find_valid, page};
+use crate::intervals::read::{find_as_of, find_valid, page};
+use crate::page::{Page, in_pages};
 use crate::token::IntervalToken;
 
 impl<D: DeserializeOwned> IntervalRepository<D> {
@@ -103,11 +103,7 @@ impl<D: DeserializeOwned> IntervalRepository<D> {
         Intervals {
             shared: self.shared(),
             id: DocumentId::new(id),
-            page: Page {
-                limit: 100,
-                newest_first: false,
-                after: None,
-            },
+            page: Page::first(),
             types: PhantomData,
             session: None,
             max_time: None,
@@ -120,7 +116,7 @@ action! {
     pub struct Intervals<'a, D> {
         shared: &'a Shared,
         id: Result<DocumentId>,
-        page: Page,
+        page: Page<IntervalToken>,
         types: PhantomData<fn() -> D>,
     }
     with session, max_time;
@@ -175,23 +171,12 @@ impl<'a, D: DeserializeOwned + Send + 'a> Intervals<'a, D> {
     /// # Errors
     /// Those of [`page`](Self::page), as the last item of the stream.
     pub fn stream(self) -> IntervalStream<'a, D> {
-        let Self {
-            shared,
-            id,
-            page: start,
-            max_time,
-            ..
-        } = self;
-        let read = move |(id, at): (Result<DocumentId>, Page)| async move {
-            let id = id?;
-            let mut conn = Conn::to_read(None, max_time.or(shared.settings.max_time)).await?;
-            let read = page::<D>(shared, id.value(), at, &mut conn).await?;
-            let next = read.next.map(|token| Page {
-                after: Some(token),
-                ..at
-            });
-            Ok((read.intervals, next.map(|next| (Ok(id), next))))
+        let (shared, max_time) = (self.shared, self.max_time.or(self.shared.settings.max_time));
+        let read = move |id: Bson, at| async move {
+            let mut conn = Conn::to_read(None, max_time).await?;
+            let read = page::<D>(shared, &id, at, &mut conn).await?;
+            Ok((read.intervals, read.next))
         };
-        in_pages(shared.operation("intervals"), (id, start), read)
+        in_pages(shared.operation("intervals"), self.id, self.page, read)
     }
 }
