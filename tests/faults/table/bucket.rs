@@ -101,6 +101,39 @@ pub(super) async fn read(trades: &Trades) -> Option<Vec<String>> {
     Some(read)
 }
 
+pub(super) async fn repair(trades: &Trades) {
+    let repaired: Result<Vec<_>, _> = trades.repair().stream().try_collect().await;
+    let repaired = match repaired {
+        Err(error) if error.is_setup_error() => return,
+        repaired => repaired.unwrap(),
+    };
+    assert!(
+        repaired.iter().all(|repaired| repaired.unrepaired.is_none()),
+        "{repaired:?}"
+    );
+}
+
+/// Returns the changes of items by their ids, of which key 1 has 1 and 4.
+pub(super) fn changes_of_items<M: Model + AsRef<Trades>>(case: &'static str) -> [Operation<M>; 3] {
+    [
+        Operation::new(Atomic, "BucketRepository::replace_item", case, |m: &M| {
+            Box::pin(async move {
+                let date = at(SECOND + 50);
+                text(m.as_ref().replace_item(&1, &Trade { n: 4, date }).await)
+            })
+        }),
+        Operation::new(Atomic, "BucketRepository::update_item", case, |m: &M| {
+            Box::pin(async move {
+                let set = doc! { "$set": { "date": at(SECOND + 50) } };
+                text(m.as_ref().update_item(&1, 4_i64, set).await)
+            })
+        }),
+        Operation::new(Atomic, "BucketRepository::remove_item", case, |m: &M| {
+            Box::pin(async move { text(m.as_ref().remove_item(&1, 1_i64).await) })
+        }),
+    ]
+}
+
 pub(super) async fn found(trades: &Trades) -> Vec<String> {
     use mongo_patterns::bucket::Problem::{Count, Empty, NotFull, SeveralOpen, TooManyItems};
     // The settings can be those of a repository with another page size.
@@ -178,15 +211,7 @@ impl Model for Histories {
     }
 
     async fn repair(&self) {
-        let repaired: Result<Vec<_>, _> = self.with_ids.repair().stream().try_collect().await;
-        let repaired = match repaired {
-            Err(error) if error.is_setup_error() => return,
-            repaired => repaired.unwrap(),
-        };
-        assert!(
-            repaired.iter().all(|repaired| repaired.unrepaired.is_none()),
-            "{repaired:?}"
-        );
+        repair(&self.with_ids).await;
     }
 
     fn operations() -> Vec<Operation<Self>> {

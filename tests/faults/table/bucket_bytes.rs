@@ -6,7 +6,7 @@ use mongo_patterns::bucket::BucketRepositoryBuilder;
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 
-use super::bucket::{PAGE, bucket, builder, found, inspect, read};
+use super::bucket::{PAGE, bucket, builder, changes_of_items, found, inspect, read, repair};
 use super::operation::Promise::{Atomic, Prefix, Steps};
 use super::operation::{Model, Of, Operation, indexes, text};
 use crate::bucket::bytes::violations_of;
@@ -35,6 +35,12 @@ fn inspect_bytes(buckets: &[Document]) -> (Vec<String>, Vec<String>) {
 pub(super) struct Bounded {
     stored: Collection<Document>,
     trades: Trades,
+}
+
+impl AsRef<Trades> for Bounded {
+    fn as_ref(&self) -> &Trades {
+        &self.trades
+    }
 }
 
 impl Model for Bounded {
@@ -79,19 +85,11 @@ impl Model for Bounded {
     }
 
     async fn repair(&self) {
-        let repaired: Result<Vec<_>, _> = self.trades.repair().stream().try_collect().await;
-        let repaired = match repaired {
-            Err(error) if error.is_setup_error() => return,
-            repaired => repaired.unwrap(),
-        };
-        assert!(
-            repaired.iter().all(|repaired| repaired.unrepaired.is_none()),
-            "{repaired:?}"
-        );
+        repair(&self.trades).await;
     }
 
     fn operations() -> Vec<Operation<Self>> {
-        vec![
+        let mut operations = vec![
             Operation::<Self>::new(Atomic, "BucketRepository::append", "that closes a bucket", |m| {
                 Box::pin(async move { text(m.trades.append(&1, &spread(9)).await) })
             }),
@@ -100,21 +98,6 @@ impl Model for Bounded {
                     let items: Vec<Trade> = (9..17).map(spread).collect();
                     text(m.trades.append_many(&1, &items).await)
                 })
-            }),
-            Operation::<Self>::new(Atomic, "BucketRepository::replace_item", "with bytes", |m| {
-                Box::pin(async move {
-                    let date = at(SECOND + 50);
-                    text(m.trades.replace_item(&1, &Trade { n: 4, date }).await)
-                })
-            }),
-            Operation::<Self>::new(Atomic, "BucketRepository::update_item", "with bytes", |m| {
-                Box::pin(async move {
-                    let set = doc! { "$set": { "date": at(SECOND + 50) } };
-                    text(m.trades.update_item(&1, 4_i64, set).await)
-                })
-            }),
-            Operation::<Self>::new(Atomic, "BucketRepository::remove_item", "with bytes", |m| {
-                Box::pin(async move { text(m.trades.remove_item(&1, 1_i64).await) })
             }),
             Operation::<Self>::new(Atomic, "BucketRepository::remove_item", "of a bucket with room", |m| {
                 Box::pin(async move { text(m.trades.remove_item(&2, 101_i64).await) })
@@ -135,7 +118,9 @@ impl Model for Bounded {
                     m.stored.update_one(open, wrong).await.unwrap();
                 })
             }),
-        ]
+        ];
+        operations.extend(changes_of_items("with bytes"));
+        operations
     }
 }
 

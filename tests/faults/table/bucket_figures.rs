@@ -6,7 +6,7 @@ use mongo_patterns::bucket::TimeUnit;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::bucket::{PAGE, bucket, builder, found, inspect, read};
+use super::bucket::{PAGE, bucket, builder, changes_of_items, found, inspect, read, repair};
 use super::operation::Promise::{Atomic, Prefix, Reads, Steps};
 use super::operation::{Model, Of, Operation, text};
 use crate::common::support::{SECOND, Trade, Trades, all, at, spread};
@@ -39,6 +39,12 @@ fn wrong(buckets: &[Document]) -> Vec<String> {
     wrong
         .map(|bucket| format!("{} Figures", bucket.get_str("_id").unwrap()))
         .collect()
+}
+
+impl AsRef<Trades> for Figured {
+    fn as_ref(&self) -> &Trades {
+        &self.trades
+    }
 }
 
 impl Model for Figured {
@@ -83,19 +89,11 @@ impl Model for Figured {
     }
 
     async fn repair(&self) {
-        let repaired: Result<Vec<_>, _> = self.trades.repair().stream().try_collect().await;
-        let repaired = match repaired {
-            Err(error) if error.is_setup_error() => return,
-            repaired => repaired.unwrap(),
-        };
-        assert!(
-            repaired.iter().all(|repaired| repaired.unrepaired.is_none()),
-            "{repaired:?}"
-        );
+        repair(&self.trades).await;
     }
 
     fn operations() -> Vec<Operation<Self>> {
-        vec![
+        let mut operations = vec![
             Operation::<Self>::new(Atomic, "BucketRepository::append", "with figures", |m| {
                 Box::pin(async move { text(m.trades.append(&1, &spread(7)).await) })
             }),
@@ -104,21 +102,6 @@ impl Model for Figured {
                     let items: Vec<Trade> = (7..15).map(spread).collect();
                     text(m.trades.append_many(&1, &items).await)
                 })
-            }),
-            Operation::<Self>::new(Atomic, "BucketRepository::replace_item", "with figures", |m| {
-                Box::pin(async move {
-                    let date = at(SECOND + 50);
-                    text(m.trades.replace_item(&1, &Trade { n: 4, date }).await)
-                })
-            }),
-            Operation::<Self>::new(Atomic, "BucketRepository::update_item", "with figures", |m| {
-                Box::pin(async move {
-                    let set = doc! { "$set": { "date": at(SECOND + 50) } };
-                    text(m.trades.update_item(&1, 4_i64, set).await)
-                })
-            }),
-            Operation::<Self>::new(Atomic, "BucketRepository::remove_item", "with figures", |m| {
-                Box::pin(async move { text(m.trades.remove_item(&1, 1_i64).await) })
             }),
             Operation::<Self>::new(Steps, "BucketRepository::rebuild_figures", "", |m| {
                 Box::pin(async move { text(m.trades.rebuild_figures().await.map(drop)) })
@@ -147,6 +130,8 @@ impl Model for Figured {
             Operation::<Self>::new(Reads, "BucketRepository::totals", "of a range", |m| {
                 Box::pin(async move { text(m.trades.totals(&1).from(at(SECOND + 2)).await) })
             }),
-        ]
+        ];
+        operations.extend(changes_of_items("with figures"));
+        operations
     }
 }

@@ -8,7 +8,7 @@ use mongo_patterns::bucket::Window;
 use mongodb::Collection;
 use mongodb::bson::{DateTime, Document, doc};
 
-use super::bucket::{PAGE, bucket, builder, found, inspect, read};
+use super::bucket::{PAGE, bucket, builder, found, inspect, read, repair};
 use super::operation::Promise::{Atomic, Prefix, Reads, Steps};
 use super::operation::{Model, Of, Operation, text};
 use crate::common::support::{SECOND, Trade, Trades, all, at, spread};
@@ -77,15 +77,7 @@ impl Model for Windowed {
     }
 
     async fn repair(&self) {
-        let repaired: Result<Vec<_>, _> = self.trades.repair().stream().try_collect().await;
-        let repaired = match repaired {
-            Err(error) if error.is_setup_error() => return,
-            repaired => repaired.unwrap(),
-        };
-        assert!(
-            repaired.iter().all(|repaired| repaired.unrepaired.is_none()),
-            "{repaired:?}"
-        );
+        repair(&self.trades).await;
     }
 
     fn operations() -> Vec<Operation<Self>> {
