@@ -1,9 +1,11 @@
 //! Existing documents and damage by other programs: `migrate_existing`, `verify` and `repair`.
 
+use std::time::Duration;
+
 use futures::TryStreamExt;
 use mongo_patterns::history::intervals::{Problem, Repaired, Unrepaired};
 use mongo_patterns::{ErrorKind, Repository};
-use mongo_patterns_testkit as testkit;
+use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::common::support::all;
@@ -291,6 +293,38 @@ async fn several_valid_documents_are_found_and_repaired_without_the_indexes() {
         for item in ["pants", "shirt"] {
             assert_eq!(judge(db, item).await, [0, 1, 2]);
         }
+    })
+    .await;
+}
+
+/// A repository changes a price after the migration has read its interval, and before it corrects it.
+#[tokio::test]
+async fn a_price_that_a_repository_changes_meanwhile_is_left_to_the_next_call() {
+    testkit::run(async |db| {
+        let prices = prices(db).await;
+        prices.insert(&price("pants", 0)).await.unwrap();
+        let wrong_end = doc! { "$set": { "validTo": at(9) } };
+        stored(db)
+            .update_one(doc! { "item": "pants" }, wrong_end)
+            .await
+            .unwrap();
+        let other = builder(&db.plain_client().database(db.database().name()))
+            .build()
+            .unwrap();
+        let fault = FailPoint::on(&["update"])
+            .times(1)
+            .block(Duration::from_secs(1))
+            .enable(db)
+            .await;
+        let change = async {
+            assert!(fault.met(db, Duration::from_secs(10)).await);
+            other.update("pants", to(1)).await.unwrap();
+        };
+        let (migrated, ()) = tokio::join!(prices.migrate_existing(), change);
+        fault.disable().await;
+        assert_eq!(migrated.unwrap().corrected, 0);
+        assert_eq!(prices.migrate_existing().await.unwrap().corrected, 1);
+        assert_eq!(judge(db, "pants").await, [0, 1]);
     })
     .await;
 }

@@ -195,7 +195,11 @@ fn wrong(given: &[Given]) -> Vec<(&Given, Times)> {
 /// Returns the update statements that correct the intervals of one id.
 pub(crate) fn corrections(settings: &Settings, given: &[Given]) -> Vec<Document> {
     let statement = |(one, times): (&Given, Times)| {
-        let filter = doc! { "_id": { "$eq": &one.document_id }, settings.id.as_str(): { "$eq": &one.id } };
+        // Unless another client has changed it since. Null matches a missing field too.
+        let mut filter = doc! { "_id": { "$eq": &one.document_id }, settings.id.as_str(): { "$eq": &one.id } };
+        filter.insert(settings.from.as_str(), one.from.value());
+        filter.insert(settings.to.as_str(), one.to.value());
+        filter.insert(settings.valid.as_str(), one.valid.value());
         doc! { "q": filter, "u": { "$set": times.fields(settings) } }
     };
     wrong(given).into_iter().map(statement).collect()

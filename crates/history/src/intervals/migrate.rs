@@ -16,8 +16,8 @@ use super::repository::Shared;
 use super::results::Migrated;
 use crate::prelude::*;
 
-/// The server takes 100,000 updates in one command.
-const MAX_CHUNK: u64 = 100_000;
+/// The most updates in one command, which has to be smaller than 16 MiB.
+const MAX_CHUNK: u64 = 10_000;
 
 /// Migrates existing documents.
 pub(crate) async fn existing(
@@ -61,8 +61,8 @@ pub(crate) async fn existing(
             let statements = std::mem::replace(&mut corrected, rest);
             let documents = statements.len() as u64;
             let step = Step::update_in_order("correct the intervals", collection, statements);
-            conn.write(step).await?;
-            migrated.corrected += documents;
+            // One that another client has changed is left to the next call.
+            migrated.corrected += conn.write(step).await?.map_or(documents, |reply| reply.matched);
             conn.count_migrated(documents);
             reporter.advance(std::mem::take(&mut scanned));
             pace.pause(conn, documents).await;

@@ -90,8 +90,9 @@ impl<D> IntervalRepository<D> {
     /// # }
     /// ```
     ///
-    /// Stop all programs that write to the collection without this crate first. It can be interrupted and called again, with the same
-    /// result.
+    /// Stop all programs that write to the collection without this crate first. A document that a repository changes meanwhile is left
+    /// as it is, for another call. It can be interrupted and called again, with the same result. A chunk has at most 10,000
+    /// documents.
     ///
     /// # Cost
     /// About eight round trips, and one for each chunk. The server reads the documents twice, and sorts their ids and intervals. The
