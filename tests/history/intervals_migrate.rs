@@ -299,7 +299,7 @@ async fn several_valid_documents_are_found_and_repaired_without_the_indexes() {
 
 /// A repository changes a price after the migration has read its interval, and before it corrects it.
 #[tokio::test]
-async fn a_price_that_a_repository_changes_meanwhile_is_left_to_the_next_call() {
+async fn a_price_that_a_repository_changes_after_the_read_is_left_to_the_next_call() {
     testkit::run(async |db| {
         let prices = prices(db).await;
         prices.insert(&price("pants", 0)).await.unwrap();

@@ -1,6 +1,5 @@
 //! Buckets with figures, and old buckets: every write keeps the figures, and `verify` reports those that are not those of the items.
 
-use futures::TryStreamExt;
 use mongo_patterns::Repository;
 use mongo_patterns::bucket::TimeUnit;
 use mongodb::Collection;

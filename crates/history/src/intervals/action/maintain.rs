@@ -90,7 +90,7 @@ impl<D> IntervalRepository<D> {
     /// # }
     /// ```
     ///
-    /// Stop all programs that write to the collection without this crate first. A document that a repository changes meanwhile is left
+    /// Stop all programs that write to the collection without this crate first. A document that a repository changes concurrently is left
     /// as it is, for another call. It can be interrupted and called again, with the same result. A chunk has at most 10,000
     /// documents.
     ///
