@@ -15,6 +15,8 @@ pub use mongo_patterns_core::action::{Read, Write};
 pub use mongo_patterns_core::verify::Verify;
 pub use restore::RestoreMany;
 pub use run::Run;
+#[cfg(feature = "files")]
+pub(crate) use run::{begin, older_than};
 pub use trash::{Delete, EmptyBefore, List};
 
 /// The names that most actions use.

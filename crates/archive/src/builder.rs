@@ -165,12 +165,8 @@ impl<D> ArchiveBuilder<D> {
     /// name, the filter of documents to keep is empty, so that nothing would be archived, two collections are the same, or
     /// one of them has the write concern `w: 0`, which confirms no write.
     pub fn build(self) -> Result<Archive<D>> {
-        let age = FieldName::new(required(self.age, "age_field")?)?;
-        if self.keep.as_ref().is_some_and(Document::is_empty) {
-            return Err(configuration(
-                "the filter of documents to keep is empty and matches all: leave it out",
-            ));
-        }
+        let mut settings = checked(self.age, self.older_than, self.keep, self.retry, self.max_time)?;
+        settings.newest_by = self.newest_by.map(FieldName::new).transpose()?;
         let mut pairs = vec![(&self.current, &self.archived)];
         pairs.extend(self.related.iter().map(|(current, archived, _)| (current, archived)));
         for (number, (current, archived)) in pairs.iter().enumerate() {
@@ -186,14 +182,6 @@ impl<D> ArchiveBuilder<D> {
                 ));
             }
         }
-        let settings = Settings {
-            age,
-            older_than: required(self.older_than, "older_than")?,
-            keep: self.keep,
-            newest_by: self.newest_by.map(FieldName::new).transpose()?,
-            retry: self.retry,
-            max_time: self.max_time,
-        };
         let collection = match self.in_another_cluster {
             true => confirmed,
             false => Raw::clone,
@@ -213,6 +201,30 @@ impl<D> ArchiveBuilder<D> {
         let link = self.in_another_cluster.then(|| Link::new(&ends[0], &ends[1]));
         Ok(Archive::new(ends, settings, wholes, link))
     }
+}
+
+/// Checks the settings.
+pub(crate) fn checked(
+    age: Option<String>,
+    older_than: Option<Duration>,
+    keep: Option<Document>,
+    retry: RetryPolicy,
+    max_time: Option<Duration>,
+) -> Result<Settings> {
+    let age = FieldName::new(required(age, "age_field")?)?;
+    if keep.as_ref().is_some_and(Document::is_empty) {
+        return Err(configuration(
+            "the filter of documents to keep is empty and matches all: leave it out",
+        ));
+    }
+    Ok(Settings {
+        age,
+        older_than: required(older_than, "older_than")?,
+        keep,
+        newest_by: None,
+        retry,
+        max_time,
+    })
 }
 
 /// Checks the collection and the second one.

@@ -161,11 +161,16 @@
 //!   if the chunk is given up afterwards.
 //! - Writes are confirmed by a majority of both clusters.
 //!
+//! # Files
+//!
+//! The module `files`, which the feature of this name adds, archives into files of a directory or an object store.
+//!
 //! # When not to use it
 //!
 //! - Old documents are deleted, and not kept: a TTL index does it.
 //! - All documents fit into memory, or old ones are read as often as new ones: a second collection saves nothing.
-//! - The archive is to cost less per byte: a collection of the same cluster does not. Use [another cluster](#another-cluster).
+//! - The archive is to cost less per byte: a collection of the same cluster does not. Use [another cluster](#another-cluster),
+//!   or [files](#files).
 //! - A [reference](https://docs.rs/mongo-patterns-reference) follows the collection, or a subset's children are in it: for their
 //!   followers an archived document is a deleted one.
 //!
@@ -240,6 +245,8 @@ mod archive;
 mod builder;
 mod decode;
 mod entry;
+#[cfg(feature = "files")]
+pub mod files;
 mod finding;
 mod link;
 mod newest;

@@ -30,7 +30,7 @@ use crate::results::{Moved, Restored};
 use crate::wholes::{self, Moving, Part};
 
 /// How often a chunk is tried before it is halved.
-const ATTEMPTS: u32 = 3;
+pub(crate) const ATTEMPTS: u32 = 3;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Transfer<'a> {
@@ -73,6 +73,41 @@ struct Attempt<'a> {
     stored_within: Duration,
 }
 
+/// The parts of a chunk: halves of those that are refused.
+pub(crate) struct Parts<'a> {
+    left: Vec<&'a [Bson]>,
+    pub(crate) moved: Moved,
+}
+
+impl<'a> Parts<'a> {
+    pub(crate) fn of(ids: &'a [Bson]) -> Self {
+        Self {
+            left: vec![ids],
+            moved: Moved::default(),
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<&'a [Bson]> {
+        self.left.pop()
+    }
+
+    /// Adds the result of a part.
+    ///
+    /// # Errors
+    /// That of the part, unless fewer documents may move.
+    pub(crate) fn add(&mut self, part: &'a [Bson], done: Result<Moved>) -> Result<()> {
+        match done {
+            Ok(done) => self.moved.add(done),
+            Err(error) if !is_of_documents(&error) => return Err(error),
+            Err(error) if part.len() == 1 && is_too_slow(&error) => return Err(error),
+            Err(error) if part.len() == 1 && error.kind() == ErrorKind::TooLarge => self.moved.too_large += 1,
+            Err(_) if part.len() == 1 => self.moved.busy += 1,
+            Err(_) => self.left.extend([&part[part.len() / 2..], &part[..part.len() / 2]]),
+        }
+        Ok(())
+    }
+}
+
 impl Transfer<'_> {
     /// Moves those of the documents that still match, or lists the commands of a plan. Each of them is in one of the collections, for every reader of a
     /// snapshot.
@@ -80,25 +115,19 @@ impl Transfer<'_> {
     /// # Errors
     /// Those of the insert, and those of the driver. Parts of the chunk may have moved.
     pub(crate) async fn chunk(self, ids: &[Bson], conn: &mut Conn<'_>) -> Result<Moved> {
-        let mut moved = Moved::default();
-        let mut parts = vec![ids];
+        let mut parts = Parts::of(ids);
         while let Some(part) = parts.pop() {
-            let moves = match conn.is_plan() {
+            let done = match conn.is_plan() {
                 true => self.plan(part, conn).await,
                 false => self.part(part, conn).await,
             };
-            match moves {
-                Ok(done) => moved.add(done),
-                Err(error) if !is_of_documents(&error) => return Err(error),
-                Err(error) if part.len() == 1 && is_too_slow(&error) => return Err(error),
+            match done {
                 // Newer ones would move before it.
                 Err(error) if part.len() == 1 && self.newest.is_some() => return Err(error),
-                Err(error) if part.len() == 1 && error.kind() == ErrorKind::TooLarge => moved.too_large += 1,
-                Err(_) if part.len() == 1 => moved.busy += 1,
-                Err(_) => parts.extend([&part[part.len() / 2..], &part[..part.len() / 2]]),
+                done => parts.add(part, done)?,
             }
         }
-        Ok(moved)
+        Ok(parts.moved)
     }
 
     /// Moves documents together, or none of them. Expects that the target has none of them, which is nearly always so.
@@ -347,7 +376,7 @@ impl Copy<'_> {
     }
 }
 
-async fn read(from: &Raw, filter: Document, conn: &mut Conn<'_>) -> Result<Vec<RawDocumentBuf>> {
+pub(crate) async fn read(from: &Raw, filter: Document, conn: &mut Conn<'_>) -> Result<Vec<RawDocumentBuf>> {
     let find = Step::find("read documents", from, filter, FindOptions::default());
     Ok(conn.read(find).await?.documents)
 }
@@ -362,7 +391,7 @@ fn may_be_there(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::DuplicateKey)
 }
 
-fn may_pass(error: &Error) -> bool {
+pub(crate) fn may_pass(error: &Error) -> bool {
     error.is_transient() || error.is_outcome_unknown()
 }
 

@@ -34,7 +34,8 @@
 //! collection is the target ([`migrations`] lists them, and
 //! [`forget_migration`] deletes one), the positions of followers, with the `_id` `{ kind: "follower", name }`,
 //! [leases](crate::lease), with the `_id` `{ kind: "lease", name }`, and the steps that the schema pattern has applied,
-//! with the `_id` `{ kind: "steps", name }`.
+//! with the `_id` `{ kind: "steps", name }`. And it has the records of the files of an archive, with the `_id`
+//! `{ kind: "archive_file", collection, name }`.
 //!
 //! # Permissions
 //!

@@ -265,6 +265,14 @@ impl<'a> Conn<'a> {
         Ok(())
     }
 
+    /// Polls other work than a command to its end, such as the write of a file.
+    ///
+    /// # Cancel safety
+    /// A task polls it to its end, in the lanes of the call.
+    pub async fn finish<T: Send + 'static>(&self, work: BoxFuture<'static, T>) -> T {
+        InFlight::single(work, self.lane()).await.1
+    }
+
     /// Ends the transaction that the call runs itself, by a commit or an abort.
     pub(crate) async fn end<T, F>(&mut self, work: F) -> DriverResult<T>
     where

@@ -19,7 +19,7 @@
 //! The [`guide`] leads from questions about your data to one of them, or to none. These features are on by default.
 //! The feature `derive` adds derive macros: `Fields` gives a struct the stored names of its fields, so that a builder takes
 //! `Trade::DATE` instead of `"date"`, and `AsKey` and `IntoId` make newtypes keys and ids.
-//! The feature `metrics` adds [metrics](#observability).
+//! The feature `metrics` adds [metrics](#observability), and `files` an archive in files, of a directory or an object store.
 //!
 //! # First use
 //!

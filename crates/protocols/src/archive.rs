@@ -7,6 +7,7 @@
 //! does, as with `$addToSet`.
 
 pub mod clusters;
+pub mod files;
 pub mod wholes;
 
 use stateright::Property;

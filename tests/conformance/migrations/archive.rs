@@ -1,6 +1,7 @@
 //! Old documents in a second collection, and deleted ones.
 
 use futures::future::LocalBoxFuture;
+use mongo_patterns::archive::files::FileArchive;
 use mongo_patterns::archive::{Archive, ArchiveBuilder};
 use mongo_patterns::{Repository, Result, RetryPolicy};
 use mongo_patterns_testkit::TestDatabase;
@@ -10,7 +11,7 @@ use mongodb::bson::{Document, doc};
 use super::model::{Call, Called, Migrates};
 use crate::archive::books::{COLD, HOT, book, books_in, wholes};
 use crate::archive::sales::{archive, archived, builder, current, new, old, sale};
-use crate::archive::users;
+use crate::archive::{files_support, users};
 
 /// Archives old documents.
 pub(super) struct Run;
@@ -26,6 +27,10 @@ pub(super) struct RestoreElsewhere;
 pub(super) struct Delete;
 /// Deletes entries of a trash.
 pub(super) struct Empty;
+/// Archives old documents in files.
+pub(super) struct RunFiles;
+/// Deletes old files.
+pub(super) struct DeleteFiles;
 
 /// While all commands fail, it is tried a few times; not for a short time, which a slow machine may need for one attempt.
 fn hurried(db: &TestDatabase) -> ArchiveBuilder<Document> {
@@ -242,6 +247,83 @@ impl Migrates for Empty {
     }
 
     fn lists_all(&self) -> bool {
+        false
+    }
+}
+
+fn in_files(db: &TestDatabase) -> FileArchive<Document> {
+    let policy = RetryPolicy::default().with_max_attempts(5);
+    files_support::builder(db).retry(policy).build().unwrap()
+}
+
+/// The documents of the files that are a part of the archive, and how many files are not.
+async fn files(db: &TestDatabase) -> Vec<String> {
+    let records = files_support::records(db).await;
+    let others = files_support::listed(db).len().abs_diff(records.len());
+    let mut files = vec![format!("{others} other files")];
+    let filed = files_support::filed(db).await;
+    files.extend(filed.iter().map(|document| format!("in files {document:?}")));
+    files
+}
+
+impl Migrates for RunFiles {
+    fn name(&self) -> &'static str {
+        "archive::files::run"
+    }
+
+    fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
+        Box::pin(async move {
+            files_support::archive(db).await;
+            let stay = (12..15).map(|id| sale(id, new(0)));
+            let documents: Vec<Document> = (0..12).map(|id| sale(id, old(i64::from(id)))).chain(stay).collect();
+            current(db).insert_many(documents).await.unwrap();
+        })
+    }
+
+    fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
+        Box::pin(async move { call.of(in_files(db).run()).await })
+    }
+
+    fn elsewhere<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, Vec<String>> {
+        Box::pin(files(db))
+    }
+
+    /// Those of the first chunk, without the transaction.
+    fn lists_all(&self) -> bool {
+        false
+    }
+
+    fn normalize(&self, collection: &str, document: &mut Document) {
+        Run.normalize(collection, document);
+    }
+}
+
+impl Migrates for DeleteFiles {
+    fn name(&self) -> &'static str {
+        "archive::files::delete_before"
+    }
+
+    fn fill<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, ()> {
+        Box::pin(async move {
+            RunFiles.fill(db).await;
+            in_files(db).run().chunk(3).await.unwrap();
+        })
+    }
+
+    fn call<'a>(&'a self, db: &'a TestDatabase, call: Call<'a>) -> LocalBoxFuture<'a, Result<Called>> {
+        Box::pin(async move { call.of(in_files(db).delete_before(old(9))).await })
+    }
+
+    fn elsewhere<'a>(&'a self, db: &'a TestDatabase) -> LocalBoxFuture<'a, Vec<String>> {
+        Box::pin(files(db))
+    }
+
+    fn normalize(&self, collection: &str, document: &mut Document) {
+        Run.normalize(collection, document);
+    }
+
+    /// A file is deleted or not.
+    fn is_paced(&self) -> bool {
         false
     }
 }

@@ -24,7 +24,7 @@ use super::each;
 use model::Migrates;
 
 /// All migrations.
-const ALL: [&dyn Migrates; 28] = [
+const ALL: [&dyn Migrates; 30] = [
     &bucket::FromFlat,
     &bucket::ToFlat,
     &bucket::PageSize,
@@ -49,6 +49,8 @@ const ALL: [&dyn Migrates; 28] = [
     &archive::RestoreElsewhere,
     &archive::Delete,
     &archive::Empty,
+    &archive::RunFiles,
+    &archive::DeleteFiles,
     &items::Trades,
     &items::Books,
     &items::Patrons,

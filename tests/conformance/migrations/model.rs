@@ -23,6 +23,11 @@ pub(super) trait Migrates: Sync {
     /// Removes from a document what is different in each run.
     fn normalize(&self, _collection: &str, _document: &mut Document) {}
 
+    /// Returns what it stores elsewhere than in the database.
+    fn elsewhere<'a>(&'a self, _db: &'a TestDatabase) -> LocalBoxFuture<'a, Vec<String>> {
+        Box::pin(async { Vec::new() })
+    }
+
     /// Brings commands that are sent in any order into one.
     fn in_order(&self, commands: Vec<Document>) -> Vec<Document> {
         commands
@@ -144,7 +149,7 @@ impl<'a> Case<'a> {
     /// Returns all documents of all collections as text, which NaN is equal in too, but what is different in each run. The
     /// catalog is left out.
     pub(super) async fn documents(&self) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut found = self.migration.elsewhere(self.db).await;
         for (name, documents) in contents(self.db).await {
             for mut document in documents.into_iter().filter(|_| name != "mongo_patterns") {
                 document.remove("run");

@@ -21,6 +21,7 @@ mod documented_keys;
 pub(crate) mod dropped;
 mod embedded;
 mod fault;
+mod file_archive;
 mod held;
 mod history;
 mod history_follow;
@@ -90,6 +91,7 @@ fn table() -> Table {
     table.add::<archive::Sales<true>>();
     table.add::<archive_books::Books<false>>();
     table.add::<archive_books::Books<true>>();
+    table.add::<file_archive::Sales>();
     table.add::<trash::Users>();
     table.add::<items::Trades>();
     table.add::<items::Books>();

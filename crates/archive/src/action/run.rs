@@ -121,7 +121,7 @@ async fn warn_of_followers(shared: &Shared, conn: &mut Conn<'_>) -> Result<()> {
 }
 
 /// Returns the time that is this long ago.
-pub(super) fn older_than(age: Duration) -> DateTime {
+pub(crate) fn older_than(age: Duration) -> DateTime {
     let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
     DateTime::from_millis(DateTime::now().timestamp_millis().saturating_sub(age))
 }
@@ -154,7 +154,7 @@ pub(super) async fn move_all(
 }
 
 /// Checks the settings and the indexes, counts the documents for a progress callback, and begins the walk.
-pub(super) async fn begin(
+pub(crate) async fn begin(
     ensure: &Ensure<'_>,
     collection: &Raw,
     walk: Walk,

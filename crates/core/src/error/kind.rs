@@ -64,6 +64,8 @@ pub enum ErrorKind {
     HistoryLost,
     /// A collection was dropped or renamed while it was followed.
     CollectionDropped,
+    /// The store of an archive's files failed: it is full, read-only or not reachable.
+    FileStore,
     /// The call needs pre-images, which are disabled on the collection.
     PreImagesDisabled,
     /// The parent has no child with this id.
@@ -140,6 +142,7 @@ impl ErrorKind {
             Self::AlreadyExists => "already-exists",
             Self::HistoryLost => "history-lost",
             Self::CollectionDropped => "collection-dropped",
+            Self::FileStore => "file-store",
             Self::PreImagesDisabled => "pre-images-disabled",
             Self::ChildNotFound => "child-not-found",
             Self::GrandchildNotFound => "grandchild-not-found",
@@ -193,7 +196,8 @@ impl ErrorKind {
             | Self::NotMigrated
             | Self::HistoryLost
             | Self::Unauthorized
-            | Self::CollectionDropped => Class::Operator,
+            | Self::CollectionDropped
+            | Self::FileStore => Class::Operator,
             Self::Driver => Class::ByDriver,
         }
     }
@@ -206,7 +210,7 @@ mod tests {
     use super::*;
     use crate::Error;
 
-    const KINDS: [ErrorKind; 37] = [
+    const KINDS: [ErrorKind; 38] = [
         Configuration,
         InvalidArgument,
         InvalidKey,
@@ -231,6 +235,7 @@ mod tests {
         AlreadyExists,
         HistoryLost,
         CollectionDropped,
+        FileStore,
         PreImagesDisabled,
         ChildNotFound,
         GrandchildNotFound,

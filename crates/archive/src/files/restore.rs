@@ -1,0 +1,76 @@
+use mongo_patterns_core::error::refused_document;
+use mongo_patterns_core::transaction;
+
+use super::prelude::*;
+use crate::refused::refused;
+use crate::results::Moved;
+use crate::transfer::ids;
+
+impl<D> FileArchive<D> {
+    /// Restores the documents of a file: inserts them in the collection, and deletes the file.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::archive::files::FileArchive;
+    /// # use mongo_patterns::mongodb::bson::{DateTime, Document};
+    /// # async fn f(archive: FileArchive<Document>, march: DateTime, april: DateTime) -> mongo_patterns::Result<()> {
+    /// for file in archive.files(march..april).await? {
+    ///     archive.restore_file(file.name).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// All documents of the file, or none. They are as old as before, so the next [`run`](Self::run) archives them again, unless
+    /// they are changed.
+    ///
+    /// In a transaction of the caller, the next [`run`](Self::run) deletes the file, if the caller commits.
+    ///
+    /// # Cost
+    /// A read of the file, and five round trips. The documents are in memory.
+    ///
+    /// # Cancel safety
+    /// The file is restored or not. If it is, the next [`run`](Self::run) may have to delete the file. A [transaction of the
+    /// caller](mongo_patterns_core::action#cancel-safety) is aborted.
+    ///
+    /// # Errors
+    /// With nothing changed: [`NotFound`] when the archive has no file of this name, also when it was restored already,
+    /// [`AlreadyExists`] with the [document](Error::document_id) when the collection has one with its `_id`, [`DuplicateKey`] by
+    /// a unique index of the collection, [`Corrupt`] when the file is missing or changed, [`FileStore`] and [`Contention`].
+    pub fn restore_file(&self, name: impl Into<String>) -> Write<'_, Moved> {
+        let (shared, name) = (self.shared(), name.into());
+        Write::new(shared.operation("restore_file"), async move |session| {
+            let documents = shared.load(&name, &mut Conn::new()).await?;
+            let moved = Moved {
+                documents: documents.len() as u64,
+                ..Moved::default()
+            };
+            let mut conn = Conn::enter(session, &shared.lanes, "").await?;
+            let (retry, context) = (&shared.settings.retry, (shared, name.as_str(), documents));
+            transaction::run(&shared.current, retry, &mut conn, context, |conn, context| {
+                Box::pin(restore(context, conn))
+            })
+            .await?;
+            if !conn.is_in_transaction() {
+                // The documents are restored; the next run deletes the file otherwise.
+                let _ = shared.remove(&name, &mut conn).await;
+            }
+            Ok(moved)
+        })
+    }
+}
+
+/// Runs in a transaction.
+async fn restore(
+    (shared, name, documents): &mut (&Shared, &str, Vec<RawDocumentBuf>),
+    conn: &mut Conn<'_>,
+) -> Result<()> {
+    if !shared.mark(name, &[STORED], conn).await? {
+        return Err(not_found());
+    }
+    let current = &shared.current;
+    let inserted = conn.insert_many(current, documents.clone(), None).await;
+    inserted.map(drop).map_err(|error| {
+        let id = refused_document(&error).and_then(|at| ids(documents).get(at).cloned());
+        refused(error, current, id)
+    })
+}

@@ -1,0 +1,194 @@
+//! Runs of an archive in files beside writers, and beside each other.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures::future::{join_all, try_join_all};
+use mongo_patterns::ErrorKind;
+use mongo_patterns::archive::files::ArchiveFile;
+use mongo_patterns_testkit::{self as testkit, FailPoint};
+use mongodb::bson::{Bson, Document, doc};
+
+use super::files::{numbers, sales};
+use super::files_support::{archive, assert_tidy, both, builder, filed, plant, sum};
+use super::sales::{current, new};
+use crate::common::pace::Pace;
+
+/// Another client writes a document between the read of the chunk and its deletion. A change of type only counts too.
+#[tokio::test]
+async fn a_write_after_the_file_was_written_is_kept() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        let n = |value: Bson| doc! { "$set": { "n": value } };
+        for (command, written) in [
+            ("insert", Bson::Int32(2)),
+            ("insert", Bson::Double(1.0)),
+            ("update", Bson::Int64(1)),
+            ("delete", Bson::Int32(3)),
+        ] {
+            archive.delete_before(new(0)).await.unwrap();
+            plant(db, sales(0..3)).await;
+            current(db).update_many(doc! {}, n(1.into())).await.unwrap();
+            let fault = FailPoint::on(&[command])
+                .times(1)
+                .block(Duration::from_secs(2))
+                .enable(db)
+                .await;
+            let write = async {
+                assert!(fault.met(db, Duration::from_secs(10)).await);
+                let update = current(db).update_one(doc! { "_id": 1 }, n(written.clone())).await;
+                assert_eq!(update.unwrap().matched_count, 1);
+            };
+            let (moved, ()) = tokio::join!(archive.run().into_future(), write);
+            fault.disable().await;
+            assert_eq!(moved.unwrap().documents, 3, "{command}");
+            let filed = filed(db).await;
+            let found = filed.iter().find(|one| one.get("_id") == Some(&1.into())).unwrap();
+            assert_eq!((found.get("n"), filed.len()), (Some(&written), 3), "{command}");
+            assert_tidy(db, &archive).await;
+        }
+    })
+    .await;
+}
+
+/// A document that is no longer old when the transaction comes to it stays.
+#[tokio::test]
+async fn a_document_that_no_longer_matches_stays() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        plant(db, sales(0..4)).await;
+        let fault = FailPoint::on(&["insert"])
+            .times(1)
+            .block(Duration::from_secs(2))
+            .enable(db)
+            .await;
+        let write = async {
+            assert!(fault.met(db, Duration::from_secs(10)).await);
+            let update = async |id: i32, set: Document| {
+                let updated = current(db).update_one(doc! { "_id": id }, doc! { "$set": set }).await;
+                updated.unwrap();
+            };
+            update(1, doc! { "date": new(0) }).await;
+            update(2, doc! { "retentionPolicy": "permanent" }).await;
+            current(db).delete_one(doc! { "_id": 3 }).await.unwrap();
+        };
+        let (moved, ()) = tokio::join!(archive.run().into_future(), write);
+        fault.disable().await;
+        assert_eq!(moved.unwrap().documents, 1);
+        assert_eq!(both(db).await, [numbers([1, 2]), numbers([0])]);
+        assert_tidy(db, &archive).await;
+    })
+    .await;
+}
+
+/// An open transaction holds a document: it is left, and the others of its chunk move.
+#[tokio::test]
+async fn a_document_that_others_hold_does_not_stop_a_run() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        plant(db, sales(0..16)).await;
+        let mut session = db.plain_client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let sales = current(db);
+        let held = sales.update_one(doc! { "_id": 5 }, doc! { "$set": { "n": 1 } });
+        held.session(&mut session).await.unwrap();
+        let moved = archive.run().await.unwrap();
+        assert_eq!((moved.documents, moved.busy, moved.conflicts), (15, 1, 0));
+        assert_tidy(db, &archive).await;
+        session.commit_transaction().await.unwrap();
+        assert_eq!(archive.run().await.unwrap().documents, 1);
+        assert_eq!(sum(db).await, 1);
+    })
+    .await;
+}
+
+/// Eight writers, two processes that archive, and restores: each document is once in the collection or in a file, with all
+/// acknowledged writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_beside_writers() {
+    const DOCUMENTS: i32 = 60;
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        let other = builder(db).build().unwrap();
+        plant(db, sales(0..DOCUMENTS)).await;
+        let (pace, acknowledged) = (Pace::of(0), AtomicI64::new(0));
+        let writers = (0..8).map(|writer| {
+            let (pace, acknowledged) = (pace.clone(), &acknowledged);
+            async move {
+                for n in writer.. {
+                    if !pace.next().await {
+                        break;
+                    }
+                    let of = doc! { "_id": n * 7 % DOCUMENTS };
+                    let updated = current(db).update_one(of, doc! { "$inc": { "n": 1 } }).await;
+                    let matched = i64::try_from(updated.unwrap().matched_count).unwrap();
+                    acknowledged.fetch_add(matched, Ordering::Relaxed);
+                }
+            }
+        });
+        let moves = async {
+            let work = async {
+                let mut rounds = 0;
+                while rounds < 5 || acknowledged.load(Ordering::Relaxed) <= 20 {
+                    rounds += 1;
+                    let runs = [
+                        archive.run().chunk(10).into_future(),
+                        other.run().chunk(10).into_future(),
+                    ];
+                    try_join_all(runs).await.unwrap();
+                    for file in archive.files(..).await.unwrap().into_iter().step_by(2) {
+                        archive.restore_file(file.name).await.unwrap();
+                    }
+                }
+            };
+            pace.beside(db, 2, work).await;
+            pace.end();
+        };
+        tokio::join!(join_all(writers), moves);
+        let [hot, cold] = both(db).await;
+        let ids: HashSet<i32> = hot.iter().chain(&cold).copied().collect();
+        assert_eq!((ids.len(), hot.len() + cold.len()), (60, 60));
+        assert_eq!(sum(db).await, acknowledged.into_inner());
+        archive.run().await.unwrap();
+        assert_tidy(db, &archive).await;
+    })
+    .await;
+}
+
+/// Two processes move all documents at once: each document moves once, and no run fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_processes_at_once_move_each_document_once() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        let other = builder(db).build().unwrap();
+        for _ in 0..5 {
+            plant(db, sales(0..40)).await;
+            let runs = [archive.run().chunk(4).into_future(), other.run().chunk(4).into_future()];
+            let moved = try_join_all(runs).await.unwrap();
+            assert!(moved.iter().map(|moved| moved.documents + moved.busy).sum::<u64>() >= 40);
+            archive.run().await.unwrap();
+            assert_eq!(both(db).await, [vec![], numbers(0..40)]);
+            assert_tidy(db, &archive).await;
+            let name = |file: ArchiveFile| file.name;
+            let names: Vec<String> = archive.files(..).await.unwrap().into_iter().map(name).collect();
+            // Both restore and delete the same files.
+            for name in &names {
+                let results = join_all([
+                    archive.restore_file(name).into_future(),
+                    other.restore_file(name).into_future(),
+                ])
+                .await;
+                let done = results.iter().filter(|result| result.is_ok()).count();
+                assert_eq!(done, 1, "{results:?}");
+                let refused = results.into_iter().find_map(Result::err).unwrap();
+                assert!(
+                    matches!(refused.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists),
+                    "{refused:?}"
+                );
+            }
+            assert_eq!(both(db).await, [numbers(0..40), vec![]]);
+        }
+    })
+    .await;
+}

@@ -1,0 +1,322 @@
+//! Stores that fail, files that others change, and calls that are dropped.
+
+use std::io::ErrorKind as IoErrorKind;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use mongo_patterns::ErrorKind;
+use mongo_patterns::archive::files::{Directory, FileProblem, FileStore, StoreFuture};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::bson::{Document, doc};
+
+use super::files_support::*;
+use super::sales::{current, old, sale};
+use crate::common::support::{dropped_commands, ends};
+
+fn sales(ids: std::ops::Range<i32>) -> impl Iterator<Item = Document> {
+    ids.map(|id| sale(id, old(i64::from(id))))
+}
+
+/// Fails in the middle of a write, as a full disk does.
+struct Full {
+    directory: Directory,
+    error: IoErrorKind,
+}
+
+impl FileStore for Full {
+    fn put(&self, name: &str, mut content: Vec<u8>) -> StoreFuture<()> {
+        content.truncate(content.len() / 2);
+        // What is left of it.
+        let torn = self.directory.put(name, content);
+        let error = self.error;
+        Box::pin(async move {
+            let _ = torn.await;
+            Err(error.into())
+        })
+    }
+
+    fn get(&self, name: &str) -> StoreFuture<Vec<u8>> {
+        self.directory.get(name)
+    }
+
+    fn delete(&self, name: &str) -> StoreFuture<()> {
+        self.directory.delete(name)
+    }
+
+    fn list(&self) -> StoreFuture<Vec<String>> {
+        self.directory.list()
+    }
+}
+
+/// Writes all documents; an open transaction would let it wait.
+async fn write_all(db: &TestDatabase) {
+    let command = doc! {
+        "update": "sales", "maxTimeMS": 4000,
+        "updates": [{ "q": {}, "u": { "$inc": { "n": 1 } }, "multi": true }],
+    };
+    let database = db.plain_client().database(db.database().name());
+    let updated = database.run_command(command).await.unwrap();
+    assert_eq!(updated.get_i32("n").unwrap(), 6);
+}
+
+#[tokio::test]
+async fn a_store_that_fails_changes_nothing() {
+    testkit::run(async |db| {
+        let good = archive(db).await;
+        plant(db, sales(0..6)).await;
+        for error in [
+            IoErrorKind::StorageFull,
+            IoErrorKind::ReadOnlyFilesystem,
+            IoErrorKind::TimedOut,
+        ] {
+            let directory = Directory::new(directory(db));
+            let full = builder_in(db, Full { directory, error }).build().unwrap();
+            let refused = full.run().chunk(3).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::FileStore);
+            assert!(refused.to_string().contains(&error.to_string()), "{refused}");
+            assert_eq!(both(db).await, [Vec::from_iter(0..6), vec![]]);
+            write_all(db).await;
+            assert_tidy(db, &good).await;
+        }
+        // A directory that is not there, and one that is a file.
+        let missing = directory(db).join("missing");
+        std::fs::write(directory(db).join("file"), "").unwrap();
+        for path in [missing, directory(db).join("file")] {
+            let bad = builder_in(db, Directory::new(&path)).build().unwrap();
+            let refused = bad.run().await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::FileStore);
+            // No path, and nothing of the documents.
+            let text = format!("{refused} {refused:?}");
+            assert!(!text.contains("missing") && !text.contains("Claire"), "{text}");
+            assert_eq!(both(db).await, [Vec::from_iter(0..6), vec![]]);
+            write_all(db).await;
+        }
+        std::fs::remove_file(directory(db).join("file")).unwrap();
+        assert_eq!(good.run().await.unwrap().documents, 6);
+        assert_eq!(sum(db).await, 5 * 6);
+        assert_tidy(db, &good).await;
+    })
+    .await;
+}
+
+/// While the store hangs, documents are written as ever. The file is discarded then, and the documents are archived as they are.
+#[tokio::test]
+async fn a_store_that_hangs_locks_no_document() {
+    testkit::run(async |db| {
+        let gate = Gated::of(db);
+        let archive = archive_in(db, gate.clone()).await;
+        plant(db, sales(0..6)).await;
+        let write = async {
+            gate.begun().await;
+            write_all(db).await;
+            gate.open.add_permits(10);
+        };
+        let (moved, ()) = tokio::join!(archive.run().into_future(), write);
+        assert_eq!(moved.unwrap().documents, 6);
+        assert_eq!((both(db).await, sum(db).await), ([vec![], Vec::from_iter(0..6)], 6));
+        assert_tidy(db, &archive).await;
+    })
+    .await;
+}
+
+/// A call that is dropped while it writes a file: the write goes to its end, and then the next run deletes the file.
+#[tokio::test]
+async fn a_dropped_run_leaves_nothing_after_the_next_one() {
+    testkit::run(async |db| {
+        let gate = Gated::of(db);
+        let archive = archive_in(db, gate.clone()).await;
+        plant(db, sales(0..6)).await;
+        tokio::select! {
+            biased;
+            () = gate.begun() => {}
+            moved = archive.run().into_future() => panic!("{moved:?}"),
+        }
+        dropped_commands(db).await;
+        assert_eq!(both(db).await, [Vec::from_iter(0..6), vec![]]);
+        write_all(db).await;
+        let open = async {
+            // The next run waits for the write of the first one.
+            gate.open.add_permits(10);
+        };
+        let (moved, ()) = tokio::join!(archive.run().into_future(), open);
+        assert_eq!(moved.unwrap().documents, 6);
+        assert_eq!(sum(db).await, 6);
+        assert_tidy(db, &archive).await;
+    })
+    .await;
+}
+
+/// Another process takes one for dead that is only slow.
+#[tokio::test]
+async fn a_slow_process_writes_again_when_another_one_has_discarded_its_file() {
+    testkit::run(async |db| {
+        let gate = Gated::of(db);
+        let slow = archive_in(db, gate.clone()).await;
+        let other = builder(db).build().unwrap();
+        plant(db, sales(0..6)).await;
+        let overtake = async {
+            gate.begun().await;
+            // Nothing is old enough for it, but it deletes what is left.
+            assert_eq!(other.run().before(old(0)).await.unwrap().documents, 0);
+            assert_eq!(records(db).await, [] as [Document; 0]);
+            gate.open.add_permits(10);
+        };
+        let (moved, ()) = tokio::join!(slow.run().into_future(), overtake);
+        assert_eq!(moved.unwrap().documents, 6);
+        assert_eq!(both(db).await, [vec![], Vec::from_iter(0..6)]);
+        assert_tidy(db, &slow).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_store_that_refuses_deletions_is_tried_again() {
+    testkit::run(async |db| {
+        let gate = Gated::of(db);
+        gate.open.add_permits(100);
+        let archive = archive_in(db, gate.clone()).await;
+        plant(db, sales(0..6)).await;
+        archive.run().chunk(3).await.unwrap();
+        let files = archive.files(..).await.unwrap();
+        gate.refuses_deletions.store(true, Ordering::Relaxed);
+        // It has restored the documents.
+        assert_eq!(archive.restore_file(&files[0].name).await.unwrap().documents, 3);
+        assert_eq!(
+            archive.delete_before(old(9)).await.unwrap_err().kind(),
+            ErrorKind::FileStore
+        );
+        assert_eq!(both(db).await, [Vec::from_iter(0..3), Vec::from_iter(3..6)]);
+        let expected = [(files[0].name.clone(), FileProblem::Unfinished)];
+        assert_eq!(problems(&archive).await, expected);
+        gate.refuses_deletions.store(false, Ordering::Relaxed);
+        assert_eq!(archive.delete_before(old(9)).await.unwrap().documents, 3);
+        assert_eq!(both(db).await, [Vec::from_iter(0..3), vec![]]);
+        assert_tidy(db, &archive).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_found_and_not_restored() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        plant(db, sales(0..6)).await;
+        archive.run().await.unwrap();
+        let name = archive.files(..).await.unwrap().pop().unwrap().name;
+        let path = directory(db).join(&name);
+        let content = std::fs::read(&path).unwrap();
+        let mut changed = content.clone();
+        *changed.last_mut().unwrap() ^= 1;
+        let longer = [&content[..], &content[..]].concat();
+        let others = zstd::encode_all(&mongodb::bson::serialize_to_vec(&sale(7, old(0))).unwrap()[..], 0).unwrap();
+        let damages = [
+            (None, FileProblem::Missing),
+            (Some(&content[..content.len() / 2]), FileProblem::Changed),
+            (Some(&content[..0]), FileProblem::Changed),
+            (Some(&changed[..]), FileProblem::Changed),
+            (Some(&longer[..]), FileProblem::Changed),
+            (Some(&others[..]), FileProblem::Changed),
+            (Some(b"text"), FileProblem::Changed),
+        ];
+        for (damage, problem) in damages {
+            match damage {
+                None => std::fs::remove_file(&path).unwrap(),
+                Some(damage) => std::fs::write(&path, damage).unwrap(),
+            }
+            for error in [
+                archive.restore_file(&name).await.unwrap_err(),
+                archive.read(&name).await.unwrap_err(),
+            ] {
+                let id = error.document_id().and_then(|id| id.as_str());
+                assert_eq!((error.kind(), id), (ErrorKind::Corrupt, Some(&*name)), "{error:?}");
+            }
+            assert_eq!(problems(&archive).await, [(name.clone(), problem)]);
+            assert_eq!(archive.run().await.unwrap().documents, 0);
+            assert_eq!(current(db).count_documents(doc! {}).await.unwrap(), 0);
+            assert_eq!(records(db).await.len(), 1);
+            std::fs::write(&path, &content).unwrap();
+        }
+        // A record that says another number, with the digest of its file.
+        let catalog = db.plain_collection::<Document>("mongo_patterns");
+        let is_file = doc! { "_id.kind": "archive_file" };
+        let seven = doc! { "$set": { "documents": 7 } };
+        catalog.update_one(is_file.clone(), seven).await.unwrap();
+        assert_eq!(problems(&archive).await, [(name.clone(), FileProblem::Changed)]);
+        let six = doc! { "$set": { "documents": 6 } };
+        catalog.update_one(is_file.clone(), six).await.unwrap();
+        assert_eq!(archive.restore_file(&name).await.unwrap().documents, 6);
+        // A record that lacks a field.
+        archive.run().await.unwrap();
+        catalog
+            .update_one(is_file, doc! { "$unset": { "sha256": 1 } })
+            .await
+            .unwrap();
+        assert_eq!(archive.files(..).await.unwrap_err().kind(), ErrorKind::Corrupt);
+    })
+    .await;
+}
+
+/// A catalog that was deleted, or is that of a backup: the files are reported, and no call deletes them.
+#[tokio::test]
+async fn a_file_without_a_record_is_reported_and_stays() {
+    testkit::run(async |db| {
+        let archive = archive(db).await;
+        plant(db, sales(0..6)).await;
+        archive.run().chunk(3).await.unwrap();
+        let names = listed(db);
+        db.plain_collection::<Document>("mongo_patterns").drop().await.unwrap();
+        mongo_patterns::Repository::ensure_indexes(&archive).await.unwrap();
+        std::fs::write(directory(db).join("notes.txt"), "").unwrap();
+        let mut expected: Vec<_> = names.iter().map(|name| (name.clone(), FileProblem::Unknown)).collect();
+        expected.push(("notes.txt".to_owned(), FileProblem::Unknown));
+        assert_eq!(problems(&archive).await, expected);
+        current(db).insert_one(sale(9, old(0))).await.unwrap();
+        assert_eq!(archive.run().await.unwrap().documents, 1);
+        assert_eq!(archive.delete_before(old(100)).await.unwrap().documents, 1);
+        assert_eq!(problems(&archive).await, expected);
+        for name in names {
+            assert_eq!(content(db, &name).len(), 3);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_directory_has_only_its_own_files() {
+    testkit::run(async |db| {
+        let directory = directory(db);
+        create_directory(&directory);
+        std::fs::create_dir(directory.join("inner")).unwrap();
+        let store = Directory::new(directory.join("inner"));
+        std::fs::write(directory.join("secret"), "").unwrap();
+        for name in ["../secret", "..", ".", "", "/etc/passwd", "a/b", "a/../b", "./a"] {
+            let errors = [
+                store.get(name).await.unwrap_err(),
+                store.put(name, vec![1]).await.unwrap_err(),
+                store.delete(name).await.unwrap_err(),
+            ];
+            for error in errors {
+                assert_eq!(error.kind(), IoErrorKind::InvalidInput, "{name}");
+            }
+        }
+        store.put("a.bson.zst", vec![1, 2]).await.unwrap();
+        assert_eq!(store.get("a.bson.zst").await.unwrap(), [1, 2]);
+        assert_eq!(store.list().await.unwrap(), ["a.bson.zst"]);
+        // What a process left that died in a write.
+        std::fs::write(directory.join("inner/b.bson.tmp"), "").unwrap();
+        assert_eq!(store.list().await.unwrap(), ["a.bson.zst"]);
+        for name in ["a.bson.zst", "b.bson.zst", "b.bson.zst"] {
+            store.delete(name).await.unwrap();
+        }
+        assert_eq!(std::fs::read_dir(directory.join("inner")).unwrap().count(), 0);
+        let missing = ends("the read", store.get("a.bson.zst")).await.unwrap_err();
+        assert_eq!(missing.kind(), IoErrorKind::NotFound);
+        let gone = Directory::new(directory.join("gone"));
+        assert_eq!(gone.list().await.unwrap_err().kind(), IoErrorKind::NotFound);
+        tokio::time::timeout(Duration::from_secs(20), gone.put("a", vec![]))
+            .await
+            .unwrap()
+            .unwrap_err();
+    })
+    .await;
+}

@@ -1,0 +1,201 @@
+//! Old documents in files.
+
+use std::path::PathBuf;
+
+use futures::TryStreamExt;
+use mongo_patterns::Repository;
+use mongo_patterns::archive::files::{ArchiveFile, Directory, FileArchive};
+use mongodb::Collection;
+use mongodb::bson::{Document, doc};
+
+use super::archive::complete;
+use super::operation::Promise::{Atomic, Reads, Steps};
+use super::operation::{Model, Of, Operation, indexes, retry_policy, serialized, text};
+use crate::archive::files_support::{content_of, create_directory, directory, name_of, names_in, records_in};
+use crate::archive::sales::{AGE, new, old, sale};
+use crate::common::support::all;
+use mongo_patterns::ErrorKind::NotFound;
+
+/// The sales 1 to 4 are old, 5 is new, and 6 to 9 are in two files.
+pub(super) struct Sales {
+    current: Collection<Document>,
+    catalog: Collection<Document>,
+    directory: PathBuf,
+    archive: FileArchive<Document>,
+}
+
+impl Sales {
+    /// Returns the name of the first file, without the archive.
+    async fn first(&self) -> String {
+        let records = records_in(&self.catalog).await;
+        let first = records
+            .iter()
+            .find(|record| record.get_datetime("oldest").is_ok_and(|oldest| *oldest == old(6)));
+        first.map(name_of).unwrap_or_default()
+    }
+}
+
+impl Model for Sales {
+    const PATTERN: &'static str = "archive";
+    const COLLECTIONS: &'static [&'static str] = &["sales"];
+
+    fn new(of: Of<'_>) -> Self {
+        let directory = directory(of.db);
+        let archive = FileArchive::builder(of.collection("sales"), Directory::new(&directory))
+            .age_field("date")
+            .older_than(AGE)
+            .retry(retry_policy());
+        Self {
+            archive: archive.build().unwrap(),
+            current: of.collection("sales"),
+            catalog: of.db.plain_collection("mongo_patterns"),
+            directory,
+        }
+    }
+
+    async fn fill(&self) {
+        create_directory(&self.directory);
+        self.catalog
+            .delete_many(doc! { "_id.kind": "archive_file" })
+            .await
+            .unwrap();
+        self.archive.ensure_indexes().await.unwrap();
+        let filed = (6..10).map(|id| sale(id, old(i64::from(id))));
+        self.current.insert_many(filed).await.unwrap();
+        assert_eq!(self.archive.run().chunk(2).await.unwrap().documents, 4);
+        let current = (1..5).map(|id| sale(id, old(i64::from(id)))).chain([sale(5, new(0))]);
+        self.current.insert_many(current).await.unwrap();
+    }
+
+    /// Where each document is. One in both has two facts, and one in neither none.
+    async fn facts(&self) -> Vec<String> {
+        let id = |document: &Document| document.get_i32("_id").unwrap();
+        let mut facts: Vec<String> = all(&self.current)
+            .await
+            .iter()
+            .map(|one| format!("{} in sales", id(one)))
+            .collect();
+        for record in records_in(&self.catalog).await {
+            let path = self.directory.join(name_of(&record));
+            if record.get_str("state").is_ok_and(|state| state == "stored") && path.exists() {
+                let documents = content_of(&path);
+                facts.extend(
+                    documents
+                        .iter()
+                        .map(|one| format!("{} in files", one.get_i32("_id").unwrap())),
+                );
+            }
+        }
+        facts.extend(indexes(&self.current).await);
+        facts.sort_unstable();
+        facts
+    }
+
+    async fn read(&self) -> Option<Vec<String>> {
+        let id = |document: &Document| document.get_i32("_id").unwrap();
+        let sales = all(&self.archive.collection()).await;
+        let mut facts: Vec<String> = sales.iter().map(|one| format!("{} in sales", id(one))).collect();
+        for file in self.archive.files(..).await.ok()? {
+            let documents = self.archive.read(file.name).await.ok()?;
+            facts.extend(documents.iter().map(|one| format!("{} in files", id(one))));
+        }
+        facts.sort_unstable();
+        Some(facts)
+    }
+
+    async fn damage(&self) -> Vec<String> {
+        let (mut damage, mut names) = (Vec::new(), names_in(&self.directory));
+        for record in records_in(&self.catalog).await {
+            let name = name_of(&record);
+            let is_there = names.contains(&name);
+            names.retain(|one| *one != name);
+            match record.get_str("state") {
+                Ok("stored") if is_there => {}
+                Ok("stored") => damage.push("Missing".to_owned()),
+                _ => damage.push("Unfinished".to_owned()),
+            }
+        }
+        damage.extend(names.iter().map(|_| "Unknown".to_owned()));
+        damage
+    }
+
+    async fn found(&self) -> Vec<String> {
+        let found: Vec<_> = self.archive.verify().stream().try_collect().await.unwrap();
+        found.iter().map(|finding| format!("{:?}", finding.problem)).collect()
+    }
+
+    async fn repair(&self) {
+        // Nothing is old enough. It deletes what is left.
+        self.archive.run().before(old(0)).await.unwrap();
+    }
+
+    fn operations() -> Vec<Operation<Self>> {
+        let mut operations = writes();
+        operations.extend(reads());
+        operations
+    }
+}
+
+fn writes() -> Vec<Operation<Sales>> {
+    vec![
+        Operation::<Sales>::new(Steps, "FileArchive::run", "", |m| {
+            Box::pin(async move {
+                text(
+                    m.archive
+                        .run()
+                        .chunk(2)
+                        .await
+                        .and_then(|moved| complete(&m.current, moved)),
+                )
+            })
+        }),
+        Operation::<Sales>::new(Atomic, "FileArchive::restore_file", "", |m| {
+            Box::pin(async move { text(m.archive.restore_file(m.first().await).await.map(drop)) })
+        })
+        .retry_errors(&[NotFound]),
+        Operation::<Sales>::new(Steps, "FileArchive::delete_before", "", |m| {
+            Box::pin(async move { text(m.archive.delete_before(old(8)).await.map(drop)) })
+        }),
+        Operation::<Sales>::new(Steps, "FileArchive::ensure_indexes", "", |m| {
+            Box::pin(async move { text(m.archive.ensure_indexes().await.map(drop)) })
+        })
+        .prepare(|m| Box::pin(async move { m.current.drop_indexes().await.unwrap() })),
+    ]
+}
+
+/// What is the same for each file with the same documents.
+fn ages(file: &ArchiveFile) -> String {
+    format!("{} {:?} {:?}", file.documents, file.oldest, file.newest)
+}
+
+fn reads() -> Vec<Operation<Sales>> {
+    vec![
+        Operation::<Sales>::new(Reads, "FileArchive::files", "", |m| {
+            Box::pin(async move {
+                let files = m.archive.files(..).await;
+                text(files.map(|files| files.iter().map(ages).collect::<Vec<_>>()))
+            })
+        }),
+        Operation::<Sales>::new(Reads, "FileArchive::read", "", |m| {
+            Box::pin(async move { text(m.archive.read(m.first().await).await) })
+        }),
+        Operation::<Sales>::new(Reads, "FileArchive::ensure_sharded", "plan", |m| {
+            Box::pin(async move { text(m.archive.ensure_sharded().plan().await.map(|plan| plan.len())) })
+        }),
+        Operation::<Sales>::new(Reads, "FileArchive::verify_shard_keys", "", |m| {
+            Box::pin(async move { text(m.archive.verify_shard_keys().await) })
+        }),
+        Operation::<Sales>::new(Reads, "FileArchive::run + ToFiles::plan", "", |m| {
+            Box::pin(async move { text(m.archive.run().plan().await.map(drop)) })
+        }),
+        Operation::<Sales>::new(Reads, "FileArchive::delete_before + DeleteFilesBefore::plan", "", |m| {
+            Box::pin(async move { text(m.archive.delete_before(old(8)).plan().await.map(drop)) })
+        }),
+        Operation::<Sales>::new(Reads, "FileArchive::verify", "", |m| {
+            Box::pin(async move {
+                let found: Result<Vec<_>, _> = m.archive.verify().stream().try_collect().await;
+                serialized(found)
+            })
+        }),
+    ]
+}
