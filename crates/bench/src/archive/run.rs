@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use futures::future::FutureExt;
+use mongo_patterns_core::Repository;
 use mongodb::bson::{DateTime, doc};
 
 use super::sales::Sales;
@@ -14,31 +15,45 @@ use crate::report::{Comparison, Section};
 
 const TEXT: &str = "\
 Sales of 300 bytes move to a second collection, in chunks of 500, or by the manual's $merge and deleteMany, which lose what is \
-written between them. For another cluster, the server is both. Then again, while eight writers update random sales by their ids without a pause. The memory is the peak of \
+written between them. For another cluster, the server is both. Files are on the disk of the server, \
+of 5000 sales each. Then again, while eight writers update random sales by their ids without a pause. The memory is the peak of \
 the client for a million sales.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Run,
     AnotherCluster,
+    Files,
     Manual,
 }
 
 impl Form {
-    const ALL: [Self; 3] = [Self::Run, Self::AnotherCluster, Self::Manual];
+    const ALL: [Self; 4] = [Self::Run, Self::AnotherCluster, Self::Files, Self::Manual];
 
     fn name(self) -> &'static str {
         match self {
             Self::Run => "run",
             Self::AnotherCluster => "run, another cluster",
+            Self::Files => "run, files",
             Self::Manual => "the manual's two commands",
         }
+    }
+
+    async fn prepare(self, sales: &Sales, documents: u64) -> Result<()> {
+        sales.clear().await?;
+        match self {
+            Self::Run | Self::Manual => drop(sales.archive(false)?.ensure_indexes().replace_settings().await?),
+            Self::AnotherCluster => drop(sales.archive(true)?.ensure_indexes().replace_settings().await?),
+            Self::Files => drop(sales.files()?.ensure_indexes().replace_settings().await?),
+        }
+        sales.fill(documents as i64).await
     }
 
     async fn archive(self, sales: &Sales) -> Result<()> {
         match self {
             Self::Run => drop(sales.archive(false)?.run().await?),
             Self::AnotherCluster => drop(sales.archive(true)?.run().await?),
+            Self::Files => drop(sales.files()?.run().await?),
             Self::Manual => {
                 let old = doc! { "date": { "$lt": DateTime::now() } };
                 let merge = doc! { "$merge": { "into": sales.archived.name(), "on": "_id" } };
@@ -56,15 +71,13 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     let mut section = Section::new("archive-run", "Archive documents", TEXT);
     let documents = bench.pick(50_000, 1000);
     let title = "Alone";
+    let all = Sales::new(bench.collection("sales"), bench.collection("archived_sales"))?;
     let variants = Form::ALL.map(|form| {
-        let sales = Sales {
-            current: bench.collection("sales"),
-            archived: bench.collection("archived_sales"),
-        };
+        let sales = all.clone();
         let variant = Variant::new(form.name(), documents, move || {
             let sales = sales.clone();
             async move {
-                sales.fill(documents as i64, form == Form::AnotherCluster).await?;
+                form.prepare(&sales, documents).await?;
                 Ok::<Work, _>(async move { form.archive(&sales).await }.boxed())
             }
         });
@@ -73,10 +86,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     });
     let entries = compare(bench, title, variants.into()).await?;
     let mut comparison = Comparison::new(title, "document", entries).with_server_ratios();
-    let sales = Sales {
-        current: bench.wide("sales_beside"),
-        archived: bench.wide("archived_beside"),
-    };
+    let sales = Sales::new(bench.wide("sales_beside"), bench.wide("archived_beside"))?;
     for form in Form::ALL {
         let (p99, seconds) = beside_writers(form, &sales, documents).await?;
         comparison.figure(form.name(), "documents/s beside 8 writers", documents as f64 / seconds);
@@ -84,11 +94,18 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
     }
     let many = bench.pick(1_000_000, 2000);
     for form in Form::ALL {
-        sales.fill(many as i64, form == Form::AnotherCluster).await?;
+        form.prepare(&sales, many).await?;
         memory::reset_peak();
         form.archive(&sales).await?;
         if let Some(peak) = memory::peak_mib() {
             comparison.figure(form.name(), "client memory, MiB", peak);
+        }
+        if form == Form::Files {
+            comparison.figure(
+                form.name(),
+                "bytes of a sale in its file",
+                sales.stored_bytes()? as f64 / many as f64,
+            );
         }
     }
     section.add(&comparison);
@@ -97,7 +114,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Section> {
 
 /// Archives beside writers. Returns the 99th percentile of the time of a write in milliseconds, and the seconds of the run.
 async fn beside_writers(form: Form, sales: &Sales, documents: u64) -> Result<(f64, f64)> {
-    sales.fill(documents as i64, form == Form::AnotherCluster).await?;
+    form.prepare(sales, documents).await?;
     let current = sales.current.clone();
     let write = move |number| {
         let current = current.clone();
