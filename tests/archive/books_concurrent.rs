@@ -11,11 +11,13 @@ use super::books::*;
 use crate::common::pace::Pace;
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "slow: cargo xtask ci"]
 async fn no_push_is_lost_beside_runs_and_restores() {
     testkit::run(async |db| no_push_is_lost(db, false).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "slow: cargo xtask ci"]
 async fn no_push_is_lost_beside_runs_and_restores_of_another_cluster() {
     testkit::run(async |db| no_push_is_lost(db, true).await).await;
 }

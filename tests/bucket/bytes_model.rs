@@ -48,6 +48,7 @@ fn call() -> impl Strategy<Value = (usize, Call)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn random_calls() {
     testkit::run(async |db| {
         let by_time = prepared(db, bounded(db)).await;

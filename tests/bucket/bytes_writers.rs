@@ -70,6 +70,7 @@ async fn everything_at_once(db: &TestDatabase, policy: IdPolicy) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn concurrent_writers_never_exceed_the_bound() {
     testkit::run(async |db| {
         everything_at_once(db, IdPolicy::ItemTime).await;
@@ -136,6 +137,7 @@ async fn a_stream_of_many_keys_is_cut_by_bytes() {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn large_items_need_no_small_pages() {
     const MIB: usize = 1024 * 1024;
     testkit::run(async |db| {

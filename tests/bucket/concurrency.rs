@@ -89,6 +89,7 @@ const LOAD: Load = Load {
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn one_key_spread_over_seconds() {
     testkit::run(async |db| {
         for writers in [1, 64] {
@@ -102,6 +103,7 @@ async fn one_key_spread_over_seconds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn one_key_in_one_second() {
     testkit::run(async |db| {
         for writers in [1, 64] {

@@ -10,6 +10,7 @@ use mongodb::bson::doc;
 use crate::common::support::*;
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_broken_connection_is_retried_by_the_driver_and_stored_once() {
     testkit::run(async |db| {
         for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
@@ -62,6 +63,7 @@ async fn a_primary_that_steps_down_is_retried_by_the_driver() {
 
 /// A server that is no primary refuses a command that the first of the driver's two attempts may have executed.
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn transient_errors_are_distinguished_from_unknown_outcomes() {
     const RETRYABLE: &str = "RetryableWriteError";
     const NOTHING: &str = "NoWritesPerformed";

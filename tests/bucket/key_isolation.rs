@@ -91,6 +91,7 @@ fn hostile() -> impl Strategy<Value = Vec<String>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn random_hostile_strings() {
     testkit::run(async |db| {
         let runtime = Handle::current();

@@ -136,11 +136,13 @@ async fn everything_at_once(db: &TestDatabase, policy: IdPolicy) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn writers_of_all_kinds_by_item_time() {
     testkit::run(async |db| everything_at_once(db, IdPolicy::ItemTime).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn writers_of_all_kinds_monotonic() {
     testkit::run(async |db| everything_at_once(db, IdPolicy::Monotonic).await).await;
 }

@@ -50,6 +50,7 @@ const EXPECTED: [ErrorKind; 6] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn what_is_acknowledged_is_stored_once_when_the_primary_is_killed_or_steps_down() {
     under(SAMPLE).await;
 }

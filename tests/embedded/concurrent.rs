@@ -45,6 +45,7 @@ async fn read_then_write_exceeds_the_bound_and_duplicates_a_child() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn sixty_four_writers_fill_parents_to_their_bound_without_duplicates() {
     testkit::run(async |db| {
         let patrons = patrons(db);
@@ -151,6 +152,7 @@ async fn one_step(
 /// Each writer changes children of its own, and the order of all. In the end, the stored children are those that the
 /// writers have recorded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn concurrent_writers_of_the_same_parents_lose_nothing() {
     testkit::run(async |db| {
         let patrons = builder(db).max_children(12).build().unwrap();

@@ -23,6 +23,7 @@ struct Outcomes {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn nothing_acknowledged_is_lost_or_duplicated_when_the_primary_is_killed() {
     let mut set = ReplicaSet::start(3).await.unwrap();
     let mut options = ClientOptions::parse(set.uri()).await.unwrap();

@@ -171,6 +171,7 @@ async fn a_transaction_with_writes_of_both_kinds_is_followed() {
 
 /// One program writes one policy as fast as it can while the follower runs: each write has its revision.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn writes_that_are_faster_than_the_follower_have_each_a_revision() {
     testkit::run(async |db| {
         let policies = followed(db).await;

@@ -117,6 +117,7 @@ async fn apply(db: &TestDatabase, damage: &Damage) {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn each_kind_of_damage_is_found_and_repaired_where_it_can_be_known() {
     testkit::run(async |db| {
         for (damage, problem, unrepaired) in damages() {
@@ -172,6 +173,7 @@ async fn pruned_revisions_are_no_gap() {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn findings_of_many_documents_are_streamed() {
     const MANY: i32 = 105;
     testkit::run(async |db| {
@@ -206,6 +208,7 @@ async fn findings_of_many_documents_are_streamed() {
 
 /// Writers of two processes continue while documents are checked and repaired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_check_of_documents_that_change_finds_no_damage() {
     testkit::run(async |db| {
         let policies = sound(db).await;

@@ -64,6 +64,7 @@ async fn open_cursors(db: &TestDatabase) -> usize {
 
 /// The stream waits for a batch when it is dropped.
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_stream_of_findings_is_dropped() {
     testkit::run(async |db| {
         let operation = operation("push");
@@ -144,6 +145,7 @@ async fn a_migration_is_dropped_and_run_again() {
 type End = fn(Runtime);
 
 #[test]
+#[ignore = "slow: cargo xtask ci"]
 fn a_runtime_ends_with_calls_in_flight() {
     let ends_of_runtimes: [End; 2] = [drop, Runtime::shutdown_background];
     for end in ends_of_runtimes {

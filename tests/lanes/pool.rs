@@ -164,31 +164,37 @@ async fn check(operation: &'static Operation) {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn of_append() {
     check(operation("append")).await;
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn of_push() {
     check(operation("push")).await;
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn of_insert() {
     check(operation("insert")).await;
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn of_update() {
     check(operation("update")).await;
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn of_add_child() {
     check(operation("add_child")).await;
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn of_update_of_a_version() {
     check(operation("update of a version")).await;
 }

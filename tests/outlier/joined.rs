@@ -306,6 +306,7 @@ async fn the_queue_of_a_list_survives_the_end_of_a_runtime() {
 /// Tasks push, while the same process and another one rebalance and remove, until a rebalance has moved
 /// elements.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn no_element_is_lost_while_others_rebalance_and_remove() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(10).max_overflow_elements(20)).await;

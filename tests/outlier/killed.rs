@@ -71,6 +71,7 @@ async fn call(books: &Books, call: Call, before: usize) {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_client_killed_between_any_two_commands_loses_nothing() {
     testkit::run(async |db| {
         let killed = killed_anywhere(db).await;

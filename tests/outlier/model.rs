@@ -339,11 +339,13 @@ async fn run(db: &TestDatabase, unique: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn random_calls() {
     testkit::run(async |db| run(db, false).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn random_calls_with_unique_elements() {
     testkit::run(async |db| run(db, true).await).await;
 }

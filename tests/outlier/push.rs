@@ -139,6 +139,7 @@ async fn sixty_four_writers_on_one_book_and_an_observer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn two_hundred_distinct_elements_by_four_tries_each_are_stored_once() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).max_overflow_elements(100).unique_elements()).await;

@@ -10,6 +10,7 @@ use crate::outlier::support::*;
 
 /// By another repository, so that no lock keeps them apart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn pushes_and_removals_of_another_process_lose_and_double_nothing() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4)).await;
@@ -77,6 +78,7 @@ async fn pushes_and_removals_of_another_process_lose_and_double_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn unique_elements_stay_so_while_another_process_moves_them() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4).unique_elements()).await;

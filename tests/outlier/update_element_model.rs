@@ -18,6 +18,7 @@ enum Call {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn random_calls() {
     testkit::run(async |db| {
         let books = builder(db)

@@ -33,6 +33,7 @@ fn sound() -> (Vec<Document>, Vec<Document>) {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn each_kind_of_damage_is_found_and_only_that() {
     testkit::run(async |db| {
         let books: Books = again(db, 5, 10);
@@ -200,6 +201,7 @@ fn doubled() -> Vec<(Document, Vec<Document>, u64)> {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn unique_elements_that_are_there_twice_are_found_and_repaired() {
     testkit::run(async |db| {
         let unique = || builder::<Document, Bson>(db).threshold(5).max_overflow_elements(10);

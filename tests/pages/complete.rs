@@ -28,6 +28,7 @@ async fn check(db: &testkit::TestDatabase, filter: Document, sort: Document, who
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn all_documents_are_on_one_page_each_forward_and_backward() {
     testkit::run(async |db| {
         plant(db, (0..20_000).map(order)).await;
@@ -40,6 +41,7 @@ async fn all_documents_are_on_one_page_each_forward_and_backward() {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn equal_ranks_and_mixed_directions() {
     testkit::run(async |db| {
         plant(db, (0..900).map(order)).await;

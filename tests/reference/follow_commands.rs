@@ -49,6 +49,7 @@ async fn until_idle(orders: &Orders) -> (u64, u64, usize) {
 
 /// 2,000 copies of a renamed source and 2,000 sources without references need few commands.
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn many_changes_need_few_round_trips() {
     testkit::run(async |db| {
         let orders = followed(db, builder(db.database())).await;
@@ -154,6 +155,7 @@ async fn documents_may_have_the_size_limit() {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_stopped_follower_leaves_no_work_to_repeat() {
     testkit::run(async |db| {
         let orders = followed(db, builder(db.database())).await;

@@ -11,6 +11,7 @@ const COPIES: i32 = 40_000;
 /// Another writer of the copies waits for one document, and not for the sweep: many of its updates end while the sweep
 /// runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_sweep_of_40_000_copies_does_not_block_another_writer() {
     testkit::run(async |db| {
         let orders = with_customers(db).await;

@@ -90,6 +90,7 @@ async fn the_ids_can_go_to_other_fields() {
 
 /// Data that no source has.
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn what_would_be_lost_is_refused() {
     testkit::run(async |db| {
         use ErrorKind::{Corrupt, InvalidItemId, NotMigrated, TargetNotEmpty};
@@ -202,6 +203,7 @@ async fn losses_can_be_allowed() {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn there_and_back_gives_the_original() {
     testkit::run(async |db| {
         for in_place in [true, false] {

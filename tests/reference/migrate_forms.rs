@@ -184,6 +184,7 @@ async fn references_of_other_forms_get_copies_and_keep_their_own_fields() {
 
 /// A reference of another form gets what the same reference with an `_id` gets.
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn random_references_of_other_forms_are_those_with_an_id() {
     testkit::run(async |db| {
         let seed = fastrand::u64(..);
@@ -291,6 +292,7 @@ async fn ids_that_are_documents_stay_ids_unless_they_are_of_the_form() {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_reference_that_cannot_be_converted_is_named_and_nothing_is_written() {
     testkit::run(async |db| {
         for (mut bad, reason, field) in invalid() {

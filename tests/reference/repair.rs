@@ -120,6 +120,7 @@ const DAMAGES: [Damage; 9] = [
 ];
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn each_kind_of_damage_is_found_and_repaired_where_it_can_be_known() {
     testkit::run(async |db| {
         for damage in DAMAGES {

@@ -86,6 +86,7 @@ async fn subsets_are_correct(db: &TestDatabase, processes: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn subsets_are_correct_when_64_writers_stop() {
     testkit::run(async |db| {
         for processes in [1, 4] {
@@ -137,6 +138,7 @@ async fn every_write_on_a_standalone_is_unsupported_and_stores_nothing() {
 
 /// Reads a product and all its reviews from one snapshot, repeatedly, during concurrent writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn an_observer_of_transactional_writes_never_sees_a_stale_subset() {
     testkit::run(async |db| {
         let repository = builder_of::<Product, Review>(db.database(), newest().size(SIZE));
@@ -195,6 +197,7 @@ async fn an_observer_of_transactional_writes_never_sees_a_stale_subset() {
 
 /// The product is deleted before the snapshot of the transaction, and after it.
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn an_insert_with_a_concurrent_delete_of_its_product_stores_no_review() {
     testkit::run(async |db| {
         for command in ["insert", "find"] {

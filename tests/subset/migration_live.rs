@@ -163,6 +163,7 @@ async fn with_writers(db: &TestDatabase) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: cargo xtask ci"]
 async fn writers_continue_during_a_migration() {
     testkit::run(async |db| with_writers(db).await).await;
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
+use crate::ignored::{LONG_TESTS, ignored_tests, with_slow_tests};
 use crate::process::{PATTERNS, cargo, output, readme_command, run as run_process};
 use crate::{book, deny, examples, llvm, long, modules, msrv, package, promises, size, timed, tutorial, words};
 
@@ -65,7 +66,7 @@ enum Step {
     Book,
     /// Each feature alone.
     Features,
-    /// The tests, as README tells to run them.
+    /// The tests, as README tells to run them, and the slow ones.
     Tests,
     /// The tests that are too long for the step before.
     LongTests,
@@ -85,6 +86,8 @@ enum Step {
 
 /// The steps that only `--full` runs.
 const LONG: [Step; 4] = [Step::LongTests, Step::Benchmarks, Step::Package, Step::Deny];
+
+const TESTS: &str = "cargo test --workspace";
 
 /// Runs the steps.
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -132,7 +135,13 @@ fn run_step(step: Step) -> Result<()> {
         }
         Step::Book => book::check(&book::Options::default()),
         Step::Features => check_features(),
-        Step::Tests => timed::run_tests(&mut readme_command("cargo test --workspace")?),
+        Step::Tests => {
+            let mut test = readme_command(TESTS)?;
+            test.args(["--lib", "--bins", "--tests", "--"]);
+            timed::run_tests(test.args(with_slow_tests()?))?;
+            // Alone, because `--include-ignored` would run code that needs data.
+            run_process(readme_command(TESTS)?.arg("--doc"))
+        }
         Step::LongTests => run_long_tests(),
         Step::Examples => examples::run(),
         Step::Tutorial => tutorial::run(),
@@ -161,18 +170,19 @@ fn check_features() -> Result<()> {
     run_process(cargo(facade).arg("--all-features"))
 }
 
-/// The tests that `cargo test --workspace` shows as ignored, and more calls of those that run any number of them.
+/// The long tests, and more calls of those that run any number of them.
 fn run_long_tests() -> Result<()> {
-    let ignored = |more: &[&str]| {
-        let mut test = cargo(["test", "--workspace", "--locked", "--lib", "--bins", "--tests", "--"]);
-        test.arg("--ignored").args(more);
-        test
-    };
-    let listed = output(&mut ignored(&["--list"]))?;
-    let none =
-        "there are no long tests; the attribute that marks them is `#[ignore = \"long: cargo xtask ci --full\"]`";
-    println!("{} long tests", timed::ensure_tests(&listed, none)?);
-    timed::run_tests(&mut ignored(&[]))?;
+    let mut test = cargo([
+        "test",
+        "--workspace",
+        "--locked",
+        "--lib",
+        "--bins",
+        "--tests",
+        "--",
+        "--ignored",
+    ]);
+    timed::run_tests(test.args(ignored_tests(LONG_TESTS)?))?;
     long::check_models(10_000)
 }
 

@@ -6,6 +6,7 @@ use std::process::{Child, Stdio};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::ignored::with_slow_tests;
 use crate::process::{cargo, run as run_process};
 
 /// Tests of other deployments, which do not use the server at `MONGODB_URI`, and so prove nothing here.
@@ -37,7 +38,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     ];
     let mut test = cargo(arguments);
     test.env("MONGODB_URI", uri).arg("--");
-    test.args(&options.only);
+    test.args(with_slow_tests()?).args(&options.only);
     for other in OTHERS {
         test.args(["--skip", other]);
     }

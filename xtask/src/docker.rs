@@ -3,6 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 
+use crate::ignored::with_slow_tests;
 use crate::process::{cargo, run as run_process};
 
 /// Tests that need a mongod of this machine: access control is set up over its loopback interface, and TLS with files.
@@ -32,7 +33,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         test
     };
     let mut test = with_docker(&["--workspace", "--test", "integration", "--"]);
-    test.args(&options.only).args(["--skip", OTHERS]);
+    test.args(with_slow_tests()?)
+        .args(&options.only)
+        .args(["--skip", OTHERS]);
     run_process(&mut test)?;
     match options.only {
         Some(_) => Ok(()),

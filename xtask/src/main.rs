@@ -6,6 +6,7 @@ mod cluster;
 mod deny;
 mod docker;
 mod examples;
+mod ignored;
 mod links;
 mod llvm;
 mod long;

@@ -10,6 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::ignored::with_slow_tests;
 use crate::process::{cargo, output, run as run_process};
 use crate::timed::ensure_tests;
 
@@ -37,7 +38,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut build = cargo(["test", "--workspace", "--locked", "--test", "integration"]);
     run_process(build.arg("--no-run"))?;
-    let listed = output(test(options).arg("--list"))?;
+    let listed = output(test(options)?.arg("--list"))?;
     ensure_tests(&listed, "no test is run: choose a name that `--only` finds")?;
     fs::create_dir_all(FOLDER).context(FOLDER)?;
     let has_ended = AtomicBool::new(false);
@@ -55,17 +56,17 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     })
 }
 
-fn test(options: &Options) -> Command {
+fn test(options: &Options) -> Result<Command> {
     let mut test = cargo(["test", "--workspace", "--locked", "--test", "integration", "--"]);
-    test.args(&options.only);
-    test
+    test.args(&options.only).args(with_slow_tests()?);
+    Ok(test)
 }
 
 fn run_all(options: &Options) -> Result<()> {
     let mut failed: BTreeMap<String, u32> = BTreeMap::new();
     for run in 1..=options.runs {
         let started = Instant::now();
-        let output = test(options).output().context("starting the tests")?;
+        let output = test(options)?.output().context("starting the tests")?;
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         let names: Vec<&str> = printed.lines().filter_map(failed_test).collect();
         println!("run {run}: {}, {} s", output.status, started.elapsed().as_secs());

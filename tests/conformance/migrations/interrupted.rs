@@ -1,5 +1,5 @@
 //! A migration that fails or is dropped at one of its commands resumes to the same result. It fails and is dropped by turns, at
-//! every second command: both leave what the commands before have written. The table of faults has all commands.
+//! every fourth command: both leave what the commands before have written. The table of faults has all commands.
 
 use mongo_patterns_core::migration::MigrateOptions;
 use mongo_patterns_testkit::FailPoint;
@@ -63,6 +63,7 @@ impl Case<'_> {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_migration_that_fails_at_a_command_resumes() {
     for_each(async |db, migration| {
         let (case, name) = (Case { db, migration }, migration.name());
@@ -71,7 +72,7 @@ async fn a_migration_that_fails_at_a_command_resumes() {
         names.sort_unstable();
         names.dedup();
         let mut failed = 0;
-        for command in (1..commands.len()).step_by(4) {
+        for command in (1..commands.len()).step_by(8) {
             case.begin_with_invalid().await;
             // All after it fail too.
             let fault = FailPoint::on(&names).error_code(INTERRUPTED).plan(db, command);
@@ -85,17 +86,18 @@ async fn a_migration_that_fails_at_a_command_resumes() {
             case.assert_stored(&expected, &format!("{name}, command {command} of {commands:?}"))
                 .await;
         }
-        assert!(failed * 6 > commands.len(), "{name}: {failed} of {commands:?}");
+        assert!(failed * 12 > commands.len(), "{name}: {failed} of {commands:?}");
     })
     .await;
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_migration_that_is_dropped_after_a_command_resumes() {
     for_each(async |db, migration| {
         let (case, name) = (Case { db, migration }, migration.name());
         let (commands, expected) = case.commands().await;
-        for command in (2..commands.len()).step_by(4) {
+        for command in (5..commands.len()).step_by(8) {
             case.begin_with_invalid().await;
             let sent = db.recorder().sent(command + 1);
             tokio::select! {

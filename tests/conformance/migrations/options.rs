@@ -10,6 +10,7 @@ use super::for_each;
 use super::model::{Call, Case};
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_number_of_0_is_refused_and_nothing_is_sent() {
     for_each(async |db, migration| {
         let case = Case { db, migration };
@@ -31,6 +32,7 @@ async fn a_number_of_0_is_refused_and_nothing_is_sent() {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn small_chunks_and_a_second_run_have_the_same_result() {
     for_each(async |db, migration| {
         let case = Case { db, migration };
@@ -54,6 +56,7 @@ async fn small_chunks_and_a_second_run_have_the_same_result() {
 
 /// The time is a lower bound, which no load of the machine can break.
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_rate_is_kept_and_the_progress_grows_to_its_total() {
     for_each(async |db, migration| {
         if !migration.is_paced() {
@@ -95,6 +98,7 @@ fn filtered(filter: &Document) -> impl Fn() -> MigrateOptions {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_filter_selects_documents() {
     for_each(async |db, migration| {
         let (case, name) = (Case { db, migration }, migration.name());
