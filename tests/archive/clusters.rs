@@ -14,7 +14,7 @@ use mongodb::options::ClientOptions;
 
 use super::concurrent;
 use super::sales::*;
-use crate::common::support::{all, drop_all, dropped_commands, ends, pause};
+use crate::common::support::{all, dropped_commands};
 
 /// The commands that move a chunk.
 const CHUNK: [&str; 10] = [
@@ -30,12 +30,12 @@ const CHUNK: [&str; 10] = [
     "commitTransaction",
 ];
 
-async fn problems(archive: &Archive<Document>) -> Vec<(Bson, Problem)> {
+pub async fn problems(archive: &Archive<Document>) -> Vec<(Bson, Problem)> {
     let found: Vec<_> = archive.verify().stream().try_collect().await.unwrap();
     found.into_iter().map(|one| (one.document_id, one.problem)).collect()
 }
 
-fn catalog(db: &TestDatabase) -> Collection<Document> {
+pub fn catalog(db: &TestDatabase) -> Collection<Document> {
     db.plain_collection("mongo_patterns")
 }
 
@@ -44,13 +44,13 @@ async fn record(db: &TestDatabase) -> Document {
     catalog(db).find_one(filter).await.unwrap().unwrap()
 }
 
-async fn last_move(db: &TestDatabase) -> Option<ObjectId> {
+pub async fn last_move(db: &TestDatabase) -> Option<ObjectId> {
     let entry = catalog(db).find_one(doc! { "_id.kind": "archive" }).await.unwrap();
     entry.unwrap().get_object_id("move").ok()
 }
 
 /// Changes the record, as a process that died has left it.
-async fn leave(db: &TestDatabase, id: ObjectId, before: Option<ObjectId>, restores: bool, ids: Vec<Bson>) {
+pub async fn leave(db: &TestDatabase, id: ObjectId, before: Option<ObjectId>, restores: bool, ids: Vec<Bson>) {
     let set = doc! { "$set": { "move": id, "before": before, "restores": restores, "ids": ids } };
     let filter = doc! { "_id.kind": "archive_of" };
     assert_eq!(catalog(db).update_one(filter, set).await.unwrap().matched_count, 1);
@@ -276,87 +276,6 @@ async fn one_document_has_more_time_with_each_attempt() {
         assert_eq!(with_attempts(5).run().await.unwrap().documents, 1);
         fault.disable().await;
         assert_eq!(both(db).await, [vec![], numbers([1])]);
-    })
-    .await;
-}
-
-/// Another process begins a move between two commands of one.
-#[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn a_move_that_another_one_takes_the_place_of_is_tried_again() {
-    testkit::run(async |db| {
-        elsewhere(db).await;
-        for (attempts, expected) in [(1, Err(ErrorKind::Contention)), (5, Ok(2))] {
-            plant(db, (0..2).map(|id| sale(id, old(0)))).await;
-            // The update that begins the move in the archive's catalog.
-            let fault = FailPoint::on(&["update"])
-                .times(1)
-                .block(Duration::from_secs(2))
-                .enable(db)
-                .await;
-            let policy = RetryPolicy::default().with_max_attempts(attempts);
-            let archive = builder(db).another_cluster().retry(policy).build().unwrap();
-            let other = async {
-                assert!(fault.met(db, Duration::from_secs(10)).await);
-                let attempt = doc! { "$set": { "attempt": ObjectId::new() } };
-                let entry = doc! { "_id.kind": "archive" };
-                assert_eq!(catalog(db).update_one(entry, attempt).await.unwrap().matched_count, 1);
-            };
-            let (moved, ()) = tokio::join!(archive.run().into_future(), other);
-            fault.disable().await;
-            let moved = moved.map(|moved| moved.documents);
-            assert_eq!(moved.map_err(|error| error.kind()), expected, "{attempts}");
-            let archived_ids = if expected.is_ok() { numbers(0..2) } else { vec![] };
-            assert_eq!(both(db).await[1], archived_ids);
-        }
-    })
-    .await;
-}
-
-/// A process that is paused before its transaction ends: a run waits for it, and keeps the copy if it commits.
-#[tokio::test]
-async fn a_run_waits_for_the_transaction_of_a_paused_process() {
-    testkit::run(async |db| {
-        for commits in [false, true] {
-            drop_all(db).await;
-            let archive = elsewhere(db).await;
-            plant(db, [sale(9, old(0))]).await;
-            archive.run().await.unwrap();
-            plant(db, [sale(1, old(0))]).await;
-            let (id, last) = (ObjectId::new(), last_move(db).await);
-            let mut session = db.plain_client().start_session().await.unwrap();
-            session.start_transaction().await.unwrap();
-            let decide = doc! { "$set": { "move": id } };
-            let entry = catalog(db);
-            let decide = entry.update_one(doc! { "_id.kind": "archive" }, decide);
-            assert_eq!(decide.session(&mut session).await.unwrap().matched_count, 1);
-            let hot = current(db);
-            hot.delete_one(doc! { "_id": 1 }).session(&mut session).await.unwrap();
-            let mut copy = sale(1, old(0));
-            copy.insert("copy", true);
-            archived(db).insert_one(copy).await.unwrap();
-            leave(db, id, last, false, numbers([1])).await;
-
-            db.recorder().clear();
-            let end = async {
-                ends("the wait for the run", async {
-                    while !db.recorder().names().contains(&"findAndModify".to_owned()) {
-                        pause().await;
-                    }
-                })
-                .await;
-                match commits {
-                    true => session.commit_transaction().await.unwrap(),
-                    false => session.abort_transaction().await.unwrap(),
-                }
-            };
-            let (moved, ()) = tokio::join!(archive.run().into_future(), end);
-            assert_eq!(moved.unwrap().documents, u64::from(!commits));
-            assert_eq!(both(db).await, [vec![], numbers([1])]);
-            let copies = archived(db).count_documents(doc! { "copy": true }).await.unwrap();
-            assert_eq!(copies, u64::from(commits));
-            assert_eq!(problems(&archive).await, []);
-        }
     })
     .await;
 }

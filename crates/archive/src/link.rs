@@ -61,6 +61,7 @@ pub(crate) struct Move<'a> {
 }
 
 /// The record of the last move.
+#[derive(PartialEq)]
 struct Last {
     id: Option<ObjectId>,
     before: Option<ObjectId>,
@@ -164,8 +165,8 @@ impl Link {
         }
     }
 
-    /// Deletes what the archive has of a move that did not take effect, or still has of a restore that did. Returns whether
-    /// there was something to delete.
+    /// Deletes what the archive has of a move that did not take effect, or still has of a restore that did, unless another call
+    /// has done so since. Returns whether there was something to delete.
     async fn end_as(
         &self,
         last: &Last,
@@ -178,16 +179,19 @@ impl Link {
         }
         let took_effect = decided == last.id;
         if !took_effect && decided != last.before {
-            return Err(unrelated());
+            // Otherwise a further move has taken effect since the record was read.
+            let is_last = self.last(conn).await? == *last;
+            return if is_last { Err(unrelated()) } else { Ok(true) };
         }
         if took_effect != last.restores {
             return Ok(false);
         }
         transaction::run(&self.records, retry, conn, (self, last), |conn, (link, last)| {
             Box::pin(async move {
-                unless_taken(link.change(last.id, &last.ids, without_ids(), conn).await?)?;
-                conn.delete_many(&link.archived, by_ids(&last.ids), None).await?;
-                link.delete_related(&last.related, conn).await?;
+                if link.change(last.id, &last.ids, without_ids(), conn).await? {
+                    conn.delete_many(&link.archived, by_ids(&last.ids), None).await?;
+                    link.delete_related(&last.related, conn).await?;
+                }
                 Ok(true)
             })
         })

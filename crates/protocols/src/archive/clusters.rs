@@ -194,14 +194,12 @@ impl Clusters {
             }
             (At::End(last, decided, id), _) => {
                 let took_effect = decided == last.id;
-                if last.has_ids && !took_effect && decided != last.before {
+                if last.has_ids && !took_effect && decided != last.before && documents.record == last {
                     return Next::At(At::GaveUp);
                 }
                 let ends = last.has_ids && took_effect == last.restores;
-                if ends {
-                    if documents.record.id != last.id {
-                        return Next::Again;
-                    }
+                // Otherwise another move has ended it.
+                if ends && documents.record == last {
                     documents.cold = None;
                     documents.record.has_ids = false;
                 }
