@@ -394,10 +394,14 @@ async fn the_indexes_and_the_settings_are_those_of_the_wholes() {
             builder(db).related(collection("sales"), collection("a"), "book_id"),
             builder(db).related(collection("a"), collection("archived_sales"), "book_id"),
             wholes(wholes(builder(db), db.database()), db.database()),
+            builder(db).related(collection("a"), collection("sales"), "book_id"),
+            builder(db).related(collection("archived_sales"), collection("a"), "book_id"),
             builder(db).related(collection("a"), collection("b"), "$book"),
             builder(db).related(collection("a"), collection("b"), "_id"),
             builder(db).id_field("a.b"),
+            builder(db).id_field("date"),
             builder(db).keep_newest_by("_id"),
+            builder(db).keep_newest_by("date"),
         ] {
             assert_eq!(wrong.build().unwrap_err().kind(), ErrorKind::Configuration);
         }

@@ -161,12 +161,18 @@ impl<D> ArchiveBuilder<D> {
     /// Checks the settings and returns the archive. Sends nothing.
     ///
     /// # Errors
-    /// [`Configuration`](ErrorKind::Configuration) when a required setting is missing, the age field is `_id` or no plain
-    /// name, the filter of documents to keep is empty, so that nothing would be archived, two collections are the same, or
-    /// one of them has the write concern `w: 0`, which confirms no write.
+    /// [`Configuration`](ErrorKind::Configuration) when a required setting is missing, the age field is `_id`, another of the
+    /// fields or no plain name, the filter of documents to keep is empty, so that nothing would be archived, two collections
+    /// are the same, or one of them has the write concern `w: 0`, which confirms no write.
     pub fn build(self) -> Result<Archive<D>> {
         let mut settings = checked(self.age, self.older_than, self.keep, self.retry, self.max_time)?;
         settings.newest_by = self.newest_by.map(FieldName::new).transpose()?;
+        let id = FieldName::of_element(self.id.unwrap_or("_id".to_owned()))?;
+        if settings.age == id || settings.newest_by.as_ref() == Some(&settings.age) {
+            return Err(configuration(
+                "the age field is the id field too, or that of keep_newest_by(..): use another one",
+            ));
+        }
         let mut pairs = vec![(&self.current, &self.archived)];
         pairs.extend(self.related.iter().map(|(current, archived, _)| (current, archived)));
         for (number, (current, archived)) in pairs.iter().enumerate() {
@@ -174,7 +180,9 @@ impl<D> ArchiveBuilder<D> {
                 check_collections(current, archived)?;
             }
             let is_same = |(other, of_archive): &(&Raw, &Raw)| {
-                other.namespace() == current.namespace() || of_archive.namespace() == archived.namespace()
+                let are = |a: &Raw, b: &Raw| a.namespace() == b.namespace();
+                let is_crosswise = are(other, archived) || are(of_archive, current);
+                are(other, current) || are(of_archive, archived) || !self.in_another_cluster && is_crosswise
             };
             if pairs[..number].iter().any(is_same) {
                 return Err(configuration(
@@ -194,7 +202,7 @@ impl<D> ArchiveBuilder<D> {
             })
         });
         let wholes = Wholes {
-            id: FieldName::of_element(self.id.unwrap_or("_id".to_owned()))?,
+            id,
             related: related.collect::<Result<_>>()?,
         };
         let ends = [&self.current, &self.archived].map(collection);
