@@ -132,7 +132,7 @@ async fn what_is_not_older_than_the_newest_stays() {
             of(4, Bson::Null, old(0)),
             of(5, Bson::Null, old(1)),
             doc! { "_id": 6, "dateSet": old(0) },
-            of(7, vec![7, 8].into(), old(0)),
+            of(7, vec![1, 8].into(), old(0)),
             of(8, doc! { "$gt": 1 }.into(), old(0)),
             of(9, doc! { "$gt": 1 }.into(), old(1)),
         ];

@@ -37,7 +37,8 @@ impl Newest<'_> {
         let find = Step::aggregate("look for the newest of each value", from, self.stages(&values));
         let older = conn.read(find).await?.decoded()?.into_iter().map(|mut newest| {
             let [value, time] = ["_id", "newest"].map(|name| newest.remove(name).unwrap_or(Bson::Null));
-            doc! { by: { "$eq": value }, age: { "$lt": time } }
+            // An array matches by each of its elements.
+            doc! { by: { "$eq": value, "$not": { "$type": "array" } }, age: { "$lt": time } }
         });
         Ok(Some(both(filter, doc! { "$or": older.collect::<Vec<_>>() })))
     }
