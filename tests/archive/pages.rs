@@ -133,6 +133,7 @@ async fn a_page_examines_what_it_returns() {
         let archived: Vec<bool> = found.documents.iter().map(|found| found.is_archived).collect();
         assert_eq!(archived, [true, true, true, true, true, false, false, false]);
         assert_eq!(pages(&archive, true, 30).await.len(), 100);
+        assert_eq!(pages(&archive, true, u32::MAX).await.len(), 100);
         let zero = archive.find(doc! {}).limit(0).await.unwrap_err();
         assert_eq!(zero.kind(), ErrorKind::InvalidArgument);
     })

@@ -1,5 +1,6 @@
 //! Pages of one collection, in the order of a date.
 
+use mongo_patterns_core::action::batch_size;
 use mongo_patterns_core::index::hinted;
 use mongo_patterns_core::migration::both;
 use mongodb::options::{FindOptions, Hint};
@@ -49,14 +50,14 @@ impl Page<'_> {
         let bounds = query::bounds(self.date, after, self.newest_first);
         let direction = if self.newest_first { -1 } else { 1 };
         // The minimum is a part of the range, and the last document of the page before may be there.
-        let limit = i64::from(self.limit) + 2;
+        let limit = self.limit.saturating_add(2);
         let options = FindOptions::builder()
             .hint(Hint::Name(self.index.to_owned()))
             .sort(doc! { self.date: direction, "_id": direction })
             .min(bounds.min)
             .max(bounds.max)
-            .limit(limit)
-            .batch_size(u32::try_from(limit).map_or(u32::MAX, mongo_patterns_core::action::batch_size))
+            .limit(i64::from(limit))
+            .batch_size(batch_size(limit))
             .build();
         let is_date = doc! { self.date: { "$not": { "$type": "array" } } };
         let found = conn.find_all(from, both(is_date, filter), options).await;
