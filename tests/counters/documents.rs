@@ -98,10 +98,19 @@ async fn ids_are_values_and_equal_numbers_are_one() {
         assert_eq!(articles(db).count_documents(doc! {}).await.unwrap(), 8);
         let long = Bson::String("x".repeat(8_001));
         let operators: [Bson; 2] = [doc! { "$gt": "" }.into(), doc! { "a": { "$where": "1" } }.into()];
-        let invalid = [Bson::Null, Bson::Array(vec![]), long];
+        let nested = |levels| (0..levels).fold(Bson::from(1), |id, _| doc! { "a": id }.into());
+        let invalid = [
+            Bson::Null,
+            Bson::Array(vec![]),
+            long,
+            nested(101),
+            doc! { "a\0b": 1 }.into(),
+        ];
         for invalid in invalid.into_iter().chain(operators) {
             assert_eq!(views.add(invalid, 1).unwrap_err().kind(), ErrorKind::InvalidArgument);
         }
+        views.add(nested(100), 1).unwrap();
+        assert_eq!(views.flush().await.unwrap().documents, 1);
         for n in 0..1000 {
             views.add(format!("{n}{}", "x".repeat(7_900)), 1).unwrap();
         }

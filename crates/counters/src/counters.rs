@@ -15,6 +15,8 @@ use crate::settings::Settings;
 
 /// The most bytes of an id: 1000 of them are in one command, of at most 16 MiB.
 const MOST_BYTES: usize = 8_000;
+/// The most levels of documents and arrays in an id. The server refuses a command with about 200.
+const MOST_LEVELS: usize = 100;
 
 /// Counts of the documents of a collection, such as the views of articles.
 ///
@@ -88,21 +90,23 @@ impl Counters {
     ///
     /// # Errors
     /// With nothing added: [`InvalidArgument`](mongo_patterns_core::ErrorKind::InvalidArgument) for an id that no document
-    /// can have, one of more than 8,000 bytes, or a sum of more than 64 bits, and
+    /// can have, one of more than 8,000 bytes or 100 levels, or a sum of more than 64 bits, and
     /// [`LimitReached`](mongo_patterns_core::ErrorKind::LimitReached) when the counts of 100,000 documents wait because
     /// nothing flushes them.
     pub fn add(&self, id: impl IntoId, count: i64) -> Result<()> {
         let id = DocumentId::new(id)?;
-        if bytes(id.value()).len() > MOST_BYTES {
+        let bytes = bytes(id.value()).len();
+        if bytes > MOST_BYTES {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 "an id of a counter must not have more than 8,000 bytes, nothing was added: use a shorter one",
             ));
         }
-        if has_operator(id.value()) {
+        // In a command, it would keep all other counts from being added.
+        if bytes == 0 || !can_be_sent(id.value(), MOST_LEVELS) {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
-                "an id of a counter must not have a field whose name begins with `$`, which the server refuses, nothing was added: use another name",
+                "an id of a counter must not have a field whose name begins with `$` or contains NUL, or more than 100 levels, nothing was added: use another id",
             ));
         }
         let is_full = self.shared.pending().add(&id, count)?;
@@ -113,13 +117,14 @@ impl Counters {
     }
 }
 
-/// Returns whether a document, or one in it, has a field whose name begins with `$`.
-fn has_operator(id: &Bson) -> bool {
+/// Returns whether the server accepts an id in a command: no name begins with `$`, and it has no more than these levels.
+fn can_be_sent(id: &Bson, levels: usize) -> bool {
     match id {
+        Bson::Document(_) | Bson::Array(_) if levels == 0 => false,
         Bson::Document(document) => document
             .iter()
-            .any(|(name, value)| name.starts_with('$') || has_operator(value)),
-        Bson::Array(values) => values.iter().any(has_operator),
-        _ => false,
+            .all(|(name, value)| !name.starts_with('$') && can_be_sent(value, levels - 1)),
+        Bson::Array(values) => values.iter().all(|value| can_be_sent(value, levels - 1)),
+        _ => true,
     }
 }
