@@ -247,6 +247,15 @@ async fn a_changed_key_reaches_the_copies_and_names_the_source_from_then_on() {
             (ErrorKind::DuplicateKey, None),
             "{taken}"
         );
+        for nested in [
+            doc! { "$set": { "username": ["anna"] } },
+            doc! { "$set": { "username": { "a": "anna" } } },
+            doc! { "$set": { "username.a": "anna" } },
+            doc! { "$addToSet": { "username": "anna" } },
+        ] {
+            let refused = orders.update_source(1, nested).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+        }
         let updated = orders.update_source(1, set("anna")).await.unwrap();
         assert_eq!((updated.version, updated.copies_updated), (1, 3));
         assert_eq!(

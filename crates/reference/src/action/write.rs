@@ -52,7 +52,7 @@ impl<D: Serialize, S> ReferenceRepository<D, S> {
     /// With nothing stored: [`NotFound`] when a source does not exist, or was deleted concurrently, [`AlreadyExists`] when
     /// there is a document with this `_id`, [`DuplicateKey`] by a unique index of your own, [`TooLarge`] when the document
     /// exceeds 16 MiB with its copies, [`Corrupt`] when the version of a source is not an integer, and, for a source key,
-    /// [`IndexMissing`] and [`IndexMismatch`].
+    /// [`IndexMissing`], [`IndexMismatch`], and [`NotFound`] also when the `_id` beside it is that of another source.
     ///
     /// After an error with a [`stored_count`](mongo_patterns_core::Error::stored_count) of 1 the document is stored, and its
     /// copies can be outdated.
@@ -125,7 +125,8 @@ impl<D, S> ReferenceRepository<D, S> {
     /// meanings. The server applies them in one atomic command.
     ///
     /// Refused, with nothing sent: a document without operators, other operators, a pipeline, positional operators in paths
-    /// (`$`, `$[]`, `$[x]`), two paths of which one contains the other, and changes of the version or `_id`.
+    /// (`$`, `$[]`, `$[x]`), two paths of which one contains the other, changes of the version or `_id`, and a document or an
+    /// array as the [source key](crate::ReferenceRepositoryBuilder::source_key).
     ///
     /// # Cost
     /// One round trip for the source, and one for each reference whose copies follow it, which examines only outdated copies.

@@ -7,7 +7,7 @@
 //! The version is incremented by `$inc` in the same command, which a pipeline does not have, and the paths of operators show
 //! whether the update can change a copied field.
 
-use mongo_patterns_core::update::Operators;
+use mongo_patterns_core::update::{Change, Operators};
 use mongodb::options::UpdateModifications;
 
 use crate::prelude::*;
@@ -16,6 +16,7 @@ use crate::settings::invalid_argument;
 
 const OWN: &str = "the update changes the version of the source or the mark of a deletion, which the repository writes itself, nothing was sent: omit it";
 const OWN_ID: &str = "the update changes the `_id` of the source, which is immutable, nothing was sent: omit it";
+const NESTED_KEY: &str = "the update makes the source key a document or an array, by which no document can refer to the source, nothing was sent: set it to another value";
 
 /// An update of a source, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +39,15 @@ impl SourceUpdate {
         };
         let fixed = [(settings.version.as_str(), OWN), (MARK, OWN), ("_id", OWN_ID)];
         let operators = Operators::new(update, &fixed)?;
+        let is_nested = |change: Change<'_>| {
+            let is_value = matches!(change.value, Bson::Document(_) | Bson::Array(_));
+            is_value || !change.is_whole || change.operator.is_of_arrays()
+        };
+        if let Some(key) = &settings.key
+            && operators.changes_of(key.as_str()).any(is_nested)
+        {
+            return Err(invalid_argument(NESTED_KEY));
+        }
         let mut copied = settings.followed().flat_map(|field| &field.copied);
         Ok(Self {
             changes_copies: copied.any(|copied| copied.source.is_changed_by(&operators)),
