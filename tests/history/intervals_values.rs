@@ -78,6 +78,9 @@ async fn hostile_ids_and_values_are_values() {
         let error = prices.update(7, doc! { "$inc": { "item2": "x" } }).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert_eq!(all(&stored(db)).await, before);
+        // Equal to the server, and not to Rust.
+        prices.insert(&price(f64::NAN, 1)).await.unwrap();
+        prices.replace(f64::NAN, &price(f64::NAN, 2)).await.unwrap();
         prices
             .update(7, vec![doc! { "$set": { "double": { "$multiply": ["$price", 2] } } }])
             .await

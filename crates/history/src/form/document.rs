@@ -1,5 +1,6 @@
 //! Current documents and the copies of their revisions.
 
+use mongo_patterns_core::document_id::canonical;
 use mongo_patterns_core::size;
 use mongo_patterns_core::stored::{id_of, not_decoded, value};
 use mongodb::bson::oid::ObjectId;
@@ -118,26 +119,13 @@ pub(crate) fn encode_replacement<D: Serialize>(settings: &Settings, id: &Bson, d
 /// # Errors
 /// [`InvalidArgument`](ErrorKind::InvalidArgument) when it has another id.
 pub(crate) fn without_ids(mut encoded: Encoded, id: &Bson) -> Result<Document> {
-    if !is_same_id(&encoded.id, id) {
+    if canonical(&encoded.id) != canonical(id) {
         return Err(invalid_argument(
-            "the id in the document is not the id of the call, nothing was changed: an id does not change; delete the document, and insert it again",
+            "the id in the document is not the id of the call, nothing was changed: an id does not change; insert a document with the other id",
         ));
     }
     encoded.document.remove("_id");
     Ok(encoded.document)
-}
-
-/// Compares integers by value.
-fn is_same_id(a: &Bson, b: &Bson) -> bool {
-    let integer = |id: &Bson| match id {
-        Bson::Int32(id) => Some(i64::from(*id)),
-        Bson::Int64(id) => Some(*id),
-        _ => None,
-    };
-    match (integer(a), integer(b)) {
-        (Some(a), Some(b)) => a == b,
-        _ => a == b,
-    }
 }
 
 /// Returns the copy of a current document for the revisions.

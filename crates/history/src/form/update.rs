@@ -18,7 +18,7 @@ const OWN: &str = "the update changes the revision, its time or the mark of a de
 const CHANGE: &str =
     "the update changes a field that describes the change, nothing was sent: pass its value to with(..) of the call";
 pub(crate) const ID: &str =
-    "the update changes the id of the document, nothing was sent: delete the document, and insert it again";
+    "the update changes the id of the document, nothing was sent: insert a document with the other id";
 const OF_REVISIONS: &str = "the update changes the field that only revisions have, with the id of their document, nothing was sent: omit it, or use another name with document_id_field(..)";
 pub(crate) const OWN_ID: &str =
     "the update changes the `_id` of the document, which is immutable, nothing was sent: omit it";
