@@ -200,8 +200,9 @@ impl<K: Key, T> BucketRepositoryBuilder<K, T> {
     /// An append that closes a bucket needs two more round trips, and [`update_item`](BucketRepository::update_item) one
     /// more, which counts the bytes again: where it is never sent, [`repair`](BucketRepository::repair) corrects them.
     ///
-    /// The index of open buckets has the bound in its filter and its name. Writers with another bound, or with none, get
-    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). For a collection that has buckets, call
+    /// The index of open buckets has the bound in its filter and its name. Appends with another bound, or with none, get
+    /// [`IndexMissing`](mongo_patterns_core::ErrorKind::IndexMissing). Other writes of items do not use the index: those of a
+    /// repository with none leave wrong bytes, which a repair corrects. For a collection that has buckets, call
     /// [`migrate_page_size_from`](BucketRepository::migrate_page_size_from).
     /// [`migrate_from_flat`](BucketRepository::migrate_from_flat) refuses a bound.
     pub fn max_bucket_bytes(mut self, bytes: u32) -> Self {

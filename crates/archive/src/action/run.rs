@@ -53,7 +53,8 @@ impl<D> Archive<D> {
     /// entry, and [`IndexMissing`]; [`ensure_indexes`](Repository::ensure_indexes) writes both.
     ///
     /// With the chunks before archived, and the [document](Error::document_id): [`DuplicateKey`] when a unique index of the
-    /// archive refused one, [`ValidationFailed`] when its validator did; with
+    /// archive refused one, [`ValidationFailed`] when its validator did; [`AlreadyExists`] when the archive has the `_id` of a
+    /// [related](crate::ArchiveBuilder::related) document, of another document; with
     /// [`keep_newest_by`](crate::ArchiveBuilder::keep_newest_by), [`AlreadyExists`] and [`Contention`] for a document that cannot
     /// move; and those of the driver. With
     /// [another cluster](crate#another-cluster), [`Contention`] when it takes too long to store one document, or when moves of
