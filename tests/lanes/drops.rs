@@ -201,7 +201,10 @@ async fn end_runtime(db: &TestDatabase, operation: &'static Operation, end: End)
     holder.release().await;
     let plain = Repositories::new(&db.plain_client().database(db.database().name()));
     let call = operation.run(&plain, HELD, FIRST + 50);
-    ends("a call after the holder", call).await.unwrap();
+    match tokio::time::timeout(STUCK, call).await {
+        Ok(called) => called.unwrap(),
+        Err(_) => panic!("{} is stuck: {:#?}", operation.name, operations_on_server(db).await),
+    }
     let stored = stored(db, operation, HELD).await;
     assert!(stored.len() <= 2 && stored.contains(&(FIRST + 50)), "{stored:?}");
     end_idle_transactions(db).await;
