@@ -65,13 +65,13 @@ pub(crate) fn check() -> Result<()> {
                 println!("        {test}");
                 proofs += 1;
                 match known.get(test) {
-                    Some(found) => runs |= !found.is_ignored,
+                    Some(found) => runs |= !found.is_long,
                     None => problems.push(format!("{file}:{}: there is no test `{test}`", promise.line)),
                 }
             }
             if !runs {
                 problems.push(format!(
-                    "{file}:{}: `cargo test` runs no test of `{shown}`",
+                    "{file}:{}: `cargo xtask ci` runs no test of `{shown}`",
                     promise.line
                 ));
             }
@@ -90,7 +90,7 @@ struct Known(BTreeMap<String, Vec<Test>>);
 #[derive(Debug, PartialEq, Eq)]
 struct Test {
     name: String,
-    is_ignored: bool,
+    is_long: bool,
 }
 
 impl Known {
@@ -131,19 +131,19 @@ fn module_of(file: &str) -> Option<String> {
 /// Returns the functions after an attribute such as `#[test]` or `#[tokio::test(...)]`.
 fn tests_in(code: &str) -> Vec<Test> {
     let mut tests = Vec::new();
-    let (mut is_test, mut is_ignored) = (false, false);
+    let (mut is_test, mut is_long) = (false, false);
     for line in code.lines().map(str::trim_start) {
         if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
             is_test = true;
         }
-        is_ignored |= line.starts_with("#[ignore");
+        is_long |= line.starts_with("#[ignore = \"long");
         let function = line.trim_start_matches("async ").strip_prefix("fn ");
         if let Some(name) = function.and_then(|function| function.split('(').next()) {
             if is_test {
                 let name = name.to_owned();
-                tests.push(Test { name, is_ignored });
+                tests.push(Test { name, is_long });
             }
-            (is_test, is_ignored) = (false, false);
+            (is_test, is_long) = (false, false);
         }
     }
     tests
@@ -282,9 +282,9 @@ mod tests {
         assert_eq!(module_of("crates/cli/tests/a.rs").as_deref(), Some("cli::a"));
         assert_eq!(module_of("crates/core/src/a/b.rs").as_deref(), Some("core::a::b"));
         let code = "#[test]\nfn a() {}\nfn b() {}\n#[tokio::test(x)]\n#[ignore = \"long\"]\nasync fn c() {}\n";
-        let tests = [("a", false), ("c", true)].map(|(name, is_ignored)| Test {
+        let tests = [("a", false), ("c", true)].map(|(name, is_long)| Test {
             name: name.to_owned(),
-            is_ignored,
+            is_long,
         });
         assert_eq!(tests_in(code), tests);
     }
