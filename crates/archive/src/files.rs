@@ -62,7 +62,7 @@
 //! - No file is deleted that the catalog does not name. So a catalog that was deleted, or restored from a backup, loses no file.
 // proof: archive::files_store::a_file_without_a_record_is_reported_and_stays
 //!
-//! Nobody else may change or delete the files. A store has the files of one archive: [`verify`](FileArchive::verify) names those that it
+//! No other program may change or delete the files. A store has the files of one archive: [`verify`](FileArchive::verify) names those that it
 //! does not know. A copy of the cluster, such as a test system that was restored from a backup, needs a copy of the files too: with
 //! the same store, it would delete those of the other one.
 //!
