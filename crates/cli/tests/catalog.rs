@@ -178,7 +178,6 @@ async fn settings_that_contradict_the_catalog_are_refused() {
 }
 
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
 async fn what_rewrites_documents_needs_settings_in_the_catalog() {
     testkit::run(async |db| {
         fill(db, 60, 1200).await;

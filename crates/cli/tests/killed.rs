@@ -99,7 +99,6 @@ async fn contents(db: &TestDatabase, collection: &str, sort: Document, without: 
 }
 
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
 async fn a_killed_bucket_migration_resumes_with_the_same_result() {
     testkit::run(async |db| {
         fill(db, 100, 6000).await;
@@ -126,7 +125,6 @@ async fn a_killed_bucket_migration_resumes_with_the_same_result() {
 }
 
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
 async fn a_killed_subset_migration_resumes_with_the_same_result() {
     testkit::run(async |db| {
         let product = |id: i32| {
@@ -159,7 +157,6 @@ async fn a_killed_subset_migration_resumes_with_the_same_result() {
 }
 
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
 async fn a_killed_outlier_migration_resumes_with_the_same_result() {
     testkit::run(async |db| {
         let book = |id: i32| doc! { "_id": id, "customers": (0..id % 30).collect::<Vec<i32>>() };
@@ -192,7 +189,6 @@ async fn a_killed_outlier_migration_resumes_with_the_same_result() {
 }
 
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
 async fn a_killed_reference_migration_resumes_with_the_same_result() {
     testkit::run(async |db| {
         let customers = (0..40).map(|id| doc! { "_id": id, "name": format!("customer {id}") });
@@ -220,7 +216,6 @@ async fn a_killed_reference_migration_resumes_with_the_same_result() {
 /// still in flight. The server ends those after a timeout, as for a killed program.
 #[cfg(unix)]
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
 async fn an_outlier_migration_stops_at_ctrl_c_and_resumes() {
     use std::io::{BufRead, BufReader};
 

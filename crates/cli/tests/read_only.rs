@@ -93,7 +93,6 @@ async fn fill_shop(shop: &Database) {
 }
 
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
 async fn read_only_commands_send_no_write() {
     let (mongod, _folder, shop) = server().await;
     fill_shop(&shop).await;

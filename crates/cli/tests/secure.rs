@@ -83,7 +83,6 @@ async fn tls_server(ca: &str, key: &str) -> Mongod {
 }
 
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
 async fn certificates_come_from_options_or_the_connection_string() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| write(folder.path(), name, text);
@@ -164,7 +163,6 @@ async fn client(mongod: &Mongod, user: &str) -> Client {
 }
 
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
 async fn a_password_comes_from_a_file_the_environment_or_the_connection_string_and_is_never_printed() {
     let folder = tempfile::tempdir().unwrap();
     let mongod = auth_server().await;
@@ -248,7 +246,6 @@ async fn a_password_comes_from_a_file_the_environment_or_the_connection_string_a
 }
 
 #[test]
-#[ignore = "slow: cargo xtask ci"]
 fn the_error_for_an_unreachable_address_names_the_option() {
     let unreachable = analyze(&format!("mongodb://joe:s3cret@127.0.0.1:1/?{SHORT_TIMEOUT}"), &[], None);
     assert!(

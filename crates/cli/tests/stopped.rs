@@ -72,7 +72,6 @@ fn interrupt(child: &Child) {
 /// Without the index, one command migrates everything. It ends on the server too.
 #[cfg(unix)]
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
 async fn a_signal_ends_the_operation_on_the_server() {
     testkit::run(async |db| {
         fill(db, 2000, 60_000).await;
@@ -204,7 +203,6 @@ async fn a_user_with_low_privileges_ends_their_operation() {
 /// The server refuses `killOp` as it does without the privilege.
 #[cfg(unix)]
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
 async fn an_operation_that_cannot_be_ended_is_reported() {
     use mongo_patterns_testkit::{Mongod, MongodOptions};
 
