@@ -10,7 +10,7 @@ use mongo_patterns::{Error, ErrorKind};
 use mongodb::bson::{DateTime, doc};
 use mongodb::{Client, ClientSession};
 
-use super::operation::Operation;
+use super::operation::{Operation, text};
 use super::operation::Promise::{self, Atomic, PrefixOnce, Reads};
 use super::{bucket, embedded, history, outlier, subset};
 use crate::common::support::{SECOND, Trade, at, spread};
@@ -26,19 +26,25 @@ pub(super) async fn transaction<T: Debug>(
 ) -> Result<String, Error> {
     let mut session = client.start_session().await?;
     session.start_transaction().await?;
-    match call(&mut session).await {
-        Ok(value) => {
-            // In a task, because a dropped command of the driver is not tested here: it can leave the transaction open.
-            let commit = tokio::spawn(async move { session.commit_transaction().await });
-            commit.await.expect("the task of the commit panicked")?;
-            Ok(format!("{value:?}"))
+    let value = text(call(&mut session).await);
+    end(session, value).await
+}
+
+/// Commits or aborts. In a task, because a dropped command of the driver is not tested here: it can leave the transaction
+/// open.
+async fn end(mut session: ClientSession, value: Result<String, Error>) -> Result<String, Error> {
+    let is_done = value.is_ok();
+    let ended = tokio::spawn(async move {
+        match is_done {
+            true => session.commit_transaction().await,
+            false => session.abort_transaction().await,
         }
-        Err(error) => {
-            // If this fails too, the server aborts the transaction later.
-            drop(tokio::spawn(async move { session.abort_transaction().await }).await);
-            Err(error)
-        }
-    }
+    });
+    let ended = ended.await.expect("the task panicked");
+    // If an abort fails too, the server aborts the transaction later.
+    let value = value?;
+    ended?;
+    Ok(value)
 }
 
 pub(super) fn operation<M>(
