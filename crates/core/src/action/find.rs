@@ -25,10 +25,6 @@ crate::action! {
         decode: Decode<'a, T>,
     }
     with session, max_time;
-}
-
-crate::setters! {
-    for Find<'a, T>:
 
     /// Sets the order, as the driver's `find` does.
     sort(fields: Document) => options.sort = Some(fields);

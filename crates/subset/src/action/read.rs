@@ -185,11 +185,6 @@ action! {
         types: PhantomData<fn() -> C>,
     }
     with session, max_time;
-    "children" => ChildPage<C> where C: DeserializeOwned + 'a
-}
-
-mongo_patterns_core::setters! {
-    for Children<'a, C>:
 
     /// Reads in the order of the subset with this field, among the children that its filter matches. Its first page begins
     /// with the children of the subset, and its tokens are for this order only.
@@ -203,6 +198,8 @@ mongo_patterns_core::setters! {
 
     /// Reads the last children before a position, in their order. `None` means from the start.
     before(token: impl Into<Option<ChildToken>>) => start = PageStart::before(token.into());
+
+    "children" => ChildPage<C> where C: DeserializeOwned + 'a
 }
 
 impl<C: DeserializeOwned> Children<'_, C> {

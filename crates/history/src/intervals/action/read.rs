@@ -120,13 +120,6 @@ action! {
         types: PhantomData<fn() -> D>,
     }
     with session, max_time;
-}
-
-/// A stream of intervals; returned by [`Intervals::stream`].
-pub type IntervalStream<'a, D> = ActionStream<'a, Interval<D>>;
-
-mongo_patterns_core::setters! {
-    for Intervals<'a, D>:
 
     /// Reads from the newest interval to the first.
     newest_first() => page.newest_first = true;
@@ -137,6 +130,9 @@ mongo_patterns_core::setters! {
     /// Reads the intervals after a position, in the order of the call. `None` means from the start.
     after(token: impl Into<Option<IntervalToken>>) => page.after = token.into();
 }
+
+/// A stream of intervals; returned by [`Intervals::stream`].
+pub type IntervalStream<'a, D> = ActionStream<'a, Interval<D>>;
 
 impl<'a, D: DeserializeOwned + Send + 'a> Intervals<'a, D> {
     /// Reads a page.
