@@ -57,7 +57,7 @@ impl<D: DeserializeOwned, S> ReferenceRepository<D, S> {
     /// [`Decode`], and those of the driver, as for a filter that the server refuses.
     pub fn find(&self, filter: Document) -> Find<'_, D> {
         let shared = self.shared();
-        Find::new(shared.operation("find"), shared.settings.max_time, filter, decode)
+        Find::new(shared.operation("find"), filter, decode)
     }
 }
 
