@@ -1,8 +1,5 @@
 //! The archive, and what its calls share.
 
-use std::sync::Arc;
-
-use mongo_patterns_core::action::Call;
 use mongo_patterns_core::index::{Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::{Repository, Validator};
@@ -13,13 +10,13 @@ use crate::query;
 use crate::transfer::{Linked, Transfer};
 use crate::wholes::{Moving, Wholes};
 
-/// A collection whose old documents are in a second one.
-///
-/// `D` is the type of the documents. A clone is cheap, and shares everything. The [crate documentation](crate) has the stored
-/// documents and the guarantees.
-pub struct Archive<D> {
-    shared: Arc<Shared>,
-    types: PhantomData<fn() -> D>,
+mongo_patterns_core::repository! {
+    /// A collection whose old documents are in a second one.
+    ///
+    /// `D` is the type of the documents. A clone is cheap, and shares everything. The [crate documentation](crate) has the stored
+    /// documents and the guarantees.
+    pub struct Archive<D>;
+    "archive": |shared| shared.current, max_time: shared.settings.max_time, "archive" = shared.archived.namespace()
 }
 
 /// The part that does not depend on the type of the documents.
@@ -36,13 +33,7 @@ pub(crate) struct Shared {
     pub(crate) wholes: Wholes,
 }
 
-mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.current.namespace());
-
 impl Shared {
-    pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call::new("archive", operation, &self.current)
-    }
-
     /// Returns what moves documents, in a direction.
     pub(crate) fn transfer<'a>(&'a self, filter: &'a Document, restores: bool) -> Transfer<'a> {
         let (from, to) = match restores {
@@ -99,22 +90,15 @@ impl Shared {
 
 impl<D> Archive<D> {
     pub(crate) fn new([current, archived]: [Raw; 2], settings: Settings, wholes: Wholes, link: Option<Link>) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                index: format!("{}_1__id_1", settings.age),
-                lanes: Lanes::new(&current),
-                current,
-                archived,
-                settings,
-                link,
-                wholes,
-            }),
-            types: PhantomData,
-        }
-    }
-
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
+        Self::of(Shared {
+            index: format!("{}_1__id_1", settings.age),
+            lanes: Lanes::new(&current),
+            current,
+            archived,
+            settings,
+            link,
+            wholes,
+        })
     }
 }
 
@@ -147,11 +131,3 @@ impl<D> Repository for Archive<D> {
         Vec::new()
     }
 }
-
-mongo_patterns_core::clone_fields!(Archive<D>, shared, types);
-
-mongo_patterns_core::redacted_debug!(
-    Archive<D>,
-    |this| "collection" = this.shared.current.namespace(),
-    "archive" = this.shared.archived.namespace()
-);

@@ -1,9 +1,7 @@
 //! The trash, and what its calls share.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_patterns_core::action::Call;
 use mongo_patterns_core::index::{Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::{Repository, RetryPolicy, Validator, document_id};
@@ -18,13 +16,13 @@ pub(crate) const BY_DOCUMENT: &str = "document._id_1_deletedAt_-1__id_-1";
 /// The name of the index in whose order the entries are listed.
 pub(crate) const BY_TIME: &str = "deletedAt_1__id_1";
 
-/// A collection whose deleted documents are kept in a second one.
-///
-/// `D` is the type of the documents. A clone is cheap, and shares everything. The [crate documentation](crate#trash) has the
-/// stored form and the guarantees.
-pub struct Trash<D> {
-    shared: Arc<Shared>,
-    types: PhantomData<fn() -> D>,
+mongo_patterns_core::repository! {
+    /// A collection whose deleted documents are kept in a second one.
+    ///
+    /// `D` is the type of the documents. A clone is cheap, and shares everything. The [crate documentation](crate#trash) has the
+    /// stored form and the guarantees.
+    pub struct Trash<D>;
+    "trash": |shared| shared.current, max_time: shared.max_time, "trash" = shared.trash.namespace()
 }
 
 /// The part that does not depend on the type of the documents.
@@ -38,13 +36,7 @@ pub(crate) struct Shared {
     pub(crate) lanes: Lanes,
 }
 
-mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.current.namespace());
-
 impl Shared {
-    pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call::new("trash", operation, &self.current)
-    }
-
     /// Begins a write of a document, in its lane.
     pub(crate) async fn enter<'s>(&self, session: Option<&'s mut ClientSession>, id: &DocumentId) -> Result<Conn<'s>> {
         Conn::enter(session, &self.lanes, &document_id::text(id.value())).await
@@ -75,19 +67,6 @@ impl Shared {
     }
 }
 
-impl<D> Trash<D> {
-    pub(crate) fn new(shared: Shared) -> Self {
-        Self {
-            shared: Arc::new(shared),
-            types: PhantomData,
-        }
-    }
-
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
-    }
-}
-
 /// The indexes are those of the trash. One finds the entries of a document, one lists them by time, and if they expire, a TTL
 /// index deletes them.
 ///
@@ -101,11 +80,3 @@ impl<D> Repository for Trash<D> {
         Vec::new()
     }
 }
-
-mongo_patterns_core::clone_fields!(Trash<D>, shared, types);
-
-mongo_patterns_core::redacted_debug!(
-    Trash<D>,
-    |this| "collection" = this.shared.current.namespace(),
-    "trash" = this.shared.trash.namespace()
-);

@@ -83,7 +83,7 @@ impl<D> TrashBuilder<D> {
             ));
         }
         check_collections(&self.current, &self.trash)?;
-        Ok(Trash::new(Shared {
+        Ok(Trash::of(Shared {
             lanes: Lanes::new(&self.current),
             current: self.current,
             trash: self.trash,

@@ -2,11 +2,9 @@
 
 mod suffixes;
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use mongo_patterns_core::action::Call;
 use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::{Repository, Validator};
@@ -18,19 +16,19 @@ use crate::form::validator;
 use crate::prelude::*;
 use crate::settings::{KEY_TYPE, Settings};
 
-/// A collection of buckets: the items of each key, one document a page.
-///
-/// Items have any type that serde can serialize and deserialize. With `Document`, items with fields such as `$date` or
-/// `$oid`, which the driver takes for extended JSON, are stored but cannot be read. Use `RawDocumentBuf` where items
-/// can have such fields.
-///
-/// A clone is cheap, and shares the state of the original. The [crate](crate) documentation has the stored documents
-/// and the guarantees.
-///
-/// Build one repository for a collection, and clone it. The clones share the [lanes](crate#lanes) of the keys.
-pub struct BucketRepository<K, T> {
-    shared: Arc<Shared>,
-    types: PhantomData<fn() -> (K, T)>,
+mongo_patterns_core::repository! {
+    /// A collection of buckets: the items of each key, one document a page.
+    ///
+    /// Items have any type that serde can serialize and deserialize. With `Document`, items with fields such as `$date` or
+    /// `$oid`, which the driver takes for extended JSON, are stored but cannot be read. Use `RawDocumentBuf` where items
+    /// can have such fields.
+    ///
+    /// A clone is cheap, and shares the state of the original. The [crate](crate) documentation has the stored documents
+    /// and the guarantees.
+    ///
+    /// Build one repository for a collection, and clone it. The clones share the [lanes](crate#lanes) of the keys.
+    pub struct BucketRepository<K, T>;
+    "bucket": |shared| shared.collection, max_time: shared.settings.max_time, "settings" = shared.settings
 }
 
 /// The state that does not depend on the types of key and item.
@@ -53,13 +51,7 @@ pub(crate) struct History {
     pub(crate) span: Span,
 }
 
-mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.collection.namespace());
-
 impl Shared {
-    pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call::new("bucket", operation, &self.collection)
-    }
-
     /// Returns what creates the indexes and the entry, and shards the collection.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
         let (collection, settings) = self.parts();
@@ -102,21 +94,14 @@ impl Shared {
 impl<K: Key, T> BucketRepository<K, T> {
     pub(crate) fn new(collection: Collection<RawDocumentBuf>, settings: Settings) -> Self {
         let lanes = Lanes::new(&collection);
-        Self {
-            shared: Arc::new(Shared {
-                collection,
-                settings,
-                suffixes: NextSuffixes::default(),
-                appends: Arc::new(Joined::new(lanes.clone())),
-                lanes,
-                has_item_index: AtomicBool::new(false),
-            }),
-            types: PhantomData,
-        }
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+        Self::of(Shared {
+            collection,
+            settings,
+            suffixes: NextSuffixes::default(),
+            appends: Arc::new(Joined::new(lanes.clone())),
+            lanes,
+            has_item_index: AtomicBool::new(false),
+        })
     }
 
     /// Returns the collection, for operations that this crate does not have.
@@ -163,10 +148,3 @@ impl<K: Key, T> Repository for BucketRepository<K, T> {
         vec![Validator::new(self.shared.collection.namespace(), document)]
     }
 }
-
-mongo_patterns_core::clone_fields!(BucketRepository<K, T>, shared, types);
-mongo_patterns_core::redacted_debug!(
-    BucketRepository<K, T>,
-    |this| "collection" = this.shared.collection.namespace(),
-    "settings" = this.shared.settings
-);

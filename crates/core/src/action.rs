@@ -73,6 +73,7 @@ mod one;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use futures::{Stream, TryFutureExt};
 use mongodb::Collection;
@@ -97,6 +98,8 @@ pub struct Call<'a> {
     pub operation: &'static str,
     /// Its collection.
     pub collection: &'a Collection<RawDocumentBuf>,
+    /// The bound of the time of its reads, unless the caller sets one.
+    pub max_time: Option<Duration>,
 }
 
 crate::redacted_debug!(
@@ -112,6 +115,7 @@ impl<'a> Call<'a> {
             pattern,
             operation,
             collection,
+            max_time: None,
         }
     }
 

@@ -30,6 +30,7 @@ mod busy;
 pub mod catalog;
 #[doc(hidden)] // the one way to send a command
 pub mod conn;
+mod define;
 #[doc(hidden)] // an `_id` of any type that a document can have
 pub mod document_id;
 pub mod error;

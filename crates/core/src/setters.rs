@@ -20,11 +20,11 @@ macro_rules! setters {
     (for $name:ident<$($parameter:ident),+>: $($setters:tt)+) => {
         impl<$($parameter),+> $name<$($parameter),+> { $crate::setters! { $($setters)+ } }
     };
-    ($($(#[$attribute:meta])* $method:ident($($argument:ident: $type:ty)?) => $($field:ident).+ = $value:expr;)+) => {$(
+    ($($(#[$attribute:meta])* $method:ident($($argument:ident: $type:ty)?) => $($field:ident).+ = $value:expr;)*) => {$(
         $(#[$attribute])*
         pub fn $method(mut self $(, $argument: $type)?) -> Self {
             self.$($field).+ = $value;
             self
         }
-    )+};
+    )*};
 }

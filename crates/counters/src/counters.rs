@@ -1,8 +1,7 @@
 //! Counters, and what their calls share.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mongo_patterns_core::action::Call;
 use mongo_patterns_core::document_id::bytes;
 use mongo_patterns_core::{DocumentId, Error, ErrorKind, IntoId, Result};
 use mongodb::Collection;
@@ -18,16 +17,14 @@ const MOST_BYTES: usize = 8_000;
 /// The most levels of documents and arrays in an id. The server refuses a command with about 200.
 const MOST_LEVELS: usize = 100;
 
-/// Counts of the documents of a collection, such as the views of articles.
-///
-/// A clone is cheap, and shares everything, also the counts. The [crate documentation](crate) has the stored form and the
-/// guarantees.
-#[derive(Clone)]
-pub struct Counters {
-    shared: Arc<Shared>,
+mongo_patterns_core::repository! {
+    /// Counts of the documents of a collection, such as the views of articles.
+    ///
+    /// A clone is cheap, and shares everything, also the counts. The [crate documentation](crate) has the stored form and the
+    /// guarantees.
+    pub struct Counters;
+    "counters": |shared| shared.collection, max_time: None
 }
-
-mongo_patterns_core::redacted_debug!(Counters, |this| "collection" = this.shared.collection.namespace());
 
 pub(crate) struct Shared {
     pub(crate) collection: Collection<RawDocumentBuf>,
@@ -41,13 +38,7 @@ pub(crate) struct Shared {
     pub(crate) full: Notify,
 }
 
-mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.collection.namespace());
-
 impl Shared {
-    pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call::new("counters", operation, &self.collection)
-    }
-
     pub(crate) fn pending(&self) -> MutexGuard<'_, Pending> {
         // No code panics while it has the lock.
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
@@ -56,21 +47,14 @@ impl Shared {
 
 impl Counters {
     pub(crate) fn new(collection: Collection<RawDocumentBuf>, settings: Settings) -> Self {
-        let shared = Shared {
+        Self::of(Shared {
             collection,
             settings,
             writer: ObjectId::new(),
             pending: Mutex::default(),
             batch: tokio::sync::Mutex::default(),
             full: Notify::new(),
-        };
-        Self {
-            shared: Arc::new(shared),
-        }
-    }
-
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
+        })
     }
 
     /// Adds a count to a document, in memory. The next [flush](Self::flush) adds it in the database.

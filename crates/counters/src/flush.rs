@@ -123,12 +123,7 @@ impl Flushing<'_> {
     /// Sends the last counts of a batch, which an earlier attempt may have added, by one command. With an error, it leaves those
     /// to retry.
     async fn send_last(&mut self, batch: &mut Batch, may_be_added: bool) -> Result<()> {
-        let Shared {
-            collection,
-            settings,
-            writer,
-            ..
-        } = self.shared;
+        let (collection, settings, writer) = (&self.shared.collection, &self.shared.settings, &self.shared.writer);
         let from = batch.counts.len().saturating_sub(FULL);
         let counts = batch.counts[from..].iter();
         let statements = counts.map(|count| query::increment(settings, *writer, batch.number, count));

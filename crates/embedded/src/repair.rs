@@ -30,9 +30,7 @@ impl<'a> Scan<'a> {
     }
 
     async fn open(&mut self) -> Result<Rows> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = (&self.shared.collection, &self.shared.settings);
         if !self.reporter.is_asked() {
             let options = send::latest(AggregateOptions::default());
             return Ok(send::aggregate_rows(collection, query::faults(settings), options).await?);
@@ -61,9 +59,7 @@ impl verify::Scan for Scan<'_> {
         if row.as_bytes().len() == EMPTY {
             return Ok(Some(Vec::new()));
         }
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = (&self.shared.collection, &self.shared.settings);
         let problems = Problem::of_row(&row, settings.max_children).into_iter();
         let finding = |problem| Finding::new(collection.namespace(), id_of(&row), problem);
         Ok(Some(problems.map(finding).collect()))

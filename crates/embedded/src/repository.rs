@@ -1,6 +1,3 @@
-use std::sync::Arc;
-
-use mongo_patterns_core::action::Call;
 use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::{Repository, Result, Validator, document_id};
@@ -9,13 +6,13 @@ use mongodb::ClientSession;
 use crate::prelude::*;
 use crate::query::validator::validator;
 
-/// A repository of parents, each with its children in an array.
-///
-/// `P` is the type of a parent with its array, `C` that of a child. A clone is cheap, and shares everything. The
-/// [crate documentation](crate) has the stored documents and the guarantees.
-pub struct EmbeddedRepository<P, C> {
-    shared: Arc<Shared>,
-    types: PhantomData<fn() -> (P, C)>,
+mongo_patterns_core::repository! {
+    /// A repository of parents, each with its children in an array.
+    ///
+    /// `P` is the type of a parent with its array, `C` that of a child. A clone is cheap, and shares everything. The
+    /// [crate documentation](crate) has the stored documents and the guarantees.
+    pub struct EmbeddedRepository<P, C>;
+    "embedded": |shared| shared.collection, max_time: shared.settings.max_time, "settings" = shared.settings
 }
 
 /// The part that does not depend on the types of parent and child.
@@ -25,13 +22,7 @@ pub(crate) struct Shared {
     lanes: Lanes,
 }
 
-mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.collection.namespace());
-
 impl Shared {
-    pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call::new("embedded", operation, &self.collection)
-    }
-
     /// Sends the commands of a write in the lane of its parent, and in the session of the caller if there is one.
     pub(crate) async fn enter<'s>(&self, parent: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
         Conn::enter(session, &self.lanes, &document_id::text(parent)).await
@@ -52,18 +43,11 @@ impl Shared {
 
 impl<P, C> EmbeddedRepository<P, C> {
     pub(crate) fn new(collection: Collection<RawDocumentBuf>, settings: Settings) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                lanes: Lanes::new(&collection),
-                collection,
-                settings,
-            }),
-            types: PhantomData,
-        }
-    }
-
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
+        Self::of(Shared {
+            lanes: Lanes::new(&collection),
+            collection,
+            settings,
+        })
     }
 
     /// Returns the most children that a parent may have.
@@ -106,11 +90,3 @@ impl<P, C> Repository for EmbeddedRepository<P, C> {
         vec![Validator::new(self.shared.collection.namespace(), document)]
     }
 }
-
-mongo_patterns_core::clone_fields!(EmbeddedRepository<P, C>, shared, types);
-
-mongo_patterns_core::redacted_debug!(
-    EmbeddedRepository<P, C>,
-    |this| "collection" = this.shared.collection.namespace(),
-    "settings" = this.shared.settings
-);

@@ -104,9 +104,7 @@ impl<'a> ChildWrite<'a> {
         filter: Document,
         update: UpdateModifications,
     ) -> send::Result<Option<bool>> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = (&self.shared.collection, &self.shared.settings);
         if let Needs::ChildOrRoom(child) = self.needs {
             let options = FindOneAndUpdateOptions::builder()
                 .projection(query::only(settings, child))
@@ -125,9 +123,7 @@ impl<'a> ChildWrite<'a> {
 
     /// Reads, on the primary, why the write was refused. `None` when it would not be any more.
     async fn reason(&self, conn: &mut Conn<'_>) -> Result<Option<Error>> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = (&self.shared.collection, &self.shared.settings);
         let (child, listed) = match self.needs {
             Needs::Room(child) | Needs::Child(child) | Needs::ChildOrRoom(child) | Needs::Grandchild(child, _) => {
                 (Some(child), None)

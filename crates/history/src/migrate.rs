@@ -22,12 +22,7 @@ const OF_REVISIONS: &str =
 
 /// Migrates existing collections.
 pub(crate) async fn existing(shared: &Shared, embedded: Option<&FieldName>, conn: &mut Conn<'_>) -> Result<Migrated> {
-    let Shared {
-        current,
-        revisions,
-        settings,
-        ..
-    } = shared;
+    let (current, revisions, settings) = (&shared.current, &shared.revisions, &shared.settings);
     let ensure = shared.ensure();
     ensure.check_deployment(conn).await?;
     ensure.entry.check(conn).await?;
@@ -127,9 +122,7 @@ async fn inspect_embedded(shared: &Shared, array: &FieldName, conn: &mut Conn<'_
 
 /// Deletes all but one of equal revisions with the same number. Returns how many.
 async fn remove_duplicates(shared: &Shared, conn: &mut Conn<'_>) -> Result<u64> {
-    let Shared {
-        revisions, settings, ..
-    } = shared;
+    let (revisions, settings) = (&shared.revisions, &shared.settings);
     let find = Step::aggregate(
         "look for numbers that are stored twice",
         revisions,

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use mongo_patterns_core::action::Call;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Ensure, FindDuplicates, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
@@ -14,15 +13,16 @@ use tokio::sync::OnceCell;
 use crate::prelude::*;
 use crate::query::validator::{of_current, of_revisions};
 
-/// A collection of current documents, and a collection of all of their revisions.
-///
-/// `D` is the type of a document. See the [crate](crate) for the stored documents and the guarantees.
-///
-/// A clone is cheap. Build one repository for the two collections and clone it: the clones share the
-/// [lanes](crate#lanes) of the documents.
-pub struct HistoryRepository<D> {
-    shared: Arc<Shared>,
-    types: PhantomData<fn() -> D>,
+mongo_patterns_core::repository! {
+    /// A collection of current documents, and a collection of all of their revisions.
+    ///
+    /// `D` is the type of a document. See the [crate](crate) for the stored documents and the guarantees.
+    ///
+    /// A clone is cheap. Build one repository for the two collections and clone it: the clones share the
+    /// [lanes](crate#lanes) of the documents.
+    pub struct HistoryRepository<D>;
+    "history": |shared| shared.current, max_time: shared.settings.max_time,
+        "revisions_collection" = shared.revisions.namespace(), "settings" = shared.settings
 }
 
 /// The part of a repository that does not depend on the type of the documents.
@@ -43,17 +43,7 @@ pub(crate) struct Changes<S> {
     pub(crate) id: Bson,
 }
 
-mongo_patterns_core::redacted_debug!(
-    Shared,
-    |shared| "collection" = shared.current.namespace(),
-    "revisions_collection" = shared.revisions.namespace()
-);
-
 impl Shared {
-    pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call::new("history", operation, &self.current)
-    }
-
     /// Returns what creates the indexes and the entry, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
         let settings = &self.settings;
@@ -137,22 +127,15 @@ impl<D> HistoryRepository<D> {
         settings: Settings,
     ) -> Self {
         let lanes = Lanes::new(&current);
-        Self {
-            shared: Arc::new(Shared {
-                changes: Arc::new(Joined::new(lanes.clone())),
-                lanes,
-                current,
-                revisions,
-                settings,
-                topology: OnceCell::new(),
-                indexes: OnceCell::new(),
-            }),
-            types: PhantomData,
-        }
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+        Self::of(Shared {
+            changes: Arc::new(Joined::new(lanes.clone())),
+            lanes,
+            current,
+            revisions,
+            settings,
+            topology: OnceCell::new(),
+            indexes: OnceCell::new(),
+        })
     }
 
     /// Returns the collection of the revisions, for reads that this crate does not offer.
@@ -199,27 +182,13 @@ impl<D> Repository for HistoryRepository<D> {
     }
 
     fn validators(&self) -> Vec<Validator> {
-        let Shared {
-            current,
-            revisions,
-            settings,
-            ..
-        } = &*self.shared;
+        let (current, revisions, settings) = (&self.shared.current, &self.shared.revisions, &self.shared.settings);
         vec![
             Validator::new(current.namespace(), of_current(settings)),
             Validator::new(revisions.namespace(), of_revisions(settings)),
         ]
     }
 }
-
-mongo_patterns_core::clone_fields!(HistoryRepository<D>, shared, types);
-
-mongo_patterns_core::redacted_debug!(
-    HistoryRepository<D>,
-    |repository| "collection" = repository.shared.current.namespace(),
-    "revisions_collection" = repository.shared.revisions.namespace(),
-    "settings" = repository.shared.settings
-);
 
 /// The names that the modules above the repository use.
 pub(crate) mod prelude {

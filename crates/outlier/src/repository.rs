@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mongo_patterns_core::action::Call;
 use mongo_patterns_core::hints::HintCache;
 use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
@@ -14,15 +13,16 @@ use mongodb::ClientSession;
 use crate::form::validator;
 use crate::prelude::*;
 
-/// A collection of documents with an array each, and a second collection for the elements beyond a threshold.
-///
-/// `D` is the type of a whole main document, its array included, and `E` that of an element. A clone is cheap. See
-/// the [crate](crate) for the stored documents and the guarantees.
-///
-/// Build one for a collection and clone it. Clones share the [lanes](crate#lanes) of the lists.
-pub struct OutlierRepository<D, E> {
-    shared: Arc<Shared>,
-    types: PhantomData<fn() -> (D, E)>,
+mongo_patterns_core::repository! {
+    /// A collection of documents with an array each, and a second collection for the elements beyond a threshold.
+    ///
+    /// `D` is the type of a whole main document, its array included, and `E` that of an element. A clone is cheap. See
+    /// the [crate](crate) for the stored documents and the guarantees.
+    ///
+    /// Build one for a collection and clone it. Clones share the [lanes](crate#lanes) of the lists.
+    pub struct OutlierRepository<D, E>;
+    "outlier": |shared| shared.main, max_time: shared.settings.max_time,
+        "extras_collection" = shared.overflow.namespace(), "settings" = shared.settings
 }
 
 /// What does not depend on the types of document and element.
@@ -44,12 +44,6 @@ pub(crate) struct List {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: Bson,
 }
-
-mongo_patterns_core::redacted_debug!(
-    Shared,
-    |shared| "collection" = shared.main.namespace(),
-    "extras_collection" = shared.overflow.namespace()
-);
 
 impl Shared {
     /// Checks, once for a repository, that the indexes exist. One round trip, outside of any session. A hint would
@@ -109,10 +103,6 @@ impl Shared {
     pub(crate) async fn enter<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
         Conn::enter(session, &self.lanes, &document_id::text(id)).await
     }
-
-    pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call::new("outlier", operation, &self.main)
-    }
 }
 
 impl<D, E> OutlierRepository<D, E> {
@@ -122,22 +112,15 @@ impl<D, E> OutlierRepository<D, E> {
         settings: Settings,
     ) -> Self {
         let lanes = Lanes::new(&main);
-        Self {
-            shared: Arc::new(Shared {
-                main,
-                overflow,
-                settings,
-                pushes: Arc::new(Joined::new(lanes.clone())),
-                lanes,
-                has_indexes: AtomicBool::new(false),
-                outliers: HintCache::default(),
-            }),
-            types: PhantomData,
-        }
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+        Self::of(Shared {
+            main,
+            overflow,
+            settings,
+            pushes: Arc::new(Joined::new(lanes.clone())),
+            lanes,
+            has_indexes: AtomicBool::new(false),
+            outliers: HintCache::default(),
+        })
     }
 
     /// Returns the collection of the overflow documents.
@@ -188,15 +171,6 @@ impl<D, E> Repository for OutlierRepository<D, E> {
         ]
     }
 }
-
-mongo_patterns_core::clone_fields!(OutlierRepository<D, E>, shared, types);
-
-mongo_patterns_core::redacted_debug!(
-    OutlierRepository<D, E>,
-    |this| "collection" = this.shared.main.namespace(),
-    "extras_collection" = this.shared.overflow.namespace(),
-    "settings" = this.shared.settings
-);
 
 /// The names that the modules above the repository use.
 pub(crate) mod prelude {

@@ -1,8 +1,5 @@
 //! The repository, and what its actions share.
 
-use std::sync::Arc;
-
-use mongo_patterns_core::action::Call;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::Lanes;
@@ -16,16 +13,17 @@ use crate::form::document::Encoded;
 use crate::prelude::*;
 use crate::query::validator;
 
-/// A collection of documents with copies of fields of the documents that they refer to, and the collection of these
-/// sources.
-///
-/// `D` is the type of a referring document, such as an order, and `S` that of a source, such as a customer. See the
-/// [crate](crate) for the stored documents and the guarantees.
-///
-/// A clone is cheap.
-pub struct ReferenceRepository<D, S> {
-    shared: Arc<Shared>,
-    types: PhantomData<fn() -> (D, S)>,
+mongo_patterns_core::repository! {
+    /// A collection of documents with copies of fields of the documents that they refer to, and the collection of these
+    /// sources.
+    ///
+    /// `D` is the type of a referring document, such as an order, and `S` that of a source, such as a customer. See the
+    /// [crate](crate) for the stored documents and the guarantees.
+    ///
+    /// A clone is cheap.
+    pub struct ReferenceRepository<D, S>;
+    "reference": |shared| shared.documents(), max_time: shared.settings.max_time,
+        "sources_collection" = shared.sources.namespace(), "settings" = shared.settings
 }
 
 /// The part of a repository that does not depend on the types of the documents.
@@ -39,17 +37,7 @@ pub(crate) struct Shared {
     pub(crate) is_router: IsRouter,
 }
 
-mongo_patterns_core::redacted_debug!(
-    Shared,
-    |shared| "collection" = shared.documents().namespace(),
-    "sources_collection" = shared.sources.namespace()
-);
-
 impl Shared {
-    pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call::new("reference", operation, self.documents())
-    }
-
     /// Returns the collection of the documents that the repository inserts and reads.
     pub(crate) fn documents(&self) -> &Collection<RawDocumentBuf> {
         &self.referring[0]
@@ -141,21 +129,14 @@ impl<D, S> ReferenceRepository<D, S> {
         sources: Collection<RawDocumentBuf>,
         settings: Settings,
     ) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                lanes: Lanes::new(&sources),
-                referring,
-                sources,
-                settings,
-                indexes: OnceCell::new(),
-                is_router: IsRouter::default(),
-            }),
-            types: PhantomData,
-        }
-    }
-
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
+        Self::of(Shared {
+            lanes: Lanes::new(&sources),
+            referring,
+            sources,
+            settings,
+            indexes: OnceCell::new(),
+            is_router: IsRouter::default(),
+        })
     }
 }
 
@@ -204,12 +185,7 @@ impl<D, S> Repository for ReferenceRepository<D, S> {
     }
 
     fn validators(&self) -> Vec<Validator> {
-        let Shared {
-            referring,
-            sources,
-            settings,
-            ..
-        } = &*self.shared;
+        let (referring, sources, settings) = (&self.shared.referring, &self.shared.sources, &self.shared.settings);
         let of_documents = |(number, collection): (usize, &Collection<RawDocumentBuf>)| {
             Validator::new(collection.namespace(), validator::documents(settings, number))
         };
@@ -222,15 +198,6 @@ impl<D, S> Repository for ReferenceRepository<D, S> {
             .collect()
     }
 }
-
-mongo_patterns_core::clone_fields!(ReferenceRepository<D, S>, shared, types);
-
-mongo_patterns_core::redacted_debug!(
-    ReferenceRepository<D, S>,
-    |repository| "collection" = repository.shared.documents().namespace(),
-    "sources_collection" = repository.shared.sources.namespace(),
-    "settings" = repository.shared.settings
-);
 
 /// The names that the modules above the repository use.
 pub(crate) mod prelude {

@@ -1,8 +1,5 @@
 //! The repository, and what its calls share.
 
-use std::sync::Arc;
-
-use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::{OwnField, OwnFields};
 use mongo_patterns_core::index::{Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
@@ -12,13 +9,13 @@ use mongodb::ClientSession;
 use crate::prelude::*;
 use crate::query;
 
-/// A repository of documents of several versions.
-///
-/// `D` is the type of the newest version. A clone is cheap, and shares everything. The [crate documentation](crate) has the
-/// stored documents and the guarantees.
-pub struct SchemaRepository<D> {
-    shared: Arc<Shared>,
-    types: PhantomData<fn() -> D>,
+mongo_patterns_core::repository! {
+    /// A repository of documents of several versions.
+    ///
+    /// `D` is the type of the newest version. A clone is cheap, and shares everything. The [crate documentation](crate) has the
+    /// stored documents and the guarantees.
+    pub struct SchemaRepository<D>;
+    "schema": |shared| shared.collection, max_time: shared.settings.max_time, "newest" = shared.settings.steps.newest()
 }
 
 /// The part that does not depend on the type of the documents.
@@ -30,13 +27,7 @@ pub(crate) struct Shared {
     lanes: Lanes,
 }
 
-mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.collection.namespace());
-
 impl Shared {
-    pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call::new("schema", operation, &self.collection)
-    }
-
     /// Sends the commands of a write in the lane of its document, and in the session of the caller if there is one.
     pub(crate) async fn enter<'s>(&self, id: &Bson, session: Option<&'s mut ClientSession>) -> Result<Conn<'s>> {
         Conn::enter(session, &self.lanes, &document_id::text(id)).await
@@ -67,19 +58,12 @@ impl Shared {
 
 impl<D> SchemaRepository<D> {
     pub(crate) fn new(collection: Collection<RawDocumentBuf>, settings: Settings) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                lanes: Lanes::new(&collection),
-                index: format!("{}_1__id_1", settings.version),
-                collection,
-                settings,
-            }),
-            types: PhantomData,
-        }
-    }
-
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
+        Self::of(Shared {
+            lanes: Lanes::new(&collection),
+            index: format!("{}_1__id_1", settings.version),
+            collection,
+            settings,
+        })
     }
 
     /// Returns the version of the documents of the type `D`: the one after the last step.
@@ -123,11 +107,3 @@ impl<D> Repository for SchemaRepository<D> {
         )]
     }
 }
-
-mongo_patterns_core::clone_fields!(SchemaRepository<D>, shared, types);
-
-mongo_patterns_core::redacted_debug!(
-    SchemaRepository<D>,
-    |this| "collection" = this.shared.collection.namespace(),
-    "newest" = this.shared.settings.steps.newest()
-);

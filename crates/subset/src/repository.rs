@@ -1,9 +1,7 @@
 //! The repository, and what its actions share.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
-use mongo_patterns_core::action::Call;
 use mongo_patterns_core::conn::Conn;
 use mongo_patterns_core::follow::with_majority;
 use mongo_patterns_core::hints::HintCache;
@@ -17,16 +15,17 @@ use tokio::sync::OnceCell;
 use crate::query::validator;
 use crate::settings::Settings;
 
-/// A collection of parents, which embed the first of their children, and a collection of all children.
-///
-/// `P` is the type of a parent with its subset, and `C` the type of a child as its collection stores it. See the
-/// [crate](crate) for the documents and the guarantees.
-///
-/// A clone is cheap. Build one repository for the two collections and clone it: the clones share the [lanes](crate#lanes)
-/// of the parents.
-pub struct SubsetRepository<P, C> {
-    shared: Arc<Shared>,
-    types: PhantomData<fn() -> (P, C)>,
+mongo_patterns_core::repository! {
+    /// A collection of parents, which embed the first of their children, and a collection of all children.
+    ///
+    /// `P` is the type of a parent with its subset, and `C` the type of a child as its collection stores it. See the
+    /// [crate](crate) for the documents and the guarantees.
+    ///
+    /// A clone is cheap. Build one repository for the two collections and clone it: the clones share the [lanes](crate#lanes)
+    /// of the parents.
+    pub struct SubsetRepository<P, C>;
+    "subset": |shared| shared.parents, max_time: shared.settings.max_time,
+        "children_collection" = shared.children.namespace(), "settings" = shared.settings
 }
 
 /// The part of a repository that does not depend on the types of parent and child.
@@ -49,10 +48,6 @@ pub(crate) struct WaitingInserts {
 }
 
 impl Shared {
-    pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call::new("subset", operation, &self.parents)
-    }
-
     /// Returns what creates the indexes and the entry, and shards the collections.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
         let settings = &self.settings;
@@ -121,22 +116,15 @@ impl<P, C> SubsetRepository<P, C> {
         settings: Settings,
     ) -> Self {
         let lanes = Lanes::new(&parents);
-        Self {
-            shared: Arc::new(Shared {
-                parents,
-                children,
-                settings,
-                managed: HintCache::default(),
-                inserts: Arc::new(Joined::new(lanes.clone())),
-                lanes,
-                indexes: OnceCell::new(),
-            }),
-            types: PhantomData,
-        }
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+        Self::of(Shared {
+            parents,
+            children,
+            settings,
+            managed: HintCache::default(),
+            inserts: Arc::new(Joined::new(lanes.clone())),
+            lanes,
+            indexes: OnceCell::new(),
+        })
     }
 
     /// Returns the maximum number of embedded children, of the first subset.
@@ -197,27 +185,13 @@ impl<P, C> Repository for SubsetRepository<P, C> {
     }
 
     fn validators(&self) -> Vec<Validator> {
-        let Shared {
-            parents,
-            children,
-            settings,
-            ..
-        } = &*self.shared;
+        let (parents, children, settings) = (&self.shared.parents, &self.shared.children, &self.shared.settings);
         vec![
             Validator::new(parents.namespace(), validator::parents(settings)),
             Validator::new(children.namespace(), validator::children(settings)),
         ]
     }
 }
-
-mongo_patterns_core::clone_fields!(SubsetRepository<P, C>, shared, types);
-
-mongo_patterns_core::redacted_debug!(
-    SubsetRepository<P, C>,
-    |repository| "collection" = repository.shared.parents.namespace(),
-    "children_collection" = repository.shared.children.namespace(),
-    "settings" = repository.shared.settings
-);
 
 /// The names that the migrations use.
 pub(crate) mod prelude {

@@ -29,32 +29,23 @@ impl<D> Archive<D> {
     /// [`IndexMissing`], and those of the driver.
     pub fn due(&self) -> Read<'_, Due> {
         let shared = self.shared();
-        Read::new(
-            shared.operation("due"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let Shared {
-                    current,
-                    settings,
-                    index,
-                    ..
-                } = shared;
-                let stages = query::due(settings, older_than(settings.older_than));
-                let options = AggregateOptions::builder()
-                    .hint(Hint::Name(index.clone()))
-                    .allow_disk_use(settings.newest_by.as_ref().map(|_| true))
-                    .build();
-                let rows = conn.aggregate_all(current, stages, options).await;
-                let rows = rows.map_err(|error| hinted(error, index))?;
-                let Some(row) = rows.first() else {
-                    return Ok(Due::default());
-                };
-                let row = Document::try_from(row.as_ref()).map_err(mongodb::error::Error::from)?;
-                Ok(Due {
-                    documents: number(&row, "documents"),
-                    oldest: row.get_datetime("oldest").ok().copied(),
-                })
-            },
-        )
+        Read::new(shared.operation("due"), async move |mut conn| {
+            let (current, settings, index) = (&shared.current, &shared.settings, &shared.index);
+            let stages = query::due(settings, older_than(settings.older_than));
+            let options = AggregateOptions::builder()
+                .hint(Hint::Name(index.clone()))
+                .allow_disk_use(settings.newest_by.as_ref().map(|_| true))
+                .build();
+            let rows = conn.aggregate_all(current, stages, options).await;
+            let rows = rows.map_err(|error| hinted(error, index))?;
+            let Some(row) = rows.first() else {
+                return Ok(Due::default());
+            };
+            let row = Document::try_from(row.as_ref()).map_err(mongodb::error::Error::from)?;
+            Ok(Due {
+                documents: number(&row, "documents"),
+                oldest: row.get_datetime("oldest").ok().copied(),
+            })
+        })
     }
 }

@@ -64,11 +64,6 @@ mongo_patterns_core::action! {
         types: PhantomData<fn() -> D>,
     }
     with session, max_time;
-    "find" => FoundPage<D> where D: DeserializeOwned + 'a
-}
-
-mongo_patterns_core::setters! {
-    for Find<'a, D>:
 
     /// Reads from the oldest document to the newest.
     oldest_first() => newest_first = false;
@@ -78,6 +73,8 @@ mongo_patterns_core::setters! {
 
     /// Reads the documents after a position, of the same filter and order. `None` means from the start.
     after(token: impl Into<Option<ArchiveToken>>) => after = token.into();
+
+    "find" => FoundPage<D> where D: DeserializeOwned + 'a
 }
 
 /// A document with its age, and the number of its collection.

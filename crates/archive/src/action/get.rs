@@ -30,16 +30,12 @@ impl<D: DeserializeOwned> Archive<D> {
     /// [`InvalidArgument`] for an id of an invalid type, and [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<Found<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
-        Read::new(
-            shared.operation("get"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let found = find(shared, id?.value(), &mut conn).await?;
-                found
-                    .map(|(document, is_archived)| Ok(Found::new(decode(&document)?, is_archived)))
-                    .transpose()
-            },
-        )
+        Read::new(shared.operation("get"), async move |mut conn| {
+            let found = find(shared, id?.value(), &mut conn).await?;
+            found
+                .map(|(document, is_archived)| Ok(Found::new(decode(&document)?, is_archived)))
+                .transpose()
+        })
     }
 }
 

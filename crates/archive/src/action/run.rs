@@ -71,12 +71,6 @@ migration! {
         before: Option<DateTime>,
         replaces: bool,
     }
-    "run" => Moved;
-    in chunks of 500 "documents";
-}
-
-mongo_patterns_core::setters! {
-    for Run<'a>:
 
     /// Archives the documents from before a time, instead of those of the age of the settings.
     before(time: DateTime) => before = Some(time);
@@ -84,6 +78,9 @@ mongo_patterns_core::setters! {
     /// Deletes an archived document when the one with its `_id` is archived again, which replaces it. The content of the older
     /// one is lost.
     replace_archived() => replaces = true;
+
+    "run" => Moved;
+    in chunks of 500 "documents";
 }
 
 impl Run<'_> {

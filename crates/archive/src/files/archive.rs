@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_patterns_core::action::Call;
 use mongo_patterns_core::catalog::catalog_of;
 use mongo_patterns_core::index::{Ensure, Managed, PlannedIndex};
 use mongo_patterns_core::lanes::Lanes;
@@ -16,39 +15,33 @@ use crate::link::confirmed;
 use crate::prelude::*;
 use crate::query;
 
-/// A collection whose old documents are in files.
-///
-/// `D` is the type of the documents. A clone is cheap, and shares everything. The [module](super) has the form of the files and
-/// the guarantees.
-pub struct FileArchive<D> {
-    shared: Arc<Shared>,
-    types: PhantomData<fn() -> D>,
+mongo_patterns_core::repository! {
+    /// A collection whose old documents are in files.
+    ///
+    /// `D` is the type of the documents. A clone is cheap, and shares everything. The [module](super) has the form of the files and
+    /// the guarantees.
+    pub struct FileArchive<D>;
+    "archive": |shared| shared.current, max_time: None
 }
 
 /// The part that does not depend on the type of the documents.
-pub(super) struct Shared {
-    pub(super) current: Raw,
+pub(crate) struct Shared {
+    pub(crate) current: Raw,
     /// The catalog.
-    pub(super) records: Raw,
-    pub(super) store: Arc<dyn FileStore>,
-    pub(super) settings: Settings,
+    pub(crate) records: Raw,
+    pub(crate) store: Arc<dyn FileStore>,
+    pub(crate) settings: Settings,
     /// In a process, one call moves at a time, also after it was dropped.
-    pub(super) lanes: Lanes,
+    pub(crate) lanes: Lanes,
 }
 
-mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.current.namespace());
-
 impl Shared {
-    pub(super) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call::new("archive", operation, &self.current)
-    }
-
     /// Begins a move, when no other one of this process is on its way.
-    pub(super) async fn enter(&self) -> Result<Conn<'static>> {
+    pub(crate) async fn enter(&self) -> Result<Conn<'static>> {
         Conn::enter(None, &self.lanes, "").await
     }
 
-    pub(super) fn ensure(&self) -> Ensure<'_> {
+    pub(crate) fn ensure(&self) -> Ensure<'_> {
         let age = self.settings.age.as_str();
         let index = PlannedIndex::new(format!("{age}_1__id_1"), query::index(age));
         Ensure::new(
@@ -92,10 +85,6 @@ impl<D> FileArchive<D> {
             types: PhantomData,
         }
     }
-
-    pub(super) fn shared(&self) -> &Shared {
-        &self.shared
-    }
 }
 
 impl<D: Send + Sync> FileArchive<D> {
@@ -117,10 +106,6 @@ impl<D> Repository for FileArchive<D> {
         Vec::new()
     }
 }
-
-mongo_patterns_core::clone_fields!(FileArchive<D>, shared, types);
-
-mongo_patterns_core::redacted_debug!(FileArchive<D>, |this| "collection" = this.shared.current.namespace());
 
 /// Builds a [`FileArchive`].
 #[must_use = "a builder does nothing until build() is called"]
@@ -168,16 +153,12 @@ impl<D> FileArchiveBuilder<D> {
     /// name, or the filter of documents to keep is empty, so that nothing would be archived.
     pub fn build(self) -> Result<FileArchive<D>> {
         let settings = checked(self.age, self.older_than, self.keep, self.retry, None)?;
-        let shared = Shared {
+        Ok(FileArchive::of(Shared {
             lanes: Lanes::new(&self.current),
             records: catalog_of(&self.current, Some(WriteConcern::majority())),
             current: confirmed(&self.current),
             store: self.store,
             settings,
-        };
-        Ok(FileArchive {
-            shared: Arc::new(shared),
-            types: PhantomData,
-        })
+        }))
     }
 }

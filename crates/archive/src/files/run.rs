@@ -58,15 +58,12 @@ migration! {
         shared: &'a Shared,
         before: Option<DateTime>,
     }
-    "run" => Moved;
-    in chunks of 5000 "documents";
-}
-
-mongo_patterns_core::setters! {
-    for ToFiles<'a>:
 
     /// Archives the documents from before a time, instead of those of the age of the settings.
     before(time: DateTime) => before = Some(time);
+
+    "run" => Moved;
+    in chunks of 5000 "documents";
 }
 
 impl ToFiles<'_> {

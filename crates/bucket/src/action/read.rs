@@ -36,25 +36,21 @@ impl<K: Key, T> BucketRepository<K, T> {
         K: Borrow<Q>,
     {
         let (shared, key) = (self.shared(), key.encode_key().map_err(Error::from));
-        Read::new(
-            shared.operation("counts"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let key = key?;
-                let pipeline = counts(&shared.settings, &key);
-                let found = conn.aggregate_all(&shared.collection, pipeline, None).await?;
-                let found = found.first();
-                let number = |field: &str| {
-                    let value = found.and_then(|found| found.get(field).ok().flatten());
-                    let value = value.and_then(stored_integer).unwrap_or(0);
-                    u64::try_from(value).unwrap_or(0)
-                };
-                Ok(Counts {
-                    items: number("items"),
-                    pages: number("pages"),
-                })
-            },
-        )
+        Read::new(shared.operation("counts"), async move |mut conn| {
+            let key = key?;
+            let pipeline = counts(&shared.settings, &key);
+            let found = conn.aggregate_all(&shared.collection, pipeline, None).await?;
+            let found = found.first();
+            let number = |field: &str| {
+                let value = found.and_then(|found| found.get(field).ok().flatten());
+                let value = value.and_then(stored_integer).unwrap_or(0);
+                u64::try_from(value).unwrap_or(0)
+            };
+            Ok(Counts {
+                items: number("items"),
+                pages: number("pages"),
+            })
+        })
     }
 
     /// Counts the pages of a key.
@@ -82,14 +78,10 @@ impl<K: Key, T> BucketRepository<K, T> {
         K: Borrow<Q>,
     {
         let (shared, key) = (self.shared(), key.encode_key().map_err(Error::from));
-        Read::new(
-            shared.operation("count_pages"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let filter = buckets(&key?);
-                Ok(conn.count_documents(&shared.collection, filter, None).await?)
-            },
-        )
+        Read::new(shared.operation("count_pages"), async move |mut conn| {
+            let filter = buckets(&key?);
+            Ok(conn.count_documents(&shared.collection, filter, None).await?)
+        })
     }
 }
 
@@ -123,23 +115,19 @@ impl<K: Key, T: DeserializeOwned> BucketRepository<K, T> {
     {
         let shared = self.shared();
         let item = OneItem::new(&shared.settings, key, id);
-        Read::new(
-            shared.operation("item"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let item = item?;
-                let (collection, settings) = shared.parts();
-                let options = FindOneOptions::builder()
-                    .projection(only_item(settings, &item.field, &item.id))
-                    .hint(item.hint())
-                    .build();
-                let found = conn.find_one(collection, item.filter(settings), options).await;
-                let found = found.map_err(|error| item.failed(shared, error).with_key(item.key.text()))?;
-                found.map_or(Ok(None), |bucket| {
-                    read_item(settings, &bucket).map_err(|error| error.with_key(item.key.text()))
-                })
-            },
-        )
+        Read::new(shared.operation("item"), async move |mut conn| {
+            let item = item?;
+            let (collection, settings) = shared.parts();
+            let options = FindOneOptions::builder()
+                .projection(only_item(settings, &item.field, &item.id))
+                .hint(item.hint())
+                .build();
+            let found = conn.find_one(collection, item.filter(settings), options).await;
+            let found = found.map_err(|error| item.failed(shared, error).with_key(item.key.text()))?;
+            found.map_or(Ok(None), |bucket| {
+                read_item(settings, &bucket).map_err(|error| error.with_key(item.key.text()))
+            })
+        })
     }
 }
 
@@ -174,48 +162,44 @@ impl<K: Key, T: DeserializeOwned + Send> BucketRepository<K, T> {
         K: Borrow<Q>,
     {
         let (shared, key) = (self.shared(), key.encode_key().map_err(Error::from));
-        Read::new(
-            shared.operation("newest"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let key = key?;
-                if count == 0 {
-                    let message = "the number of items is 0: ask for 1 item or more";
-                    return Err(Error::new(InvalidArgument, message));
+        Read::new(shared.operation("newest"), async move |mut conn| {
+            let key = key?;
+            if count == 0 {
+                let message = "the number of items is 0: ask for 1 item or more";
+                return Err(Error::new(InvalidArgument, message));
+            }
+            let (collection, settings) = shared.parts();
+            let wanted = count as usize;
+            let mut items = Vec::new();
+            let mut position: Option<PageToken> = None;
+            let mut growth = 1_u32;
+            loop {
+                let missing = count - u32::try_from(items.len()).unwrap_or(u32::MAX);
+                // The newest bucket has at least one item, and those before it have a page each.
+                let mut buckets = (missing - 1).div_ceil(settings.page_size) + 1;
+                if settings.has_short_pages() {
+                    // Such a bucket can have one item only.
+                    buckets = buckets.saturating_mul(growth).min(missing);
+                    growth = growth.saturating_mul(4);
                 }
-                let (collection, settings) = shared.parts();
-                let wanted = count as usize;
-                let mut items = Vec::new();
-                let mut position: Option<PageToken> = None;
-                let mut growth = 1_u32;
-                loop {
-                    let missing = count - u32::try_from(items.len()).unwrap_or(u32::MAX);
-                    // The newest bucket has at least one item, and those before it have a page each.
-                    let mut buckets = (missing - 1).div_ceil(settings.page_size) + 1;
-                    if settings.has_short_pages() {
-                        // Such a bucket can have one item only.
-                        buckets = buckets.saturating_mul(growth).min(missing);
-                        growth = growth.saturating_mul(4);
-                    }
-                    let filter = match &position {
-                        None => buckets_of_key(settings, &key),
-                        Some(token) => buckets_beyond(settings, &key, "$lt", token),
-                    };
-                    let slice = i32::try_from(missing).ok().filter(|_| missing < settings.page_size);
-                    let options = first_by_id(true, buckets, slice.map(|slice| last_items(settings, slice)));
-                    let found = conn.find_all(collection, filter, options).await?;
-                    let part = slice.map_or(Part::Whole, |slice| Part::Newest(slice as usize));
-                    let reader = shared.reader(&key, part);
-                    for document in &found {
-                        let bucket: Bucket<K, T> = reader.read(document).map_err(|error| error.with_key(key.text()))?;
-                        position = Some(bucket.token().clone());
-                        items.extend(bucket.items.into_iter().rev().take(wanted - items.len()));
-                    }
-                    if items.len() == wanted || found.len() < buckets as usize {
-                        return Ok(items);
-                    }
+                let filter = match &position {
+                    None => buckets_of_key(settings, &key),
+                    Some(token) => buckets_beyond(settings, &key, "$lt", token),
+                };
+                let slice = i32::try_from(missing).ok().filter(|_| missing < settings.page_size);
+                let options = first_by_id(true, buckets, slice.map(|slice| last_items(settings, slice)));
+                let found = conn.find_all(collection, filter, options).await?;
+                let part = slice.map_or(Part::Whole, |slice| Part::Newest(slice as usize));
+                let reader = shared.reader(&key, part);
+                for document in &found {
+                    let bucket: Bucket<K, T> = reader.read(document).map_err(|error| error.with_key(key.text()))?;
+                    position = Some(bucket.token().clone());
+                    items.extend(bucket.items.into_iter().rev().take(wanted - items.len()));
                 }
-            },
-        )
+                if items.len() == wanted || found.len() < buckets as usize {
+                    return Ok(items);
+                }
+            }
+        })
     }
 }

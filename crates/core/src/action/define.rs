@@ -9,16 +9,22 @@
 ///         shared: &'a Shared,
 ///         key: Result<EncodedKey>,
 ///         before: DateTime,
+///         limit: Option<u64>,
 ///         types: PhantomData<fn() -> K>,
 ///     }
 ///     with on_progress, dry_run;
+///
+///     /// Removes at most this number of items.
+///     limit(items: u64) => limit = Some(items);
+///
 ///     "remove_before" => RemovedBuckets where K: Key
 /// }
 /// ```
 ///
 /// Expands to what one would write by hand: the struct, `#[must_use]`, a `Debug` without user values, a private `create`
-/// that takes the fields, for each option after `with` a field and its setter, and an [`IntoFuture`] that runs
-/// `Self::execute(self)` in the span of the operation. The options are `session`, `max_time`, `on_progress` and `dry_run`.
+/// that takes the fields, for each option after `with` a field and its setter, the [setters](crate::setters), and an
+/// [`IntoFuture`] that runs `Self::execute(self)` in the span of the operation. The options are `session`, `max_time`,
+/// `on_progress` and `dry_run`.
 /// Without an operation there is no [`IntoFuture`], for a struct with a method that returns a stream.
 ///
 /// A call with a session and no other option is a [`Read`](crate::action::Read) or a [`Write`](crate::action::Write).
@@ -30,13 +36,30 @@ macro_rules! action {
         pub struct $name:ident<$life:lifetime $(, $param:ident)*> {
             $($(#[$field_attribute:meta])* $field:ident: $type:ty,)*
         }
-        $(with $($option:ident),+;)?
+        with $($option:ident),+;
+        $($rest:tt)*
+    ) => {
+        $crate::action! { @define [$(#[$attribute])*] [$name] [$life $(, $param)*]
+            [$($(#[$field_attribute])* $field: $type,)*] [$($option)+] $($rest)* }
+    };
+    (
+        $(#[$attribute:meta])*
+        pub struct $name:ident<$life:lifetime $(, $param:ident)*> {
+            $($(#[$field_attribute:meta])* $field:ident: $type:ty,)*
+        }
+        $($rest:tt)*
+    ) => {
+        $crate::action! { @define [$(#[$attribute])*] [$name] [$life $(, $param)*]
+            [$($(#[$field_attribute])* $field: $type,)*] [] $($rest)* }
+    };
+
+    (@define [$($head:tt)*] [$name:ident] [$life:lifetime $(, $param:ident)*]
+        [$($(#[$field_attribute:meta])* $field:ident: $type:ty,)*] [$($option:ident)*]
+        $($(#[$of_setter:meta])* $setter:ident($($argument:ident: $of:ty)?) => $($set:ident).+ = $value:expr;)*
         $($operation:literal => $output:ty $(where $($bounds:tt)+)?)?
     ) => {
-        $crate::action! { @struct
-            [$(#[$attribute])*] [$name] [$life $(, $param)*]
-            [$($(#[$field_attribute])* $field: $type,)*] [$($($option)+)?]
-        }
+        $crate::action! { @struct [$($head)*] [$name] [$life $(, $param)*]
+            [$($(#[$field_attribute])* $field: $type,)*] [$($option)*] }
 
         $crate::redacted_debug!($name<'_ $(, $param)*>);
 
@@ -44,11 +67,15 @@ macro_rules! action {
             // Not for an action whose fields have defaults.
             #[allow(dead_code, clippy::too_many_arguments)]
             fn create($($field: $type),*) -> Self {
-                Self { $($field,)* $($($option: ::std::default::Default::default(),)+)? }
+                Self { $($field,)* $($option: ::std::default::Default::default(),)* }
+            }
+
+            $crate::setters! {
+                $($(#[$of_setter])* $setter($($argument: $of)?) => $($set).+ = $value;)*
             }
         }
 
-        $crate::action! { @setters [$name] [$life $(, $param)*] [$($($option)+)?] }
+        $crate::action! { @setters [$name] [$life $(, $param)*] [$($option)*] }
 
         $crate::action! { @future [$name] [$life $(, $param)*]
             $($operation => $output $(where $($bounds)+)?)? }

@@ -1,7 +1,6 @@
 //! The action that finds documents of a repository.
 
 use std::future::IntoFuture;
-use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, future, stream};
 use mongodb::bson::{Document, RawDocument};
@@ -25,10 +24,6 @@ crate::action! {
         decode: Decode<'a, T>,
     }
     with session, max_time;
-}
-
-crate::setters! {
-    for Find<'a, T>:
 
     /// Sets the order, as the driver's `find` does.
     sort(fields: Document) => options.sort = Some(fields);
@@ -38,16 +33,10 @@ crate::setters! {
 }
 
 impl<'a, T> Find<'a, T> {
-    /// Creates the action of a call, with the bound of the time of the repository.
+    /// Creates the action of a call.
     #[doc(hidden)]
-    pub fn new(
-        call: Call<'a>,
-        max_time: Option<Duration>,
-        filter: Document,
-        decode: impl Fn(&RawDocument) -> Result<T> + Send + 'a,
-    ) -> Self {
-        let find = Self::create(call, filter, FindOptions::default(), Box::new(decode));
-        Self { max_time, ..find }
+    pub fn new(call: Call<'a>, filter: Document, decode: impl Fn(&RawDocument) -> Result<T> + Send + 'a) -> Self {
+        Self::create(call, filter, FindOptions::default(), Box::new(decode))
     }
 
     /// Returns the documents as a stream, which sends nothing before it is polled, and ends after an error. A stream does
@@ -67,7 +56,7 @@ impl<'a, T> Find<'a, T> {
             max_time,
             ..
         } = self;
-        options.max_time = max_time;
+        options.max_time = max_time.or(call.max_time);
         let rows = stream::once(find_rows(call.collection, filter, options)).try_flatten();
         let rows = rows.map_err(Error::from);
         of_call(call, rows.map(move |row| decode(&row?)))
@@ -80,7 +69,7 @@ impl<'a, T: Send + 'a> IntoFuture for Find<'a, T> {
 
     fn into_future(self) -> Self::IntoFuture {
         run(self.call, async move {
-            let mut conn = Conn::to_read(self.session, self.max_time).await?;
+            let mut conn = Conn::to_read(self.session, self.max_time.or(self.call.max_time)).await?;
             let found = conn.find_all(self.call.collection, self.filter, self.options).await?;
             found.iter().map(|document| (self.decode)(document)).collect()
         })

@@ -1,7 +1,6 @@
 //! The actions of most calls: one read or one write, in a session of the caller or without one.
 
 use std::future::{Future, IntoFuture};
-use std::time::Duration;
 
 use mongodb::ClientSession;
 
@@ -42,15 +41,13 @@ impl<'a, T> Write<'a, T> {
 }
 
 impl<'a, T> Read<'a, T> {
-    /// Creates the action of a call, by its body, with the bound of the time of the repository.
+    /// Creates the action of a call, by its body.
     #[doc(hidden)]
     pub fn new<F: Future<Output = Result<T>> + Send + 'a>(
         call: Call<'a>,
-        max_time: Option<Duration>,
         body: impl FnOnce(Conn<'a>) -> F + Send + 'a,
     ) -> Self {
-        let read = Self::create(call, Box::new(|conn| Box::pin(body(conn))));
-        Self { max_time, ..read }
+        Self::create(call, Box::new(|conn| Box::pin(body(conn))))
     }
 }
 
@@ -69,7 +66,7 @@ impl<'a, T: 'a> IntoFuture for Read<'a, T> {
 
     fn into_future(self) -> Self::IntoFuture {
         run(self.call, async move {
-            (self.body)(Conn::to_read(self.session, self.max_time).await?).await
+            (self.body)(Conn::to_read(self.session, self.max_time.or(self.call.max_time)).await?).await
         })
     }
 }

@@ -141,6 +141,7 @@ macro_rules! migration {
         pub struct $name:ident<$life:lifetime $(, $param:ident)*> {
             $($(#[$field_attribute:meta])* $field:ident: $type:ty,)*
         }
+        $($(#[$of_setter:meta])* $setter:ident($($argument:ident: $of:ty)?) => $($set:ident).+ = $value:expr;)*
         $operation:literal => $migrated:ty $(where $param_bound:ident: $bound:path)?;
         $(in chunks of $chunk:literal $unit:literal;)?
         $(one by one $one:literal, of $scanned:literal;)?
@@ -153,6 +154,7 @@ macro_rules! migration {
                 options: $crate::migration::MigrateOptions,
                 on_progress: ::std::option::Option<$crate::progress::OnProgress<$life>>,
             }
+            $($(#[$of_setter])* $setter($($argument: $of)?) => $($set).+ = $value;)*
             $operation => $migrated $(where $param_bound: $bound)?
         }
 

@@ -21,11 +21,6 @@ crate::action! {
         types: PhantomData<fn() -> D>,
     }
     with session, max_time;
-    "page" => DocumentPage<D> where D: DeserializeOwned + 'a
-}
-
-crate::setters! {
-    for ReadPage<'a, D>:
 
     /// Sets the maximum number of documents; 100 by default.
     limit(documents: u32) => limit = documents;
@@ -35,6 +30,8 @@ crate::setters! {
 
     /// Reads the last documents before a position, in their order. `None` means from the start.
     before(token: impl Into<Option<DocumentToken>>) => start = PageStart::before(token.into());
+
+    "page" => DocumentPage<D> where D: DeserializeOwned + 'a
 }
 
 impl<'a, D: DeserializeOwned> ReadPage<'a, D> {

@@ -91,9 +91,7 @@ impl MigrateFromReferences<'_> {
     }
 
     async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = (&self.shared.collection, &self.shared.settings);
         let chunk = self.chunk_size();
         let reference = check_settings(collection, &self.source, collection, self.reference, &settings.child_id)?;
         let sort = self.sort.map(FieldName::of_element).transpose()?;

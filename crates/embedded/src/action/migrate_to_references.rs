@@ -80,9 +80,7 @@ migration! {
 
 impl MigrateToReferences<'_> {
     async fn migrate(self, conn: &mut Conn<'_>, reporter: Reporter<'_>) -> Result<Migrated> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = (&self.shared.collection, &self.shared.settings);
         let chunk = self.chunk_size();
         let target = &self.target;
         let reference = check_settings(collection, target, target, self.reference, &settings.child_id)?;

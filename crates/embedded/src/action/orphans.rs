@@ -54,9 +54,7 @@ async fn orphans<'a>(
     reference: String,
     mut reporter: Reporter<'a>,
 ) -> Result<ActionStream<'a, Finding>> {
-    let Shared {
-        collection, settings, ..
-    } = shared;
+    let (collection, settings) = (&shared.collection, &shared.settings);
     let reference = check_settings(collection, &source, collection, reference, &settings.child_id)?;
     let rows = if reporter.is_asked() {
         reporter.begin(send::estimated_count(&source).await?);

@@ -32,22 +32,16 @@ impl<P, C: DeserializeOwned> EmbeddedRepository<P, C> {
             DocumentId::new(parent),
             child_id.into_id().and_then(ChildId::new),
         );
-        Read::new(
-            shared.operation("child"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let Shared {
-                    collection, settings, ..
-                } = shared;
-                let (parent, child) = (parent?, child?);
-                let filter = query::parent_with(settings, &parent, &child);
-                let only = FindOneOptions::builder()
-                    .projection(query::only(settings, &child))
-                    .build();
-                let found = conn.find_one(collection, filter, only).await?;
-                found.map_or(Ok(None), |found| decode_child(settings, &found))
-            },
-        )
+        Read::new(shared.operation("child"), async move |mut conn| {
+            let (collection, settings) = (&shared.collection, &shared.settings);
+            let (parent, child) = (parent?, child?);
+            let filter = query::parent_with(settings, &parent, &child);
+            let only = FindOneOptions::builder()
+                .projection(query::only(settings, &child))
+                .build();
+            let found = conn.find_one(collection, filter, only).await?;
+            found.map_or(Ok(None), |found| decode_child(settings, &found))
+        })
     }
 }
 
@@ -77,18 +71,12 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     /// [`InvalidArgument`] for an `_id` of an invalid type, and [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<P>> {
         let (shared, parent) = (self.shared(), DocumentId::new(id));
-        Read::new(
-            shared.operation("get"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let Shared {
-                    collection, settings, ..
-                } = shared;
-                let filter = query::parent(&parent?);
-                let found = conn.find_one(collection, filter, None).await?;
-                found.map(|found| decode_parent(settings, &found)).transpose()
-            },
-        )
+        Read::new(shared.operation("get"), async move |mut conn| {
+            let (collection, settings) = (&shared.collection, &shared.settings);
+            let filter = query::parent(&parent?);
+            let found = conn.find_one(collection, filter, None).await?;
+            found.map(|found| decode_parent(settings, &found)).transpose()
+        })
     }
 
     /// Finds parents by a filter on any fields, and reads each as [`get`](Self::get) does.
@@ -117,7 +105,7 @@ impl<P: DeserializeOwned, C> EmbeddedRepository<P, C> {
     pub fn find(&self, filter: Document) -> Find<'_, P> {
         let shared = self.shared();
         let settings = &shared.settings;
-        Find::new(shared.operation("find"), settings.max_time, filter, |parent| {
+        Find::new(shared.operation("find"), filter, |parent| {
             decode_parent(settings, parent)
         })
     }

@@ -45,11 +45,6 @@ action! {
         with: Document,
     }
     with session;
-    "delete" => Deleted
-}
-
-mongo_patterns_core::setters! {
-    for Delete<'a>:
 
     /// Deletes the document only if it is at this revision (optimistic locking).
     expecting(revision: u64) => expected = Some(revision);
@@ -58,6 +53,8 @@ mongo_patterns_core::setters! {
     /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
     /// them. Other fields are refused with [`InvalidArgument`].
     with(fields: Document) => with = fields;
+
+    "delete" => Deleted
 }
 
 impl Delete<'_> {

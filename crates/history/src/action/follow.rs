@@ -109,19 +109,16 @@ action! {
         shared: &'a Shared,
         options: FollowOptions<'a>,
     }
-    "follow" => Followed
-}
-
-mongo_patterns_core::follow_options!(Follow<'a>);
-
-mongo_patterns_core::setters! {
-    for Follow<'a>:
 
     /// Enables pre-images of the collection of the current documents if they are disabled. The server then keeps the
     /// previous version of each changed or deleted document for as long as its oplog reaches back, or as its cluster
     /// parameter `changeStreamOptions` says. The user must be allowed to run `collMod`.
     enable_pre_images() => options.enable_pre_images = true;
+
+    "follow" => Followed
 }
+
+mongo_patterns_core::follow_options!(Follow<'a>);
 
 impl Follow<'_> {
     async fn execute(self) -> Result<Followed> {

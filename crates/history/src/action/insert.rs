@@ -92,16 +92,13 @@ action! {
         with: Document,
     }
     with session;
-    "insert" => Recorded
-}
-
-mongo_patterns_core::setters! {
-    for Insert<'a>:
 
     /// Describes the insert, by values of the [fields that describe a
     /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
     /// them. Other fields are refused with [`InvalidArgument`].
     with(fields: Document) => with = fields;
+
+    "insert" => Recorded
 }
 
 action! {
@@ -112,14 +109,11 @@ action! {
         with: Document,
     }
     with session;
-    "insert_many" => Vec<Recorded>
-}
-
-mongo_patterns_core::setters! {
-    for InsertMany<'a>:
 
     /// Describes each of the inserts, as [`Insert::with`] does one.
     with(fields: Document) => with = fields;
+
+    "insert_many" => Vec<Recorded>
 }
 
 impl InsertMany<'_> {

@@ -56,15 +56,12 @@ migration! {
         shared: &'a Shared,
         embedded: Option<Result<FieldName>>,
     }
-    "migrate_existing" => Migrated;
-}
-
-mongo_patterns_core::setters! {
-    for MigrateExisting<'a>:
 
     /// Stores the elements of this array as the first revisions of its document, from the oldest, and removes the array.
     /// Each element is a version of the document, with its time.
     embedded_versions(array: impl Into<String>) => embedded = Some(FieldName::new(array));
+
+    "migrate_existing" => Migrated;
 }
 
 impl MigrateExisting<'_> {

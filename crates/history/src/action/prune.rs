@@ -41,11 +41,6 @@ action! {
         keep: Keep,
     }
     with session;
-    "prune" => Pruned
-}
-
-mongo_patterns_core::setters! {
-    for Prune<'a>:
 
     /// Keeps this number of the newest revisions, at least 1.
     keep_last(revisions: u64) => keep = Keep::Last(revisions);
@@ -53,6 +48,8 @@ mongo_patterns_core::setters! {
     /// Deletes the revisions that are not needed to read the document as of this time or later. The one that was valid at
     /// this time remains.
     before(time: DateTime) => keep = Keep::Since(time);
+
+    "prune" => Pruned
 }
 
 impl Prune<'_> {

@@ -38,15 +38,11 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], [`Decode`], and [`Corrupt`].
     pub fn as_of(&self, id: impl IntoId, time: DateTime) -> Read<'_, Option<Revision<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
-        Read::new(
-            shared.operation("as_of"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let (shared, id) = (shared, id?.into_bson());
-                let found = find_as_of(shared, &id, time, &mut conn).await?;
-                found.map(|found| revision_of(shared, &found)).transpose()
-            },
-        )
+        Read::new(shared.operation("as_of"), async move |mut conn| {
+            let (shared, id) = (shared, id?.into_bson());
+            let found = find_as_of(shared, &id, time, &mut conn).await?;
+            found.map(|found| revision_of(shared, &found)).transpose()
+        })
     }
 }
 
@@ -75,15 +71,11 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], [`Decode`], and [`Corrupt`].
     pub fn at(&self, id: impl IntoId, revision: u64) -> Read<'_, Option<Revision<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
-        Read::new(
-            shared.operation("at"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let (shared, id) = (shared, id?.into_bson());
-                let found = find_revision(shared, &id, revision, &mut conn).await?;
-                found.map(|found| revision_of(shared, &found)).transpose()
-            },
-        )
+        Read::new(shared.operation("at"), async move |mut conn| {
+            let (shared, id) = (shared, id?.into_bson());
+            let found = find_revision(shared, &id, revision, &mut conn).await?;
+            found.map(|found| revision_of(shared, &found)).transpose()
+        })
     }
 }
 
@@ -112,19 +104,15 @@ impl<D> HistoryRepository<D> {
     /// [`IndexMissing`].
     pub fn diff(&self, id: impl IntoId, from: u64, to: u64) -> Read<'_, Diff> {
         let (shared, id, revisions) = (self.shared(), DocumentId::new(id), [from, to]);
-        Read::new(
-            shared.operation("diff"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let (shared, id, [from, to]) = (shared, id?.into_bson(), revisions);
-                let before = find_revision(shared, &id, from, &mut conn).await?;
-                let after = find_revision(shared, &id, to, &mut conn).await?;
-                match (before, after) {
-                    (Some(before), Some(after)) => diff(&shared.settings, &before, &after),
-                    _ => Err(no_revision()),
-                }
-            },
-        )
+        Read::new(shared.operation("diff"), async move |mut conn| {
+            let (shared, id, [from, to]) = (shared, id?.into_bson(), revisions);
+            let before = find_revision(shared, &id, from, &mut conn).await?;
+            let after = find_revision(shared, &id, to, &mut conn).await?;
+            match (before, after) {
+                (Some(before), Some(after)) => diff(&shared.settings, &before, &after),
+                _ => Err(no_revision()),
+            }
+        })
     }
 }
 
@@ -155,15 +143,11 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], and [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<Current<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
-        Read::new(
-            shared.operation("get"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let id = id?.into_bson();
-                let found = find_current(shared, &id, &mut conn).await?;
-                found.map(|found| current_of(shared, &found)).transpose()
-            },
-        )
+        Read::new(shared.operation("get"), async move |mut conn| {
+            let id = id?.into_bson();
+            let found = find_current(shared, &id, &mut conn).await?;
+            found.map(|found| current_of(shared, &found)).transpose()
+        })
     }
 
     /// Finds current documents by a filter on any fields, and reads each as [`get`](Self::get) does, with its revision.
@@ -193,7 +177,7 @@ impl<D: DeserializeOwned> HistoryRepository<D> {
     /// [`Decode`], and those of the driver, as for a filter that the server refuses.
     pub fn find(&self, filter: Document) -> Find<'_, Current<D>> {
         let shared = self.shared();
-        Find::new(shared.operation("find"), shared.settings.max_time, filter, |document| {
+        Find::new(shared.operation("find"), filter, |document| {
             current_of(shared, document)
         })
     }

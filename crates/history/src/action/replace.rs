@@ -58,11 +58,6 @@ action! {
         with: Document,
     }
     with session;
-    "replace" => Recorded
-}
-
-mongo_patterns_core::setters! {
-    for Replace<'a>:
 
     /// Replaces the document only if it is at this revision (optimistic locking).
     expecting(revision: u64) => expected = Some(revision);
@@ -71,6 +66,8 @@ mongo_patterns_core::setters! {
     /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
     /// them. Other fields are refused with [`InvalidArgument`].
     with(fields: Document) => with = fields;
+
+    "replace" => Recorded
 }
 
 impl Replace<'_> {

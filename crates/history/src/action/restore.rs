@@ -38,11 +38,6 @@ action! {
         with: Document,
     }
     with session;
-    "restore" => Recorded
-}
-
-mongo_patterns_core::setters! {
-    for Restore<'a>:
 
     /// Restores the revision only if the document is at this one (optimistic locking).
     expecting(revision: u64) => expected = Some(revision);
@@ -51,6 +46,8 @@ mongo_patterns_core::setters! {
     /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
     /// them. Other fields are refused with [`InvalidArgument`].
     with(fields: Document) => with = fields;
+
+    "restore" => Recorded
 }
 
 impl Restore<'_> {

@@ -56,13 +56,6 @@ action! {
         types: PhantomData<fn() -> D>,
     }
     with session, max_time;
-}
-
-/// A stream of revisions; returned by [`Revisions::stream`].
-pub type RevisionStream<'a, D> = ActionStream<'a, Revision<D>>;
-
-mongo_patterns_core::setters! {
-    for Revisions<'a, D>:
 
     /// Reads from the newest revision to the oldest.
     newest_first() => page.newest_first = true;
@@ -73,6 +66,9 @@ mongo_patterns_core::setters! {
     /// Reads the revisions after a position, in the order of the call. `None` means from the start.
     after(token: impl Into<Option<RevisionToken>>) => page.after = token.into();
 }
+
+/// A stream of revisions; returned by [`Revisions::stream`].
+pub type RevisionStream<'a, D> = ActionStream<'a, Revision<D>>;
 
 impl<'a, D: DeserializeOwned + Send + 'a> Revisions<'a, D> {
     /// Reads a page.

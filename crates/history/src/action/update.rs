@@ -72,11 +72,6 @@ action! {
         with: Document,
     }
     with session;
-    "update" => Recorded
-}
-
-mongo_patterns_core::setters! {
-    for Update<'a>:
 
     /// Updates the document only if it is at this revision (optimistic locking).
     expecting(revision: u64) => expected = Some(revision);
@@ -85,6 +80,8 @@ mongo_patterns_core::setters! {
     /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
     /// them. Other fields are refused with [`InvalidArgument`].
     with(fields: Document) => with = fields;
+
+    "update" => Recorded
 }
 
 impl Update<'_> {

@@ -64,14 +64,11 @@ action! {
         update: UpdateModifications,
         with: Document,
     }
-    "update_many" => UpdatedMany
-}
-
-mongo_patterns_core::setters! {
-    for UpdateMany<'a>:
 
     /// Describes each of the updates, as [`Update::with`](super::Update::with) does one.
     with(fields: Document) => with = fields;
+
+    "update_many" => UpdatedMany
 }
 
 impl UpdateMany<'_> {

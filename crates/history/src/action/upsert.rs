@@ -50,16 +50,13 @@ action! {
         with: Document,
     }
     with session;
-    "upsert" => Recorded
-}
-
-mongo_patterns_core::setters! {
-    for Upsert<'a>:
 
     /// Describes the change, by values of the [fields that describe a
     /// change](crate::HistoryRepositoryBuilder::change_fields). Each call replaces them, and one without them removes
     /// them. Other fields are refused with [`InvalidArgument`].
     with(fields: Document) => with = fields;
+
+    "upsert" => Recorded
 }
 
 impl Upsert<'_> {

@@ -28,9 +28,7 @@ pub(crate) async fn existing(
     mut reporter: Reporter<'_>,
 ) -> Result<Migrated> {
     options.check_numbers()?;
-    let Shared {
-        collection, settings, ..
-    } = shared;
+    let (collection, settings) = (&shared.collection, &shared.settings);
     let ensure = shared.ensure();
     ensure.check_deployment(conn).await?;
     let is_stored = ensure.entry.check(conn).await?;

@@ -45,9 +45,7 @@ async fn repair(shared: &Shared, id: Bson, is_check: bool) -> Result<Option<Repa
 }
 
 async fn repair_in(shared: &Shared, id: &Bson, is_check: bool, conn: &mut Conn<'_>) -> Result<Option<Repaired>> {
-    let Shared {
-        collection, settings, ..
-    } = shared;
+    let (collection, settings) = (&shared.collection, &shared.settings);
     let options = FindOptions::builder().projection(query::head(settings)).build();
     let rows = conn.find_all(collection, query::of_id(settings, id), options).await?;
     let given: Vec<Given> = rows.iter().map(|row| Given::of(settings, row)).collect();
@@ -104,9 +102,7 @@ impl Scan for Suspects<'_> {
     type Found = Bson;
 
     async fn next(&mut self) -> Result<Option<Vec<Bson>>> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = (&self.shared.collection, &self.shared.settings);
         let Some(rows) = &mut self.rows else {
             if self.reporter.is_asked() {
                 self.reporter.begin(send::estimated_count(collection).await?);

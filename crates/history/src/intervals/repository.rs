@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use mongo_patterns_core::action::Call;
 use mongo_patterns_core::index::{Ensure, Managed};
 use mongo_patterns_core::lanes::{Joined, Lanes};
 use mongo_patterns_core::{Repository, Validator};
@@ -13,15 +12,15 @@ use super::settings::Settings;
 use crate::prelude::*;
 use crate::repository::Changes;
 
-/// A collection in which each document has the interval of time in which it is valid.
-///
-/// `D` is the type of a document. See the [module](super) for the stored documents and the guarantees.
-///
-/// A clone is cheap. Build one repository for the collection and clone it: the clones share the [lanes](crate#lanes) of the
-/// documents.
-pub struct IntervalRepository<D> {
-    shared: Arc<Shared>,
-    types: PhantomData<fn() -> D>,
+mongo_patterns_core::repository! {
+    /// A collection in which each document has the interval of time in which it is valid.
+    ///
+    /// `D` is the type of a document. See the [module](super) for the stored documents and the guarantees.
+    ///
+    /// A clone is cheap. Build one repository for the collection and clone it: the clones share the [lanes](crate#lanes) of the
+    /// documents.
+    pub struct IntervalRepository<D>;
+    "intervals": |shared| shared.collection, max_time: shared.settings.max_time, "settings" = shared.settings
 }
 
 /// The part of a repository that does not depend on the type of the documents.
@@ -34,13 +33,7 @@ pub(crate) struct Shared {
     indexes: OnceCell<()>,
 }
 
-mongo_patterns_core::redacted_debug!(Shared, |shared| "collection" = shared.collection.namespace());
-
 impl Shared {
-    pub(crate) fn operation(&self, operation: &'static str) -> Call<'_> {
-        Call::new("intervals", operation, &self.collection)
-    }
-
     /// Returns what creates the indexes and the entry, and shards the collection.
     pub(crate) fn ensure(&self) -> Ensure<'_> {
         let (settings, call) = (&self.settings, self.operation("ensure_indexes"));
@@ -73,20 +66,13 @@ impl Shared {
 impl<D> IntervalRepository<D> {
     pub(crate) fn new(collection: Collection<RawDocumentBuf>, settings: Settings) -> Self {
         let lanes = Lanes::new(&collection);
-        Self {
-            shared: Arc::new(Shared {
-                changes: Arc::new(Joined::new(lanes.clone())),
-                lanes,
-                collection,
-                settings,
-                indexes: OnceCell::new(),
-            }),
-            types: PhantomData,
-        }
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+        Self::of(Shared {
+            changes: Arc::new(Joined::new(lanes.clone())),
+            lanes,
+            collection,
+            settings,
+            indexes: OnceCell::new(),
+        })
     }
 }
 
@@ -136,11 +122,3 @@ impl<D> Repository for IntervalRepository<D> {
         )]
     }
 }
-
-mongo_patterns_core::clone_fields!(IntervalRepository<D>, shared, types);
-
-mongo_patterns_core::redacted_debug!(
-    IntervalRepository<D>,
-    |repository| "collection" = repository.shared.collection.namespace(),
-    "settings" = repository.shared.settings
-);

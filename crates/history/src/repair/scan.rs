@@ -74,12 +74,7 @@ impl<'a> Scan<'a> {
     }
 
     async fn start(&mut self) -> Result<()> {
-        let Shared {
-            current,
-            revisions,
-            settings,
-            ..
-        } = self.shared;
+        let (current, revisions, settings) = (&self.shared.current, &self.shared.revisions, &self.shared.settings);
         if let Some(duplicates) = self.shared.find_duplicates().await? {
             self.phase = Phase::Duplicates(duplicates);
             return Ok(());

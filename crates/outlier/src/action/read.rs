@@ -36,15 +36,11 @@ impl<D, E> OutlierRepository<D, E> {
         Q: Serialize + ?Sized,
     {
         let (shared, id, element) = (self.shared(), DocumentId::new(id), Encoded::one(element));
-        Read::new(
-            shared.operation("contains"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let element = element?.to_bson()?;
-                check_compared(&element)?;
-                contains(shared, &id?.into_bson(), &element, &mut conn).await
-            },
-        )
+        Read::new(shared.operation("contains"), async move |mut conn| {
+            let element = element?.to_bson()?;
+            check_compared(&element)?;
+            contains(shared, &id?.into_bson(), &element, &mut conn).await
+        })
     }
 }
 
@@ -70,27 +66,23 @@ impl<D, E> OutlierRepository<D, E> {
     /// [`NotFound`] when the document does not exist, and [`InvalidArgument`] for an invalid `_id`.
     pub fn count(&self, id: impl IntoId) -> Read<'_, Counts> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
-        Read::new(
-            shared.operation("count"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let (main, overflow, settings) = shared.parts();
-                let id = id?.into_bson();
-                let size = query::project(query::main_size(settings));
-                let found = conn.find_one(main, query::by_id(&id), size).await?;
-                let found = found.ok_or_else(not_found)?;
-                let mut counts = Counts {
-                    inline: number(&found, "size") as u64,
-                    overflow: 0,
-                };
-                if is_true(&found, "flagged") {
-                    let pipeline = query::overflow_total(settings, &id);
-                    let total = conn.aggregate_all(overflow, pipeline, None).await?;
-                    counts.overflow = total.first().map_or(0, |total| number(total, "size")) as u64;
-                }
-                Ok(counts)
-            },
-        )
+        Read::new(shared.operation("count"), async move |mut conn| {
+            let (main, overflow, settings) = shared.parts();
+            let id = id?.into_bson();
+            let size = query::project(query::main_size(settings));
+            let found = conn.find_one(main, query::by_id(&id), size).await?;
+            let found = found.ok_or_else(not_found)?;
+            let mut counts = Counts {
+                inline: number(&found, "size") as u64,
+                overflow: 0,
+            };
+            if is_true(&found, "flagged") {
+                let pipeline = query::overflow_total(settings, &id);
+                let total = conn.aggregate_all(overflow, pipeline, None).await?;
+                counts.overflow = total.first().map_or(0, |total| number(total, "size")) as u64;
+            }
+            Ok(counts)
+        })
     }
 }
 
@@ -118,16 +110,12 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// [`InvalidArgument`] for an invalid `_id`, and [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<StoredDocument<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
-        Read::new(
-            shared.operation("get"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let settings = &shared.settings;
-                let filter = query::by_id(&id?.into_bson());
-                let main = conn.find_one(&shared.main, filter, None).await?;
-                main.map(|main| decode_stored(settings, &main)).transpose()
-            },
-        )
+        Read::new(shared.operation("get"), async move |mut conn| {
+            let settings = &shared.settings;
+            let filter = query::by_id(&id?.into_bson());
+            let main = conn.find_one(&shared.main, filter, None).await?;
+            main.map(|main| decode_stored(settings, &main)).transpose()
+        })
     }
 
     /// Finds documents by a filter on any fields of the main documents, and reads each as [`get`](Self::get) does, with at
@@ -158,9 +146,7 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     pub fn find(&self, filter: Document) -> Find<'_, StoredDocument<D>> {
         let shared = self.shared();
         let settings = &shared.settings;
-        Find::new(shared.operation("find"), settings.max_time, filter, |main| {
-            decode_stored(settings, main)
-        })
+        Find::new(shared.operation("find"), filter, |main| decode_stored(settings, main))
     }
 }
 
@@ -203,25 +189,21 @@ impl<D: DeserializeOwned, E> OutlierRepository<D, E> {
     /// Those of [`get`](Self::get), and [`Corrupt`] when elements are not an array.
     pub fn get_full(&self, id: impl IntoId) -> Read<'_, Option<D>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
-        Read::new(
-            shared.operation("get_full"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let (main, in_overflow, settings) = shared.parts();
-                let id = id?.into_bson();
-                let Some(main) = conn.find_one(main, query::by_id(&id), None).await? else {
-                    return Ok(None);
-                };
-                drop(elements_of(&main, settings.array.as_str())?);
-                if !is_flagged(settings, &main) {
-                    return decode_main(settings, &main).map(Some);
-                }
-                let in_order = FindOptions::builder().sort(query::by_position(settings)).build();
-                let filter = query::overflow_of(settings, &id);
-                let overflow = conn.find_all(in_overflow, filter, in_order).await?;
-                let whole = whole(settings, &main, &overflow).map_err(|error| error.of_collection(in_overflow))?;
-                decode_main(settings, &whole).map(Some)
-            },
-        )
+        Read::new(shared.operation("get_full"), async move |mut conn| {
+            let (main, in_overflow, settings) = shared.parts();
+            let id = id?.into_bson();
+            let Some(main) = conn.find_one(main, query::by_id(&id), None).await? else {
+                return Ok(None);
+            };
+            drop(elements_of(&main, settings.array.as_str())?);
+            if !is_flagged(settings, &main) {
+                return decode_main(settings, &main).map(Some);
+            }
+            let in_order = FindOptions::builder().sort(query::by_position(settings)).build();
+            let filter = query::overflow_of(settings, &id);
+            let overflow = conn.find_all(in_overflow, filter, in_order).await?;
+            let whole = whole(settings, &main, &overflow).map_err(|error| error.of_collection(in_overflow))?;
+            decode_main(settings, &whole).map(Some)
+        })
     }
 }

@@ -60,10 +60,6 @@ mongo_patterns_core::action! {
         id: Result<Option<DocumentId>>,
     }
     with on_progress;
-}
-
-mongo_patterns_core::setters! {
-    for Verify<'a>:
 
     /// Verifies only the document with this `_id`, and its overflow documents.
     document(id: impl IntoId) => id = DocumentId::new(id).map(Some);
@@ -143,10 +139,6 @@ mongo_patterns_core::action! {
         concurrency: usize,
     }
     with dry_run, on_progress;
-}
-
-mongo_patterns_core::setters! {
-    for Repair<'a>:
 
     /// Repairs only the document with this `_id`, and its overflow documents.
     document(id: impl IntoId) => id = DocumentId::new(id).map(Some);

@@ -125,12 +125,7 @@ impl Update<'_> {
     }
 
     async fn is_stored(self, conn: &mut Conn<'_>) -> Result<bool> {
-        let Shared {
-            main,
-            overflow,
-            settings,
-            ..
-        } = self.shared;
+        let (main, overflow, settings) = (&self.shared.main, &self.shared.overflow, &self.shared.settings);
         let in_main = query::main_with(settings, self.id, self.fields);
         let in_overflow = query::overflow_with_fields(settings, self.id, self.fields);
         Ok(exists(conn, main, in_main).await? || exists(conn, overflow, in_overflow).await?)

@@ -56,14 +56,11 @@ action! {
         rule: OnReferences,
     }
     with session;
-    "delete_source" => SourceDeleted
-}
-
-mongo_patterns_core::setters! {
-    for DeleteSource<'a>:
 
     /// Sets what happens to the references to the source; [`Restrict`](OnReferences::Restrict) by default.
     on_references(rule: OnReferences) => rule = rule;
+
+    "delete_source" => SourceDeleted
 }
 
 impl DeleteSource<'_> {

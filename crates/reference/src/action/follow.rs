@@ -108,13 +108,6 @@ action! {
         options: FollowOptions<'a>,
         on_missing: OnReferences,
     }
-    "follow" => Followed
-}
-
-mongo_patterns_core::follow_options!(Follow<'a>);
-
-mongo_patterns_core::setters! {
-    for Follow<'a>:
 
     /// Sets what happens to references whose source was deleted, or does not exist: the copies are
     /// [kept](OnReferences::KeepCopy) with `deleted: true`, or the references [cleared](OnReferences::Clear). By default
@@ -123,7 +116,11 @@ mongo_patterns_core::setters! {
     /// With `Clear`, other programs must insert a source before the documents that refer to it. A copy that was kept is
     /// current again when its source is inserted.
     on_missing(rule: OnReferences) => on_missing = rule;
+
+    "follow" => Followed
 }
+
+mongo_patterns_core::follow_options!(Follow<'a>);
 
 impl Follow<'_> {
     async fn execute(self) -> Result<Followed> {

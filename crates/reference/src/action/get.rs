@@ -57,7 +57,7 @@ impl<D: DeserializeOwned, S> ReferenceRepository<D, S> {
     /// [`Decode`], and those of the driver, as for a filter that the server refuses.
     pub fn find(&self, filter: Document) -> Find<'_, D> {
         let shared = self.shared();
-        Find::new(shared.operation("find"), shared.settings.max_time, filter, decode)
+        Find::new(shared.operation("find"), filter, decode)
     }
 }
 
@@ -70,17 +70,14 @@ action! {
         types: PhantomData<fn() -> D>,
     }
     with session, max_time;
-    "get" => Option<D> where D: DeserializeOwned + 'a
-}
-
-mongo_patterns_core::setters! {
-    for Get<'a, D>:
 
     /// Also reads the sources, on the primary, and returns current data instead of copies that are more than this number
     /// of versions behind, or that have no version. 0 returns current data only, also of a source that another program has
     /// changed without its version. Snapshots stay as they are, and so do copies whose source does not exist. Nothing is
     /// stored.
     max_staleness(versions: u32) => max_staleness = Some(versions);
+
+    "get" => Option<D> where D: DeserializeOwned + 'a
 }
 
 impl<D: DeserializeOwned> Get<'_, D> {

@@ -84,12 +84,6 @@ migration! {
         fields: FieldNames,
         dropped: Dropped,
     }
-    "migrate_to_references" => Migrated;
-    in chunks of 1000 "documents";
-}
-
-mongo_patterns_core::setters! {
-    for MigrateToReferences<'a>:
 
     /// Drops also copies that may be the last ones: those with `deleted: true`, and those whose source does not exist. Their
     /// ids stay.
@@ -98,6 +92,9 @@ mongo_patterns_core::setters! {
     /// Drops also [snapshots](crate::Reference::snapshot), such as the price that was paid, which no source has. Their ids
     /// stay.
     drop_snapshots() => dropped.snapshots = true;
+
+    "migrate_to_references" => Migrated;
+    in chunks of 1000 "documents";
 }
 
 impl MigrateToReferences<'_> {

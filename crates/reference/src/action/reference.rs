@@ -124,6 +124,10 @@ action! {
         field: Option<String>,
     }
     with session;
+
+    /// Sets the reference field; that of the builder's `reference_field` by default.
+    field(name: impl Into<String>) => field = Some(name.into());
+
     "set_reference" => Updated
 }
 
@@ -135,6 +139,10 @@ action! {
         field: Option<String>,
     }
     with session;
+
+    /// Sets the reference field; that of the builder's `reference_field` by default.
+    field(name: impl Into<String>) => field = Some(name.into());
+
     "clear_reference" => Updated
 }
 
@@ -146,6 +154,10 @@ action! {
         field: Option<String>,
     }
     with session;
+
+    /// Sets the reference field; that of the builder's `reference_field` by default.
+    field(name: impl Into<String>) => field = Some(name.into());
+
     "add_reference_to" => Updated
 }
 
@@ -157,35 +169,11 @@ action! {
         field: Option<String>,
     }
     with session;
+
+    /// Sets the reference field; that of the builder's `reference_field` by default.
+    field(name: impl Into<String>) => field = Some(name.into());
+
     "remove_reference" => Updated
-}
-
-mongo_patterns_core::setters! {
-    for SetReference<'a>:
-
-    /// Sets the reference field; that of the builder's `reference_field` by default.
-    field(name: impl Into<String>) => field = Some(name.into());
-}
-
-mongo_patterns_core::setters! {
-    for ClearReference<'a>:
-
-    /// Sets the reference field; that of the builder's `reference_field` by default.
-    field(name: impl Into<String>) => field = Some(name.into());
-}
-
-mongo_patterns_core::setters! {
-    for AddReference<'a>:
-
-    /// Sets the reference field; that of the builder's `reference_field` by default.
-    field(name: impl Into<String>) => field = Some(name.into());
-}
-
-mongo_patterns_core::setters! {
-    for RemoveReference<'a>:
-
-    /// Sets the reference field; that of the builder's `reference_field` by default.
-    field(name: impl Into<String>) => field = Some(name.into());
 }
 
 /// Checks the arguments of a call that stores a copy.

@@ -50,10 +50,6 @@ mongo_patterns_core::action! {
         on_missing: OnReferences,
     }
     with dry_run, on_progress;
-}
-
-mongo_patterns_core::setters! {
-    for Repair<'a>:
 
     /// Sets what happens to references without a source: the copies are [kept](OnReferences::KeepCopy), or the references
     /// [cleared](OnReferences::Clear). By default ([`Restrict`](OnReferences::Restrict)) they are not repaired.

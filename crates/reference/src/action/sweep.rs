@@ -45,14 +45,11 @@ action! {
         source: Option<Result<DocumentId>>,
     }
     with on_progress;
-    "sweep" => Swept
-}
-
-mongo_patterns_core::setters! {
-    for Sweep<'a>:
 
     /// Updates the copies of this source alone. There is no progress then.
     source(id: impl IntoId) => source = Some(DocumentId::new(id));
+
+    "sweep" => Swept
 }
 
 impl Sweep<'_> {

@@ -112,9 +112,7 @@ impl<D> Find<'_, D> {
 
     /// Checks that there are no documents of the versions without a filter.
     async fn check_others(&self, conn: &mut Conn<'_>) -> Result<()> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = (&self.shared.collection, &self.shared.settings);
         let has_filter = |version: &u32| self.older.iter().any(|(with, _)| with == version);
         let mut others = settings.steps.older().filter(|version| !has_filter(version)).peekable();
         if others.peek().is_none() {

@@ -84,9 +84,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     async fn execute(mut self, conn: &mut Conn<'_>, mut reporter: Reporter<'_>) -> Result<Migrated> {
-        let Shared {
-            collection, settings, ..
-        } = self.shared;
+        let (collection, settings) = (&self.shared.collection, &self.shared.settings);
         if reporter.is_asked() {
             let filter = query::older(settings);
             reporter.begin(Conn::new().count_documents(collection, filter, None).await?);

@@ -37,8 +37,7 @@ impl<D: DeserializeOwned> SchemaRepository<D> {
     /// [`Decode`].
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<D>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
-        let max_time = shared.settings.max_time;
-        Read::new(shared.operation("get"), max_time, async move |mut conn| {
+        Read::new(shared.operation("get"), async move |mut conn| {
             let id = id?;
             let found = conn.find_one(&shared.collection, by_id(id.value()), None).await?;
             let Some(found) = found else { return Ok(None) };
@@ -70,8 +69,8 @@ impl<D> SchemaRepository<D> {
     /// [`IndexMissing`], and those of the driver.
     pub fn versions(&self) -> Read<'_, Vec<VersionCount>> {
         let shared = self.shared();
-        let (settings, max_time) = (&shared.settings, shared.settings.max_time);
-        Read::new(shared.operation("versions"), max_time, async move |mut conn| {
+        let settings = &shared.settings;
+        Read::new(shared.operation("versions"), async move |mut conn| {
             let options = AggregateOptions::builder()
                 .hint(Hint::Name(shared.index.clone()))
                 .build();

@@ -48,15 +48,11 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// [`InvalidArgument`] for an invalid `_id`, and [`Decode`].
     pub fn get(&self, parent: impl IntoId) -> Read<'_, Option<P>> {
         let (shared, parent) = (self.shared(), DocumentId::new(parent));
-        Read::new(
-            shared.operation("get"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let filter = query::by_id(&parent?.into_bson());
-                let found = conn.find_one(&shared.parents, filter, None).await?;
-                found.map(|parent| decode(&parent)).transpose()
-            },
-        )
+        Read::new(shared.operation("get"), async move |mut conn| {
+            let filter = query::by_id(&parent?.into_bson());
+            let found = conn.find_one(&shared.parents, filter, None).await?;
+            found.map(|parent| decode(&parent)).transpose()
+        })
     }
 
     /// Finds parents by a filter on any fields, and reads each as [`get`](Self::get) does, with the first of its children.
@@ -83,7 +79,7 @@ impl<P: DeserializeOwned, C> SubsetRepository<P, C> {
     /// [`Decode`], and those of the driver, as for a filter that the server refuses.
     pub fn find(&self, filter: Document) -> Find<'_, P> {
         let shared = self.shared();
-        Find::new(shared.operation("find"), shared.settings.max_time, filter, decode)
+        Find::new(shared.operation("find"), filter, decode)
     }
 }
 
@@ -112,19 +108,15 @@ impl<P, C: DeserializeOwned> SubsetRepository<P, C> {
     pub fn child(&self, parent: impl IntoId, child_id: impl IntoId) -> Read<'_, Option<C>> {
         let shared = self.shared();
         let (parent, child) = (DocumentId::new(parent), DocumentId::new(child_id));
-        Read::new(
-            shared.operation("child"),
-            shared.settings.max_time,
-            async move |mut conn| {
-                let Shared { children, settings, .. } = &**shared;
-                let filter = query::child(settings, &parent?.into_bson(), &child?.into_bson());
-                let options = FindOneOptions::builder().hint(options::child_hint(settings)).build();
-                let found = conn.find_one(children, filter, options).await;
-                let found = found.map_err(|error| hinted(error, &settings.child_index))?;
-                let child = found.map(|child| decode(&child)).transpose();
-                child.map_err(|error| error.of_collection(children))
-            },
-        )
+        Read::new(shared.operation("child"), async move |mut conn| {
+            let Shared { children, settings, .. } = &**shared;
+            let filter = query::child(settings, &parent?.into_bson(), &child?.into_bson());
+            let options = FindOneOptions::builder().hint(options::child_hint(settings)).build();
+            let found = conn.find_one(children, filter, options).await;
+            let found = found.map_err(|error| hinted(error, &settings.child_index))?;
+            let child = found.map(|child| decode(&child)).transpose();
+            child.map_err(|error| error.of_collection(children))
+        })
     }
 
     /// Reads a page of the children of a parent, in the order of the first subset or of [another one](Children::order_of):
@@ -185,11 +177,6 @@ action! {
         types: PhantomData<fn() -> C>,
     }
     with session, max_time;
-    "children" => ChildPage<C> where C: DeserializeOwned + 'a
-}
-
-mongo_patterns_core::setters! {
-    for Children<'a, C>:
 
     /// Reads in the order of the subset with this field, among the children that its filter matches. Its first page begins
     /// with the children of the subset, and its tokens are for this order only.
@@ -203,6 +190,8 @@ mongo_patterns_core::setters! {
 
     /// Reads the last children before a position, in their order. `None` means from the start.
     before(token: impl Into<Option<ChildToken>>) => start = PageStart::before(token.into());
+
+    "children" => ChildPage<C> where C: DeserializeOwned + 'a
 }
 
 impl<C: DeserializeOwned> Children<'_, C> {

@@ -174,15 +174,12 @@ action! {
         discard_embedded: bool,
     }
     with session;
-    "rebuild" => Rebuilt
-}
-
-setters! {
-    for Rebuild<'a>:
 
     /// Discards embedded children that are not in their collection and that no repository has embedded. They are
     /// deleted: use it if they are leftovers of a subset that was maintained by hand.
     discard_embedded() => discard_embedded = true;
+
+    "rebuild" => Rebuilt
 }
 
 impl Rebuild<'_> {
@@ -199,15 +196,12 @@ action! {
         shared: &'a Shared,
         discard_embedded: bool,
     }
-    "rebuild_all" => RebuiltAll
-}
-
-setters! {
-    for RebuildAll<'a>:
 
     /// Discards embedded children that are not in their collection and that no repository has embedded. They are
     /// deleted: use it if they are leftovers of subsets that were maintained by hand.
     discard_embedded() => discard_embedded = true;
+
+    "rebuild_all" => RebuiltAll
 }
 
 impl RebuildAll<'_> {

@@ -49,12 +49,7 @@ impl<'a> Scan<'a> {
     }
 
     async fn open(&mut self) -> Result<Rows> {
-        let Shared {
-            parents,
-            children,
-            settings,
-            ..
-        } = self.shared;
+        let (parents, children, settings) = (&self.shared.parents, &self.shared.children, &self.shared.settings);
         if self.is_at_children {
             return aggregate(children, whole::orphans(settings, parents.name(), None), None).await;
         }

@@ -53,14 +53,11 @@ mongo_patterns_core::action! {
         by: Option<Bson>,
     }
     with session;
-    "delete" => Removed
-}
-
-mongo_patterns_core::setters! {
-    for Delete<'a>:
 
     /// Stores who deletes it, or why: any value.
     by(who: impl Into<Bson>) => by = Some(who.into());
+
+    "delete" => Removed
 }
 
 impl Delete<'_> {

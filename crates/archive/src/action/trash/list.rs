@@ -55,17 +55,14 @@ mongo_patterns_core::action! {
         types: PhantomData<fn() -> D>,
     }
     with session, max_time;
-    "list" => TrashPage<D> where D: DeserializeOwned + 'a
-}
-
-mongo_patterns_core::setters! {
-    for List<'a, D>:
 
     /// Sets the maximum number of entries; 100 by default.
     limit(entries: u32) => limit = entries;
 
     /// Reads the entries after a position. `None` means from the start.
     after(token: impl Into<Option<TrashToken>>) => after = token.into();
+
+    "list" => TrashPage<D> where D: DeserializeOwned + 'a
 }
 
 impl<D: DeserializeOwned> List<'_, D> {

@@ -33,8 +33,7 @@ impl<D: DeserializeOwned> IntervalRepository<D> {
     /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], [`Decode`], and [`Corrupt`].
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<Interval<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
-        let max_time = shared.settings.max_time;
-        Read::new(shared.operation("get"), max_time, async move |mut conn| {
+        Read::new(shared.operation("get"), async move |mut conn| {
             let found = find_valid(shared, id?.value(), &mut conn).await?;
             found.map(|found| interval(&shared.settings, &found)).transpose()
         })
@@ -67,8 +66,7 @@ impl<D: DeserializeOwned> IntervalRepository<D> {
     /// Those of [`get`](Self::get).
     pub fn as_of(&self, id: impl IntoId, time: DateTime) -> Read<'_, Option<Interval<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
-        let max_time = shared.settings.max_time;
-        Read::new(shared.operation("as_of"), max_time, async move |mut conn| {
+        Read::new(shared.operation("as_of"), async move |mut conn| {
             let found = find_as_of(shared, id?.value(), time, &mut conn).await?;
             found.map(|found| interval(&shared.settings, &found)).transpose()
         })
@@ -120,13 +118,6 @@ action! {
         types: PhantomData<fn() -> D>,
     }
     with session, max_time;
-}
-
-/// A stream of intervals; returned by [`Intervals::stream`].
-pub type IntervalStream<'a, D> = ActionStream<'a, Interval<D>>;
-
-mongo_patterns_core::setters! {
-    for Intervals<'a, D>:
 
     /// Reads from the newest interval to the first.
     newest_first() => page.newest_first = true;
@@ -137,6 +128,9 @@ mongo_patterns_core::setters! {
     /// Reads the intervals after a position, in the order of the call. `None` means from the start.
     after(token: impl Into<Option<IntervalToken>>) => page.after = token.into();
 }
+
+/// A stream of intervals; returned by [`Intervals::stream`].
+pub type IntervalStream<'a, D> = ActionStream<'a, Interval<D>>;
 
 impl<'a, D: DeserializeOwned + Send + 'a> Intervals<'a, D> {
     /// Reads a page.

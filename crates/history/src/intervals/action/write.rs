@@ -179,6 +179,10 @@ action! {
         expected: Option<DateTime>,
     }
     with session;
+
+    /// Updates the document only if its interval begins at this time (optimistic locking).
+    expecting(valid_from: DateTime) => expected = Some(valid_from);
+
     "update" => Begun
 }
 
@@ -190,6 +194,10 @@ action! {
         expected: Option<DateTime>,
     }
     with session;
+
+    /// Replaces the document only if its interval begins at this time (optimistic locking).
+    expecting(valid_from: DateTime) => expected = Some(valid_from);
+
     "replace" => Begun
 }
 
@@ -201,28 +209,11 @@ action! {
         expected: Option<DateTime>,
     }
     with session;
-    "end" => Ended
-}
-
-mongo_patterns_core::setters! {
-    for Update<'a>:
-
-    /// Updates the document only if its interval begins at this time (optimistic locking).
-    expecting(valid_from: DateTime) => expected = Some(valid_from);
-}
-
-mongo_patterns_core::setters! {
-    for Replace<'a>:
-
-    /// Replaces the document only if its interval begins at this time (optimistic locking).
-    expecting(valid_from: DateTime) => expected = Some(valid_from);
-}
-
-mongo_patterns_core::setters! {
-    for End<'a>:
 
     /// Ends the interval only if it begins at this time (optimistic locking).
     expecting(valid_from: DateTime) => expected = Some(valid_from);
+
+    "end" => Ended
 }
 
 /// Returns the fields that no update can change.
