@@ -28,6 +28,7 @@ mod standalone;
 mod steps;
 mod time_limits;
 mod validators;
+mod values;
 
 use std::thread;
 

@@ -105,7 +105,13 @@ pub async fn wrong_subsets(db: &TestDatabase) -> Vec<String> {
 
 /// The three subsets, with a total and figures of the stars.
 pub fn full_builder(database: &Database) -> SubsetRepositoryBuilder<Document, Document> {
-    several_builder(database)
+    with_figures(several_builder(database))
+}
+
+pub fn with_figures(
+    builder: SubsetRepositoryBuilder<Document, Document>,
+) -> SubsetRepositoryBuilder<Document, Document> {
+    builder
         .total_field("review_count")
         .sum("stars", "stars_sum")
         .count_by("stars", "by_stars")

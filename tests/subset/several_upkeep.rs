@@ -110,9 +110,9 @@ async fn subsets_are_added_to_a_repository_and_removed() {
         let other = builder_of(db.database(), newest().size(3))
             .subset(best().filter(doc! { "stars": { "$gte": 5 } }))
             .subset(unnoticed());
-        let other: Shown = other.build().unwrap();
+        let other: Shown = with_figures(other).build().unwrap();
         for (error, shown) in [
-            (old.ensure_indexes().await.unwrap_err(), "`further_subsets` of"),
+            (old.ensure_indexes().await.unwrap_err(), "`total` of"),
             (other.ensure_indexes().await.unwrap_err(), r#"["stars", [["$gte", 5]]]"#),
         ] {
             assert_eq!(error.kind(), ErrorKind::SettingsMismatch);
