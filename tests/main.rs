@@ -18,3 +18,4 @@ mod reference;
 mod schema;
 mod service;
 mod subset;
+mod testkit;

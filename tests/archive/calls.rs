@@ -1,9 +1,8 @@
 //! The calls for one document, and wrong settings.
 
 use mongo_patterns::archive::Archive;
-use mongo_patterns::mongodb::Client;
 use mongo_patterns::{ErrorKind, Repository};
-use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions};
+use mongo_patterns_testkit::{self as testkit};
 use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::{CollectionOptions, IndexOptions, WriteConcern};
@@ -251,27 +250,4 @@ async fn a_run_needs_the_settings_and_the_index() {
         assert_eq!(refused.kind(), ErrorKind::SettingsMismatch);
     })
     .await;
-}
-
-#[tokio::test]
-async fn a_standalone_is_refused() {
-    let mongod = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
-    let database = Client::with_uri_str(mongod.uri()).await.unwrap().database("shop");
-    let (sales, archived) = (
-        database.collection::<Document>("sales"),
-        database.collection::<Document>("archived"),
-    );
-    sales.insert_one(sale(1, old(0))).await.unwrap();
-    let archive = Archive::<Document>::builder(sales.clone(), archived)
-        .age_field("date")
-        .older_than(AGE);
-    let archive = archive.build().unwrap();
-    for error in [
-        archive.ensure_indexes().await.unwrap_err(),
-        archive.run().await.unwrap_err(),
-        archive.restore(1).await.unwrap_err(),
-    ] {
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-    }
-    assert_eq!(sales.count_documents(doc! {}).await.unwrap(), 1);
 }

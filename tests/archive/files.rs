@@ -2,15 +2,14 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::archive::files::{ArchiveFile, Directory, FileArchive};
-use mongo_patterns::mongodb::Client;
-use mongo_patterns::{ErrorKind, Progress, Repository};
-use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions};
+use mongo_patterns::{ErrorKind, Progress};
+use mongo_patterns_testkit::{self as testkit};
 use mongodb::IndexModel;
 use mongodb::bson::{Document, RawDocumentBuf, doc};
 use mongodb::options::IndexOptions;
 
 use super::files_support::{archive, assert_tidy, both, builder, content, plant, records};
-use super::sales::{AGE, current, new, old, sale};
+use super::sales::{current, new, old, sale};
 use super::values::{ids, values};
 use crate::common::explain::explain;
 use crate::common::support::all;
@@ -294,25 +293,6 @@ async fn invalid_names_and_settings_are_refused() {
         assert_eq!(both(db).await, [numbers(0..3), vec![]]);
     })
     .await;
-}
-
-#[tokio::test]
-async fn a_standalone_is_refused() {
-    let mongod = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
-    let database = Client::with_uri_str(mongod.uri()).await.unwrap().database("shop");
-    let sales = database.collection::<Document>("sales");
-    sales.insert_one(sale(1, old(0))).await.unwrap();
-    let archive = FileArchive::<Document>::builder(sales.clone(), Directory::new("nowhere"))
-        .age_field("date")
-        .older_than(AGE);
-    let archive = archive.build().unwrap();
-    for error in [
-        archive.ensure_indexes().await.unwrap_err(),
-        archive.run().await.unwrap_err(),
-    ] {
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-    }
-    assert_eq!(sales.count_documents(doc! {}).await.unwrap(), 1);
 }
 
 /// A chunk is read by its `_id`s, however many older documents there are.

@@ -1,9 +1,8 @@
 //! Deletions into a trash, and restores.
 
 use mongo_patterns::archive::Trash;
-use mongo_patterns::mongodb::Client;
 use mongo_patterns::{ErrorKind, Repository};
-use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions};
+use mongo_patterns_testkit::{self as testkit};
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
 
@@ -324,25 +323,4 @@ async fn a_validator_of_the_trash_refuses_a_deletion() {
         trash.delete(1).by("ann").await.unwrap();
     })
     .await;
-}
-
-#[tokio::test]
-async fn a_standalone_is_refused() {
-    let mongod = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
-    let database = Client::with_uri_str(mongod.uri()).await.unwrap().database("shop");
-    let (users, deleted) = (
-        database.collection::<Document>("users"),
-        database.collection::<Document>("deleted"),
-    );
-    users.insert_one(user(1)).await.unwrap();
-    let trash = Trash::<Document>::builder(users.clone(), deleted).build().unwrap();
-    for error in [
-        trash.ensure_indexes().await.unwrap_err(),
-        trash.delete(1).await.unwrap_err(),
-        trash.restore(1).await.unwrap_err(),
-        trash.empty_before(new(0)).await.unwrap_err(),
-    ] {
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-    }
-    assert_eq!(users.count_documents(doc! {}).await.unwrap(), 1);
 }

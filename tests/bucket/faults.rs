@@ -10,25 +10,6 @@ use mongodb::bson::doc;
 use crate::common::support::*;
 
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn a_broken_connection_is_retried_by_the_driver_and_stored_once() {
-    testkit::run(async |db| {
-        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
-            plain(db).drop().await.unwrap();
-            let trades = ready(db, builder(db).id_policy(policy)).await;
-            for n in 0..12 {
-                let fault = FailPoint::on(&["update"]).times(1).close_connection().enable(db).await;
-                trades.append(&123, &spread(n)).await.unwrap();
-                fault.disable().await;
-            }
-            assert_eq!(trades.counts(&123).await.unwrap().items, 12);
-            assert_eq!(violations(&plain(db), 10).await, []);
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_connection_that_stays_broken_leaves_the_outcome_unknown() {
     testkit::run(async |db| {
         let trades = trades(db).await;
@@ -39,23 +20,6 @@ async fn a_connection_that_stays_broken_leaves_the_outcome_unknown() {
         assert!(error.is_outcome_unknown() && !error.is_transient());
         assert_eq!(trades.counts(&123).await.unwrap().items, 0);
         trades.append(&123, &spread(0)).await.unwrap();
-        assert_eq!(trades.counts(&123).await.unwrap().items, 1);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_primary_that_steps_down_is_retried_by_the_driver() {
-    testkit::run(async |db| {
-        let trades = trades(db).await;
-        let fault = FailPoint::on(&["update"])
-            .times(1)
-            .error_code(10107)
-            .error_labels(&["RetryableWriteError"])
-            .enable(db)
-            .await;
-        trades.append(&123, &spread(0)).await.unwrap();
-        fault.disable().await;
         assert_eq!(trades.counts(&123).await.unwrap().items, 1);
     })
     .await;
@@ -160,22 +124,6 @@ async fn repeated_conflicts_end_by_count_or_by_time() {
     .await;
 }
 
-#[tokio::test]
-async fn a_read_is_retried_by_the_driver() {
-    testkit::run(async |db| {
-        let trades = trades(db).await;
-        trades.append(&123, &spread(0)).await.unwrap();
-        let fault = FailPoint::on(&["find", "aggregate"])
-            .times(1)
-            .close_connection()
-            .enable(db)
-            .await;
-        assert_eq!(trades.page(&123, 1).await.unwrap().unwrap().items.len(), 1);
-        fault.disable().await;
-    })
-    .await;
-}
-
 /// Another program can delete the open bucket between two attempts. The append continues.
 #[tokio::test]
 async fn an_append_survives_a_removed_bucket() {
@@ -189,43 +137,4 @@ async fn an_append_survives_a_removed_bucket() {
         assert_eq!(trades.counts(&123).await.unwrap().items, 1);
     })
     .await;
-}
-
-#[tokio::test]
-async fn on_a_standalone_everything_but_transactions_works() {
-    let standalone = testkit::Mongod::start(testkit::MongodOptions::new().standalone())
-        .await
-        .unwrap();
-    let client = mongodb::Client::with_uri_str(standalone.uri()).await.unwrap();
-    let collection = client.database("test").collection::<mongodb::bson::Document>("trades");
-    for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
-        collection.drop().await.unwrap();
-        let trades = Trades::builder(collection.clone())
-            .key_field("customerId")
-            .items_field("history")
-            .id_policy(policy)
-            .build()
-            .unwrap();
-        trades.ensure_indexes().await.unwrap();
-        for n in 0..25 {
-            trades.append(&123, &same_second(n)).at(at(SECOND)).await.unwrap();
-        }
-        assert_eq!(trades.counts(&123).await.unwrap().pages, 3);
-        assert_eq!(trades.newest(&123, 25).await.unwrap().len(), 25);
-        assert_eq!(trades.page(&123, 3).await.unwrap().unwrap().items.len(), 5);
-        let mut session = client.start_session().await.unwrap();
-        trades
-            .append(&123, &same_second(25))
-            .session(&mut session)
-            .await
-            .unwrap();
-        session.start_transaction().await.unwrap();
-        let error = trades
-            .append(&123, &same_second(26))
-            .session(&mut session)
-            .await
-            .unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Driver, "{error:?}");
-        assert_eq!(trades.counts(&123).await.unwrap().items, 26);
-    }
 }

@@ -333,33 +333,6 @@ async fn figures_are_exact_with_64_writers() {
     .await;
 }
 
-/// What a service does without the figures: it reads the total of a customer, adds, and writes it.
-#[tokio::test]
-async fn a_total_that_is_read_and_written_loses_additions() {
-    testkit::run(async |db| {
-        let totals = db.plain_collection::<Document>("totals");
-        totals.insert_one(doc! { "_id": 1, "qty": 0 }).await.unwrap();
-        let read = || async {
-            totals
-                .find_one(doc! { "_id": 1 })
-                .await
-                .unwrap()
-                .unwrap()
-                .get_i32("qty")
-                .unwrap()
-        };
-        let (first, second) = (read().await, read().await);
-        for qty in [first + 5, second + 7] {
-            totals
-                .update_one(doc! { "_id": 1 }, doc! { "$set": { "qty": qty } })
-                .await
-                .unwrap();
-        }
-        assert_eq!(read().await, 7, "5 are lost");
-    })
-    .await;
-}
-
 /// An update of an item needs a second command for the figures. Without it, totals take the items.
 #[tokio::test]
 async fn totals_are_exact_between_the_two_commands_of_an_update() {

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::TryStreamExt;
-use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::{BucketRepository, Problem, Repaired, Unrepaired};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
@@ -67,30 +66,6 @@ async fn each_kind_of_damage_is_repaired_or_reported() {
         }
     })
     .await;
-}
-
-#[tokio::test]
-async fn on_a_standalone_nothing_is_changed_and_a_dry_run_works() {
-    let standalone = testkit::Mongod::start(testkit::MongodOptions::new().standalone())
-        .await
-        .unwrap();
-    let client = mongodb::Client::with_uri_str(standalone.uri()).await.unwrap();
-    let collection = client.database("test").collection::<Document>("trades");
-    let named = Named::builder(collection.clone())
-        .key_field("customerId")
-        .items_field("history")
-        .page_size(3)
-        .build()
-        .unwrap();
-    collection.insert_one(bucket("a", 0..7)).await.unwrap();
-    confirm_settings(named.ensure_indexes()).await;
-    let before = all(&collection).await;
-    let error = named.repair().stream().try_next().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-    assert_eq!(error.operation(), Some("repair"));
-    let planned: Vec<Repaired> = named.repair().dry_run().stream().try_collect().await.unwrap();
-    assert_eq!(planned[0].written, 3);
-    assert_eq!(all(&collection).await, before);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Calls in a session and a transaction of the caller.
 
+use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::IdPolicy;
-use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::ClientSession;
 use mongodb::bson::doc;
@@ -41,32 +41,6 @@ async fn a_taken_second_does_not_abort_a_transaction() {
                 ]
             );
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn an_error_of_this_crate_is_returned_from_the_drivers_callback() {
-    testkit::run(async |db| {
-        let trades = trades(db).await;
-        let mut session = session(db).await;
-        let error = session
-            .start_transaction()
-            .and_run2(async |session| {
-                trades.append(&123, &spread(0)).session(&mut *session).await?;
-                trades.page(&123, 0).session(session).await?;
-                Ok(())
-            })
-            .await
-            .unwrap_err();
-        let error = Error::from(error);
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert_eq!(error.operation(), Some("page"));
-        assert_eq!(
-            trades.counts(&123).await.unwrap().items,
-            0,
-            "and the transaction was aborted"
-        );
     })
     .await;
 }

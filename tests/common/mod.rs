@@ -1,42 +1,13 @@
-//! Tests of several patterns and of the testkit, and shared code of the tests.
+//! What the tests of several patterns share.
 
-pub(crate) mod catalog;
-pub(crate) mod catalog_keys;
-pub(crate) mod collections;
-pub(crate) mod debug;
-pub(crate) mod deciding_reads;
-pub(crate) mod erasing;
 pub(crate) mod explain;
-pub(crate) mod extended_json;
 pub(crate) mod followers;
-pub(crate) mod hostile_input;
-pub(crate) mod ids;
-pub(crate) mod insert_in_order;
-pub(crate) mod items;
-pub(crate) mod large;
-pub(crate) mod limits;
 pub(crate) mod metrics;
-pub(crate) mod migrations;
 pub(crate) mod model;
-pub(crate) mod moving_chunks;
-pub(crate) mod numeric_names;
-pub(crate) mod own_fields;
 pub(crate) mod pace;
 pub(crate) mod plans;
 pub(crate) mod repositories;
 #[path = "../../crates/cli/tests/router.rs"]
 pub(crate) mod router;
-pub(crate) mod setup;
-pub(crate) mod sharding;
-pub(crate) mod sharding_cluster;
-pub(crate) mod sharding_refused;
-pub(crate) mod skipped;
-pub(crate) mod spawned;
 pub(crate) mod standalone;
-pub(crate) mod steps;
 pub(crate) mod support;
-pub(crate) mod testkit;
-pub(crate) mod time_limits;
-pub(crate) mod tracing_spans;
-pub(crate) mod transaction_bounds;
-pub(crate) mod validators;

@@ -1,57 +1,63 @@
-//! What the repositories of all patterns have in common.
+//! A repository of each pattern.
 
-use mongo_patterns::{ErrorKind, Repository};
-use mongo_patterns_testkit as testkit;
+use mongo_patterns::Repository;
+use mongo_patterns::bucket::BucketRepository;
+use mongo_patterns::outlier::OutlierRepository;
+use mongo_patterns::sharding::EnsureSharded;
+use mongodb::Database;
+use mongodb::bson::Document;
 
-use crate::common::sharding::Repositories;
+use crate::common::support::Trade;
+use crate::embedded::support::Patrons;
+use crate::history::support::{Policies, builder as policies};
+use crate::outlier::support::Book;
+use crate::reference::support::{Orders, builder as orders};
+use crate::subset::support::{Products, builder as products};
 
-#[tokio::test]
-async fn one_loop_sets_up_the_repositories_of_all_patterns() {
-    testkit::run(async |db| {
-        let repositories = Repositories::new(db.database());
-        let mut created = Vec::new();
-        for repository in repositories.all() {
-            for plan in repository.indexes() {
-                let missing = plan.missing().await.unwrap();
-                assert_eq!(missing, plan.indexes(), "{plan}");
-                let error = plan.check().await.unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::IndexMissing);
-            }
-            let ensured = repository.ensure_indexes().await.unwrap();
-            created.push((repository.pattern(), ensured.created.len()));
-            for plan in repository.indexes() {
-                plan.check().await.unwrap();
-                assert_eq!(plan.missing().await.unwrap(), []);
-            }
-            let again = repository.ensure_indexes().await.unwrap();
-            assert_eq!((again.created, again.existing), (vec![], ensured.created));
-            assert_eq!(repository.verify_shard_keys().await.unwrap(), []);
+/// A repository of each pattern.
+pub struct Repositories {
+    pub trades: BucketRepository<u32, Trade>,
+    pub books: OutlierRepository<Book, String>,
+    pub products: Products,
+    pub patrons: Patrons,
+    pub policies: Policies,
+    pub orders: Orders,
+}
+
+impl Repositories {
+    pub fn new(database: &Database) -> Self {
+        let collection = |name: &str| database.collection::<Document>(name);
+        let trades = BucketRepository::builder(collection("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .item_id_field("n");
+        let books = OutlierRepository::builder(collection("sales"), collection("extra_sales"))
+            .array_field("customers_purchased")
+            .parent_field("book_id")
+            .unique_elements();
+        let patrons = Patrons::builder(collection("patron")).children_field("addresses");
+        Self {
+            trades: trades.build().unwrap(),
+            books: books.build().unwrap(),
+            products: products(database).build().unwrap(),
+            patrons: patrons.build().unwrap(),
+            policies: policies(database).build().unwrap(),
+            orders: orders(database).build().unwrap(),
         }
-        let expected = [
-            ("bucket", 2),
-            ("outlier", 2),
-            ("subset", 2),
-            ("embedded", 0),
-            ("history", 3),
-            ("reference", 1),
-        ];
-        assert_eq!(created, expected);
-        let names = |repository: &dyn Repository| {
-            let names = repository.namespaces().into_iter().map(|namespace| namespace.coll);
-            names.collect::<Vec<_>>()
-        };
-        let names = repositories.all().map(names);
-        let expected: [&[&str]; 6] = [
-            &["trades"],
-            &["sales", "extra_sales"],
-            &["product", "review"],
-            &["patron"],
-            &["currentPolicies", "policyRevisions"],
-            &["orders", "customers"],
-        ];
-        assert_eq!(names, expected);
-        let validators = repositories.all().map(|repository| repository.validators().len());
-        assert_eq!(validators, [1, 2, 2, 1, 2, 2]);
-    })
-    .await;
+    }
+
+    pub fn all(&self) -> [&dyn Repository; 6] {
+        [
+            &self.trades,
+            &self.books,
+            &self.products,
+            &self.patrons,
+            &self.policies,
+            &self.orders,
+        ]
+    }
+
+    pub fn ensure_sharded(&self) -> Vec<EnsureSharded<'_>> {
+        self.all().map(Repository::ensure_sharded).into()
+    }
 }

@@ -1,9 +1,34 @@
 //! What all patterns promise in the same words, tested once. A pattern joins by an `impl` of the trait of each part.
 
+mod catalog;
+mod catalog_keys;
+mod collections;
+mod debug;
+mod deciding_reads;
+mod erasing;
+mod extended_json;
 mod finds;
 mod followers;
+mod hostile_input;
+mod ids;
+mod insert_in_order;
+pub(crate) mod items;
+mod large;
+mod limits;
+mod metrics;
 mod migrations;
+mod numeric_names;
+mod own_fields;
+mod progress;
 mod sessions;
+mod set_up;
+mod sharding;
+mod spans;
+mod standalone;
+mod steps;
+mod time_limits;
+mod validators;
+mod values;
 
 use std::thread;
 

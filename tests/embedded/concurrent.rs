@@ -10,40 +10,6 @@ use mongodb::bson::{Bson, Document, doc};
 
 use crate::embedded::support::*;
 
-/// Read, check, write: the check and the write are not atomic.
-#[tokio::test]
-async fn read_then_write_exceeds_the_bound_and_duplicates_a_child() {
-    testkit::run(async |db| {
-        plant(db, &patron("joe", (0..4).map(address))).await;
-        let naive = stored(db);
-        let has_room = async || {
-            let joe = naive.find_one(doc! { "_id": "joe" }).await.unwrap().unwrap();
-            let addresses = joe.get_array("addresses").unwrap();
-            addresses.len() < 5 && !addresses.contains(&address(7).into())
-        };
-        // Both read before either writes.
-        let checks = [has_room().await, has_room().await];
-        for free in checks {
-            assert!(free);
-            let push = doc! { "$push": { "addresses": address(7) } };
-            naive.update_one(doc! { "_id": "joe" }, push).await.unwrap();
-        }
-        assert_eq!(
-            ids(db, "joe").await,
-            [0, 1, 2, 3, 7, 7].map(Bson::from),
-            "the naive form"
-        );
-
-        let patrons = patrons(db);
-        plant(db, &patron("jim", (0..4).map(address))).await;
-        let (seven, eight) = (address(7), address(8));
-        let all = join_all([&seven, &seven, &eight].map(|child| patrons.add_child("jim", child).into_future())).await;
-        assert_eq!(all.iter().filter(|added| added.is_ok()).count(), 1);
-        assert_eq!(ids(db, "jim").await.len(), 5);
-    })
-    .await;
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: cargo xtask ci"]
 async fn sixty_four_writers_fill_parents_to_their_bound_without_duplicates() {

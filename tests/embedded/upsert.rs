@@ -206,36 +206,6 @@ async fn ids_that_are_equal_under_a_collation_are_different_children() {
     .await;
 }
 
-/// The usual form of the attribute pattern: an update of the attribute, and a push if there is none.
-#[tokio::test]
-async fn an_update_and_then_a_push_double_a_child() {
-    testkit::run(async |db| {
-        plant(db, &patron("joe", [])).await;
-        let naive = stored(db);
-        let set = async || {
-            let set = doc! { "$set": { "addresses.$.street": "1 Some Other Street" } };
-            let updated = naive.update_one(doc! { "_id": "joe", "addresses.id": 7 }, set).await;
-            updated.unwrap().matched_count
-        };
-        // Both update before either pushes.
-        for matched in [set().await, set().await] {
-            assert_eq!(matched, 0);
-            let push = doc! { "$push": { "addresses": address(7) } };
-            naive.update_one(doc! { "_id": "joe" }, push).await.unwrap();
-        }
-        assert_eq!(ids(db, "joe").await, [7, 7].map(Bson::from), "the naive form");
-
-        let patrons = patrons(db);
-        plant(db, &patron("jim", [])).await;
-        let seven = address(7);
-        let all = join_all([&seven, &seven].map(|child| patrons.upsert_child("jim", child).into_future())).await;
-        let inserted = all.into_iter().filter(|upserted| upserted.as_ref().unwrap().inserted);
-        assert_eq!(inserted.count(), 1);
-        assert_eq!(ids(db, "jim").await, [7.into()]);
-    })
-    .await;
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixty_four_writers_upsert_without_duplicates_within_the_bound() {
     testkit::run(async |db| {
@@ -280,57 +250,47 @@ async fn sixty_four_writers_upsert_without_duplicates_within_the_bound() {
     .await;
 }
 
+/// Another writer removes a child between the write that is refused by the bound and the read of the reason.
 #[tokio::test]
-async fn an_upsert_retries_if_a_child_is_removed_before_it_reads_the_reason() {
+async fn a_write_retries_if_a_child_is_removed_before_it_reads_the_reason() {
     testkit::run(async |db| {
-        for attempts in [2, 1] {
+        for (command, attempts) in [("update", 2), ("update", 1), ("findAndModify", 2), ("findAndModify", 1)] {
             stored(db).delete_many(doc! {}).await.unwrap();
             let retry = RetryPolicy::default().with_max_attempts(attempts);
             let patrons = builder(db).max_children(5).retry(retry).build().unwrap();
             plant(db, &patron("joe", (0..5).map(address))).await;
-            let fault = FailPoint::on(&[]).times(1).block(Duration::from_secs(1)).plan(db, 1);
+            db.recorder().clear();
+            let fault = FailPoint::on(&[])
+                .times(1)
+                .block(Duration::from_millis(300))
+                .plan(db, 1);
             let child = address(7);
-            let (upserted, ()) = futures::join!(patrons.upsert_child("joe", &child).into_future(), async {
+            let write = async {
+                match command {
+                    "update" => patrons.add_child("joe", &child).await.map(drop),
+                    _ => patrons
+                        .upsert_child("joe", &child)
+                        .await
+                        .map(|upserted| assert!(upserted.inserted)),
+                }
+            };
+            let (written, ()) = futures::join!(write, async {
                 db.recorder().sent(2).await;
                 let pull = doc! { "$pull": { "addresses": { "id": 0 } } };
                 stored(db).update_one(doc! { "_id": "joe" }, pull).await.unwrap();
             });
             fault.end();
             if attempts == 2 {
-                assert!(upserted.unwrap().inserted);
-                assert_eq!(db.recorder().names(), ["findAndModify", "find", "findAndModify"]);
+                written.unwrap();
+                assert_eq!(db.recorder().names(), [command, "find", command]);
+                assert_eq!(ids(db, "joe").await, [1, 2, 3, 4, 7].map(Bson::from));
             } else {
-                assert!(upserted.unwrap_err().is_contention());
+                let error = written.unwrap_err();
+                assert!(error.is_contention(), "{error}");
+                assert_eq!(error.attempts(), Some(1));
                 assert_eq!(ids(db, "joe").await.len(), 4);
             }
         }
-    })
-    .await;
-}
-
-/// The reply to a command that the driver retries is the whole parent, without the projection.
-#[tokio::test]
-async fn a_retried_command_tells_an_insert_from_a_replacement() {
-    testkit::run(async |db| {
-        let patrons = patrons(db);
-        plant(db, &patron("joe", [address(1), address(2)])).await;
-        for (child, inserted) in [(address(3), true), (other(2), false)] {
-            let fault = FailPoint::on(&["findAndModify"]).times(1);
-            let fault = fault.write_concern_error(91).enable(db).await;
-            let upserted = patrons.upsert_child("joe", &child).await.unwrap();
-            assert_eq!(upserted.inserted, inserted);
-            fault.disable().await;
-        }
-        let fault = FailPoint::on(&["findAndModify"])
-            .write_concern_error(64)
-            .enable(db)
-            .await;
-        let error = patrons.upsert_child("joe", &address(4)).await.unwrap_err();
-        assert!(error.is_outcome_unknown(), "{error}");
-        fault.disable().await;
-        assert!(!patrons.upsert_child("joe", &address(4)).await.unwrap().inserted);
-        let expected = vec![address(1), other(2), address(3), address(4)];
-        assert_eq!(addresses(db, "joe").await, Some(expected.into()));
     })
     .await;
 }

@@ -189,48 +189,6 @@ async fn numeric_field_names_are_not_array_indexes() {
     .await;
 }
 
-/// With two conditions outside of `$elemMatch`, or with `arrayFilters`, MongoDB changes other children than intended.
-#[tokio::test]
-async fn common_recipes_change_the_wrong_child_or_hide_its_absence() {
-    testkit::run(async |db| {
-        let naive = stored(db);
-        plant(
-            db,
-            &patron("joe", [doc! { "id": 1, "zip": "a" }, doc! { "id": 2, "zip": "b" }]),
-        )
-        .await;
-        let filter = doc! { "_id": "joe", "addresses.id": 2, "addresses.zip": { "$in": ["a", "b"] } };
-        naive
-            .update_one(filter, doc! { "$set": { "addresses.$.zip": "x" } })
-            .await
-            .unwrap();
-        let wrong = naive
-            .find_one(doc! { "addresses": { "id": 1, "zip": "x" } })
-            .await
-            .unwrap();
-        assert!(wrong.is_some(), "the condition on child 2 changed child 1");
-        let filters = [doc! { "this.id": 3 }];
-        let set = doc! { "$set": { "addresses.$[this].zip": "y" } };
-        let absent = naive
-            .update_one(doc! { "_id": "joe" }, set)
-            .array_filters(filters)
-            .await
-            .unwrap();
-        assert_eq!(
-            (absent.matched_count, absent.modified_count),
-            (1, 0),
-            "equal to the counts of an unchanged child 3"
-        );
-
-        let error = patrons(db)
-            .update_child("joe", 3, doc! { "$set": { "zip": "y" } })
-            .await
-            .unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::ChildNotFound);
-    })
-    .await;
-}
-
 /// To a server, these ids are equal in the expressions of an update, and distinct in its filter: one child would be
 /// stored twice, and the other lost.
 #[tokio::test]

@@ -7,3 +7,4 @@ pub(crate) mod exactly_once;
 pub(crate) mod failover;
 pub(crate) mod router;
 pub(crate) mod table;
+pub(crate) mod transaction_bounds;

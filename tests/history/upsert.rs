@@ -111,37 +111,6 @@ async fn concurrent_upserts_of_a_new_document_are_its_first_revisions() {
 }
 
 #[tokio::test]
-async fn an_upsert_runs_in_the_transaction_of_the_caller() {
-    testkit::run(async |db| {
-        let policies = policies(db).await;
-        policies.insert(&policy(1)).await.unwrap();
-        let mut session = db.client().start_session().await.unwrap();
-        for commits in [false, true] {
-            session.start_transaction().await.unwrap();
-            for (id, expected) in [(1, 2), (2, 1), (2, 2)] {
-                let upserted = policies.upsert(&policy(id)).session(&mut session).await.unwrap();
-                assert_eq!(upserted.revision, expected);
-            }
-            match commits {
-                true => session.commit_transaction().await.unwrap(),
-                false => session.abort_transaction().await.unwrap(),
-            }
-            let expected = if commits {
-                (vec![1, 2], vec![1, 2])
-            } else {
-                (vec![1], vec![])
-            };
-            assert_eq!((numbers(db, 1).await, numbers(db, 2).await), expected);
-        }
-        // In the session, outside of a transaction.
-        let third = policies.upsert(&policy(1)).session(&mut session).await.unwrap();
-        assert_eq!(third.revision, 3);
-        assert_eq!(findings(&policies).await, []);
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn an_upsert_describes_its_change() {
     testkit::run(async |db| {
         let policies = ready(db, builder(db.database()).change_fields(["changedBy"])).await;

@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::Problem;
-use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
 
-use crate::common::support::{all, confirm_settings, end_transactions};
+use crate::common::support::{all, confirm_settings, ends};
 use crate::outlier::damage::*;
 use crate::outlier::support::*;
 
@@ -166,60 +165,6 @@ async fn a_list_that_cannot_be_migrated_is_an_error_after_all_others_are_migrate
     .await;
 }
 
-async fn plant_four(db: &TestDatabase) {
-    let main = vec![main_of(0, 0..27), flagged(1, 0..5), flagged(2, 0..8), flagged(3, 0..2)];
-    let extras = vec![
-        naive(1, "a", 5..30),
-        naive(2, "b", 8..20),
-        naive(2, "c", 20..22),
-        extra(3, 0, 2..4),
-    ];
-    plant(db, main, extras).await;
-}
-
-/// The stored documents, without the ids of new overflow documents.
-async fn contents(db: &TestDatabase) -> (Vec<Document>, BTreeSet<String>) {
-    let extras = all(&extra_sales(db)).await.into_iter();
-    let extras = extras.map(|extra| without(extra, "_id").to_string()).collect();
-    (all(&sales(db)).await, extras)
-}
-
-/// The process ends while a command is on its way, for each of them, and another one resumes.
-#[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn a_killed_migration_is_resumed_with_the_same_result() {
-    testkit::run(async |db| {
-        plant_four(db).await;
-        again(db, 5, 10).migrate_existing().await.unwrap();
-        let expected = contents(db).await;
-        assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
-        let mut killed = 0;
-        for skip in 0.. {
-            plant_four(db).await;
-            let books = again(db, 5, 10);
-            db.recorder().clear();
-            let block = FailPoint::on(&[]).times(1).block(Duration::from_millis(30));
-            let fault = block.plan(db, skip);
-            let sent = db.recorder().sent(skip + 1);
-            let done = tokio::select! {
-                biased;
-                () = sent => false,
-                done = books.migrate_existing().concurrency(1).into_future() => done.map(|_| true).unwrap(),
-            };
-            killed += u32::from(!done);
-            fault.end();
-            end_transactions(db).await;
-            again(db, 5, 10).migrate_existing().await.unwrap();
-            assert_eq!(contents(db).await, expected, "after {skip} commands");
-            if done {
-                break;
-            }
-        }
-        assert!(killed >= 25, "{killed}");
-    })
-    .await;
-}
-
 /// A repository as another process has it, with a client of its own.
 async fn in_another_process(db: &TestDatabase, threshold: u32, cap: u32) -> Books {
     let client = Client::with_uri_str(db.server().uri()).await.unwrap();
@@ -286,6 +231,37 @@ async fn writers_continue_during_a_migration() {
         for (id, expected) in (0..).zip(&expected) {
             assert_eq!(BTreeSet::from_iter(stored(db, id).await), *expected, "{id}");
         }
+    })
+    .await;
+}
+
+/// The commands contain the elements, so a plan of all lists would be the collection in memory. A plan does not wait for the
+/// rate either.
+#[tokio::test]
+async fn a_plan_of_outliers_lists_the_first_hundred_and_counts_all() {
+    testkit::run(async |db| {
+        let long = (0..130).map(|id| doc! { "_id": id, "customers_purchased": users(0..8) });
+        sales(db).insert_many(long).await.unwrap();
+        let invalid = doc! { "_id": 500, "customers_purchased": "none" };
+        sales(db).insert_one(invalid).await.unwrap();
+        let list = db.plain_collection::<Document>("skipped");
+        let books = again(db, 5, 10);
+        let migration = || books.migrate_existing().skip_invalid(&list);
+        let planned = ends("the plan", migration().rate(1).plan()).await.unwrap();
+        assert_eq!(planned.migrated.documents, 130);
+        let commits = planned
+            .commands
+            .iter()
+            .filter(|planned| planned.on_admin && planned.writes);
+        let listed = commits.count();
+        assert!((95..=100).contains(&listed), "{listed}");
+        assert_eq!(all(&list).await, []);
+        assert_eq!(migration().await.unwrap(), planned.migrated);
+        assert_eq!(all(&list).await.len(), 1);
+        // Now there is an earlier run, whose list is replaced at the end.
+        let planned = migration().plan().await.unwrap();
+        let last = planned.commands.last().map(|last| last.purpose);
+        assert_eq!(last, Some("remove documents from the list that an earlier run skipped"));
     })
     .await;
 }

@@ -114,32 +114,6 @@ async fn a_list_that_cannot_be_rebalanced_is_an_error_and_stays_unchanged() {
 }
 
 #[tokio::test]
-async fn in_a_transaction_of_the_caller_it_is_done_or_not_with_the_rest() {
-    testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
-        let planted = (vec![flagged(1, 0..2)], vec![extra(1, 0, 2..4)]);
-        for commit in [false, true] {
-            plant(db, planted.0.clone(), planted.1.clone()).await;
-            let mut session = db.client().start_session().await.unwrap();
-            session.start_transaction().await.unwrap();
-            books.push(1, &"user04".to_owned()).session(&mut session).await.unwrap();
-            let rebalanced = books.rebalance(1).session(&mut session).await.unwrap();
-            assert_eq!((rebalanced.inline, rebalanced.overflow), (5, 0));
-            if commit {
-                session.commit_transaction().await.unwrap();
-                assert_eq!(all(&sales(db)).await, [main_of(1, 0..5)]);
-                assert_eq!(all(&extra_sales(db)).await, [] as [Document; 0]);
-            } else {
-                session.abort_transaction().await.unwrap();
-                assert_eq!(all(&sales(db)).await, planted.0);
-                assert_eq!(all(&extra_sales(db)).await, planted.1);
-            }
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
 #[ignore = "slow: cargo xtask ci"]
 async fn large_elements_fill_the_array_as_far_as_they_should() {
     testkit::run(async |db| {

@@ -208,31 +208,6 @@ async fn an_absent_element_is_not_found() {
     .await;
 }
 
-/// To find the index of an element and to write by it changes another one, if an element is removed in between.
-#[tokio::test]
-async fn an_update_by_index_changes_another_element() {
-    testkit::run(async |db| {
-        let books = orders(db, 3).await;
-        let naive = sales(db);
-        let read = elements(&books).await;
-        let index = read
-            .iter()
-            .position(|order| order.get_i32("user").ok() == Some(1))
-            .unwrap();
-        books.remove(2, &order(0)).await.unwrap();
-        let inc = doc! { "$inc": { format!("customers_purchased.{index}.copies"): 1 } };
-        naive.update_one(doc! { "_id": 2 }, inc).await.unwrap();
-        assert_eq!(
-            elements(&books).await[1].get_i32("copies").ok(),
-            Some(2),
-            "the naive form changed user 2"
-        );
-        books.update_element(2, by(1), one_more()).await.unwrap();
-        assert_eq!(elements(&books).await[0].get_i32("copies").ok(), Some(2));
-    })
-    .await;
-}
-
 /// By repositories of two thresholds, which move elements to the array and back. No lock keeps them apart from the updates.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: cargo xtask ci"]
@@ -286,35 +261,6 @@ async fn increments_of_sixty_four_tasks_add_up_while_another_process_moves_the_e
             *copies.entry(order.get_i32("user").unwrap()).or_insert(0) += order.get_i32("copies").unwrap();
         }
         assert_eq!(copies, expected);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn an_update_is_part_of_the_callers_transaction() {
-    testkit::run(async |db| {
-        let books = orders(db, 9).await;
-        let mut session = db.client().start_session().await.unwrap();
-        session.start_transaction().await.unwrap();
-        for user in [1, 6] {
-            let updated = books
-                .update_element(2, by(user), one_more())
-                .session(&mut session)
-                .await;
-            assert!(updated.unwrap().modified);
-        }
-        assert_eq!(elements(&books).await, (0..9).map(order).collect::<Vec<_>>());
-        session.commit_transaction().await.unwrap();
-        let copies: Vec<i32> = elements(&books)
-            .await
-            .iter()
-            .map(|order| order.get_i32("copies").unwrap())
-            .collect();
-        assert_eq!(copies, [1, 2, 1, 1, 1, 1, 2, 1, 1]);
-        session.start_transaction().await.unwrap();
-        let absent = books.update_element(2, by(20), one_more()).session(&mut session).await;
-        assert_eq!(absent.unwrap_err().kind(), ErrorKind::NotFound);
-        session.abort_transaction().await.unwrap();
     })
     .await;
 }

@@ -1,11 +1,10 @@
 //! Calls in a session and a transaction of the caller.
 
-use futures::future::join_all;
 use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::ClientSession;
+use mongodb::bson::doc;
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Document, doc};
 use mongodb::error::TRANSIENT_TRANSACTION_ERROR;
 
 use crate::common::support::{all, until_blocked};
@@ -79,49 +78,6 @@ async fn a_transaction_that_inserts_stops_a_deletion() {
         let deleted = customers(db).delete_one(marked).await.unwrap();
         assert_eq!(deleted.deleted_count, 0);
         assert_eq!(assert_current(db, &orders).await, 1);
-    })
-    .await;
-}
-
-/// Concurrent transactions with a rename or an insert, and a document of another collection, retried by the driver.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_drivers_convenient_api_retries_conflicting_transactions() {
-    testkit::run(async |db| {
-        let orders = with_customers(db).await;
-        let audit = db.plain_collection::<Document>("audit");
-        audit.delete_many(doc! {}).await.unwrap();
-        audit.insert_one(doc! { "n": -1 }).await.unwrap();
-        let writers = (0..6).map(|writer| {
-            let (orders, client) = (orders.clone(), db.client().clone());
-            let audit = db.collection::<Document>("audit");
-            async move {
-                let mut session = client.start_session().await?;
-                for n in 0..5 {
-                    let n = writer * 5 + n;
-                    session
-                        .start_transaction()
-                        .and_run2(async |session| {
-                            if writer % 2 == 0 {
-                                let name = n.to_string();
-                                orders.update_source(1, rename(&name)).session(&mut *session).await?;
-                            } else {
-                                orders.insert(&order(n, 1)).session(&mut *session).await?;
-                            }
-                            audit.insert_one(doc! { "n": n }).session(session).await?;
-                            Ok(())
-                        })
-                        .await?;
-                }
-                Ok::<(), mongodb::error::Error>(())
-            }
-        });
-        for written in join_all(writers).await {
-            written.unwrap();
-        }
-        assert_eq!(assert_current(db, &orders).await, 15);
-        let source = customers(db).find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
-        assert_eq!(number(&source, "v"), 15);
-        assert_eq!(audit.count_documents(doc! {}).await.unwrap(), 31);
     })
     .await;
 }

@@ -1,10 +1,8 @@
 //! The migration in the background.
 
 use futures::future::{join, join_all, try_join_all};
-use mongo_patterns::mongodb::Client;
-use mongo_patterns::schema::SchemaRepository;
-use mongo_patterns::{ErrorKind, Repository, RetryPolicy};
-use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions};
+use mongo_patterns::{ErrorKind, Repository};
+use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
@@ -208,37 +206,6 @@ async fn no_write_is_lost_beside_the_migration() {
         }
     })
     .await;
-}
-
-/// Steps on the server need no transaction.
-#[tokio::test]
-async fn on_a_standalone_typed_steps_are_refused_and_all_else_works() {
-    let mongod = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
-    let database = Client::with_uri_str(mongod.uri()).await.unwrap().database("shop");
-    let stored = database.collection::<Document>("contacts");
-    let builder = || SchemaRepository::<Document>::builder(stored.clone()).retry(RetryPolicy::default());
-    stored.insert_many([v1(1), v1(2)]).await.unwrap();
-    let contacts = builder()
-        .step(1, |old: ContactV1| Ok(ContactV2::from(old)))
-        .build()
-        .unwrap();
-    contacts.ensure_indexes().await.unwrap();
-    contacts.insert(&doc! { "_id": 3, "name": "Ann" }).await.unwrap();
-    contacts.update(3, doc! { "$set": { "name": "Bea" } }).await.unwrap();
-    assert_eq!(contacts.get(1).await.unwrap(), Some(v2(1)));
-    for error in [
-        contacts
-            .update(1, doc! { "$set": { "name": "Bea" } })
-            .await
-            .unwrap_err(),
-        contacts.migrate().await.unwrap_err(),
-    ] {
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-    }
-    assert_eq!(stored.find_one(doc! { "_id": 1 }).await.unwrap(), Some(v1(1)));
-    let contacts = builder().pipeline_step(1, stages()).build().unwrap();
-    contacts.update(1, doc! { "$set": { "n": 1 } }).await.unwrap();
-    assert_eq!(contacts.migrate().await.unwrap().documents, 1);
 }
 
 /// What rewrites documents checks first that the settings fit them.

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use mongo_patterns::schema::Migrations;
 use mongo_patterns::{Error, ErrorKind};
-use mongo_patterns_testkit::{self as testkit, Mongod, MongodOptions};
-use mongodb::Client;
+use mongo_patterns_testkit::{self as testkit};
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::schema::support::*;
@@ -33,18 +32,6 @@ async fn wrong_settings_send_nothing() {
         assert!(traces(db).await.is_empty() && record(db).await.is_none());
     })
     .await;
-}
-
-#[tokio::test]
-async fn a_standalone_runs_plain_steps_alone() {
-    let mongod = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
-    let database = Client::with_uri_str(mongod.uri()).await.unwrap().database("shop");
-    let error = in_transaction(list(&database, &["a"]), "b").run().await.unwrap_err();
-    assert_error(&error, ErrorKind::Unsupported, None);
-    assert!(error.to_string().contains("`rs.initiate()`"), "{error}");
-    assert!(database.list_collection_names().await.unwrap().is_empty());
-    assert_eq!(list(&database, &["a"]).run().await.unwrap().steps, ["a"]);
-    assert_eq!(list(&database, &["a"]).run().await.unwrap().steps, Vec::<String>::new());
 }
 
 #[tokio::test]

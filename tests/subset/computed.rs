@@ -112,6 +112,15 @@ async fn a_transaction_only_adds_to_sums_and_counts() {
         assert_eq!(names(db), "update insert find update commitTransaction");
         products.delete(1, 1).await.unwrap();
         assert_eq!(names(db), "update findAndModify find update commitTransaction");
+        // The total counts a changed child as one.
+        let total = builder::<Document, Document>(db.database()).total_field("review_count");
+        let products = ready(db, total).await;
+        products.insert(&rated(1, 1, 4)).await.unwrap();
+        assert_eq!(names(db), "update insert find update commitTransaction");
+        products.replace(&rated(1, 1, 5)).await.unwrap();
+        assert_eq!(names(db), "update update find update commitTransaction");
+        products.delete(1, 1).await.unwrap();
+        assert_eq!(names(db), "update delete find update commitTransaction");
         let extremes = builder::<Document, Document>(db.database()).min("rating", "lowest");
         let products = ready(db, extremes).await;
         products.insert(&rated(1, 1, 4)).await.unwrap();
@@ -222,6 +231,10 @@ async fn wrong_computed_fields_are_found_and_repaired() {
             (set("lowest", 0.into()), false),
             (set("highest", Bson::Null), false),
             (doc! { "$unset": { "highest": 1 } }, false),
+            (set("review_count", 9.into()), true),
+            (set("review_count", 11_i64.into()), true),
+            (set("review_count", "ten".into()), false),
+            (doc! { "$unset": { "review_count": 1 } }, false),
         ] {
             damage(db, bad.clone()).await;
             assert_eq!(stale(&products).await, [Bson::Int32(1)], "{bad}");
@@ -245,8 +258,13 @@ async fn wrong_computed_fields_are_found_and_repaired() {
             products.rebuild(1).await.unwrap();
         }
         // A number of another type is not wrong.
-        for same in [Bson::Int64(30), Bson::Double(30.0)] {
-            damage(db, set("rating_sum", same)).await;
+        for (field, same) in [
+            ("rating_sum", Bson::Int64(30)),
+            ("rating_sum", Bson::Double(30.0)),
+            ("review_count", Bson::Int32(10)),
+            ("review_count", Bson::Double(10.0)),
+        ] {
+            damage(db, set(field, same)).await;
             assert_eq!(stale(&products).await, []);
         }
         db.recorder().clear();
@@ -320,6 +338,35 @@ async fn computed_fields_must_have_their_own_names() {
         }
         for of in ["product_id", "a.b", "$a", ""] {
             assert_eq!(kind(of, "best"), Err(ErrorKind::Configuration), "{of}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_total_is_counted_by_the_index_only() {
+    testkit::run(async |db| {
+        let products: Products = ready(db, builder(db.database()).total_field("review_count")).await;
+        let children: Vec<Review> = (0..500).map(review).collect();
+        products.insert_many(&children).await.unwrap();
+        products.rebuild(1).await.unwrap();
+        let mut commands = db.recorder().commands();
+        commands.pop();
+        assert_eq!(commands.last().unwrap().name, "aggregate");
+        let count = commands.pop().unwrap();
+        let examined = explain(db, &count).await;
+        assert_eq!(examined.documents, 0, "{examined:?}");
+        assert!((500..=501).contains(&examined.keys), "{examined:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_total_must_have_its_own_field() {
+    testkit::run(async |db| {
+        for taken in ["reviews", "reviews_version", "a.b", "$a", ""] {
+            let bad = builder::<Product, Review>(db.database()).total_field(taken).build();
+            assert_eq!(bad.unwrap_err().kind(), ErrorKind::Configuration, "{taken}");
         }
     })
     .await;

@@ -6,6 +6,7 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Binary, Bson, DateTime, Document, Regex, cstr, doc, spec::BinarySubtype};
 
+use crate::common::support::all;
 use crate::subset::computed::stale;
 use crate::subset::computed_support::*;
 use crate::subset::support::*;
@@ -203,6 +204,25 @@ async fn a_sum_of_doubles_is_right_within_a_tolerance() {
         let off = doc! { "$inc": { "rating_sum": 1 } };
         product(db).update_one(doc! { "_id": 1 }, off).await.unwrap();
         assert_eq!(stale(&products).await, [Bson::Int32(1)]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_embedded_array_cannot_be_counted() {
+    testkit::run(async |db| {
+        let review = doc! { "review_id": 1, "rating": [5], "published_date": day(1) };
+        let parent = doc! { "_id": 1, "reviews": [review] };
+        product(db).insert_one(parent.clone()).await.unwrap();
+        let error = rated_builder(db.database())
+            .build()
+            .unwrap()
+            .migrate_from_embedded()
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(all(&product(db)).await, [parent]);
+        assert_eq!(all(&reviews(db)).await, [] as [Document; 0]);
     })
     .await;
 }

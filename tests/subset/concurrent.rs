@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 use futures::future::join_all;
 use mongo_patterns::subset::Finding;
 use mongo_patterns::{ErrorKind, RetryPolicy};
-use mongo_patterns_testkit::{self as testkit, FailPoint, Mongod, MongodOptions, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
@@ -94,46 +94,6 @@ async fn subsets_are_correct_when_64_writers_stop() {
         }
     })
     .await;
-}
-
-#[tokio::test]
-async fn every_write_on_a_standalone_is_unsupported_and_stores_nothing() {
-    let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
-    let client = mongodb::Client::with_uri_str(standalone.uri()).await.unwrap();
-    let database = client.database("test");
-    let (parents, children) = (
-        database.collection::<Document>("product"),
-        database.collection::<Document>("review"),
-    );
-    add_parents(&parents).await;
-    let stored = doc! { "review_id": 1, "product_id": 1, "review_author": "Kristina", "published_date": day(1) };
-    children.insert_one(stored).await.unwrap();
-    let before = (all(&parents).await, all(&children).await);
-    let products: Products = builder(&database).build().unwrap();
-    let indexes = [
-        doc! { "key": { "product_id": 1, "published_date": -1, "review_id": -1 },
-        "name": "product_id_1_published_date_-1_review_id_-1" },
-        doc! { "key": { "product_id": 1, "review_id": 1 }, "name": "product_id_1_review_id_1", "unique": true },
-    ];
-    let create = doc! { "createIndexes": "review", "indexes": indexes.to_vec() };
-    database.run_command(create).await.unwrap();
-    let mut session = client.start_session().await.unwrap();
-    for error in [
-        products.insert(&review(2)).await.unwrap_err(),
-        products.insert(&review(2)).session(&mut session).await.unwrap_err(),
-        products.insert_many(&[review(2), review(3)]).await.unwrap_err(),
-        products
-            .update(1, 1, doc! { "$set": { "stars": 5 } })
-            .await
-            .unwrap_err(),
-        products.replace(&review(1)).await.unwrap_err(),
-        products.delete(1, 1).await.unwrap_err(),
-        products.delete_parent(1).await.unwrap_err(),
-    ] {
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-        assert!(error.to_string().contains("run `rs.initiate()`"), "{error}");
-    }
-    assert_eq!((all(&parents).await, all(&children).await), before);
 }
 
 /// Reads a product and all its reviews from one snapshot, repeatedly, during concurrent writes.

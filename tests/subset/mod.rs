@@ -1,8 +1,6 @@
 //! Tests of the subset pattern.
 
 pub(crate) mod computed;
-pub(crate) mod computed_concurrent;
-pub(crate) mod computed_migrations;
 pub(crate) mod computed_support;
 pub(crate) mod computed_values;
 pub(crate) mod concurrent;
@@ -29,7 +27,6 @@ pub(crate) mod several_support;
 pub(crate) mod several_upkeep;
 pub(crate) mod support;
 pub(crate) mod tampered_tokens;
-pub(crate) mod total;
 pub(crate) mod transactional;
 pub(crate) mod unmigrated;
 pub(crate) mod values;

@@ -1,10 +1,11 @@
-//! Several subsets of one parent with 64 writers.
+//! Several subsets and figures of one parent with many writers.
 
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Document, doc};
 
+use crate::subset::computed_support::{figures, miscounted, rated, rated_products};
 use crate::subset::several::stale;
 use crate::subset::several_support::*;
 use crate::subset::support::*;
@@ -26,14 +27,14 @@ fn change(random: &mut Random) -> Document {
 /// With one process and with several.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: cargo xtask ci"]
-async fn all_subsets_are_correct_when_64_writers_stop() {
+async fn subsets_and_figures_are_correct_when_64_writers_stop() {
     testkit::run(async |db| {
         for processes in [1, 2] {
-            let mut repositories = vec![several_products(db).await];
+            let mut repositories = vec![ready(db, full_builder(db.database())).await];
             for id in 2..=PARENTS as i32 {
                 add_product(db, id).await;
             }
-            repositories.resize_with(processes, || several_builder(db.database()).build().unwrap());
+            repositories.resize_with(processes, || full_builder(db.database()).build().unwrap());
             let writers = (0..64).map(|writer: i32| {
                 let products: Shown = repositories[writer as usize % repositories.len()].clone();
                 tokio::spawn(async move {
@@ -52,7 +53,7 @@ async fn all_subsets_are_correct_when_64_writers_stop() {
             for written in join_all(writers).await {
                 written.unwrap();
             }
-            assert_eq!(wrong_subsets(db).await, [] as [String; 0], "{processes}");
+            assert_eq!(wrong_fields(db).await, [] as [String; 0], "{processes}");
             assert_eq!(stale(&repositories[0]).await, []);
         }
     })
@@ -87,6 +88,31 @@ async fn concurrent_inserts_outside_the_first_subset_enter_the_others() {
             }
             assert_eq!(wrong_subsets(db).await, [] as [String; 0], "{repositories}");
         }
+    })
+    .await;
+}
+
+/// Writes to one parent conflict, and each of them counts once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retried_insert_counts_once() {
+    testkit::run(async |db| {
+        let products = rated_products(db).await;
+        let writers = (0..16).map(|writer| {
+            let products = products.clone();
+            tokio::spawn(async move {
+                for id in 0..4 {
+                    match products.insert(&rated(1, id, 5)).await {
+                        Ok(_) => {}
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{writer} {error:?}"),
+                    }
+                }
+            })
+        });
+        for written in join_all(writers).await {
+            written.unwrap();
+        }
+        assert_eq!(miscounted(db).await, []);
+        assert_eq!(figures(db).await.get_i32("rating_sum").unwrap(), 20);
     })
     .await;
 }

@@ -102,3 +102,48 @@ pub async fn wrong_subsets(db: &TestDatabase) -> Vec<String> {
     }
     wrong
 }
+
+/// The three subsets, with a total and figures of the stars.
+pub fn full_builder(database: &Database) -> SubsetRepositoryBuilder<Document, Document> {
+    with_figures(several_builder(database))
+}
+
+pub fn with_figures(
+    builder: SubsetRepositoryBuilder<Document, Document>,
+) -> SubsetRepositoryBuilder<Document, Document> {
+    builder
+        .total_field("review_count")
+        .sum("stars", "stars_sum")
+        .count_by("stars", "by_stars")
+        .max("stars", "most_stars")
+}
+
+/// Returns the subsets, totals and figures that are not those of the stored reviews.
+pub async fn wrong_fields(db: &TestDatabase) -> Vec<String> {
+    let mut wrong = wrong_subsets(db).await;
+    let reviews = all(&reviews(db)).await;
+    for product in all(&product(db)).await {
+        let of_product = reviews
+            .iter()
+            .filter(|review| review.get("product_id") == product.get("_id"));
+        let mut stars: Vec<i32> = of_product.map(|review| review.get_i32("stars").unwrap()).collect();
+        stars.sort_unstable();
+        let by_stars = stars.chunk_by(|a, b| a == b);
+        let by_stars = by_stars.map(|equal| doc! { "value": equal[0], "count": equal.len() as i64 });
+        // Before its first write, a product has no figures: they are those of no reviews.
+        let expected = match stars.is_empty() && !product.contains_key("review_count") {
+            true => [None, None, None, None],
+            false => [
+                Some(Bson::Int64(stars.len() as i64)),
+                Some(stars.iter().sum::<i32>().into()),
+                Some(by_stars.collect::<Vec<_>>().into()),
+                Some(stars.last().map_or(Bson::Null, |most| Bson::Int32(*most))),
+            ],
+        };
+        let stored = ["review_count", "stars_sum", "by_stars", "most_stars"].map(|field| product.get(field));
+        if stored != expected.each_ref().map(Option::as_ref) {
+            wrong.push(format!("{product} and not {expected:?}"));
+        }
+    }
+    wrong
+}

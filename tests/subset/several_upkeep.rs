@@ -1,4 +1,4 @@
-//! Migrations, the catalog, unmanaged products and the follower with several subsets.
+//! Migrations, the catalog, unmanaged products and the follower with several subsets and figures.
 
 use futures::TryStreamExt;
 use mongo_patterns::subset::{Direction, Subset};
@@ -29,7 +29,7 @@ fn embedded(review: &Document) -> Document {
 }
 
 fn unused(db: &TestDatabase) -> Shown {
-    several_builder(db.database()).build().unwrap()
+    full_builder(db.database()).build().unwrap()
 }
 
 async fn add_products(db: &TestDatabase) {
@@ -45,8 +45,8 @@ async fn two_collections_get_all_subsets() {
         reviews(db).insert_many(children()).await.unwrap();
         let products = unused(db);
         let migrated = products.migrate_existing().await.unwrap();
-        assert_eq!((migrated.parents, migrated.created_indexes.len()), (PARENTS as u64, 4));
-        assert_eq!(wrong_subsets(db).await, NONE);
+        assert_eq!((migrated.parents, migrated.created_indexes.len()), (PARENTS as u64, 5));
+        assert_eq!(wrong_fields(db).await, NONE);
         assert_eq!(stale(&products).await, []);
         let before = all(&product(db)).await;
         products.migrate_existing().await.unwrap();
@@ -73,7 +73,7 @@ async fn embedded_children_are_migrated_to_all_subsets() {
         let migrated = products.migrate_from_embedded().chunk(20).await.unwrap();
         assert_eq!(migrated.children, children.len() as u64);
         products.rebuild(1).await.unwrap();
-        assert_eq!(wrong_subsets(db).await, NONE);
+        assert_eq!(wrong_fields(db).await, NONE);
         assert_eq!(stale(&products).await, []);
     })
     .await;
@@ -101,18 +101,18 @@ async fn subsets_are_added_to_a_repository_and_removed() {
             PARENTS as u64
         );
         let migrated = new.migrate_layout_from(&old).await.unwrap();
-        assert_eq!((migrated.created_indexes.len(), migrated.dropped_index), (2, None));
-        assert_eq!(wrong_subsets(db).await, NONE);
+        assert_eq!((migrated.created_indexes.len(), migrated.dropped_index), (3, None));
+        assert_eq!(wrong_fields(db).await, NONE);
         new.insert(&reviewed(2, 50, 50, 5)).await.unwrap();
-        assert_eq!(wrong_subsets(db).await, NONE);
+        assert_eq!(wrong_fields(db).await, NONE);
 
         // Another process with the old settings, and one with another filter.
         let other = builder_of(db.database(), newest().size(3))
             .subset(best().filter(doc! { "stars": { "$gte": 5 } }))
             .subset(unnoticed());
-        let other: Shown = other.build().unwrap();
+        let other: Shown = with_figures(other).build().unwrap();
         for (error, shown) in [
-            (old.ensure_indexes().await.unwrap_err(), "`further_subsets` of"),
+            (old.ensure_indexes().await.unwrap_err(), "`total` of"),
             (other.ensure_indexes().await.unwrap_err(), r#"["stars", [["$gte", 5]]]"#),
         ] {
             assert_eq!(error.kind(), ErrorKind::SettingsMismatch);
@@ -131,7 +131,7 @@ async fn subsets_are_added_to_a_repository_and_removed() {
 #[tokio::test]
 async fn no_subset_of_an_unmanaged_product_loses_its_reviews() {
     testkit::run(async |db| {
-        let products = several_products(db).await;
+        let products = ready(db, full_builder(db.database())).await;
         let review = reviewed(2, 1, 1, 5);
         let unmanaged = doc! { "_id": 2, "name": "Super Widget", "unnoticed": [embedded(&review)] };
         product(db).insert_one(unmanaged.clone()).await.unwrap();
@@ -154,19 +154,19 @@ async fn no_subset_of_an_unmanaged_product_loses_its_reviews() {
         let twice = doc! { "$set": { "reviews": [embedded(&review)] } };
         product(db).update_one(doc! { "_id": 2 }, twice.clone()).await.unwrap();
         products.rebuild_all().await.unwrap();
-        assert_eq!(wrong_subsets(db).await, NONE);
+        assert_eq!(wrong_fields(db).await, NONE);
         product(db)
             .replace_one(doc! { "_id": 2 }, unmanaged.clone())
             .await
             .unwrap();
         product(db).update_one(doc! { "_id": 2 }, twice).await.unwrap();
         products.insert(&reviewed(2, 2, 2, 5)).await.unwrap();
-        assert_eq!(wrong_subsets(db).await, NONE);
+        assert_eq!(wrong_fields(db).await, NONE);
 
         let leftover = doc! { "_id": 3, "name": "Super Widget", "top_rated": [{ "review_id": 9 }] };
         product(db).insert_one(leftover).await.unwrap();
         products.rebuild(3).discard_embedded().await.unwrap();
-        assert_eq!(wrong_subsets(db).await, NONE);
+        assert_eq!(wrong_fields(db).await, NONE);
     })
     .await;
 }
@@ -174,7 +174,7 @@ async fn no_subset_of_an_unmanaged_product_loses_its_reviews() {
 #[tokio::test]
 async fn a_follower_keeps_all_subsets() {
     testkit::run(async |db| {
-        let products = several_products(db).await;
+        let products = ready(db, full_builder(db.database())).await;
         for id in 2..=PARENTS {
             add_product(db, id).await;
         }
@@ -186,9 +186,9 @@ async fn a_follower_keeps_all_subsets() {
         let hidden = doc! { "$set": { "stars": 9, "hidden": true } };
         reviews.update_many(three, hidden).await.unwrap();
         reviews.delete_many(doc! { "review_id": 5 }).await.unwrap();
-        assert_ne!(wrong_subsets(db).await, NONE);
+        assert_ne!(wrong_fields(db).await, NONE);
         follow().await.unwrap();
-        assert_eq!(wrong_subsets(db).await, NONE);
+        assert_eq!(wrong_fields(db).await, NONE);
     })
     .await;
 }
@@ -197,44 +197,14 @@ async fn a_follower_keeps_all_subsets() {
 #[tokio::test]
 async fn children_of_several_products_are_inserted_at_once() {
     testkit::run(async |db| {
-        let products = several_products(db).await;
+        let products = ready(db, full_builder(db.database())).await;
         for id in 2..=PARENTS {
             add_product(db, id).await;
         }
         let inserted = products.insert_many(&children()).await.unwrap();
         assert_eq!(inserted.children, children().len() as u64);
-        assert_eq!(wrong_subsets(db).await, NONE);
+        assert_eq!(wrong_fields(db).await, NONE);
         assert_eq!(stale(&products).await, [] as [Bson; 0]);
-    })
-    .await;
-}
-
-/// The total and the figures of the same products.
-#[tokio::test]
-async fn several_subsets_have_figures_beside_them() {
-    testkit::run(async |db| {
-        let builder = several_builder(db.database()).total_field("count");
-        let builder = builder.sum("stars", "stars_sum").max("votes", "most_votes");
-        let products: Shown = ready(db, builder).await;
-        let new: Vec<Document> = (1..=9).map(|id| reviewed(1, id, i64::from(id % 4), id % 6)).collect();
-        products.insert_many(&new).await.unwrap();
-        products.insert(&reviewed(1, 10, 0, 5)).await.unwrap();
-        products.update(1, 10, doc! { "$inc": { "votes": 7 } }).await.unwrap();
-        products.update(1, 5, doc! { "$set": { "stars": 1 } }).await.unwrap();
-        products.delete(1, 4).await.unwrap();
-        assert_eq!(wrong_subsets(db).await, NONE);
-        let stored = all(&reviews(db)).await;
-        let sum: i32 = stored.iter().map(|review| review.get_i32("stars").unwrap()).sum();
-        let found = product(db).find_one(doc! {}).await.unwrap().unwrap();
-        assert_eq!(
-            (
-                found.get_i64("count").unwrap(),
-                found.get_i32("stars_sum").unwrap(),
-                found.get_i32("most_votes").unwrap()
-            ),
-            (9, sum, 7)
-        );
-        assert_eq!(stale(&products).await, []);
     })
     .await;
 }

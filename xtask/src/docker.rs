@@ -15,7 +15,7 @@ pub(crate) struct Options {
     /// The image, such as `mongo:7.0`. By default that of the testkit.
     #[arg(long)]
     image: Option<String>,
-    /// Runs only the tests whose names contain this text, such as `common::testkit`.
+    /// Runs only the tests whose names contain this text, such as `testkit`.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
 }

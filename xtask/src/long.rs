@@ -14,7 +14,7 @@ const DROPS: &str = "faults::table::every_command_and_the_caller_drops_it";
 const PRIMARY: &str = "cluster::three_nodes::what_is_acknowledged_is_stored_once_whatever_happens_to_the_primary";
 const RANGES: &str = "bucket::items_range::random_histories_and_queries";
 const MODELS: &str = "model::";
-const INPUTS: &str = "common::hostile_input::";
+const INPUTS: &str = "conformance::hostile_input::";
 
 /// A proof in its long form.
 #[derive(Debug, Subcommand)]

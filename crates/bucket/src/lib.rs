@@ -72,7 +72,7 @@
 // proof: bucket::bytes_writers::concurrent_writers_never_exceed_the_bound, bucket::bytes_model::random_calls
 //! - A key never has more than one bucket that is not full. A unique index guarantees it. Every append names the index
 //!   in a hint, so that nothing is written where it is missing.
-// proof: bucket::mixed::writers_of_all_kinds_by_item_time, common::setup::without_the_index_an_append_is_refused_and_has_no_effect
+// proof: bucket::mixed::writers_of_all_kinds_by_item_time, bucket::setup::without_the_index_an_append_is_refused_and_has_no_effect
 //! - With [windows](BucketRepositoryBuilder::window) this holds for each window of a key: at most one open bucket, whose
 //!   items are all of the window.
 // proof: bucket::windows_upkeep::concurrent_writers_open_one_bucket_a_window

@@ -10,7 +10,7 @@ use super::{cluster, direct, namespace, shard};
 use crate::cluster::load::bucket::{Ledger, Level};
 use crate::cluster::load::calls::Load;
 use crate::cluster::load::subset;
-use crate::common::sharding::Repositories;
+use crate::common::repositories::Repositories;
 use crate::common::support::{Trades, spread};
 
 fn trades(database: &Database) -> Trades {

@@ -1,13 +1,12 @@
 //! A follower that cannot begin, that ends with an error, or that has lost changes.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns_testkit::{FailPoint, Mongod, MongodOptions};
-use mongodb::Client;
+use mongo_patterns_testkit::FailPoint;
 use mongodb::bson::{Document, doc};
 use mongodb::options::{DatabaseOptions, ReadConcern, WriteConcern};
 
+use super::for_each;
 use super::model::{Case, How, NAME};
-use super::{ALL, for_each};
 use crate::common::support::contents;
 
 const WITHOUT_REPAIR: How = How {
@@ -29,18 +28,6 @@ impl Case<'_> {
         let rename = doc! { "renameCollection": full(from), "to": full(to), "dropTarget": true };
         let admin = self.db.plain_client().database("admin");
         admin.run_command(rename).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_standalone_is_refused() {
-    let standalone = Mongod::start(MongodOptions::new().standalone()).await.unwrap();
-    let database = Client::with_uri_str(standalone.uri()).await.unwrap().database("test");
-    for follower in ALL {
-        let error = follower.follow(&database, How::default()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-        assert!(error.to_string().contains("replica set"), "{error}");
-        assert!(database.list_collection_names().await.unwrap().is_empty());
     }
 }
 

@@ -6,7 +6,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::Document;
 
 use super::model::{Call, Called, Migrates};
-use crate::common::items::*;
+use crate::conformance::items::*;
 
 macro_rules! migrates {
     ($name:ident, $text:literal, $fill:ident, $build:ident) => {

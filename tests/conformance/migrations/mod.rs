@@ -10,11 +10,13 @@ mod history;
 mod interrupted;
 mod invalid;
 mod items;
+mod late_list;
 mod model;
 mod options;
 mod outlier;
 mod plans;
 mod reference;
+mod running;
 mod schema;
 mod subset;
 

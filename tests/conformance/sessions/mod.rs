@@ -8,6 +8,7 @@ mod model;
 mod outlier;
 mod reference;
 mod schema;
+mod spawned;
 mod subset;
 
 use futures::future::{LocalBoxFuture, join_all};

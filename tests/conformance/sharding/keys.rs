@@ -2,67 +2,17 @@
 
 use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::outlier::OutlierRepository;
-use mongo_patterns::sharding::{EnsureSharded, ShardKeyChoice};
+use mongo_patterns::sharding::ShardKeyChoice;
 use mongo_patterns::{ErrorKind, PlannedCommand, Repository};
 use mongo_patterns_testkit::{self as testkit, CommandRecorder, Mongod, MongodOptions};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::options::ClientOptions;
 use mongodb::{Client, Database};
 
-use crate::common::support::{SECOND, Trade, at};
-use crate::embedded::support::Patrons;
-use crate::history::support::{Policies, builder as policies};
+use crate::common::repositories::Repositories;
+use crate::common::standalone::{standalone, standalone_with};
+use crate::common::support::{SECOND, at};
 use crate::outlier::support::Book;
-use crate::reference::support::{Orders, builder as orders};
-use crate::subset::support::{Products, builder as products};
-
-/// A repository of each pattern.
-pub struct Repositories {
-    pub trades: BucketRepository<u32, Trade>,
-    pub books: OutlierRepository<Book, String>,
-    pub products: Products,
-    pub patrons: Patrons,
-    pub policies: Policies,
-    pub orders: Orders,
-}
-
-impl Repositories {
-    pub fn new(database: &Database) -> Self {
-        let collection = |name: &str| database.collection::<Document>(name);
-        let trades = BucketRepository::builder(collection("trades"))
-            .key_field("customerId")
-            .items_field("history")
-            .item_id_field("n");
-        let books = OutlierRepository::builder(collection("sales"), collection("extra_sales"))
-            .array_field("customers_purchased")
-            .parent_field("book_id")
-            .unique_elements();
-        let patrons = Patrons::builder(collection("patron")).children_field("addresses");
-        Self {
-            trades: trades.build().unwrap(),
-            books: books.build().unwrap(),
-            products: products(database).build().unwrap(),
-            patrons: patrons.build().unwrap(),
-            policies: policies(database).build().unwrap(),
-            orders: orders(database).build().unwrap(),
-        }
-    }
-
-    pub fn all(&self) -> [&dyn Repository; 6] {
-        [
-            &self.trades,
-            &self.books,
-            &self.products,
-            &self.patrons,
-            &self.policies,
-            &self.orders,
-        ]
-    }
-
-    pub fn ensure_sharded(&self) -> Vec<EnsureSharded<'_>> {
-        self.all().map(Repository::ensure_sharded).into()
-    }
-}
 
 fn all_keys(choices: &[ShardKeyChoice]) -> Vec<(String, Vec<Document>)> {
     let keys = |choice: &ShardKeyChoice| (choice.namespace.coll.clone(), choice.keys().cloned().collect());
@@ -123,36 +73,20 @@ async fn each_collection_has_its_shard_keys() {
     .await;
 }
 
-/// A server of the test alone, which is not the router of a sharded cluster.
-struct Other {
-    _mongod: Mongod,
-    database: Database,
-    recorder: CommandRecorder,
-}
-
-impl Other {
-    async fn start(options: MongodOptions) -> Self {
-        let mongod = Mongod::start(options).await.unwrap();
-        let mut options = ClientOptions::parse(mongod.uri()).await.unwrap();
-        let recorder = CommandRecorder::new();
-        recorder.attach(&mut options);
-        Self {
-            _mongod: mongod,
-            database: Client::with_options(options).unwrap().database("shop"),
-            recorder,
-        }
-    }
-
-    async fn is_empty(&self) -> bool {
-        self.database.list_collection_names().await.unwrap().is_empty()
-    }
-}
-
 #[tokio::test]
 async fn a_server_that_is_no_router_is_refused_and_nothing_is_written() {
-    for (options, is_standalone) in [(MongodOptions::new(), false), (MongodOptions::new().standalone(), true)] {
-        let other = Other::start(options).await;
-        let repositories = Repositories::new(&other.database);
+    let mongod = Mongod::start(MongodOptions::new()).await.unwrap();
+    for is_standalone in [false, true] {
+        let recorder = CommandRecorder::new();
+        let database = match is_standalone {
+            true => standalone_with(|options| recorder.attach(options)).await,
+            false => {
+                let mut options = ClientOptions::parse(mongod.uri()).await.unwrap();
+                recorder.attach(&mut options);
+                Client::with_options(options).unwrap().database("shop")
+            }
+        };
+        let repositories = Repositories::new(&database);
         for refused in repositories.ensure_sharded() {
             let error = refused.await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -164,19 +98,19 @@ async fn a_server_that_is_no_router_is_refused_and_nothing_is_written() {
                 false => "nothing was changed: connect to a mongos",
             };
             assert!(text.contains(advice), "{text}");
-            assert_eq!(other.recorder.names(), ["hello"]);
-            other.recorder.clear();
+            assert_eq!(recorder.names(), ["hello"]);
+            recorder.clear();
         }
         for repository in repositories.all() {
             assert_eq!(repository.verify_shard_keys().await.unwrap(), []);
         }
-        assert_eq!(other.recorder.names(), ["hello"; 6]);
-        assert!(other.is_empty().await);
+        assert_eq!(recorder.names(), ["hello"; 6]);
+        assert!(database.list_collection_names().await.unwrap().is_empty());
     }
 }
 
 /// Returns the commands of a plan that write.
-fn writes(plan: &[PlannedCommand]) -> Vec<String> {
+fn writes(database: &Database, plan: &[PlannedCommand]) -> Vec<String> {
     let commands = plan.iter().filter(|planned| planned.writes);
     let text = |planned: &PlannedCommand| {
         let name = planned.command.keys().next().unwrap();
@@ -186,17 +120,17 @@ fn writes(plan: &[PlannedCommand]) -> Vec<String> {
             "{name}"
         );
         let text = Bson::Document(planned.command.clone()).to_string();
-        text.replace('"', "")
+        text.replace('"', "").replace(database.name(), "shop")
     };
     commands.map(text).collect()
 }
 
 #[tokio::test]
 async fn a_plan_lists_the_commands_in_the_order_that_works() {
-    let other = Other::start(MongodOptions::new().standalone()).await;
-    let repositories = Repositories::new(&other.database);
+    let database = standalone().await;
+    let repositories = Repositories::new(&database);
     let plan = repositories.trades.ensure_sharded().plan().await.unwrap();
-    let written = writes(&plan);
+    let written = writes(&database, &plan);
     let expected = [
         "{ createIndexes: trades, indexes: [{ key: { customerId: 1, _id: 1 }, name: customerId_1__id_1 }] }",
         "{ shardCollection: shop.trades, key: { customerId: 1 } }",
@@ -207,7 +141,7 @@ async fn a_plan_lists_the_commands_in_the_order_that_works() {
     assert_eq!(written.len(), 4);
 
     let plan = repositories.books.ensure_sharded().hashed().plan().await.unwrap();
-    let written = writes(&plan);
+    let written = writes(&database, &plan);
     let expected = [
         "{ createIndexes: sales, indexes: [{ key: { _id: hashed }, name: _id_hashed }] }",
         "{ createIndexes: extra_sales, indexes: [{ key: { book_id: hashed }, name: book_id_hashed }] }",
@@ -218,7 +152,7 @@ async fn a_plan_lists_the_commands_in_the_order_that_works() {
     assert_eq!(written.len(), 6);
 
     let plan = repositories.products.ensure_sharded().plan().await.unwrap();
-    let written = writes(&plan);
+    let written = writes(&database, &plan);
     let unique = "{ key: { product_id: 1, review_id: 1 }, name: product_id_1_review_id_1, unique: true }";
     let order = "{ key: { product_id: 1, published_date: -1, review_id: -1 }, name: product_id_1_published_date_-1_review_id_-1 }";
     let expected = [
@@ -231,11 +165,11 @@ async fn a_plan_lists_the_commands_in_the_order_that_works() {
     assert_eq!(written.len(), 5);
 
     let plan = repositories.patrons.ensure_sharded().plan().await.unwrap();
-    let written = writes(&plan);
+    let written = writes(&database, &plan);
     assert_eq!(written[0], "{ shardCollection: shop.patron, key: { _id: 1 } }");
     assert_eq!(written.len(), 2);
 
-    assert!(other.is_empty().await);
+    assert!(database.list_collection_names().await.unwrap().is_empty());
 }
 
 /// The bytes of an item with its share of a full bucket, by which the documentation counts the items of a chunk.

@@ -8,8 +8,8 @@ use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
+use crate::common::repositories::Repositories;
 use crate::common::router::Router;
-use crate::common::sharding::Repositories;
 use crate::common::support::{Trade, all, spread};
 
 /// Returns the commands without the name of the database, which some have.
@@ -140,7 +140,7 @@ async fn a_collection_with_the_indexes_of_the_pattern_is_sharded() {
 }
 
 /// All documents and indexes of the database.
-pub(super) async fn contents(db: &TestDatabase) -> Vec<(String, Vec<Document>, Vec<String>)> {
+pub(crate) async fn contents(db: &TestDatabase) -> Vec<(String, Vec<Document>, Vec<String>)> {
     let plain = db.plain_client().database(db.database().name());
     let mut names = plain.list_collection_names().await.unwrap();
     names.sort();

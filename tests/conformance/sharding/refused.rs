@@ -7,9 +7,9 @@ use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 
+use crate::common::repositories::Repositories;
 use crate::common::router::Router;
-use crate::common::sharding::Repositories;
-use crate::common::sharding_cluster::contents;
+use crate::conformance::sharding::router::contents;
 use crate::reference::support::builder as orders;
 
 /// An index with the name of one that the call creates, and other fields.

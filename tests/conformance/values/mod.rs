@@ -1,0 +1,211 @@
+//! Ids and fields that look like operators, paths or expressions are values, in every call of every pattern.
+
+mod bucket;
+mod embedded;
+mod history;
+mod intervals;
+mod outlier;
+mod reference;
+mod schema;
+mod subset;
+
+use futures::future::LocalBoxFuture;
+use mongo_patterns_testkit::TestDatabase;
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, DateTime, Document, Regex, Timestamp, Uuid, cstr, doc};
+
+use super::each;
+
+/// What a pattern stores under an id: a document, an item, an element or a child.
+trait Values: Sized {
+    /// Whether an id can be a document with an operator. The server refuses it as an `_id`.
+    const OPERATORS: bool;
+
+    async fn new(db: &TestDatabase) -> Self;
+    /// Returns whether a value can be an id.
+    fn is_id(_value: &Bson) -> bool {
+        true
+    }
+    /// Stores these fields by every write, and the document of them in the field `v` by an update.
+    async fn put(&self, id: &Bson, fields: &Document);
+    /// Reads what is stored under an id, by every read.
+    async fn read(&self, id: &Bson) -> Vec<Document>;
+    /// Returns whether there was something to remove.
+    async fn remove(&self, id: &Bson) -> bool;
+    /// Returns the number of findings of `verify`.
+    async fn findings(&self) -> usize;
+}
+
+type Check = for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, ()>;
+
+/// Runs a generic check for each pattern.
+macro_rules! for_each {
+    ($check:ident) => {{
+        let all: [(&'static str, Check); 8] = [
+            ("bucket", |db| Box::pin($check::<bucket::Items>(db))),
+            ("embedded", |db| Box::pin($check::<embedded::Children>(db))),
+            ("history", |db| Box::pin($check::<history::Histories>(db))),
+            ("intervals", |db| Box::pin($check::<intervals::Intervals>(db))),
+            ("outlier", |db| Box::pin($check::<outlier::Lists>(db))),
+            ("reference", |db| Box::pin($check::<reference::Orders>(db))),
+            ("schema", |db| Box::pin($check::<schema::Contacts>(db))),
+            ("subset", |db| Box::pin($check::<subset::Children>(db))),
+        ];
+        each(all, |(name, _)| name, async |db, (_, check)| check(db).await).await;
+    }};
+}
+
+#[tokio::test]
+async fn an_id_of_any_type_is_one_value() {
+    for_each!(ids);
+}
+
+#[tokio::test]
+async fn fields_of_any_name_and_type_are_stored_literally() {
+    for_each!(fields);
+}
+
+fn ids_of_all_types() -> Vec<Bson> {
+    vec![
+        "$name".into(),
+        "$$ROOT".into(),
+        "".into(),
+        "a.b".into(),
+        ".*".into(),
+        7.into(),
+        (1_i64 << 60).into(),
+        (-1.5).into(),
+        f64::NAN.into(),
+        false.into(),
+        ObjectId::from_bytes([7; 12]).into(),
+        Uuid::from_bytes([7; 16]).into(),
+        DateTime::from_millis(-1).into(),
+        Bson::Timestamp(Timestamp { time: 7, increment: 7 }),
+        doc! {}.into(),
+        doc! { "a": [1, Bson::Null], "b": { "c": "$name" } }.into(),
+    ]
+}
+
+fn operators() -> Vec<Bson> {
+    let operators = [
+        doc! { "$gt": "" },
+        doc! { "$ne": 1 },
+        doc! { "$exists": true },
+        doc! { "$literal": "a" },
+        doc! { "$eq": 1, "a": 2 },
+    ];
+    operators.map(Bson::from).to_vec()
+}
+
+async fn ids<V: Values>(db: &TestDatabase) {
+    let values = V::new(db).await;
+    let (mut ids, absent) = (ids_of_all_types(), operators());
+    if V::OPERATORS {
+        ids.extend(absent.clone());
+    }
+    ids.retain(V::is_id);
+    if !V::OPERATORS {
+        values.put(&ids[0], &doc! { "number": 0 }).await;
+    }
+    // One that matches nothing does not match all.
+    for id in absent {
+        assert_eq!(values.read(&id).await, [] as [Document; 0], "{id}");
+        assert!(!values.remove(&id).await, "{id}");
+    }
+    for (number, id) in (0..).zip(&ids).skip(usize::from(!V::OPERATORS)) {
+        values.put(id, &doc! { "number": number }).await;
+    }
+    let check = async |from: usize| {
+        for (number, id) in ids.iter().enumerate().skip(from) {
+            let read = values.read(id).await;
+            assert!(!read.is_empty(), "{id}");
+            for document in read {
+                assert_eq!(
+                    document.get_i32("number").ok(),
+                    i32::try_from(number).ok(),
+                    "{id}: {document}"
+                );
+            }
+        }
+    };
+    check(0).await;
+    assert_eq!(values.findings().await, 0);
+    for (number, id) in ids.iter().enumerate() {
+        assert!(values.remove(id).await, "{id}");
+        assert_eq!(values.read(id).await, [] as [Document; 0], "{id}");
+        if number % 8 == 0 {
+            check(number + 1).await;
+        }
+    }
+    assert_eq!(values.findings().await, 0);
+}
+
+/// Fields that would be an operator, a path, an expression, extended JSON, or of a type that drivers no longer write.
+fn hostile() -> Vec<Document> {
+    let date = doc! { "$date": 5_i64 };
+    let regex = Regex {
+        pattern: cstr!(".*").into(),
+        options: cstr!("i").into(),
+    };
+    vec![
+        doc! { "$each": [1, 2], "$position": 0, "$slice": 0 },
+        doc! { "a.b": 1, "$set": { "name": "$name" }, "$": "$number" },
+        doc! { "x": "$$ROOT", "y": "$x", "deep": { "$literal": [{ "$inc": { "a.b": 1 } }], "c": ["$$NOW", "$$REMOVE"] } },
+        doc! { "": 1, "$ref": 1, "$id": 2, "0": "zero", "4": { "0": 4 } },
+        doc! { "date": date, "long": [{ "$numberLong": "1" }], "oid": { "$oid": "65398fb70000000000000000" } },
+        doc! { "undefined": Bson::Undefined, "in": { "undefined": Bson::Undefined, "symbol": Bson::Symbol("s".to_owned()) } },
+        doc! { "code": Bson::JavaScriptCode("f()".to_owned()), "regex": regex, "min": Bson::MinKey, "max": Bson::MaxKey },
+        doc! { "nan": f64::NAN, "null": Bson::Null, "zero": -0.0, "array": [Bson::Array(vec![]), Bson::Int64(1), Bson::Null] },
+    ]
+}
+
+async fn fields<V: Values>(db: &TestDatabase) {
+    let values = V::new(db).await;
+    let hostile = hostile();
+    let id = |number: usize| Bson::from(format!("${number}"));
+    for (number, fields) in hostile.iter().enumerate() {
+        values.put(&id(number), fields).await;
+    }
+    // As text, in which NaN is equal.
+    let text = |value: Option<&Bson>| format!("{value:?}");
+    for (number, fields) in hostile.into_iter().enumerate() {
+        let read = values.read(&id(number)).await;
+        assert!(!read.is_empty(), "{fields}");
+        for document in read {
+            for (name, value) in &fields {
+                assert_eq!(text(document.get(name)), text(Some(value)), "{name}: {document}");
+            }
+            if document.contains_key("v") {
+                assert_eq!(
+                    text(document.get("v")),
+                    text(Some(&fields.clone().into())),
+                    "{document}"
+                );
+            }
+        }
+    }
+    assert_eq!(values.findings().await, 0);
+}
+
+/// Returns a document with these fields after it.
+fn with(mut document: Document, fields: &Document) -> Document {
+    document.extend(fields.clone());
+    document
+}
+
+/// Returns the update of the field `v`.
+fn set(fields: &Document) -> Document {
+    doc! { "$set": { "v": fields } }
+}
+
+/// Returns the elements of an array that have a value in a field.
+fn of_array(document: &Document, array: &str, field: &str, id: &Bson) -> Vec<Document> {
+    let elements = document.get_array(array).into_iter().flatten();
+    let elements = elements.filter_map(Bson::as_document);
+    let found = elements.filter(|element| {
+        element
+            .get(field)
+            .is_some_and(|value| value.to_string() == id.to_string())
+    });
+    found.cloned().collect()
+}
