@@ -206,6 +206,21 @@ impl Protocol for Archive {
         matches!(client.at, At::Done | At::Missing)
     }
 
+    fn sends(&self, before: &Client, _: &Client) -> Vec<&'static str> {
+        match (before.at, before.call) {
+            (At::Begin, Call::Move(0)) => vec!["begin: read sales"],
+            (At::Begin, Call::Move(_)) => vec!["begin: read archived_sales"],
+            (At::Delete(_), Call::Move(0)) => vec!["then: deleteMany sales"],
+            (At::Delete(_), _) => vec!["then: deleteMany archived_sales"],
+            (At::Insert(_), Call::Move(0)) => vec!["then: insert archived_sales"],
+            (At::Insert(_), _) => vec!["then: insert sales"],
+            (At::Commit(_), _) => vec!["then: commitTransaction"],
+            (At::Begin, Call::Get) | (At::Again, _) => vec!["read sales"],
+            (At::Archive, _) => vec!["read archived_sales"],
+            (At::Begin, Call::Update(_)) | (At::Done | At::Missing, _) => Vec::new(),
+        }
+    }
+
     fn may_run_late(&self, client: &Client) -> bool {
         match client.at {
             At::Begin => matches!(client.call, Call::Update(_)) || !self.is_in_transaction(),

@@ -12,6 +12,8 @@
 pub mod append;
 pub mod delete;
 pub mod remove;
+#[cfg(test)]
+mod tests;
 
 use stateright::Property;
 
@@ -268,6 +270,14 @@ impl Protocol for Bucket {
             Client::Append(call) => call.ended().is_some(),
             Client::Remove(call) => call.has_ended(),
             Client::Delete(call) => call.has_ended(),
+        }
+    }
+
+    fn sends(&self, before: &Client, _: &Client) -> Vec<&'static str> {
+        match before {
+            Client::Append(call) => call.sends(),
+            Client::Remove(call) => call.sends(),
+            Client::Delete(call) => call.sends(),
         }
     }
 

@@ -171,6 +171,14 @@ impl Protocol for History {
         }
     }
 
+    fn sends(&self, before: &Client, after: &Client) -> Vec<&'static str> {
+        match (before, after) {
+            (Client::Write(before), Client::Write(after)) => before.sends(after),
+            (Client::Prune(call), _) => call.sends(),
+            (Client::Write(_), Client::Prune(_)) => Vec::new(),
+        }
+    }
+
     fn may_run_late(&self, client: &Client) -> bool {
         match client {
             Client::Write(call) => call.writes(),

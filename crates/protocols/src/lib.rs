@@ -48,6 +48,7 @@ pub mod reference;
 pub mod reference_follow;
 pub mod steps;
 pub mod subset;
+pub mod traces;
 pub mod transactions;
 pub mod versions;
 pub mod world;

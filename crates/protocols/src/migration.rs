@@ -111,6 +111,19 @@ impl Migrate {
         self.is_mid_copy() || matches!(self.at, At::Found | At::Top | At::Merge(_))
     }
 
+    fn sends(&self) -> Vec<&'static str> {
+        match self.at {
+            At::Record => vec!["upsert mongo_patterns"],
+            At::Wait => vec!["read the server"],
+            At::Fence => vec!["merge product into review"],
+            At::Rebuild => vec!["merge product into product"],
+            At::Finish => vec!["update mongo_patterns"],
+            At::StoredIds | At::Parent | At::Insert(_) | At::Found | At::Top | At::Merge(_) | At::Ended(_) => {
+                Vec::new()
+            }
+        }
+    }
+
     fn run(&mut self, form: Form, documents: &mut Documents) -> Ran {
         self.at = match &mut self.at {
             At::Record => {
@@ -259,6 +272,14 @@ impl Protocol for Migration {
             Client::Migrate(migrate) => matches!(migrate.at, At::Ended(_)),
             Client::Write(call) => call.ended().is_some(),
             Client::Embed(_, has_ended) => *has_ended,
+        }
+    }
+
+    fn sends(&self, before: &Client, _: &Client) -> Vec<&'static str> {
+        match before {
+            Client::Migrate(migrate) => migrate.sends(),
+            Client::Write(call) => call.sends(false),
+            Client::Embed(..) => Vec::new(),
         }
     }
 

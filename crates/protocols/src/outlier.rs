@@ -106,6 +106,9 @@ pub enum Client {
 /// The bit of the main document.
 const MAIN: u64 = 1;
 
+/// The commands that read from a snapshot whether an element is stored anywhere.
+const IS_STORED: [&str; 3] = ["begin: read sales", "then: read extra_sales", "then: commitTransaction"];
+
 /// Returns the bit of the overflow document at a position.
 fn position_bit(seq: u8) -> u64 {
     1 << (1 + seq)
@@ -200,6 +203,16 @@ impl Protocol for Outlier {
             Client::Rebalance(call) => call.has_ended(),
             Client::Delete(call) => call.has_ended(),
             Client::Update(call) => call.ended().is_some(),
+        }
+    }
+
+    fn sends(&self, before: &Client, _: &Client) -> Vec<&'static str> {
+        match before {
+            Client::Push(call) => call.sends(),
+            Client::Remove(call) => call.sends(),
+            Client::Rebalance(call) => call.sends(),
+            Client::Delete(call) => call.sends(),
+            Client::Update(call) => call.sends(),
         }
     }
 

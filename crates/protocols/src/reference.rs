@@ -220,6 +220,14 @@ impl Protocol for Reference {
         ended(client).is_some()
     }
 
+    fn sends(&self, before: &Client, _: &Client) -> Vec<&'static str> {
+        match before {
+            Client::Link(call) => call.sends(),
+            Client::Change(call) => call.sends(),
+            Client::Delete(call) => call.sends(),
+        }
+    }
+
     fn may_run_late(&self, client: &Client) -> bool {
         match client {
             Client::Link(call) => call.writes(),

@@ -156,6 +156,22 @@ impl Follow {
         }
     }
 
+    fn sends(&self) -> Vec<&'static str> {
+        match self.at {
+            At::Idle => vec!["read the server"],
+            At::Next => match self.todo.last() {
+                Some(Change::Copy(_)) => vec!["read orders"],
+                Some(Change::Source(_)) => vec!["read customers"],
+                None => vec!["upsert mongo_patterns"],
+            },
+            At::SourceOf(_) | At::Again { .. } => vec!["read customers"],
+            At::Copies { .. } | At::Compare { copy: 0, .. } => vec!["read orders"],
+            At::Raise(_) => vec!["update customers"],
+            At::Sweep(_, 0) => vec!["updateMany orders"],
+            At::Compare { .. } | At::Sweep(..) => Vec::new(),
+        }
+    }
+
     fn run(&mut self, form: Form, documents: &mut Documents) -> Ran {
         self.at = match self.at {
             At::Idle if documents.log.is_empty() => return Ran::Waits,
@@ -328,6 +344,15 @@ impl Protocol for Following {
 
     fn has_ended(&self, client: &Client) -> bool {
         *client == Client::Ended
+    }
+
+    fn sends(&self, before: &Client, _: &Client) -> Vec<&'static str> {
+        match before {
+            Client::Follow(follow) => follow.sends(),
+            Client::Update(_) => vec!["update customers"],
+            Client::Sweep(..) => vec!["updateMany orders"],
+            Client::Source { .. } | Client::Copy(..) | Client::Ended => Vec::new(),
+        }
     }
 
     fn may_run_late(&self, client: &Client) -> bool {

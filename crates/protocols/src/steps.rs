@@ -196,6 +196,22 @@ impl Protocol for Steps {
         matches!(client, Client::Clock(0) | Client::Instance { at: At::Ended(_), .. })
     }
 
+    fn sends(&self, before: &Client, _: &Client) -> Vec<&'static str> {
+        let Client::Instance { at, .. } = before else {
+            return Vec::new();
+        };
+        match at {
+            At::Read => vec!["read mongo_patterns"],
+            At::Acquire | At::Claim => vec!["upsert mongo_patterns"],
+            At::Work(IN_TRANSACTION) => vec!["begin: insert trace"],
+            At::Work(_) => vec!["upsert trace"],
+            At::Record(IN_TRANSACTION) => vec!["then: update mongo_patterns"],
+            At::Record(_) | At::Release => vec!["update mongo_patterns"],
+            At::Commit(_) => vec!["then: commitTransaction"],
+            At::Ended(_) => Vec::new(),
+        }
+    }
+
     fn may_run_late(&self, client: &Client) -> bool {
         let in_transaction = |step: &usize| *step == IN_TRANSACTION && self.form != Form::Tool;
         match client {

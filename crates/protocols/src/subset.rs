@@ -239,6 +239,14 @@ impl Protocol for Subset {
         }
     }
 
+    fn sends(&self, before: &Client, _: &Client) -> Vec<&'static str> {
+        match before {
+            Client::Write(call) => call.sends(self.total),
+            Client::DeleteParent(call) => call.sends(),
+            Client::RebuildAll(call) => call.sends(self.total),
+        }
+    }
+
     fn may_run_late(&self, client: &Client) -> bool {
         match client {
             Client::Write(call) => call.writes(),

@@ -198,6 +198,18 @@ impl Protocol for Versions {
         matches!(client.at, At::Done | At::Newer)
     }
 
+    fn sends(&self, before: &Client, _: &Client) -> Vec<&'static str> {
+        match before.at {
+            At::Send => vec!["update contacts"],
+            At::Look => vec!["read contacts"],
+            At::Convert => vec!["begin: read contacts"],
+            // Those of the typed step, and then of one on the server.
+            At::Replace(_) => vec!["then: updateMany contacts"; 2],
+            At::Commit(_) => vec!["then: commitTransaction"],
+            At::Done | At::Newer => Vec::new(),
+        }
+    }
+
     fn may_run_late(&self, client: &Client) -> bool {
         match client.at {
             At::Send => true,

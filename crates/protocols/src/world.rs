@@ -68,6 +68,11 @@ pub trait Protocol: Clone + Debug + Send + Sync + Sized + 'static {
     /// Returns whether the call has ended.
     fn has_ended(&self, client: &Self::Client) -> bool;
 
+    /// Returns the commands of the step that led a client from one state to the next, as `traces.txt` has them: one, or none
+    /// for what is no command of the server. Several for commands of which the order with those of others does not matter,
+    /// such as the reads of one snapshot. The naive forms need none.
+    fn sends(&self, before: &Self::Client, after: &Self::Client) -> Vec<&'static str>;
+
     /// Returns whether the next command writes outside of a transaction, so that it can still run after its client is
     /// gone.
     fn may_run_late(&self, client: &Self::Client) -> bool;
@@ -78,7 +83,7 @@ pub trait Protocol: Clone + Debug + Send + Sync + Sized + 'static {
         false
     }
 
-    /// Returns whether the server is in the middle of the client's command.
+    /// Returns whether the server is in the middle of the client's command, so that the next step sends none.
     fn is_mid_command(&self, _client: &Self::Client) -> bool {
         false
     }

@@ -45,6 +45,7 @@ mod subset;
 mod subset_computed;
 mod subset_migrations;
 mod subset_several;
+mod traces;
 mod trash;
 mod workers;
 

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use super::case::{Ended, Outcome};
 use super::fault::Fault;
 use super::routing::Routes;
+use super::traces::Traces;
 
 #[derive(Default)]
 pub(super) struct Report {
@@ -15,6 +16,7 @@ pub(super) struct Report {
     drops: usize,
     held_drops: usize,
     routes: Routes,
+    traces: Traces,
 }
 
 #[derive(Default)]
@@ -47,6 +49,10 @@ impl Report {
 
     pub(super) fn routes(&mut self) -> &mut Routes {
         &mut self.routes
+    }
+
+    pub(super) fn traces(&mut self) -> &mut Traces {
+        &mut self.traces
     }
 
     /// Returns how many futures were dropped before their end.

@@ -83,6 +83,7 @@ impl Table {
         assert!(report.failed().is_empty(), "failed cases: {:#?}", report.failed());
         if work == Work::Both && form.only.is_none() {
             report.routes().check();
+            report.traces().check();
         }
         let all = report.cases() + report.drops();
         let least = if extent == Extent::Sample { 100 } else { 300 };
@@ -190,6 +191,7 @@ fn suite<M: Model>(worker: usize, form: &Form, report: &Mutex<Report>) {
                 Work::Both => {
                     let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
                     report.routes().add(M::PATTERN, &operation.name(), &undisturbed.sent);
+                    report.traces().add::<M>(&operation.name(), &undisturbed.sent);
                     let writes = operation.promise != Promise::Reads;
                     let is_even = (number / WORKERS + worker).is_multiple_of(2);
                     (writes || !is_even, writes || is_even)

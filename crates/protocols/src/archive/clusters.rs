@@ -49,6 +49,13 @@ pub struct Record {
     has_ids: bool,
 }
 
+impl Record {
+    /// Returns whether a move that ends deletes what the archive has because of it.
+    fn is_deleted(self, decided: u8) -> bool {
+        self.has_ids && (decided == self.id) == self.restores
+    }
+}
+
 /// What the two clusters store: the document in the collection and in the archive, with the numbers of writers as bits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Documents {
@@ -72,7 +79,15 @@ impl Documents {
 
     /// Returns whether the next move deletes what the archive has because of the last one.
     fn is_to_end(&self) -> bool {
-        self.record.has_ids && (self.entry == self.record.id) == self.record.restores
+        self.record.is_deleted(self.entry)
+    }
+
+    /// Deletes what the archive has because of the last move, unless another one has done so since.
+    fn end(&mut self, last: Record, decided: u8) {
+        if last.is_deleted(decided) && self.record == last {
+            self.cold = None;
+            self.record.has_ids = false;
+        }
     }
 }
 
@@ -119,8 +134,12 @@ enum At {
     Record(Record, u8),
     /// Inserts it into the collection.
     Insert(Record, u8),
-    /// Deletes it in the archive.
+    /// Commits the transaction of the archive's cluster, which has deleted it.
     Remove(Record),
+    /// Ends its move, as a further one would: reads the record, writes the entry, and decides.
+    EndRead,
+    EndEntry(Record),
+    EndAs(Record, u8),
     /// Reads the archive, and then the collection again.
     ReadArchive,
     ReadAgain,
@@ -180,29 +199,17 @@ impl Clusters {
             (At::ReadAgain, _) => found(documents.hot, At::Missing),
             (At::Begin, Call::Archive | Call::Restore) => At::Entry(documents.record),
             (At::Entry(last), _) => {
-                if self.form != Form::Unfenced {
-                    if documents.transactions.is_locked(ENTRY) {
-                        return Next::Waits;
-                    }
-                    documents.transactions.wrote(ENTRY);
-                }
-                documents.used += 1;
-                if self.form != Form::Unfenced {
-                    documents.attempt = documents.used;
-                }
-                At::End(last, documents.entry, documents.used)
+                let Some(id) = self.write_entry(documents) else {
+                    return Next::Waits;
+                };
+                At::End(last, documents.entry, id)
             }
             (At::End(last, decided, id), _) => {
-                let took_effect = decided == last.id;
-                if last.has_ids && !took_effect && decided != last.before && documents.record == last {
+                if last.has_ids && decided != last.id && decided != last.before && documents.record == last {
                     return Next::At(At::GaveUp);
                 }
-                let ends = last.has_ids && took_effect == last.restores;
-                // Otherwise another move has ended it.
-                if ends && documents.record == last {
-                    documents.cold = None;
-                    documents.record.has_ids = false;
-                }
+                let ends = last.is_deleted(decided);
+                documents.end(last, decided);
                 At::Reserve(last.id, last.has_ids && !ends, decided, id)
             }
             (At::Reserve(last, has_ids, before, id), call) => {
@@ -225,6 +232,21 @@ impl Clusters {
             }
             (at, _) => return self.next_of_move(documents, me, at),
         })
+    }
+
+    /// Writes the id of an attempt into the entry. `None` if it waits for a transaction.
+    fn write_entry(&self, documents: &mut Documents) -> Option<u8> {
+        if self.form != Form::Unfenced {
+            if documents.transactions.is_locked(ENTRY) {
+                return None;
+            }
+            documents.transactions.wrote(ENTRY);
+        }
+        documents.used += 1;
+        if self.form != Form::Unfenced {
+            documents.attempt = documents.used;
+        }
+        Some(documents.used)
     }
 
     /// Returns whether no other move has begun since this one, or, without writes of the entry, taken effect.
@@ -295,11 +317,23 @@ impl Clusters {
                 documents.transactions.commit(me);
                 documents.entry = begun.id;
                 documents.hot = begun.restores.then_some(bits);
-                if begun.restores { At::Remove(begun) } else { At::Done }
+                if begun.restores { At::Remove(begun) } else { At::EndRead }
             }
             At::Remove(begun) => {
                 if is_ours(documents, begun) {
                     documents.cold = None;
+                }
+                At::EndRead
+            }
+            At::EndRead if documents.record.has_ids => At::EndEntry(documents.record),
+            At::EndRead => At::Done,
+            At::EndEntry(last) => match self.write_entry(documents) {
+                Some(_) => At::EndAs(last, documents.entry),
+                None => return Next::Waits,
+            },
+            At::EndAs(last, decided) => {
+                if documents.record == last && (decided == last.id || decided == last.before) {
+                    documents.end(last, decided);
                     documents.record.has_ids = false;
                 }
                 At::Done
@@ -364,10 +398,47 @@ impl Protocol for Clusters {
         matches!(client.at, At::Done | At::Missing | At::GaveUp)
     }
 
+    fn sends(&self, before: &Client, _: &Client) -> Vec<&'static str> {
+        let restores = before.call == Call::Restore;
+        match before.at {
+            At::Begin if matches!(before.call, Call::Archive | Call::Restore) => vec!["read mongo_patterns"],
+            At::End(last, decided, _) | At::EndAs(last, decided) if last.is_deleted(decided) => vec![
+                "begin: update mongo_patterns",
+                "then: deleteMany archived_sales",
+                "then: commitTransaction",
+            ],
+            At::EndRead => vec!["read mongo_patterns"],
+            At::Entry(_) | At::EndEntry(_) | At::EndAs(..) => vec!["update mongo_patterns"],
+            At::Reserve(0, ..) => vec!["upsert mongo_patterns", "update mongo_patterns"],
+            At::Reserve(..) | At::Record(..) => vec!["update mongo_patterns"],
+            At::Open(_) => vec!["begin: update mongo_patterns", "then: read sales"],
+            At::Delete(..) => vec!["then: deleteMany sales"],
+            At::Copy(..) => vec![
+                "inner begin: update mongo_patterns",
+                "inner then: insert archived_sales",
+                "inner then: commitTransaction",
+            ],
+            // The transaction of the archive's cluster locks the archived document. Whether the collection has it is read
+            // again by the insert.
+            At::Archived(_) => vec![
+                "begin: read archived_sales",
+                "read sales",
+                "then: deleteMany archived_sales",
+            ],
+            At::Insert(..) => vec!["inner begin: update mongo_patterns", "inner then: insert sales"],
+            At::Commit(..) if restores => vec!["inner then: commitTransaction"],
+            At::Commit(..) => vec!["then: commitTransaction"],
+            At::Remove(_) => vec!["then: commitTransaction"],
+            At::Begin | At::End(..) | At::ReadArchive | At::ReadAgain => Vec::new(),
+            At::Done | At::Missing | At::GaveUp => Vec::new(),
+        }
+    }
+
     fn may_run_late(&self, client: &Client) -> bool {
         match client.at {
             At::Begin => matches!(client.call, Call::Update(_)),
             At::Entry(_) | At::End(..) | At::Reserve(..) | At::Record(..) | At::Remove(_) | At::Copy(..) => true,
+            At::EndEntry(_) | At::EndAs(..) => true,
             _ => false,
         }
     }

@@ -348,16 +348,30 @@ impl Protocol for Files {
         matches!(client.at, At::Done | At::Missing | At::GaveUp | At::Corrupt)
     }
 
+    fn sends(&self, before: &Client, _: &Client) -> Vec<&'static str> {
+        match (before.at, before.call) {
+            (At::Begin, Call::Run | Call::Restore) => vec!["read mongo_patterns"],
+            (At::Discard(..), _) => vec!["update mongo_patterns"],
+            (At::RemoveRecord(..), _) => vec!["delete mongo_patterns"],
+            (At::Read, _) => vec!["read sales"],
+            (At::Record(_), _) => vec!["insert mongo_patterns"],
+            (At::Open(..), _) => vec!["begin: update mongo_patterns", "then: read sales"],
+            (At::Delete(..), _) => vec!["then: deleteMany sales"],
+            (At::Insert(..), _) => vec!["begin: update mongo_patterns", "then: insert sales"],
+            (At::Commit(..), _) => vec!["then: commitTransaction"],
+            // The file is in another store.
+            (At::RemoveFile(..) | At::Write(..) | At::Load(_), _)
+            | (At::Begin, _)
+            | (At::Done | At::Missing | At::GaveUp | At::Corrupt, _) => Vec::new(),
+        }
+    }
+
     fn may_run_late(&self, client: &Client) -> bool {
         match client.at {
             At::Begin => matches!(client.call, Call::Update(_)),
             At::Discard(..) | At::RemoveFile(..) | At::RemoveRecord(..) | At::Record(_) | At::Write(..) => true,
             _ => false,
         }
-    }
-
-    fn is_mid_command(&self, _client: &Client) -> bool {
-        false
     }
 
     fn unknown(&self, client: &Client) -> Client {

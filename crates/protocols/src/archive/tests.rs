@@ -1,5 +1,6 @@
 use super::*;
 use crate::check::{Explored, explore};
+use crate::traces::{Code, all, alone};
 
 fn explored(form: Form) -> Explored {
     explore(Archive { form })
@@ -21,4 +22,39 @@ fn a_merge_and_a_deletion_lose() {
     explored(Form::Merge).assert_refuted(&["an acknowledged write is read", "the document is in one collection"]);
     explored(Form::KeepExisting)
         .assert_refuted(&["an acknowledged write is read", "the document is in one collection"]);
+}
+
+#[test]
+fn the_code_sends_the_commands_of_the_model() {
+    let archive = Archive {
+        form: Form::Transaction,
+    };
+    let sent = |stored: [Option<u8>; 2], call| {
+        let mut documents = Documents {
+            stored,
+            ..Documents::default()
+        };
+        alone(&archive, &mut documents, Client::of(call))
+    };
+    // The restore of one document deletes one.
+    let mut code = Code::of("archive").with("delete", "deleteMany");
+    code.leave_out("another cluster");
+    code.leave_out("related");
+    code.sends(
+        "archive::Sales<false> Archive::get, archived",
+        &sent([None, Some(0)], Call::Get),
+    );
+    code.sends(
+        "archive::Sales<false> Archive::get, absent",
+        &sent([None; 2], Call::Get),
+    );
+    let run = sent([Some(0), None], Call::Move(0));
+    let scan = vec!["read mongo_patterns", "read sales"];
+    code.sends("archive::Sales<false> Archive::run", &[scan, run.clone(), run].concat());
+    let restore = sent([None, Some(0)], Call::Move(1));
+    code.sends("archive::Sales<false> Archive::restore", &restore);
+    let scan = vec!["read archived_sales", "read mongo_patterns", "read archived_sales"];
+    let restored = [scan, restore.clone(), restore].concat();
+    code.sends("archive::Sales<false> Archive::restore_many", &restored);
+    code.has_no_trace_of(&all(archive), []);
 }

@@ -210,6 +210,30 @@ impl Protocol for Wholes {
         matches!(client.at, At::Done | At::Missing)
     }
 
+    fn sends(&self, before: &Client, _: &Client) -> Vec<&'static str> {
+        match (before.at, before.call) {
+            (At::Begin, Call::Push(_)) => vec!["update extra_sales"],
+            (At::Flag(_), _) => vec!["begin: update sales", "then: update sales"],
+            (At::Open(_), _) => vec!["then: insert extra_sales"],
+            (At::CommitPush(_) | At::CommitMove(_), _) => vec!["then: commitTransaction"],
+            (At::Begin, Call::Move(0)) => vec!["begin: read sales", "then: read extra_sales", "then: read extra_sales"],
+            (At::Begin, Call::Move(_)) => vec![
+                "begin: read archived_sales",
+                "then: read archived_extra_sales",
+                "then: read archived_extra_sales",
+            ],
+            (At::DeleteRelated(_), Call::Move(0)) => vec!["then: deleteMany extra_sales"],
+            (At::DeleteRelated(_), _) => vec!["then: deleteMany archived_extra_sales"],
+            (At::DeleteMain(_), Call::Move(0)) => vec!["then: deleteMany sales"],
+            (At::DeleteMain(_), _) => vec!["then: deleteMany archived_sales"],
+            (At::Insert(_), Call::Move(0)) => {
+                vec!["then: insert archived_sales", "then: insert archived_extra_sales"]
+            }
+            (At::Insert(_), _) => vec!["then: insert sales", "then: insert extra_sales"],
+            (At::Done | At::Missing, _) => Vec::new(),
+        }
+    }
+
     fn may_run_late(&self, client: &Client) -> bool {
         match client.at {
             At::Begin => matches!(client.call, Call::Push(_)),

@@ -110,6 +110,15 @@ impl Append {
         }
     }
 
+    pub(super) fn sends(&self) -> Vec<&'static str> {
+        match self.at {
+            At::Upsert => vec!["upsert trades"],
+            At::IsStored(_) | At::FreeSuffix | At::Drop | At::ReadSuffixes => vec!["read trades"],
+            At::Insert(..) => vec!["insert trades"],
+            At::Open | At::Ended(_) => Vec::new(),
+        }
+    }
+
     pub(super) fn run(&mut self, bucket: &Bucket, buckets: &mut Buckets) -> Ran {
         let is_single = self.items.len() == 1;
         match &mut self.at {

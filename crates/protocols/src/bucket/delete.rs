@@ -85,6 +85,14 @@ impl Delete {
         Self::new(self.until)
     }
 
+    pub(super) fn sends(&self) -> Vec<&'static str> {
+        match self.at {
+            At::Begin | At::Next(_) => vec!["deleteMany trades"],
+            At::Read => vec!["read trades"],
+            At::Locked(_) | At::Ended => Vec::new(),
+        }
+    }
+
     pub(super) fn run(&mut self, bucket: &Bucket, buckets: &mut Buckets) -> Ran {
         match self.at {
             At::Begin => {

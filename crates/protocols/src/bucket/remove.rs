@@ -73,6 +73,23 @@ impl Remove {
         Self::new(self.item)
     }
 
+    pub(super) fn sends(&self) -> Vec<&'static str> {
+        match &self.at {
+            At::Find => vec!["read trades"],
+            At::Take { count: 1, .. } => vec!["delete trades"],
+            At::Take { .. } => vec!["update trades"],
+            At::Begin { is_retry: false } => vec!["begin: read trades", "then: read trades"],
+            At::Begin { is_retry: true } => {
+                let lock = ["begin: updateMany trades", "then: updateMany trades"];
+                [&lock[..], &["then: read trades"; 2]].concat()
+            }
+            At::Delete(changes) => vec!["then: deleteMany trades"; usize::from(!changes.removed.is_empty())],
+            At::Insert(changes) => vec!["then: insert trades"; usize::from(!changes.written.is_empty())],
+            At::Commit(_) => vec!["then: commitTransaction"],
+            At::Ended => Vec::new(),
+        }
+    }
+
     pub(super) fn run(&mut self, bucket: &Bucket, buckets: &mut Buckets, me: usize) -> Ran {
         match &mut self.at {
             At::Find => {

@@ -47,6 +47,14 @@ impl Prune {
         matches!(self.at, At::Delete(_, true))
     }
 
+    pub(super) fn sends(&self) -> Vec<&'static str> {
+        match self.at {
+            At::Newest => vec!["read policyRevisions"],
+            At::Delete(..) => vec!["deleteMany policyRevisions"],
+            At::Ended => Vec::new(),
+        }
+    }
+
     pub(super) fn run(&mut self, documents: &mut Documents) -> Ran {
         match self.at {
             At::Newest => {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::check::{explore, is_long};
+use crate::traces::{Code, all, alone};
 use Change::{Delete, Insert, Restore, Update, Upsert};
 
 /// Returns clients with these changes, each with a number of its own.
@@ -66,4 +67,51 @@ fn find_copy_update_loses_updates() {
         "each change has a number of its own",
         "no revision is stored twice",
     ]);
+}
+
+#[test]
+fn the_code_sends_the_commands_of_the_model() {
+    let form = Form::Ours;
+    let history = History {
+        form,
+        starts: Vec::new(),
+    };
+    let mut code = Code::of("history")
+        .with("contracts", "currentPolicies")
+        .with("contractRevisions", "policyRevisions");
+    code.leave_out("in the caller's transaction");
+    let sent = |mut documents: Documents, change| {
+        let [client] = <[Client; 1]>::try_from(clients(form, &[change])).expect("one client");
+        alone(&history, &mut documents, client)
+    };
+    for (table, by) in [("history::Office", ""), ("history::Office<true>", ", by _id")] {
+        for (call, case, documents, change) in [
+            ("insert", "", Documents::default(), Insert),
+            ("insert", ", after a deletion", Documents::deleted(2), Insert),
+            ("update", "", Documents::of(2), Update(None)),
+            ("update", ", at a revision", Documents::of(2), Update(Some(2))),
+            ("replace", "", Documents::of(2), Update(None)),
+            ("upsert", "", Documents::of(2), Upsert),
+            ("upsert", ", after a deletion", Documents::deleted(2), Upsert),
+            ("restore", "", Documents::of(3), Restore(1)),
+            ("restore", ", of a deleted document", Documents::deleted(2), Restore(1)),
+            ("delete", "", Documents::of(2), Delete),
+        ] {
+            let operation = format!("{table} HistoryRepository::{call}{by}{case}");
+            code.sends(&operation, &sent(documents, change));
+        }
+    }
+    let pruned = alone(&history, &mut Documents::of(3), Client::Prune(Prune::new(1)));
+    code.sends("history::Office HistoryRepository::prune", &pruned);
+    let every = History {
+        form,
+        starts: vec![
+            (Documents::of(2), clients(form, &[Update(Some(2)), Delete, Insert])),
+            (
+                Documents::deleted(2),
+                clients(form, &[Upsert, Restore(1), Update(None)]),
+            ),
+        ],
+    };
+    code.has_no_trace_of(&all(every), []);
 }

@@ -158,6 +158,29 @@ impl Write {
         }
     }
 
+    pub(super) fn sends(&self, after: &Self) -> Vec<&'static str> {
+        match (self.at, after.at) {
+            (At::ReadRevision, _) => vec!["read policyRevisions"],
+            (At::Read, _) => vec!["then: read currentPolicies"],
+            // Nothing matches, because the document does not exist.
+            (At::Begin, At::UpsertInTransaction(_)) => vec![
+                "begin: update currentPolicies",
+                "then: read currentPolicies",
+                "then: read policyRevisions",
+            ],
+            (At::Begin, _) => vec!["begin: update currentPolicies"],
+            (At::BeginInsert, _) => vec!["begin: read policyRevisions"],
+            (At::UpsertInTransaction(_), _) => vec!["then: upsert currentPolicies"],
+            (At::CopyInTransaction(_), _) => vec!["then: insert policyRevisions"],
+            // The first command of the transaction has changed the document, for its copy.
+            (At::Commit(Version { deleted: true, .. }), _) => {
+                vec!["then: delete currentPolicies", "then: commitTransaction"]
+            }
+            (At::Commit(_), _) => vec!["then: commitTransaction"],
+            _ => Vec::new(),
+        }
+    }
+
     pub(super) fn run(&mut self, documents: &mut Documents, me: usize) -> Ran {
         self.at = match self.at {
             At::ReadRevision | At::Read => self.read(documents),

@@ -1,5 +1,6 @@
 use super::*;
 use crate::check::{explore, is_long};
+use crate::traces::{Code, all, alone};
 
 fn write(change: Change) -> Client {
     Client::Write(Write::new(subset::Form::Ours, change))
@@ -70,4 +71,38 @@ fn a_script_loses_a_child_that_is_embedded_concurrently() {
         starts: vec![(embedded, vec![migrate(1), Client::Embed((3, 1), false)])],
     };
     explore(script).assert_refuted(&["no child is lost"]);
+}
+
+#[test]
+fn the_code_sends_the_commands_of_the_model() {
+    let migration = one_child(Form::Ours);
+    let (mut documents, _) = migration.starts[0].clone();
+    let sent = alone(&migration, &mut documents, migrate(1));
+    let [begin, chunk, finish] = [&sent[..2], &sent[2..4], &sent[4..]];
+    // Each chunk is followed by the position in the record. The rest checks all parents.
+    let chunks = |checks: &[&'static str]| {
+        let chunk = [chunk, &["update mongo_patterns"]].concat();
+        let rest = ["merge product into product", "read product"];
+        [checks, begin, &["read product"], &chunk, &chunk, &rest, finish].concat()
+    };
+    let mut code = Code::of("migration");
+    let call = "subset_migrations::Shop SubsetRepository::migrate_from_embedded";
+    let settings = ["read mongo_patterns", "read product"];
+    let checks = ["read mongo_patterns", "read product", "read review"];
+    code.sends(
+        &format!("{call}, in two chunks"),
+        &chunks(&[&settings[..], &checks].concat()),
+    );
+    let list = ["read skipped", "read product"];
+    let skips = ["read skipped", "merge product into skipped"];
+    code.sends(
+        &format!("{call}, with a list of invalid parents and a filter"),
+        &chunks(&[&settings[..], &list, &checks, &skips].concat()),
+    );
+    let begun = migrate(1);
+    let again = Migration {
+        starts: vec![(Documents::embedded(&[(0, 9), (1, 8)]), vec![begun, migrate(2)])],
+        ..migration
+    };
+    code.has_no_trace_of(&all(again), []);
 }

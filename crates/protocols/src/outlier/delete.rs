@@ -45,6 +45,16 @@ impl Delete {
         matches!(self.at, At::Typical | At::Apart)
     }
 
+    pub(super) fn sends(&self) -> Vec<&'static str> {
+        match self.at {
+            At::Typical => vec!["delete sales"],
+            At::Begin => vec!["begin: deleteMany extra_sales"],
+            At::Main => vec!["then: delete sales"],
+            At::Commit => vec!["then: commitTransaction"],
+            At::Apart | At::Ended => Vec::new(),
+        }
+    }
+
     pub(super) fn run(&mut self, form: Form, unique: bool, documents: &mut Documents, me: usize) -> Ran {
         let of_extras = || {
             documents.extras.iter().fold(0, |names, extra| {

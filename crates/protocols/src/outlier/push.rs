@@ -154,6 +154,20 @@ impl Push {
         }
     }
 
+    pub(super) fn sends(&self) -> Vec<&'static str> {
+        match self.at {
+            At::Main => vec!["update sales"],
+            At::ReadMain | At::CheckUnique => vec!["read sales"],
+            At::Fill => vec!["update extra_sales"],
+            // Sets a field and removes it, which locks the document.
+            At::Begin(_) => vec!["begin: update sales", "then: update sales"],
+            At::Insert(_) => vec!["then: insert extra_sales"],
+            At::Commit(_) => vec!["then: commitTransaction"],
+            At::Pull => vec!["updateMany extra_sales"],
+            At::ReadFlag | At::PushInline | At::Upsert | At::InsertOne | At::SetFlag | At::Ended(_) => Vec::new(),
+        }
+    }
+
     pub(super) fn run(&mut self, outlier: &Outlier, documents: &mut Documents, me: usize) -> Ran {
         match self.at {
             At::Main => return self.main(outlier.unique, documents),

@@ -67,6 +67,28 @@ impl Rebalance {
         self.at == At::SetFlag
     }
 
+    pub(super) fn sends(&self) -> Vec<&'static str> {
+        match &self.at {
+            At::Begin if self.is_retry => vec!["begin: update extra_sales", "then: update extra_sales"],
+            At::Begin => vec!["begin: read sales", "then: read extra_sales"],
+            At::Lock(_) => vec![
+                "then: updateMany sales",
+                "then: updateMany sales",
+                "then: read sales",
+                "then: read extra_sales",
+            ],
+            At::Main(_) => vec!["then: update sales"],
+            At::Claim(plan) if plan.claim.is_some() => vec!["then: insert extra_sales", "then: delete extra_sales"],
+            At::Delete(plan) if !plan.removed.is_empty() => vec!["then: deleteMany extra_sales"],
+            At::Insert(plan) if !plan.written.is_empty() => vec!["then: insert extra_sales"],
+            // It reads what it has written.
+            At::Commit(_) => vec!["then: read sales", "then: read extra_sales", "then: commitTransaction"],
+            At::FlagIfExtras => vec!["read extra_sales"],
+            At::SetFlag => vec!["update sales"],
+            At::Claim(_) | At::Delete(_) | At::Insert(_) | At::Ended => Vec::new(),
+        }
+    }
+
     pub(super) fn run(&mut self, outlier: &Outlier, documents: &mut Documents, me: usize) -> Ran {
         let unique = outlier.unique;
         match std::mem::take(&mut self.at) {

@@ -4,7 +4,7 @@
 //! had the element, it reads both from one snapshot, because a concurrent rebalance can have migrated it from the
 //! overflow documents to the array.
 
-use super::{Documents, MAIN, position_bit};
+use super::{Documents, IS_STORED, MAIN, position_bit};
 use crate::world::Ran;
 
 /// A call and its progress.
@@ -40,6 +40,15 @@ impl Remove {
 
     pub(super) fn writes(&self) -> bool {
         matches!(self.at, At::Main | At::Extras(_))
+    }
+
+    pub(super) fn sends(&self) -> Vec<&'static str> {
+        match self.at {
+            At::Main => vec!["update sales"],
+            At::Extras(_) => vec!["updateMany extra_sales"],
+            At::IsStored => IS_STORED.to_vec(),
+            At::Ended => Vec::new(),
+        }
     }
 
     pub(super) fn run(&mut self, documents: &mut Documents) -> Ran {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::check::explore;
+use crate::traces::{Code, all, alone};
 
 fn push(form: Form, elements: &[u8]) -> Client {
     Client::Push(Push::new(form, elements))
@@ -217,4 +218,75 @@ fn without_the_check_or_new_ids_a_rebalance_makes_a_unique_push_store_an_element
     for form in [Form::NoCheck, Form::SameIds] {
         explore(known_unique_outlier(form)).assert_refuted(&["no element is stored twice"]);
     }
+}
+
+#[test]
+fn the_code_sends_the_commands_of_the_model() {
+    let form = Form::Ours;
+    let of = |unique| Outlier {
+        form,
+        unique,
+        starts: Vec::new(),
+    };
+    let mut code = Code::of("outlier");
+    code.leave_out("in the caller's transaction");
+    let mut compare = |operation: &str, unique, documents: &Documents, client| {
+        let sent = alone(&of(unique), &mut documents.clone(), client);
+        code.sends(&format!("outlier::Shop OutlierRepository::{operation}"), &sent);
+    };
+    let (short, full) = (Documents::of(&[0], &[]), Documents::of(&[0, 1], &[]));
+    let (one, no_room) = (Documents::of(&[0, 1], &[&[2]]), Documents::of(&[0, 1], &[&[2, 3]]));
+
+    compare("push, into the array", false, &short, push(form, &[8]));
+    compare("push, into an overflow document", false, &one, push(form, &[8]));
+    compare("push, that creates an outlier", false, &full, push(form, &[8]));
+    compare(
+        "push, that opens an overflow document",
+        false,
+        &no_room,
+        push(form, &[8]),
+    );
+    let many = push(form, &[8, 9, 10]);
+    compare(
+        "push_many, into the array and overflow documents",
+        false,
+        &short,
+        many.clone(),
+    );
+    compare("push_many, into overflow documents", false, &one, many);
+    compare("push_unique, into the array", true, &short, push(form, &[8]));
+    compare("push_unique, into an overflow document", true, &one, push(form, &[8]));
+    compare(
+        "push_unique, that opens an overflow document",
+        true,
+        &no_room,
+        push(form, &[8]),
+    );
+
+    compare("remove, from the array", false, &one, remove(0));
+    compare("remove, from an overflow document", false, &one, remove(2));
+    compare("remove, of an absent element", false, &one, remove(9));
+    compare("update_element, in the array", false, &one, update(0));
+    compare("update_element, in an overflow document", false, &one, update(2));
+    let after_removals = Documents::of(&[0], &[&[1, 2], &[3]]);
+    compare("rebalance", false, &after_removals, rebalance());
+    compare("delete", false, &short, delete());
+    compare("delete, with overflow documents", false, &one, delete());
+
+    let mut commands = all(updated(form));
+    commands.extend(all(Outlier {
+        unique: true,
+        ..outlier(form)
+    }));
+    code.has_no_trace_of(
+        &commands,
+        [
+            // A retried rebalance locks the newest overflow document and the main document first.
+            "begin: update extra_sales",
+            "then: update extra_sales",
+            "then: updateMany sales",
+            // After it has cleared the flag.
+            "read extra_sales",
+        ],
+    );
 }

@@ -4,7 +4,7 @@
 //! the element, it reads both from one snapshot, because a concurrent rebalance can have moved it. An update adds 1 to the
 //! version of an element, which is its number by `ELEMENTS`.
 
-use super::{Documents, ELEMENTS, Form, MAIN, position_bit};
+use super::{Documents, ELEMENTS, Form, IS_STORED, MAIN, position_bit};
 use crate::world::Ran;
 
 /// A call and its progress.
@@ -85,6 +85,16 @@ impl Update {
 
     pub(super) fn writes(&self) -> bool {
         matches!(self.at, At::Main | At::Extras)
+    }
+
+    pub(super) fn sends(&self) -> Vec<&'static str> {
+        match self.at {
+            At::Main => vec!["update sales"],
+            At::Read => vec!["read sales"],
+            At::Extras => vec!["update extra_sales"],
+            At::IsStored => IS_STORED.to_vec(),
+            At::Ended(_) => Vec::new(),
+        }
     }
 
     pub(super) fn run(&mut self, form: Form, documents: &mut Documents) -> Ran {

@@ -111,6 +111,18 @@ impl Change {
         matches!(self.at, At::Sweep(scan) if scan.has_begun)
     }
 
+    pub(super) fn sends(&self) -> Vec<&'static str> {
+        match self.at {
+            At::Read => vec!["read customers"],
+            At::Change => vec!["update customers"],
+            At::Sweep(_) => vec!["updateMany orders"],
+            At::Begin => vec!["begin: update customers"],
+            At::SweepInTransaction(_) => vec!["then: updateMany orders"],
+            At::Commit(_) => vec!["then: commitTransaction"],
+            At::Ended(..) => Vec::new(),
+        }
+    }
+
     pub(super) fn run(&mut self, form: Form, documents: &mut Documents, me: usize) -> Ran {
         let next = match self.at.clone() {
             At::Read => match documents.source(self.source) {

@@ -33,8 +33,10 @@ enum At {
     Release,
     /// Deletes the source, if it has the mark.
     Delete,
-    /// Begins a transaction, locks the source, and looks for a reference.
+    /// Begins a transaction, and looks for a reference in its snapshot.
     Begin,
+    /// Transaction: deletes the source.
+    DeleteInTransaction,
     Commit,
     Ended(Ended),
 }
@@ -66,6 +68,18 @@ impl Delete {
     /// Returns whether the next command writes outside of a transaction.
     pub(super) fn writes(&self) -> bool {
         matches!(self.at, At::Mark | At::Release | At::Delete)
+    }
+
+    pub(super) fn sends(&self) -> Vec<&'static str> {
+        match self.at {
+            At::Mark | At::Release => vec!["update customers"],
+            At::Find => vec!["read orders"],
+            At::Delete => vec!["delete customers"],
+            At::Begin => vec!["begin: read customers", "then: read orders"],
+            At::DeleteInTransaction => vec!["then: delete customers"],
+            At::Commit => vec!["then: commitTransaction"],
+            At::Ended(_) => Vec::new(),
+        }
     }
 
     pub(super) fn run(&mut self, form: Form, documents: &mut Documents, me: usize) -> Ran {
@@ -108,15 +122,17 @@ impl Delete {
                 if documents.source(self.source).is_none() {
                     documents.transactions.abort(me);
                     At::Ended(Ended::NotFound)
-                } else if !documents.transactions.write(me, name) {
-                    At::Begin
                 } else if is_referenced {
                     documents.transactions.abort(me);
                     At::Ended(Ended::Referenced)
                 } else {
-                    At::Commit
+                    At::DeleteInTransaction
                 }
             }
+            At::DeleteInTransaction => match documents.transactions.write(me, name) {
+                true => At::Commit,
+                false => At::Begin,
+            },
             At::Commit => {
                 documents.sources[usize::from(self.source)] = None;
                 documents.transactions.commit(me);

@@ -99,6 +99,23 @@ impl Link {
         matches!(self.at, At::Write(_) | At::Unmark(..) | At::Refresh(_) | At::Withdraw)
     }
 
+    pub(super) fn sends(&self) -> Vec<&'static str> {
+        match self.at {
+            At::Read | At::ReadAgain(_) => vec!["read customers"],
+            At::Write(_) if self.is_insert => vec!["insert orders"],
+            At::Write(_) | At::Refresh(_) => vec!["update orders"],
+            At::Unmark(..) => vec!["update customers"],
+            At::Withdraw if self.is_insert => vec!["delete orders"],
+            At::Withdraw => vec!["update orders"],
+            // Sets a field and removes it, which locks the source.
+            At::Begin => vec!["begin: updateMany customers", "then: read customers"],
+            At::WriteInTransaction(_) if self.is_insert => vec!["then: insert orders"],
+            At::WriteInTransaction(_) => vec!["then: update orders"],
+            At::Commit(_) => vec!["then: commitTransaction"],
+            At::Ended(_) => Vec::new(),
+        }
+    }
+
     pub(super) fn run(&mut self, form: Form, documents: &mut Documents, me: usize) -> Ran {
         let next = match self.at {
             At::Begin | At::WriteInTransaction(_) | At::Commit(_) => Some(self.in_transaction(form, documents, me)),

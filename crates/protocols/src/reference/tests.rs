@@ -1,5 +1,6 @@
 use super::*;
 use crate::check::{explore, is_long};
+use crate::traces::{Code, all, alone};
 use Mode::{Single, Transaction};
 
 /// The calls of the tests. Each is of source 0, if it does not name another one.
@@ -237,4 +238,86 @@ fn an_insert_outside_of_a_transaction_can_miss_the_rename_and_the_deletion_in_it
         let starts = vec![(unreferenced(), clients(form, &calls))];
         explore(Reference { form, starts }).assert_refuted(&[violated]);
     }
+}
+
+#[test]
+fn the_code_sends_the_commands_of_the_model() {
+    let form = Form::Ours;
+    let reference = Reference {
+        form,
+        starts: Vec::new(),
+    };
+    // The documents of the table have two fields with references.
+    let mut code = Code::of("reference").of_one_field().with("people", "customers");
+    code.leave_out(", clearing references");
+    code.leave_out(", keeping copies");
+    // No copy has these fields, so nothing is swept.
+    code.leave_out(", of other fields");
+    let sent = |mut documents: Documents, mode, call| {
+        let [client] = <[Client; 1]>::try_from(clients(form, &[(mode, call)])).expect("one client");
+        alone(&reference, &mut documents, client)
+    };
+    let caller = ", in the caller's transaction";
+    for (call, documents, of) in [
+        ("insert", unreferenced as fn() -> Documents, Insert),
+        ("set_reference", current, Set(0, 0)),
+        ("update_source", current, Rename),
+        ("delete_source", unreferenced, Call::Delete),
+    ] {
+        let operation = format!("reference::Sales ReferenceRepository::{call}");
+        code.sends(&operation, &sent(documents(), Single, of));
+        code.sends(&format!("{operation}{caller}"), &sent(documents(), Transaction, of));
+    }
+    for (operation, documents, of) in [
+        (
+            "Sales ReferenceRepository::insert, of two sources",
+            unreferenced(),
+            Insert,
+        ),
+        (
+            "Sales ReferenceRepository::update_source, after a process died",
+            stale(),
+            Rename,
+        ),
+    ] {
+        code.sends(&format!("reference::{operation}"), &sent(documents, Single, of));
+    }
+    for (operation, of) in [
+        ("insert, by the source key", Insert),
+        ("set_reference, by the source key", Set(0, 0)),
+        ("update_source, of the source key", Rename),
+    ] {
+        let sent = sent(current(), Single, of);
+        code.sends(&format!("reference_key::Posts ReferenceRepository::{operation}"), &sent);
+    }
+    let sweep = sent(stale(), Single, Sweep);
+    let of_one = [vec!["read mongo_patterns"], sweep.clone()].concat();
+    code.sends("reference::Sales ReferenceRepository::sweep, of one source", &of_one);
+    // It searches for sources with old copies, until there are none.
+    let of_all = [
+        vec!["read mongo_patterns", "read orders"],
+        sweep,
+        vec!["read orders", "read customers"],
+    ];
+    code.sends("reference::Sales ReferenceRepository::sweep", &of_all.concat());
+    let of = |calls: [(Mode, Call); 3]| clients(form, &calls);
+    let every = Reference {
+        form,
+        starts: vec![
+            (
+                current(),
+                of([(Single, Rename), (Single, Insert), (Transaction, Set(0, 0))]),
+            ),
+            (
+                unreferenced(),
+                of([(Single, Call::Delete), (Single, Insert), (Transaction, Insert)]),
+            ),
+            (
+                unreferenced(),
+                of([(Single, Set(0, 0)), (Transaction, Call::Delete), (Single, Insert)]),
+            ),
+        ],
+    };
+    // The withdrawal of an insert.
+    code.has_no_trace_of(&all(every), ["delete orders"]);
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::check::{explore, is_long};
+use crate::traces::{Code, all, alone};
 
 fn steps(form: Form) -> Steps {
     Steps {
@@ -35,4 +36,12 @@ fn a_tool_without_a_lease_runs_steps_twice() {
         "steps are recorded once and in their order",
         "without an end of the lease, a plain step runs once",
     ]);
+}
+
+#[test]
+fn the_code_sends_the_commands_of_the_model() {
+    let mut code = Code::of("steps");
+    let sent = alone(&steps(Form::Ours), &mut Documents::default(), START);
+    code.sends("schema::Instance Migrations::run", &sent);
+    code.has_no_trace_of(&all(steps(Form::Ours)), []);
 }

@@ -28,6 +28,15 @@ impl DeleteParent {
         self.at == At::Ended
     }
 
+    pub(super) fn sends(&self) -> Vec<&'static str> {
+        match self.at {
+            At::Begin => vec!["begin: delete product"],
+            At::Children(_) => vec!["then: deleteMany review"],
+            At::Commit(_) => vec!["then: commitTransaction"],
+            At::Ended => Vec::new(),
+        }
+    }
+
     pub(super) fn run(&mut self, documents: &mut Documents, me: usize) {
         let (next, is_written) = match &self.at {
             At::Begin => {

@@ -103,6 +103,15 @@ impl RebuildAll {
         }
     }
 
+    pub(super) fn sends(&self, counts: bool) -> Vec<&'static str> {
+        match &self.at {
+            At::Parent if self.pass == Pass::Scan => vec!["read product"],
+            At::Parent => vec!["merge product into product"],
+            At::Refresh(write) => write.sends(counts),
+            At::Delete | At::Top | At::Total | At::Merge | At::Ended => Vec::new(),
+        }
+    }
+
     pub(super) fn run(&mut self, counts: bool, documents: &mut Documents, me: usize) -> Ran {
         match &mut self.at {
             At::Delete => {

@@ -3,6 +3,7 @@ use super::rebuild_all::RebuildAll;
 use super::write::{Change, Write};
 use super::{Child, Client, Documents, Form, Subset};
 use crate::check::{explore, is_long};
+use crate::traces::{Code, all, alone};
 
 /// A transaction that writes the parent first.
 fn parent_first(change: Change) -> Client {
@@ -216,4 +217,59 @@ fn naive_writers_leave_an_incorrect_parent() {
         };
         explore(subset).assert_refuted(&["when all calls have returned, the parent is correct"]);
     }
+}
+
+#[test]
+fn the_code_sends_the_commands_of_the_model() {
+    use Change::{Delete, Insert, Update};
+    let mut code = Code::of("subset");
+    code.leave_out("in the caller's transaction");
+    let sent = |total: bool, client: Client| {
+        let mut documents = Documents::of(&CHILDREN, total);
+        alone(&ours(total, Vec::new()), &mut documents, client)
+    };
+    let second = sent(false, parent_first(Delete(0)));
+    for (call, change) in [
+        ("insert", Insert((3, 7))),
+        ("update", Update((0, 1))),
+        ("delete", Delete(0)),
+    ] {
+        let call = format!("subset::Shop SubsetRepository::{call}");
+        let first = sent(false, parent_first(change));
+        code.sends(&format!("{call}, in a transaction"), &first);
+        code.sends(&format!("{call}, in a transaction, with two subsets"), &first);
+        let with_total = sent(true, parent_first(change));
+        code.sends(&format!("{call}, in a transaction, with figures"), &with_total);
+        let known = sent(false, child_first(change));
+        code.sends(
+            &format!("{call}, in a second transaction, which writes the child first"),
+            &[second.clone(), known].concat(),
+        );
+    }
+    let deletion = sent(false, Client::DeleteParent(DeleteParent::default()));
+    let delete_parent = "subset::Shop SubsetRepository::delete_parent";
+    code.sends(&format!("{delete_parent}, in a transaction"), &deletion);
+    let after_another = [second, deletion].concat();
+    code.sends(&format!("{delete_parent}, in a second transaction"), &after_another);
+    code.sends("subset::Shop SubsetRepository::rebuild", &sent(false, refresh()));
+    for (case, total) in [("", false), (", of figures", true), (", of two subsets", false)] {
+        let rebuild = sent(total, Client::RebuildAll(RebuildAll::after_delete(0)));
+        // The settings are read first.
+        let rebuild = [vec!["read mongo_patterns"], rebuild].concat();
+        code.sends(&format!("subset::Shop SubsetRepository::rebuild_all{case}"), &rebuild);
+    }
+
+    let three = Documents::of(&CHILDREN, false);
+    let rebuilt = vec![
+        Client::RebuildAll(RebuildAll::after_delete(0)),
+        parent_first(Insert((3, 7))),
+        child_first(Delete(1)),
+    ];
+    let deleted = vec![
+        Client::DeleteParent(DeleteParent::default()),
+        refresh(),
+        child_first(Update((1, 1))),
+    ];
+    let every = all(ours(false, vec![(three.clone(), rebuilt), (three, deleted)]));
+    code.has_no_trace_of(&every, []);
 }

@@ -84,6 +84,38 @@ impl Write {
         }
     }
 
+    pub(crate) fn sends(&self, total: bool) -> Vec<&'static str> {
+        let reads = ["then: read review"];
+        let of_child = |first: [&'static str; 3]| match self.change {
+            Change::Insert(_) => vec![first[0]],
+            Change::Update(_) => vec![first[1]],
+            Change::Delete(_) => vec![first[2]],
+            Change::Nothing => Vec::new(),
+        };
+        match self.at {
+            At::Read => vec!["read product"],
+            At::Check | At::Top | At::Second => vec!["read review"],
+            At::Total => vec!["read review"; usize::from(total)],
+            At::Swap => vec!["update product"],
+            At::Begin => vec!["begin: update product"],
+            // The transaction reads the children of its snapshot.
+            At::ApplyIn(_) => [
+                of_child(["then: insert review", "then: update review", "then: delete review"]),
+                reads.to_vec(),
+                vec!["then: update product"],
+            ]
+            .concat(),
+            At::BeginWithChild => [
+                of_child(["begin: insert review", "begin: update review", "begin: delete review"]),
+                reads.to_vec(),
+            ]
+            .concat(),
+            At::Lock(..) => vec!["then: update product"],
+            At::Commit(_) => vec!["then: commitTransaction"],
+            At::Apply | At::PushOrPull | At::ReadNext | At::SetOrPush | At::Ended(_) => Vec::new(),
+        }
+    }
+
     pub(crate) fn run(&mut self, form: Form, total: bool, documents: &mut Documents, me: usize) -> Ran {
         match &self.at {
             At::Apply => return self.apply(form, documents),
