@@ -46,7 +46,7 @@ impl<D> FileArchive<D> {
             Bound::Excluded(end) => drop(filter.insert("oldest", doc! { "$lt": end })),
         }
         let call = Call::new("archive", "files", &shared.records);
-        Find::new(call, None, filter, ArchiveFile::of).sort(doc! { "_id": 1 })
+        Find::new(call, filter, ArchiveFile::of).sort(doc! { "_id": 1 })
     }
 
     /// Reads the documents of a file, after its SHA-256 was compared with that of its record.

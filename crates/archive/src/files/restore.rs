@@ -37,7 +37,7 @@ impl<D> FileArchive<D> {
     /// [`AlreadyExists`] with the [document](Error::document_id) when the collection has one with its `_id`, [`DuplicateKey`] by
     /// a unique index of the collection, [`Corrupt`] when the file is missing or changed, [`FileStore`] and [`Contention`].
     pub fn restore_file(&self, name: impl Into<String>) -> Write<'_, Moved> {
-        let (shared, name) = (self.shared(), name.into());
+        let (shared, name): (&Shared, String) = (self.shared(), name.into());
         Write::new(shared.operation("restore_file"), async move |session| {
             let documents = shared.load(&name, &mut Conn::new()).await?;
             let moved = Moved {
