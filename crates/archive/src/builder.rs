@@ -10,39 +10,48 @@ use crate::link::{Link, confirmed};
 use crate::prelude::*;
 use crate::wholes::{Related, Wholes};
 
-/// Builds an [`Archive`].
-#[must_use = "a builder does nothing until build() is called"]
-pub struct ArchiveBuilder<D> {
-    current: Raw,
-    archived: Raw,
-    age: Option<String>,
-    older_than: Option<Duration>,
-    keep: Option<Document>,
-    newest_by: Option<String>,
-    id: Option<String>,
-    related: Vec<(Raw, Raw, String)>,
-    retry: RetryPolicy,
-    max_time: Option<Duration>,
-    in_another_cluster: bool,
-    types: PhantomData<fn() -> D>,
-}
+mongo_patterns_core::builder! {
+    /// Builds an [`Archive`].
+    pub struct ArchiveBuilder<D> over current: Raw, archived: Raw {
+        age: Option<String>,
+        older_than: Option<Duration>,
+        keep: Option<Document>,
+        newest_by: Option<String>,
+        id: Option<String>,
+        related: Vec<(Raw, Raw, String)>,
+        in_another_cluster: bool,
+    }
+    with retry, max_time;
 
-mongo_patterns_core::redacted_debug!(ArchiveBuilder<D>, |this| "collection" = this.current.namespace());
-mongo_patterns_core::clone_fields!(
-    ArchiveBuilder<D>,
-    current,
-    archived,
-    age,
-    older_than,
-    keep,
-    newest_by,
-    id,
-    related,
-    retry,
-    max_time,
-    in_another_cluster,
-    types
-);
+    /// Sets the field with the time of a document, a date. Required. A document without it is never archived.
+    age_field(name: impl Into<String>) => age = Some(name.into());
+
+    /// Sets the age from which documents are archived, by the clock of the client. Required.
+    older_than(age: Duration) => older_than = Some(age);
+
+    /// Keeps the documents that match a filter: they are not archived, and not deleted in the archive.
+    keep(filter: Document) => keep = Some(filter);
+
+    /// Keeps, of the old documents with the same value in a field, the newest one. It is for the revisions of a history: the
+    /// one that was valid at the time of the run is not archived, so [`as_of`] still finds it there.
+    ///
+    /// Older ones of this value move first. So what stays in the collection has no gap, also after a run that was
+    /// interrupted. A document that cannot move, because its `_id` is archived or because others write it all the time,
+    /// ends the run, and one without a value in the field stays.
+    ///
+    /// [`as_of`]: https://docs.rs/mongo-patterns-history/latest/mongo_patterns_history/struct.HistoryRepository.html#method.as_of
+    keep_newest_by(field: impl Into<String>) => newest_by = Some(field.into());
+
+    /// Sets the field by which [related](Self::related) documents name a document, such as `policyId`; `_id` by default. It is
+    /// unique. A document without a value in it has no related documents.
+    id_field(name: impl Into<String>) => id = Some(name.into());
+
+    /// Tells that the archive is in another cluster: its collection is of a client of that cluster. Both clusters are replica
+    /// sets or sharded, and what is moved is confirmed by a majority, whatever the write concerns of the collections are.
+    ///
+    /// See [another cluster](crate#another-cluster).
+    another_cluster() => in_another_cluster = true;
+}
 
 impl<D> Archive<D> {
     /// Starts to build an archive of a collection in a second one, with their read preferences, read concerns and write
@@ -68,64 +77,11 @@ impl<D> Archive<D> {
         collection: Collection<A>,
         archive: Collection<B>,
     ) -> ArchiveBuilder<D> {
-        ArchiveBuilder {
-            current: collection.clone_with_type(),
-            archived: archive.clone_with_type(),
-            age: None,
-            older_than: None,
-            keep: None,
-            newest_by: None,
-            id: None,
-            related: Vec::new(),
-            retry: RetryPolicy::default(),
-            max_time: None,
-            in_another_cluster: false,
-            types: PhantomData,
-        }
+        ArchiveBuilder::over(collection.clone_with_type(), archive.clone_with_type())
     }
 }
 
 impl<D> ArchiveBuilder<D> {
-    mongo_patterns_core::setters! {
-        /// Sets the field with the time of a document, a date. Required. A document without it is never archived.
-        age_field(name: impl Into<String>) => age = Some(name.into());
-
-        /// Sets the age from which documents are archived, by the clock of the client. Required.
-        older_than(age: Duration) => older_than = Some(age);
-
-        /// Keeps the documents that match a filter: they are not archived, and not deleted in the archive.
-        keep(filter: Document) => keep = Some(filter);
-
-        /// Keeps, of the old documents with the same value in a field, the newest one. It is for the revisions of a history: the
-        /// one that was valid at the time of the run is not archived, so [`as_of`] still finds it there.
-        ///
-        /// Older ones of this value move first. So what stays in the collection has no gap, also after a run that was
-        /// interrupted. A document that cannot move, because its `_id` is archived or because others write it all the time,
-        /// ends the run, and one without a value in the field stays.
-        ///
-        /// [`as_of`]: https://docs.rs/mongo-patterns-history/latest/mongo_patterns_history/struct.HistoryRepository.html#method.as_of
-        keep_newest_by(field: impl Into<String>) => newest_by = Some(field.into());
-
-        /// Sets the field by which [related](Self::related) documents name a document, such as `policyId`; `_id` by default. It is
-        /// unique. A document without a value in it has no related documents.
-        id_field(name: impl Into<String>) => id = Some(name.into());
-
-        /// Tells that the archive is in another cluster: its collection is of a client of that cluster. Both clusters are replica
-        /// sets or sharded, and what is moved is confirmed by a majority, whatever the write concerns of the collections are.
-        ///
-        /// See [another cluster](crate#another-cluster).
-        another_cluster() => in_another_cluster = true;
-
-        /// Sets how a write retries after conflicts with other writers.
-        retry(policy: RetryPolicy) => retry = policy;
-
-        /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves.
-        /// Without it a read takes as long as it needs.
-        ///
-        /// See [time limits](mongo_patterns_core::action#time-limits).
-        max_time(time: Duration) => max_time = Some(time);
-    }
-
     /// Lets related documents move with each document: those of another collection whose field has its `_id`, or its value in
     /// the [id field](Self::id_field). The second collection has the archived ones, in the cluster of the archive. Can be
     /// called for several collections.

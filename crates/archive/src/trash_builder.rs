@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use mongo_patterns_core::RetryPolicy;
 use mongo_patterns_core::lanes::Lanes;
 use mongo_patterns_core::settings::configuration;
 
@@ -10,19 +9,17 @@ use crate::builder::check_collections;
 use crate::prelude::*;
 use crate::trash::{Shared, Trash};
 
-/// Builds a [`Trash`].
-#[must_use = "a builder does nothing until build() is called"]
-pub struct TrashBuilder<D> {
-    current: Raw,
-    trash: Raw,
-    expires_after: Option<Duration>,
-    retry: RetryPolicy,
-    max_time: Option<Duration>,
-    types: PhantomData<fn() -> D>,
-}
+mongo_patterns_core::builder! {
+    /// Builds a [`Trash`].
+    pub struct TrashBuilder<D> over current: Raw, trash: Raw {
+        expires_after: Option<Duration>,
+    }
+    with retry, max_time;
 
-mongo_patterns_core::redacted_debug!(TrashBuilder<D>, |this| "collection" = this.current.namespace());
-mongo_patterns_core::clone_fields!(TrashBuilder<D>, current, trash, expires_after, retry, max_time, types);
+    /// Sets the time after which the server deletes an entry, from its deletion by the clock of the client; by default
+    /// never. Another time concerns later deletions.
+    expires_after(time: Duration) => expires_after = Some(time);
+}
 
 impl<D> Trash<D> {
     /// Starts to build a trash of a collection in a second one, with their read preferences, read concerns and write concerns.
@@ -44,33 +41,11 @@ impl<D> Trash<D> {
     /// ```
     #[allow(clippy::needless_pass_by_value)] // the builder keeps the collections, as ones of another type
     pub fn builder<A: Send + Sync, B: Send + Sync>(collection: Collection<A>, trash: Collection<B>) -> TrashBuilder<D> {
-        TrashBuilder {
-            current: collection.clone_with_type(),
-            trash: trash.clone_with_type(),
-            expires_after: None,
-            retry: RetryPolicy::default(),
-            max_time: None,
-            types: PhantomData,
-        }
+        TrashBuilder::over(collection.clone_with_type(), trash.clone_with_type())
     }
 }
 
 impl<D> TrashBuilder<D> {
-    mongo_patterns_core::setters! {
-        /// Sets the time after which the server deletes an entry, from its deletion by the clock of the client; by default
-        /// never. Another time concerns later deletions.
-        expires_after(time: Duration) => expires_after = Some(time);
-
-        /// Sets how a write retries after conflicts with other writers.
-        retry(policy: RetryPolicy) => retry = policy;
-
-        /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves.
-        /// Without it a read takes as long as it needs.
-        ///
-        /// See [time limits](mongo_patterns_core::action#time-limits).
-        max_time(time: Duration) => max_time = Some(time);
-    }
-
     /// Checks the settings and returns the trash. Sends nothing.
     ///
     /// # Errors

@@ -1,9 +1,7 @@
 //! The builder of a repository.
 
-use std::marker::PhantomData;
 use std::time::Duration;
 
-use mongo_patterns_core::RetryPolicy;
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, configuration, required};
 
 use crate::prelude::*;
@@ -32,139 +30,102 @@ impl<K: Key, T> BucketRepository<K, T> {
     /// ```
     #[allow(clippy::needless_pass_by_value)] // the builder keeps the collection, with another type
     pub fn builder<C: Send + Sync>(collection: Collection<C>) -> BucketRepositoryBuilder<K, T> {
-        BucketRepositoryBuilder {
-            collection: collection.clone_with_type(),
-            key: None,
-            items: None,
-            count: "count".to_owned(),
-            time: None,
-            item_id: None,
-            max_bucket_bytes: None,
-            bytes: "bytes".to_owned(),
-            figures: GivenFigures::default(),
-            window: None,
-            window_field: "window".to_owned(),
-            expire_after: None,
-            page_size: 10,
-            id_policy: IdPolicy::default(),
-            retry: RetryPolicy::default(),
-            max_time: None,
-            types: PhantomData,
-        }
+        BucketRepositoryBuilder::over(collection.clone_with_type())
     }
 }
 
-/// A builder of a [`BucketRepository`]: field names, page size and policies.
-///
-/// ```no_run
-/// # use mongo_patterns::RetryPolicy;
-/// # use mongo_patterns::bucket::{BucketRepository, IdPolicy};
-/// # use mongo_patterns::mongodb::{Collection, bson::Document};
-/// # use std::time::Duration;
-/// # async fn f(collection: Collection<Document>) -> mongo_patterns::Result<()> {
-/// let trades = BucketRepository::<u32, Document>::builder(collection)
-///     .key_field("customerId")
-///     .items_field("history")
-///     .count_field("count")
-///     .time_field("date")
-///     .item_id_field("tradeId")
-///     .page_size(50)
-///     .id_policy(IdPolicy::Monotonic)
-///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
-///     .build()?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "a builder does nothing until build() is called"]
-pub struct BucketRepositoryBuilder<K, T> {
-    collection: Collection<RawDocumentBuf>,
-    key: Option<String>,
-    items: Option<String>,
-    count: String,
-    time: Option<String>,
-    item_id: Option<String>,
-    max_bucket_bytes: Option<u32>,
-    bytes: String,
-    figures: GivenFigures,
-    window: Option<Window>,
-    window_field: String,
-    expire_after: Option<Duration>,
-    page_size: u32,
-    id_policy: IdPolicy,
-    retry: RetryPolicy,
-    max_time: Option<Duration>,
-    types: PhantomData<fn() -> (K, T)>,
-}
+mongo_patterns_core::builder! {
+    /// A builder of a [`BucketRepository`]: field names, page size and policies.
+    ///
+    /// ```no_run
+    /// # use mongo_patterns::RetryPolicy;
+    /// # use mongo_patterns::bucket::{BucketRepository, IdPolicy};
+    /// # use mongo_patterns::mongodb::{Collection, bson::Document};
+    /// # use std::time::Duration;
+    /// # async fn f(collection: Collection<Document>) -> mongo_patterns::Result<()> {
+    /// let trades = BucketRepository::<u32, Document>::builder(collection)
+    ///     .key_field("customerId")
+    ///     .items_field("history")
+    ///     .count_field("count")
+    ///     .time_field("date")
+    ///     .item_id_field("tradeId")
+    ///     .page_size(50)
+    ///     .id_policy(IdPolicy::Monotonic)
+    ///     .retry(RetryPolicy::default().with_max_elapsed(Duration::from_secs(5)))
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub struct BucketRepositoryBuilder<K, T> over collection: Collection<RawDocumentBuf> {
+        key: Option<String>,
+        items: Option<String>,
+        count: String = "count".to_owned(),
+        time: Option<String>,
+        item_id: Option<String>,
+        max_bucket_bytes: Option<u32>,
+        bytes: String = "bytes".to_owned(),
+        figures: GivenFigures,
+        window: Option<Window>,
+        window_field: String = "window".to_owned(),
+        expire_after: Option<Duration>,
+        page_size: u32 = 10,
+        id_policy: IdPolicy,
+    }
+    with retry, max_time;
 
-mongo_patterns_core::clone_fields!(
-    BucketRepositoryBuilder<K, T>, collection, key, items, count, time, item_id, max_bucket_bytes, bytes, figures, window,
-    window_field, expire_after, page_size, id_policy, retry, max_time, types
-);
-mongo_patterns_core::redacted_debug!(BucketRepositoryBuilder<K, T>, |this| "collection" = this.collection.namespace());
+    /// Sets the field of the key, such as `customerId`. Required.
+    key_field(name: impl Into<String>) => key = Some(name.into());
+
+    /// Sets the array field of the items, such as `history`. Required.
+    items_field(name: impl Into<String>) => items = Some(name.into());
+
+    /// Sets the field of the number of items; `count` by default.
+    count_field(name: impl Into<String>) => count = name.into();
+
+    /// Sets the field of an item that contains its time, a BSON date. Without it, the time of an item is that of
+    /// the call, by the clock of this machine. [`Append::at`](crate::action::Append::at) overrides both.
+    time_field(name: impl Into<String>) => time = Some(name.into());
+
+    /// Sets the field of an item that identifies it among the items of its key, such as `tradeId` or `_id`.
+    ///
+    /// Every item is then stored exactly once: a retry of an append whose outcome is unknown stores nothing if the
+    /// item is stored. Single items can be found, changed and removed by their ids.
+    ///
+    /// Every item must have the field, of one of these types: string, int32 or int64, ObjectId, binary data such as
+    /// a UUID, or date. It needs a second [index](mongo_patterns_core::Repository::indexes), which has an entry for each item.
+    item_id_field(name: impl Into<String>) => item_id = Some(name.into());
+
+    /// Keeps the first and the last time of the items of a bucket, by the [time field](Self::time_field). Every item
+    /// must have a date in it. Totals of a [range of time](crate::action::ReadTotals::from) need them.
+    first_and_last() => figures.first_and_last = true;
+
+    /// Lets the server remove a bucket when the time of its last item is older than this, by a TTL index on
+    /// `figures.date.last`, for a time field `date`. So a bucket expires only when all its items are old. It keeps the
+    /// [first and the last time](Self::first_and_last) too.
+    ///
+    /// The server looks for expired buckets once a minute. A bucket that is not full, and its items, expire in the
+    /// same way. A program that appends without the figures does not keep the last time: its items can expire too
+    /// early. A number of whole seconds, at most `i32::MAX`. To change it later, drop the index, and call
+    /// [`ensure_indexes`](crate::Repository::ensure_indexes) with `replace_settings()`.
+    expire_after(age: Duration) => expire_after = Some(age);
+
+    /// Sets the field of a bucket that contains its figures; `figures` by default.
+    figures_field(name: impl Into<String>) => figures.field = name.into();
+
+    /// Sets the field of a bucket that contains the start of its [window](Self::window); `window` by default.
+    window_field(name: impl Into<String>) => window_field = name.into();
+
+    /// Sets the number of items of a full bucket; 10 by default. A full bucket must stay below 16 MiB.
+    page_size(items: u32) => page_size = items;
+
+    /// Sets the field of the [bytes](Self::max_bucket_bytes) of a bucket; `bytes` by default.
+    bytes_field(name: impl Into<String>) => bytes = name.into();
+
+    /// Sets the position of a new bucket among those of its key; [`IdPolicy::ItemTime`] by default.
+    id_policy(policy: IdPolicy) => id_policy = policy;
+}
 
 impl<K: Key, T> BucketRepositoryBuilder<K, T> {
-    mongo_patterns_core::setters! {
-        /// Sets the field of the key, such as `customerId`. Required.
-        key_field(name: impl Into<String>) => key = Some(name.into());
-
-        /// Sets the array field of the items, such as `history`. Required.
-        items_field(name: impl Into<String>) => items = Some(name.into());
-
-        /// Sets the field of the number of items; `count` by default.
-        count_field(name: impl Into<String>) => count = name.into();
-
-        /// Sets the field of an item that contains its time, a BSON date. Without it, the time of an item is that of
-        /// the call, by the clock of this machine. [`Append::at`](crate::action::Append::at) overrides both.
-        time_field(name: impl Into<String>) => time = Some(name.into());
-
-        /// Sets the field of an item that identifies it among the items of its key, such as `tradeId` or `_id`.
-        ///
-        /// Every item is then stored exactly once: a retry of an append whose outcome is unknown stores nothing if the
-        /// item is stored. Single items can be found, changed and removed by their ids.
-        ///
-        /// Every item must have the field, of one of these types: string, int32 or int64, ObjectId, binary data such as
-        /// a UUID, or date. It needs a second [index](mongo_patterns_core::Repository::indexes), which has an entry for each item.
-        item_id_field(name: impl Into<String>) => item_id = Some(name.into());
-
-        /// Keeps the first and the last time of the items of a bucket, by the [time field](Self::time_field). Every item
-        /// must have a date in it. Totals of a [range of time](crate::action::ReadTotals::from) need them.
-        first_and_last() => figures.first_and_last = true;
-
-        /// Lets the server remove a bucket when the time of its last item is older than this, by a TTL index on
-        /// `figures.date.last`, for a time field `date`. So a bucket expires only when all its items are old. It keeps the
-        /// [first and the last time](Self::first_and_last) too.
-        ///
-        /// The server looks for expired buckets once a minute. A bucket that is not full, and its items, expire in the
-        /// same way. A program that appends without the figures does not keep the last time: its items can expire too
-        /// early. A number of whole seconds, at most `i32::MAX`. To change it later, drop the index, and call
-        /// [`ensure_indexes`](crate::Repository::ensure_indexes) with `replace_settings()`.
-        expire_after(age: Duration) => expire_after = Some(age);
-
-        /// Sets the field of a bucket that contains its figures; `figures` by default.
-        figures_field(name: impl Into<String>) => figures.field = name.into();
-
-        /// Sets the field of a bucket that contains the start of its [window](Self::window); `window` by default.
-        window_field(name: impl Into<String>) => window_field = name.into();
-
-        /// Sets the number of items of a full bucket; 10 by default. A full bucket must stay below 16 MiB.
-        page_size(items: u32) => page_size = items;
-
-        /// Sets the field of the [bytes](Self::max_bucket_bytes) of a bucket; `bytes` by default.
-        bytes_field(name: impl Into<String>) => bytes = name.into();
-
-        /// Sets the position of a new bucket among those of its key; [`IdPolicy::ItemTime`] by default.
-        id_policy(policy: IdPolicy) => id_policy = policy;
-
-        /// Sets how often, and for how long, a write retries after a conflict with another writer.
-        retry(policy: RetryPolicy) => retry = policy;
-
-        /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves. Without
-        /// it a read takes as long as it needs.
-        ///
-        /// See [time limits](mongo_patterns_core::action#time-limits).
-        max_time(time: Duration) => max_time = Some(time);
-    }
-
     /// Bounds the bytes of the items of a bucket: it is full too when the next item would exceed them. For items of very
     /// different sizes, where a page of large ones would come near the 16 MiB of a document.
     ///

@@ -75,6 +75,7 @@ macro_rules! repository {
 ///         children: Option<String>,
 ///         max_children: u32 = 100,
 ///     }
+///     with retry, max_time;
 ///
 ///     /// Sets the maximum number of children of a parent; 100 by default.
 ///     max_children(children: u32) => max_children = children;
@@ -82,10 +83,36 @@ macro_rules! repository {
 /// ```
 ///
 /// Expands to the struct with `Clone`, and with a `Debug` that prints the first collection, and to a private `over`, which
-/// takes what it is over.
+/// takes what it is over. `with retry, max_time` are two further settings, with their setters.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! builder {
+    (
+        $(#[$attribute:meta])*
+        pub struct $name:ident<$($param:ident),+> over $($over:ident: $of:ty),+ { $($settings:tt)* }
+        with retry, max_time;
+        $($setters:tt)*
+    ) => {
+        $crate::builder! {
+            $(#[$attribute])*
+            pub struct $name<$($param),+> over $($over: $of),+ {
+                $($settings)*
+                retry: $crate::RetryPolicy,
+                max_time: ::std::option::Option<::std::time::Duration>,
+            }
+
+            $($setters)*
+
+            /// Sets how often, and for how long, a write retries after conflicts with other writers.
+            retry(policy: $crate::RetryPolicy) => retry = policy;
+
+            /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves. Without
+            /// it a read takes as long as it needs.
+            ///
+            /// See [time limits](mongo_patterns_core::action#time-limits).
+            max_time(time: ::std::time::Duration) => max_time = Some(time);
+        }
+    };
     (
         $(#[$attribute:meta])*
         pub struct $name:ident $(<$($param:ident),+>)? over $first:ident: $of_first:ty $(, $more:ident: $of_more:ty)* {

@@ -10,18 +10,28 @@ use mongodb::bson::RawDocumentBuf;
 use crate::Counters;
 use crate::settings::Settings;
 
-/// Builds [`Counters`].
-#[must_use = "a builder does nothing until build() is called"]
-#[derive(Clone)]
-pub struct CountersBuilder {
-    collection: Collection<RawDocumentBuf>,
-    field: Option<String>,
-    interval: Duration,
-    existing_only: bool,
-    retry: RetryPolicy,
-}
+mongo_patterns_core::builder! {
+    /// Builds [`Counters`].
+    pub struct CountersBuilder over collection: Collection<RawDocumentBuf> {
+        field: Option<String>,
+        interval: Duration = Duration::from_secs(1),
+        existing_only: bool,
+        retry: RetryPolicy,
+    }
 
-mongo_patterns_core::redacted_debug!(CountersBuilder, |this| "collection" = this.collection.namespace());
+    /// Sets the field with the count. Required.
+    field(name: impl Into<String>) => field = Some(name.into());
+
+    /// Sets how often [`run`](Counters::run) flushes: 1 second by default. It is what a process that is killed can lose.
+    interval(interval: Duration) => interval = interval;
+
+    /// Counts documents that exist: a count of another one is dropped. By default, a flush inserts a document with the
+    /// `_id` and the count.
+    existing_only() => existing_only = true;
+
+    /// Sets how long a flush retries: 2 minutes by default. The counts stay in memory if it fails.
+    retry(policy: RetryPolicy) => retry = policy;
+}
 
 impl Counters {
     /// Starts to build counters of the documents of a collection, with its write concern.
@@ -41,32 +51,11 @@ impl Counters {
     /// ```
     #[allow(clippy::needless_pass_by_value)] // the builder keeps the collection, as one of another type
     pub fn builder<D: Send + Sync>(collection: Collection<D>) -> CountersBuilder {
-        CountersBuilder {
-            collection: collection.clone_with_type(),
-            field: None,
-            interval: Duration::from_secs(1),
-            existing_only: false,
-            retry: RetryPolicy::default(),
-        }
+        CountersBuilder::over(collection.clone_with_type())
     }
 }
 
 impl CountersBuilder {
-    mongo_patterns_core::setters! {
-        /// Sets the field with the count. Required.
-        field(name: impl Into<String>) => field = Some(name.into());
-
-        /// Sets how often [`run`](Counters::run) flushes: 1 second by default. It is what a process that is killed can lose.
-        interval(interval: Duration) => interval = interval;
-
-        /// Counts documents that exist: a count of another one is dropped. By default, a flush inserts a document with the
-        /// `_id` and the count.
-        existing_only() => existing_only = true;
-
-        /// Sets how long a flush retries: 2 minutes by default. The counts stay in memory if it fails.
-        retry(policy: RetryPolicy) => retry = policy;
-    }
-
     /// Checks the settings and returns the counters. Sends nothing.
     ///
     /// # Errors

@@ -1,24 +1,36 @@
-use std::time::Duration;
-
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, required};
 
 use crate::prelude::*;
 use crate::repository::EmbeddedRepository;
 
-/// Builds an [`EmbeddedRepository`].
-#[must_use = "a builder does nothing until build() is called"]
-pub struct EmbeddedRepositoryBuilder<P, C> {
-    collection: Collection<RawDocumentBuf>,
-    children: Option<String>,
-    child_id: String,
-    max_children: u32,
-    retry: RetryPolicy,
-    max_time: Option<Duration>,
-    types: PhantomData<fn() -> (P, C)>,
-}
+mongo_patterns_core::builder! {
+    /// Builds an [`EmbeddedRepository`].
+    ///
+    /// A write [retries](Self::retry) when it was refused and the reason is gone by the time that it is read. Only other
+    /// writers that keep adding and removing children can exhaust it.
+    pub struct EmbeddedRepositoryBuilder<P, C> over collection: Collection<RawDocumentBuf> {
+        children: Option<String>,
+        child_id: String = "_id".to_owned(),
+        max_children: u32 = 100,
+    }
+    with retry, max_time;
 
-mongo_patterns_core::redacted_debug!(EmbeddedRepositoryBuilder<P, C>, |this| "collection" = this.collection.namespace());
-mongo_patterns_core::clone_fields!(EmbeddedRepositoryBuilder<P, C>, collection, children, child_id, max_children, retry, max_time, types);
+    /// Sets the array field of a parent that holds its children, such as `addresses`. Required.
+    children_field(name: impl Into<String>) => children = Some(name.into());
+
+    /// Sets the field that identifies a child among the children of its parent. `_id` by default, as in a collection of
+    /// their own.
+    ///
+    /// Every child must have it: a string, a number other than decimal128, a boolean, an ObjectId, binary data such as a
+    /// UUID, a date, a timestamp, or a document.
+    child_id_field(name: impl Into<String>) => child_id = name.into();
+
+    /// Sets the most children that a parent may have. 100 by default.
+    ///
+    /// The pattern needs a bound, because a parent is read and written as a whole and MongoDB limits a document to 16 MiB.
+    /// The [crate documentation](crate#when-not-to-use-it) names the patterns for longer lists.
+    max_children(children: u32) => max_children = children;
+}
 
 impl<P, C> EmbeddedRepository<P, C> {
     /// Starts to build a repository over a collection, with its read preference, read concern and write concern.
@@ -42,46 +54,8 @@ impl<P, C> EmbeddedRepository<P, C> {
     /// ```
     #[allow(clippy::needless_pass_by_value)] // the builder keeps the collection, as one of another type
     pub fn builder<D: Send + Sync>(collection: Collection<D>) -> EmbeddedRepositoryBuilder<P, C> {
-        EmbeddedRepositoryBuilder {
-            collection: collection.clone_with_type(),
-            children: None,
-            child_id: "_id".to_owned(),
-            max_children: 100,
-            retry: RetryPolicy::default(),
-            max_time: None,
-            types: PhantomData,
-        }
+        EmbeddedRepositoryBuilder::over(collection.clone_with_type())
     }
-}
-
-mongo_patterns_core::setters! {
-    for EmbeddedRepositoryBuilder<P, C>:
-
-    /// Sets the array field of a parent that holds its children, such as `addresses`. Required.
-    children_field(name: impl Into<String>) => children = Some(name.into());
-
-    /// Sets the field that identifies a child among the children of its parent. `_id` by default, as in a collection of
-    /// their own.
-    ///
-    /// Every child must have it: a string, a number other than decimal128, a boolean, an ObjectId, binary data such as a
-    /// UUID, a date, a timestamp, or a document.
-    child_id_field(name: impl Into<String>) => child_id = name.into();
-
-    /// Sets the most children that a parent may have. 100 by default.
-    ///
-    /// The pattern needs a bound, because a parent is read and written as a whole and MongoDB limits a document to 16 MiB.
-    /// The [crate documentation](crate#when-not-to-use-it) names the patterns for longer lists.
-    max_children(children: u32) => max_children = children;
-
-    /// Sets how long a write retries when it was refused and the reason is gone by the time that it is read. Only other
-    /// writers that keep adding and removing children can exhaust it.
-    retry(policy: RetryPolicy) => retry = policy;
-
-    /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves. Without
-    /// it a read takes as long as it needs.
-    ///
-    /// See [time limits](mongo_patterns_core::action#time-limits).
-    max_time(time: Duration) => max_time = Some(time);
 }
 
 impl<P, C> EmbeddedRepositoryBuilder<P, C> {

@@ -1,7 +1,5 @@
 //! The builder of a repository.
 
-use std::time::Duration;
-
 use mongo_patterns_core::settings::{check_acknowledged, configuration, required};
 
 use crate::prelude::*;
@@ -42,79 +40,44 @@ impl<D> HistoryRepository<D> {
         current: Collection<A>,
         revisions: Collection<B>,
     ) -> HistoryRepositoryBuilder<D> {
-        HistoryRepositoryBuilder {
-            current: current.clone_with_type(),
-            revisions: revisions.clone_with_type(),
-            chosen: Chosen::default(),
-            types: PhantomData,
-        }
+        HistoryRepositoryBuilder::over(current.clone_with_type(), revisions.clone_with_type())
     }
 }
 
-/// Builds a repository; returned by [`HistoryRepository::builder`].
-#[must_use = "it does nothing until build() is called"]
-pub struct HistoryRepositoryBuilder<D> {
-    current: Collection<RawDocumentBuf>,
-    revisions: Collection<RawDocumentBuf>,
-    chosen: Chosen,
-    types: PhantomData<fn() -> D>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Chosen {
-    id: Option<String>,
-    document_id: Option<String>,
-    revision: Option<String>,
-    time: Option<String>,
-    deleted: Option<String>,
-    change: Vec<String>,
-    retry: RetryPolicy,
-    max_time: Option<Duration>,
-}
-
-mongo_patterns_core::redacted_debug!(
-    HistoryRepositoryBuilder<D>,
-    |builder| "collection" = builder.current.namespace(),
-    "revisions_collection" = builder.revisions.namespace(),
-    "settings" = builder.chosen
-);
-
-mongo_patterns_core::clone_fields!(HistoryRepositoryBuilder<D>, current, revisions, chosen, types);
-
-mongo_patterns_core::setters! {
-    for HistoryRepositoryBuilder<D>:
+mongo_patterns_core::builder! {
+    /// Builds a repository; returned by [`HistoryRepository::builder`].
+    pub struct HistoryRepositoryBuilder<D> over current: Collection<RawDocumentBuf>, revisions: Collection<RawDocumentBuf> {
+        id: Option<String>,
+        document_id: Option<String>,
+        revision: String = "revision".to_owned(),
+        time: String = "time".to_owned(),
+        deleted: String = "deleted".to_owned(),
+        change: Vec<String>,
+    }
+    with retry, max_time;
 
     /// Sets the field with the id of a document, such as `policyId`, or `_id`. Required. With `_id`, the revisions have the
     /// id in [another field](Self::document_id_field).
-    id_field(name: impl Into<String>) => chosen.id = Some(name.into());
+    id_field(name: impl Into<String>) => id = Some(name.into());
 
     /// Sets the field in which a revision has the `_id` of its document, if the [id](Self::id_field) is `_id`; `documentId` by
     /// default. No document of yours can have this field.
-    document_id_field(name: impl Into<String>) => chosen.document_id = Some(name.into());
+    document_id_field(name: impl Into<String>) => document_id = Some(name.into());
 
     /// Sets the field with the number of the revision; `revision` by default.
-    revision_field(name: impl Into<String>) => chosen.revision = Some(name.into());
+    revision_field(name: impl Into<String>) => revision = name.into();
 
     /// Sets the field with the time of the revision; `time` by default.
-    time_field(name: impl Into<String>) => chosen.time = Some(name.into());
+    time_field(name: impl Into<String>) => time = name.into();
 
     /// Sets the field that is `true` in the revision of a deletion; `deleted` by default. No document of yours can
     /// have this field.
-    deleted_field(name: impl Into<String>) => chosen.deleted = Some(name.into());
+    deleted_field(name: impl Into<String>) => deleted = name.into();
 
     /// Sets the fields that describe a change, such as `["changedBy", "reason"]`; none by default. Each write sets them
     /// to the values of [`with`](crate::action::Update::with), in the current document and in the revision, and removes
     /// those that the call does not give. Documents and updates of yours have no effect on them.
-    change_fields(names: impl IntoIterator<Item = impl Into<String>>) => chosen.change = names.into_iter().map(Into::into).collect();
-
-    /// Sets how writes retry after conflicts with other writers.
-    retry(policy: RetryPolicy) => chosen.retry = policy;
-
-    /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves. Without
-    /// it a read takes as long as it needs.
-    ///
-    /// See [time limits](mongo_patterns_core::action#time-limits).
-    max_time(time: Duration) => chosen.max_time = Some(time);
+    change_fields(names: impl IntoIterator<Item = impl Into<String>>) => change = names.into_iter().map(Into::into).collect();
 }
 
 impl<D> HistoryRepositoryBuilder<D> {
@@ -129,20 +92,9 @@ impl<D> HistoryRepositoryBuilder<D> {
     /// - the collections are the same, or in two databases,
     /// - the write concern of a collection is `w: 0`, which confirms nothing.
     pub fn build(self) -> Result<HistoryRepository<D>> {
-        let Chosen {
-            id,
-            document_id,
-            revision,
-            time,
-            deleted,
-            change,
-            retry,
-            max_time,
-        } = self.chosen;
-        let named = |name: Option<String>, default: &str| FieldName::new(name.unwrap_or_else(|| default.to_owned()));
-        let id = FieldName::of_element(required(id, "id_field")?)?;
-        let document_id = match (id.as_str(), document_id) {
-            ("_id", document_id) => named(document_id, "documentId")?,
+        let id = FieldName::of_element(required(self.id, "id_field")?)?;
+        let document_id = match (id.as_str(), self.document_id) {
+            ("_id", name) => FieldName::new(name.unwrap_or_else(|| "documentId".to_owned()))?,
             (_, None) => id.clone(),
             (_, Some(_)) => {
                 return Err(configuration(
@@ -153,11 +105,15 @@ impl<D> HistoryRepositoryBuilder<D> {
         let fields = [
             id,
             document_id,
-            named(revision, "revision")?,
-            named(time, "time")?,
-            named(deleted, "deleted")?,
+            FieldName::new(self.revision)?,
+            FieldName::new(self.time)?,
+            FieldName::new(self.deleted)?,
         ];
-        let change = change.into_iter().map(FieldName::new).collect::<Result<Vec<_>>>()?;
+        let change = self
+            .change
+            .into_iter()
+            .map(FieldName::new)
+            .collect::<Result<Vec<_>>>()?;
         // The first two are one field, unless the id is `_id`.
         let all: Vec<&FieldName> = fields[1..].iter().chain(&change).collect();
         if (1..all.len()).any(|last| all[..last].contains(&all[last])) {
@@ -177,8 +133,8 @@ impl<D> HistoryRepositoryBuilder<D> {
         }
         check_acknowledged(&self.current)?;
         check_acknowledged(&self.revisions)?;
-        let mut settings = Settings::new(fields, change, retry);
-        settings.max_time = max_time;
+        let mut settings = Settings::new(fields, change, self.retry);
+        settings.max_time = self.max_time;
         Ok(HistoryRepository::new(self.current, self.revisions, settings))
     }
 }

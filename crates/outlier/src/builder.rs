@@ -1,82 +1,25 @@
 //! The builder of a repository.
 
-use std::time::Duration;
-
 use mongo_patterns_core::settings::{check_acknowledged, check_bound, required};
 
 use crate::prelude::*;
 use crate::repository::OutlierRepository;
 use crate::settings::seq_index;
 
-/// Builds an [`OutlierRepository`]: the field names, the threshold and the bound of overflow documents.
-#[must_use = "a builder does nothing until build() is called"]
-pub struct OutlierRepositoryBuilder<D, E> {
-    main: Collection<RawDocumentBuf>,
-    overflow: Collection<RawDocumentBuf>,
-    array: Option<String>,
-    flag: String,
-    parent: Option<String>,
-    extras: Option<String>,
-    seq: String,
-    count: String,
-    threshold: u32,
-    max_overflow_elements: u32,
-    unique: bool,
-    retry: RetryPolicy,
-    max_time: Option<Duration>,
-    types: PhantomData<fn() -> (D, E)>,
-}
-
-mongo_patterns_core::redacted_debug!(OutlierRepositoryBuilder<D, E>, |this| "collection" = this.main.namespace());
-mongo_patterns_core::clone_fields!(OutlierRepositoryBuilder<D, E>, main, overflow, array, flag, parent, extras, seq, count, threshold, max_overflow_elements, unique, retry, max_time, types);
-
-impl<D, E> OutlierRepository<D, E> {
-    /// Starts to build a repository over the collection of the main documents and that of the overflow documents. Uses
-    /// their read preferences, read concerns and write concerns.
-    ///
-    /// ```no_run
-    /// # use mongo_patterns::outlier::OutlierRepository;
-    /// # use mongo_patterns::mongodb::{Database, bson::Document};
-    /// # struct Book;
-    /// # fn f(database: Database) -> mongo_patterns::Result<()> {
-    /// let sales = database.collection::<Document>("sales");
-    /// let extra_sales = database.collection::<Document>("extra_sales");
-    /// let books = OutlierRepository::<Book, String>::builder(sales, extra_sales)
-    ///     .array_field("customers_purchased")
-    ///     .parent_field("book_id")
-    ///     .threshold(50)
-    ///     .max_overflow_elements(500)
-    ///     .unique_elements()
-    ///     .build()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[allow(clippy::needless_pass_by_value)] // the builder keeps the collections, as ones of another type
-    pub fn builder<M: Send + Sync, O: Send + Sync>(
-        main: Collection<M>,
-        overflow: Collection<O>,
-    ) -> OutlierRepositoryBuilder<D, E> {
-        OutlierRepositoryBuilder {
-            main: main.clone_with_type(),
-            overflow: overflow.clone_with_type(),
-            array: None,
-            flag: "has_extras".to_owned(),
-            parent: None,
-            extras: None,
-            seq: "seq".to_owned(),
-            count: "count".to_owned(),
-            threshold: 50,
-            max_overflow_elements: 500,
-            unique: false,
-            retry: RetryPolicy::default(),
-            max_time: None,
-            types: PhantomData,
-        }
+mongo_patterns_core::builder! {
+    /// Builds an [`OutlierRepository`]: the field names, the threshold and the bound of overflow documents.
+    pub struct OutlierRepositoryBuilder<D, E> over main: Collection<RawDocumentBuf>, overflow: Collection<RawDocumentBuf> {
+        array: Option<String>,
+        flag: String = "has_extras".to_owned(),
+        parent: Option<String>,
+        extras: Option<String>,
+        seq: String = "seq".to_owned(),
+        count: String = "count".to_owned(),
+        threshold: u32 = 50,
+        max_overflow_elements: u32 = 500,
+        unique: bool,
     }
-}
-
-mongo_patterns_core::setters! {
-    for OutlierRepositoryBuilder<D, E>:
+    with retry, max_time;
 
     /// Sets the array field of a main document, such as `customers_purchased`. Required.
     array_field(name: impl Into<String>) => array = Some(name.into());
@@ -107,15 +50,36 @@ mongo_patterns_core::setters! {
     /// Makes the elements of a list unique. Elements are then added by [`push_unique`](OutlierRepository::push_unique).
     /// Needs a second [index](mongo_patterns_core::Repository::indexes), which has an entry for each element in overflow documents.
     unique_elements() => unique = true;
+}
 
-    /// Sets how long a write retries after conflicts with other writers.
-    retry(policy: RetryPolicy) => retry = policy;
-
-    /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves. Without
-    /// it a read takes as long as it needs.
+impl<D, E> OutlierRepository<D, E> {
+    /// Starts to build a repository over the collection of the main documents and that of the overflow documents. Uses
+    /// their read preferences, read concerns and write concerns.
     ///
-    /// See [time limits](mongo_patterns_core::action#time-limits).
-    max_time(time: Duration) => max_time = Some(time);
+    /// ```no_run
+    /// # use mongo_patterns::outlier::OutlierRepository;
+    /// # use mongo_patterns::mongodb::{Database, bson::Document};
+    /// # struct Book;
+    /// # fn f(database: Database) -> mongo_patterns::Result<()> {
+    /// let sales = database.collection::<Document>("sales");
+    /// let extra_sales = database.collection::<Document>("extra_sales");
+    /// let books = OutlierRepository::<Book, String>::builder(sales, extra_sales)
+    ///     .array_field("customers_purchased")
+    ///     .parent_field("book_id")
+    ///     .threshold(50)
+    ///     .max_overflow_elements(500)
+    ///     .unique_elements()
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[allow(clippy::needless_pass_by_value)] // the builder keeps the collections, as ones of another type
+    pub fn builder<M: Send + Sync, O: Send + Sync>(
+        main: Collection<M>,
+        overflow: Collection<O>,
+    ) -> OutlierRepositoryBuilder<D, E> {
+        OutlierRepositoryBuilder::over(main.clone_with_type(), overflow.clone_with_type())
+    }
 }
 
 impl<D, E> OutlierRepositoryBuilder<D, E> {

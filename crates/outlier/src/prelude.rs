@@ -15,8 +15,7 @@ pub(crate) use mongo_patterns_core::progress::Reporter;
 pub(crate) use mongo_patterns_core::settings::configuration;
 pub(crate) use mongo_patterns_core::stored::id_of;
 pub(crate) use mongo_patterns_core::{
-    DocumentId, Error, ErrorKind, FieldName, IntoId, Result, RetryPolicy, action, document_id, measure, send,
-    transaction,
+    DocumentId, Error, ErrorKind, FieldName, IntoId, Result, action, document_id, measure, send, transaction,
 };
 pub(crate) use mongodb::Collection;
 pub(crate) use mongodb::bson::raw::CString;

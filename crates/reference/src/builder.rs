@@ -1,7 +1,5 @@
 //! The builder of a repository.
 
-use std::time::Duration;
-
 use mongo_patterns_core::settings::{check_acknowledged, configuration, required};
 
 use crate::prelude::*;
@@ -46,51 +44,25 @@ impl<D, S> ReferenceRepository<D, S> {
         referring: Collection<A>,
         sources: Collection<B>,
     ) -> ReferenceRepositoryBuilder<D, S> {
-        ReferenceRepositoryBuilder {
-            referring: referring.clone_with_type(),
-            sources: sources.clone_with_type(),
-            chosen: Chosen::default(),
-            types: PhantomData,
-        }
+        ReferenceRepositoryBuilder::over(referring.clone_with_type(), sources.clone_with_type())
     }
 }
 
-/// Builds a repository; returned by [`ReferenceRepository::builder`].
-#[must_use = "it does nothing until build() is called"]
-pub struct ReferenceRepositoryBuilder<D, S> {
-    referring: Collection<RawDocumentBuf>,
-    sources: Collection<RawDocumentBuf>,
-    chosen: Chosen,
-    types: PhantomData<fn() -> (D, S)>,
-}
-
-#[derive(Clone, Default)]
-struct Chosen {
-    name: Option<String>,
-    /// The reference of that name.
-    first: Reference,
-    /// Of the same collection if there is none.
-    further: Vec<(Option<Collection<RawDocumentBuf>>, Reference)>,
-    version: Option<String>,
-    key: Option<String>,
-    retry: RetryPolicy,
-    max_time: Option<Duration>,
-}
-
-mongo_patterns_core::redacted_debug!(
-    ReferenceRepositoryBuilder<D, S>,
-    |builder| "collection" = builder.referring.namespace(),
-    "sources_collection" = builder.sources.namespace(),
-    "reference_field" = builder.chosen.name
-);
-
-mongo_patterns_core::clone_fields!(ReferenceRepositoryBuilder<D, S>, referring, sources, chosen, types);
-
-mongo_patterns_core::setters! {
-    for ReferenceRepositoryBuilder<D, S>:
+mongo_patterns_core::builder! {
+    /// Builds a repository; returned by [`ReferenceRepository::builder`].
+    pub struct ReferenceRepositoryBuilder<D, S> over referring: Collection<RawDocumentBuf>, sources: Collection<RawDocumentBuf> {
+        name: Option<String>,
+        /// The reference of that name.
+        first: Reference,
+        /// Of the same collection if there is none.
+        further: Vec<(Option<Collection<RawDocumentBuf>>, Reference)>,
+        version: String = "v".to_owned(),
+        key: Option<String>,
+    }
+    with retry, max_time;
 
     /// Sets the field with the reference, such as `customer`. Required. It is a field of the document, and not a path.
-    reference_field(name: impl Into<String>) => chosen.name = Some(name.into());
+    reference_field(name: impl Into<String>) => name = Some(name.into());
 
     /// Sets the field with the version, in sources and copies; `v` by default. A source without it has the version 0.
     ///
@@ -98,7 +70,7 @@ mongo_patterns_core::setters! {
     /// After a write, call [`sweep`](ReferenceRepository::sweep) for the source, or run a
     /// [follower](ReferenceRepository::follow). Do not write such a source through this repository: that would be a change
     /// without a revision.
-    version_field(name: impl Into<String>) => chosen.version = Some(name.into());
+    version_field(name: impl Into<String>) => version = name.into();
 
     /// Sets a unique field of the sources by which your documents name them, such as `username`, in place of `_id`. It is a
     /// field of the source, and not a path.
@@ -113,47 +85,38 @@ mongo_patterns_core::setters! {
     /// `ensure_indexes()` creates a unique index on it, such as `username_1`, which accepts one source without the field. To
     /// such a source no document can refer. The value must not be a document or an array. A sharded cluster has no
     /// such index on sources that are sharded by `_id`: `ensure_sharded()` leaves them on one shard.
-    source_key(field: impl Into<String>) => chosen.key = Some(field.into());
-
-    /// Sets how writes retry after conflicts with other writers, and sweeps after network errors.
-    retry(policy: RetryPolicy) => chosen.retry = policy;
-
-    /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves. Without
-    /// it a read takes as long as it needs.
-    ///
-    /// See [time limits](mongo_patterns_core::action#time-limits).
-    max_time(time: Duration) => chosen.max_time = Some(time);
+    source_key(field: impl Into<String>) => key = Some(field.into());
 }
 
 impl<D, S> ReferenceRepositoryBuilder<D, S> {
     /// Adds fields of the source that are copied under the same path. A path such as `address.city` is copied to
     /// `customer.address.city`.
     pub fn copied_fields(mut self, paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.chosen.first = self.chosen.first.copied_fields(paths);
+        self.first = self.first.copied_fields(paths);
         self
     }
 
     /// Adds a field of the source that is copied under another path: first the path in the copy, then that in the source.
     pub fn copied_field(mut self, target: impl Into<String>, source: impl Into<String>) -> Self {
-        self.chosen.first = self.chosen.first.copied_field(target, source);
+        self.first = self.first.copied_field(target, source);
         self
     }
 
     /// The field is an array of references, whose elements can have fields of their own.
     pub fn array(mut self) -> Self {
-        self.chosen.first = self.chosen.first.array();
+        self.first = self.first.array();
         self
     }
 
     /// The copies stay as they were stored, such as the price that was paid.
     pub fn snapshot(mut self) -> Self {
-        self.chosen.first = self.chosen.first.snapshot();
+        self.first = self.first.snapshot();
         self
     }
 
     /// Adds another field of the same documents that refers to the same sources.
     pub fn add_reference(mut self, reference: Reference) -> Self {
-        self.chosen.further.push((None, reference));
+        self.further.push((None, reference));
         self
     }
 
@@ -161,9 +124,7 @@ impl<D, S> ReferenceRepositoryBuilder<D, S> {
     /// its copies there. To insert its documents, build a repository for them, and add this collection to that one.
     #[allow(clippy::needless_pass_by_value)] // the builder owns the collection, with another type
     pub fn add_referring<A: Send + Sync>(mut self, collection: Collection<A>, reference: Reference) -> Self {
-        self.chosen
-            .further
-            .push((Some(collection.clone_with_type()), reference));
+        self.further.push((Some(collection.clone_with_type()), reference));
         self
     }
 
@@ -180,27 +141,18 @@ impl<D, S> ReferenceRepositoryBuilder<D, S> {
     /// - the sources refer to themselves, or the collections are in two databases,
     /// - the write concern of a collection is `w: 0`, which confirms nothing.
     pub fn build(self) -> Result<ReferenceRepository<D, S>> {
-        let Self { referring, sources, .. } = self;
-        let Chosen {
-            name,
-            first,
-            further,
-            version,
-            key,
-            retry,
-            max_time,
-        } = self.chosen;
-        let key = key.map(FieldName::new).transpose()?;
-        let version = FieldName::new(version.unwrap_or_else(|| "v".to_owned()))?;
+        let (referring, sources) = (self.referring, self.sources);
+        let key = self.key.map(FieldName::new).transpose()?;
+        let version = FieldName::new(self.version)?;
         if version.as_str() == MARK || version.as_str() == crate::settings::DELETED {
             return Err(configuration(format!(
                 "the field `{version}` is reserved: use another name for the version"
             )));
         }
         let mut collections = vec![referring];
-        let first = first.named(required(name, "reference_field")?);
+        let first = self.first.named(required(self.name, "reference_field")?);
         let mut references = vec![first.checked(0, &version, key.as_ref())?];
-        for (collection, reference) in further {
+        for (collection, reference) in self.further {
             let position = match collection {
                 None => 0,
                 Some(collection) => position_of(&mut collections, collection),
@@ -218,8 +170,8 @@ impl<D, S> ReferenceRepositoryBuilder<D, S> {
             check(collection, &sources)?;
         }
         check_acknowledged(&sources)?;
-        let mut settings = Settings::new(version, references, retry);
-        (settings.key, settings.max_time) = (key, max_time);
+        let mut settings = Settings::new(version, references, self.retry);
+        (settings.key, settings.max_time) = (key, self.max_time);
         Ok(ReferenceRepository::new(collections, sources, settings))
     }
 }

@@ -9,9 +9,7 @@ pub(crate) use mongo_patterns_core::index::hinted;
 pub(crate) use mongo_patterns_core::key::stored_integer;
 pub(crate) use mongo_patterns_core::migration::{Step, Walk};
 pub(crate) use mongo_patterns_core::progress::Reporter;
-pub(crate) use mongo_patterns_core::{
-    DocumentId, Error, ErrorKind, FieldName, IntoId, Result, RetryPolicy, Updated, action, send,
-};
+pub(crate) use mongo_patterns_core::{DocumentId, Error, ErrorKind, FieldName, IntoId, Result, Updated, action, send};
 pub(crate) use mongodb::Collection;
 pub(crate) use mongodb::bson::{self, Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 pub(crate) use serde::Serialize;

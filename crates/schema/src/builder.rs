@@ -1,8 +1,5 @@
 //! The construction of a repository.
 
-use std::time::Duration;
-
-use mongo_patterns_core::RetryPolicy;
 use mongo_patterns_core::settings::check_acknowledged;
 use mongo_patterns_core::versions::converting;
 
@@ -10,30 +7,22 @@ use crate::prelude::*;
 use crate::repository::SchemaRepository;
 use crate::steps::{self, Work};
 
-/// Builds a [`SchemaRepository`].
-#[must_use = "a builder does nothing until build() is called"]
-pub struct SchemaRepositoryBuilder<D> {
-    collection: Collection<RawDocumentBuf>,
-    version: String,
-    steps: Vec<(u32, Work)>,
-    newest: Option<u32>,
-    retry: RetryPolicy,
-    max_time: Option<Duration>,
-    types: PhantomData<fn() -> D>,
-}
+mongo_patterns_core::builder! {
+    /// Builds a [`SchemaRepository`].
+    pub struct SchemaRepositoryBuilder<D> over collection: Collection<RawDocumentBuf> {
+        version: String = "schemaVersion".to_owned(),
+        steps: Vec<(u32, Work)>,
+        newest: Option<u32>,
+    }
+    with retry, max_time;
 
-mongo_patterns_core::redacted_debug!(SchemaRepositoryBuilder<D>, |this| "collection" =
-    this.collection.namespace());
-mongo_patterns_core::clone_fields!(
-    SchemaRepositoryBuilder<D>,
-    collection,
-    version,
-    steps,
-    newest,
-    retry,
-    max_time,
-    types
-);
+    /// Sets the field with the version of a document, `schemaVersion` by default. A document without it has version 1.
+    version_field(name: impl Into<String>) => version = name.into();
+
+    /// Sets the version of the type `D`. By default it is the version after the last step, or 1 without steps. Needed
+    /// when all steps were deleted from the program.
+    newest(version: u32) => newest = Some(version);
+}
 
 impl<D> SchemaRepository<D> {
     /// Starts to build a repository over a collection, with its read preference, read concern and write concern.
@@ -57,15 +46,7 @@ impl<D> SchemaRepository<D> {
     /// ```
     #[allow(clippy::needless_pass_by_value)] // the builder keeps the collection, as one of another type
     pub fn builder<Any: Send + Sync>(collection: Collection<Any>) -> SchemaRepositoryBuilder<D> {
-        SchemaRepositoryBuilder {
-            collection: collection.clone_with_type(),
-            version: "schemaVersion".to_owned(),
-            steps: Vec::new(),
-            newest: None,
-            retry: RetryPolicy::default(),
-            max_time: None,
-            types: PhantomData,
-        }
+        SchemaRepositoryBuilder::over(collection.clone_with_type())
     }
 }
 
@@ -99,24 +80,6 @@ impl<D> SchemaRepositoryBuilder<D> {
     pub fn pipeline_step(mut self, from: u32, stages: impl Into<Vec<Document>>) -> Self {
         self.steps.push((from, Work::Stages(stages.into())));
         self
-    }
-
-    mongo_patterns_core::setters! {
-        /// Sets the field with the version of a document, `schemaVersion` by default. A document without it has version 1.
-        version_field(name: impl Into<String>) => version = name.into();
-
-        /// Sets the version of the type `D`. By default it is the version after the last step, or 1 without steps. Needed
-        /// when all steps were deleted from the program.
-        newest(version: u32) => newest = Some(version);
-
-        /// Sets how a write retries after conflicts with other writers.
-        retry(policy: RetryPolicy) => retry = policy;
-
-        /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves.
-        /// Without it a read takes as long as it needs.
-        ///
-        /// See [time limits](mongo_patterns_core::action#time-limits).
-        max_time(time: Duration) => max_time = Some(time);
     }
 
     /// Checks the settings and returns the repository. Sends nothing.

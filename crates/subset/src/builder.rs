@@ -2,9 +2,6 @@
 
 mod subset;
 
-use std::marker::PhantomData;
-use std::time::Duration;
-
 use mongo_patterns_core::settings::{check_acknowledged, configuration, required};
 #[allow(unused_imports)] // the links of the documentation use it
 use mongo_patterns_core::{ErrorKind, FieldName, Result, RetryPolicy};
@@ -57,87 +54,59 @@ impl<P, C> SubsetRepository<P, C> {
         parents: Collection<A>,
         children: Collection<B>,
     ) -> SubsetRepositoryBuilder<P, C> {
-        SubsetRepositoryBuilder {
-            parents: parents.clone_with_type(),
-            children: children.clone_with_type(),
-            chosen: Chosen::default(),
-            types: PhantomData,
-        }
+        SubsetRepositoryBuilder::over(parents.clone_with_type(), children.clone_with_type())
     }
 }
 
-/// Builds a [`SubsetRepository`].
-///
-/// # Figures
-///
-/// A parent can store values of a field of all its children, beside the subset: the [sum](SubsetRepositoryBuilder::sum),
-/// the [minimum](SubsetRepositoryBuilder::min), the [maximum](SubsetRepositoryBuilder::max), and the [number of children
-/// with each value](SubsetRepositoryBuilder::count_by). An average is a sum divided by a number of children. Each is correct
-/// whenever the subset is, with the exceptions of a [total](SubsetRepositoryBuilder::total_field).
-///
-/// The values of a child that lacks the field, or has `null`, are not counted. An array is refused, because an index has
-/// each of its elements; do not store any by other programs. Nor `MinKey` and `MaxKey`, which MongoDB 6.0 does not read from
-/// an index as they are. The fields of the parent are written only by this repository.
-///
-/// # Cost of figures
-/// Each field of the children needs an index on it and the parent, unless it is the first of the order or the child's id.
-///
-/// - A write adds what it changes, and reads a minimum and a maximum by the
-///   index: no further round trips, and one index key for each. It computes a sum from all children if a value is above
-///   2<sup>53</sup>, infinite, NaN, or a decimal with an exponent or more than 20 characters. That takes one further round
-///   trip for each field of the children, and another one if the stored value is the reason. In a sharded cluster it needs
-///   MongoDB 8.0, because earlier versions have no `$lookup` from a sharded collection in a transaction, unless all
-///   fields are sums or counts and children are only inserted and deleted.
-/// - `rebuild` and a follower compute all fields and the total by one more command, which examines
-///   the index keys of all children of the parent for each field of the children, and no documents.
-/// - `verify`, `repair` and `rebuild_all` read all children once more for each field of the children.
-///
-/// If a figure is added to an existing repository, the next write to each parent computes it: call
-/// [`migrate_layout_from`](SubsetRepository::migrate_layout_from) to compute it in all parents at once.
-#[must_use = "a builder does nothing until build() is called"]
-pub struct SubsetRepositoryBuilder<P, C> {
-    parents: Collection<RawDocumentBuf>,
-    children: Collection<RawDocumentBuf>,
-    chosen: Chosen,
-    types: PhantomData<fn() -> (P, C)>,
-}
-
-/// The settings, not checked yet.
-#[derive(Clone, Default)]
-struct Chosen {
-    subsets: Vec<Subset>,
-    version: Option<String>,
-    total: Option<String>,
-    /// The field of a child, and that of the parent.
-    computed: Vec<(Kind, String, String)>,
-    parent: Option<String>,
-    child_id: Option<String>,
-    retry: RetryPolicy,
-    max_time: Option<Duration>,
-}
-
-impl Chosen {
-    fn compute(&mut self, kind: Kind, child_field: impl Into<String>, parent_field: impl Into<String>) {
-        self.computed.push((kind, child_field.into(), parent_field.into()));
+mongo_patterns_core::builder! {
+    /// Builds a [`SubsetRepository`].
+    ///
+    /// # Figures
+    ///
+    /// A parent can store values of a field of all its children, beside the subset: the [sum](SubsetRepositoryBuilder::sum),
+    /// the [minimum](SubsetRepositoryBuilder::min), the [maximum](SubsetRepositoryBuilder::max), and the [number of children
+    /// with each value](SubsetRepositoryBuilder::count_by). An average is a sum divided by a number of children. Each is correct
+    /// whenever the subset is, with the exceptions of a [total](SubsetRepositoryBuilder::total_field).
+    ///
+    /// The values of a child that lacks the field, or has `null`, are not counted. An array is refused, because an index has
+    /// each of its elements; do not store any by other programs. Nor `MinKey` and `MaxKey`, which MongoDB 6.0 does not read from
+    /// an index as they are. The fields of the parent are written only by this repository.
+    ///
+    /// # Cost of figures
+    /// Each field of the children needs an index on it and the parent, unless it is the first of the order or the child's id.
+    ///
+    /// - A write adds what it changes, and reads a minimum and a maximum by the
+    ///   index: no further round trips, and one index key for each. It computes a sum from all children if a value is above
+    ///   2<sup>53</sup>, infinite, NaN, or a decimal with an exponent or more than 20 characters. That takes one further round
+    ///   trip for each field of the children, and another one if the stored value is the reason. In a sharded cluster it needs
+    ///   MongoDB 8.0, because earlier versions have no `$lookup` from a sharded collection in a transaction, unless all
+    ///   fields are sums or counts and children are only inserted and deleted.
+    /// - `rebuild` and a follower compute all fields and the total by one more command, which examines
+    ///   the index keys of all children of the parent for each field of the children, and no documents.
+    /// - `verify`, `repair` and `rebuild_all` read all children once more for each field of the children.
+    ///
+    /// If a figure is added to an existing repository, the next write to each parent computes it: call
+    /// [`migrate_layout_from`](SubsetRepository::migrate_layout_from) to compute it in all parents at once.
+    pub struct SubsetRepositoryBuilder<P, C> over parents: Collection<RawDocumentBuf>, children: Collection<RawDocumentBuf> {
+        subsets: Vec<Subset>,
+        version: Option<String>,
+        total: Option<String>,
+        computed: Vec<(Kind, String, String)>,
+        parent: Option<String>,
+        child_id: Option<String>,
     }
-}
-
-mongo_patterns_core::redacted_debug!(SubsetRepositoryBuilder<P, C>, |this| "collection" = this.parents.namespace());
-mongo_patterns_core::clone_fields!(SubsetRepositoryBuilder<P, C>, parents, children, chosen, types);
-
-mongo_patterns_core::setters! {
-    for SubsetRepositoryBuilder<P, C>:
+    with retry, max_time;
 
     /// Sets the field of a child that holds the `_id` of its parent, such as `product_id`. Required.
-    parent_field(name: impl Into<String>) => chosen.parent = Some(name.into());
+    parent_field(name: impl Into<String>) => parent = Some(name.into());
 
     /// Sets the field of a child that identifies it among the children of its parent, such as `review_id`, or `_id`.
     /// Required.
-    child_id_field(name: impl Into<String>) => chosen.child_id = Some(name.into());
+    child_id_field(name: impl Into<String>) => child_id = Some(name.into());
 
     /// Sets the field of the parent that counts the writes to its subsets. By default the name of the first one followed by
     /// `_version`, such as `reviews_version`. Only this repository writes it.
-    version_field(name: impl Into<String>) => chosen.version = Some(name.into());
+    version_field(name: impl Into<String>) => version = Some(name.into());
 
     /// Sets a field of the parent that holds the number of all its children, such as `review_count`, for "10 of 1,234
     /// reviews". By default there is none. Only this repository writes it.
@@ -153,17 +122,7 @@ mongo_patterns_core::setters! {
     ///
     /// If the option is added to an existing repository, the next write to each parent counts its children: call
     /// [`migrate_layout_from`](SubsetRepository::migrate_layout_from) to count them all at once.
-    total_field(name: impl Into<String>) => chosen.total = Some(name.into());
-
-    /// Sets how long a transaction is retried when other writers are faster. [`rebuild`](SubsetRepository::rebuild)
-    /// ignores it: it makes at most three attempts, or sixteen with a total or figures.
-    retry(policy: RetryPolicy) => chosen.retry = policy;
-
-    /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves. Without
-    /// it a read takes as long as it needs.
-    ///
-    /// See [time limits](mongo_patterns_core::action#time-limits).
-    max_time(time: Duration) => chosen.max_time = Some(time);
+    total_field(name: impl Into<String>) => total = Some(name.into());
 }
 
 impl<P, C> SubsetRepositoryBuilder<P, C> {
@@ -174,7 +133,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// of its additions: [`verify`](SubsetRepository::verify) accepts a difference of 10<sup>-9</sup>, and of as much of the
     /// magnitudes of the doubles. Sums of integers are exact.
     pub fn sum(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
-        self.chosen.compute(Kind::Sum, child_field, parent_field);
+        self.computed.push((Kind::Sum, child_field.into(), parent_field.into()));
         self
     }
 
@@ -183,14 +142,14 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     ///
     /// Values have MongoDB's order, across all types. Without values, it is `null`.
     pub fn min(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
-        self.chosen.compute(Kind::Min, child_field, parent_field);
+        self.computed.push((Kind::Min, child_field.into(), parent_field.into()));
         self
     }
 
     /// Stores the greatest value of a field of all children in a field of the parent, as [`min`](Self::min) does for the
     /// smallest one.
     pub fn max(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
-        self.chosen.compute(Kind::Max, child_field, parent_field);
+        self.computed.push((Kind::Max, child_field.into(), parent_field.into()));
         self
     }
 
@@ -204,7 +163,8 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// It is sorted by value, in MongoDB's order. Equal numbers of different types are one value. The parent grows with the
     /// number of different values, so choose a field with few.
     pub fn count_by(mut self, child_field: impl Into<String>, parent_field: impl Into<String>) -> Self {
-        self.chosen.compute(Kind::CountBy, child_field, parent_field);
+        self.computed
+            .push((Kind::CountBy, child_field.into(), parent_field.into()));
         self
     }
 
@@ -235,7 +195,7 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// If a subset is added to an existing repository, the next write to each parent fills it: call
     /// [`migrate_layout_from`](SubsetRepository::migrate_layout_from) to fill it in all parents at once.
     pub fn subset(mut self, subset: Subset) -> Self {
-        self.chosen.subsets.push(subset);
+        self.subsets.push(subset);
         self
     }
 
@@ -253,15 +213,14 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
     /// - the collections are the same, or in two databases,
     /// - the write concern of a collection is `w: 0`, which confirms nothing.
     pub fn build(self) -> Result<SubsetRepository<P, C>> {
-        let chosen = self.chosen;
-        let parent = FieldName::new(required(chosen.parent, "parent_field")?)?;
-        let child_id = FieldName::of_element(required(chosen.child_id, "child_id_field")?)?;
+        let parent = FieldName::new(required(self.parent, "parent_field")?)?;
+        let child_id = FieldName::of_element(required(self.child_id, "child_id_field")?)?;
         if parent == child_id {
             return Err(configuration(
                 "the parent field and the child's id are the same field: rename one",
             ));
         }
-        let subsets = chosen.subsets.into_iter();
+        let subsets = self.subsets.into_iter();
         let subsets = subsets.map(|subset| subset.checked(&parent, &child_id));
         let subsets = subsets.collect::<Result<Vec<_>>>()?;
         let first = required(subsets.first(), "subset")?;
@@ -270,12 +229,12 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
                 "the first subset has a filter, but pages of all children have its order: add one without a filter before it",
             ));
         }
-        let version = chosen.version.unwrap_or_else(|| format!("{}_version", first.field));
+        let version = self.version.unwrap_or_else(|| format!("{}_version", first.field));
         let version = FieldName::new(version)?;
-        let total = chosen
+        let total = self
             .total
             .map(|field| (Kind::Count, child_id.as_str().to_owned(), field));
-        let figures = total.into_iter().chain(chosen.computed);
+        let figures = total.into_iter().chain(self.computed);
         let figures = figures.map(|(kind, of, field)| figure(kind, of, field, &parent));
         let figures = figures.collect::<Result<Vec<_>>>()?;
         let fields = subsets.iter().map(|subset| &subset.field).chain([&version]);
@@ -303,8 +262,8 @@ impl<P, C> SubsetRepositoryBuilder<P, C> {
             version,
             parent,
             child_id,
-            retry: chosen.retry,
-            max_time: chosen.max_time,
+            retry: self.retry,
+            max_time: self.max_time,
             order_index: String::new(),
             child_index: String::new(),
         };

@@ -75,15 +75,7 @@ impl<D> FileArchive<D> {
     /// ```
     #[allow(clippy::needless_pass_by_value)] // the builder keeps the collection, as one of another type
     pub fn builder<A: Send + Sync>(collection: Collection<A>, store: impl FileStore) -> FileArchiveBuilder<D> {
-        FileArchiveBuilder {
-            current: collection.clone_with_type(),
-            store: Arc::new(store),
-            age: None,
-            older_than: None,
-            keep: None,
-            retry: RetryPolicy::default(),
-            types: PhantomData,
-        }
+        FileArchiveBuilder::over(collection.clone_with_type(), Arc::new(store))
     }
 }
 
@@ -107,45 +99,29 @@ impl<D> Repository for FileArchive<D> {
     }
 }
 
-/// Builds a [`FileArchive`].
-#[must_use = "a builder does nothing until build() is called"]
-pub struct FileArchiveBuilder<D> {
-    current: Raw,
-    store: Arc<dyn FileStore>,
-    age: Option<String>,
-    older_than: Option<Duration>,
-    keep: Option<Document>,
-    retry: RetryPolicy,
-    types: PhantomData<fn() -> D>,
-}
-
-mongo_patterns_core::redacted_debug!(FileArchiveBuilder<D>, |this| "collection" = this.current.namespace());
-mongo_patterns_core::clone_fields!(
-    FileArchiveBuilder<D>,
-    current,
-    store,
-    age,
-    older_than,
-    keep,
-    retry,
-    types
-);
-
-impl<D> FileArchiveBuilder<D> {
-    mongo_patterns_core::setters! {
-        /// Sets the field with the time of a document, a date. Required. A document without it is never archived.
-        age_field(name: impl Into<String>) => age = Some(name.into());
-
-        /// Sets the age from which documents are archived, by the clock of the client. Required.
-        older_than(age: Duration) => older_than = Some(age);
-
-        /// Keeps the documents that match a filter: they are not archived.
-        keep(filter: Document) => keep = Some(filter);
-
-        /// Sets how a write retries after conflicts with other writers.
-        retry(policy: RetryPolicy) => retry = policy;
+mongo_patterns_core::builder! {
+    /// Builds a [`FileArchive`].
+    pub struct FileArchiveBuilder<D> over current: Raw, store: Arc<dyn FileStore> {
+        age: Option<String>,
+        older_than: Option<Duration>,
+        keep: Option<Document>,
+        retry: RetryPolicy,
     }
 
+    /// Sets the field with the time of a document, a date. Required. A document without it is never archived.
+    age_field(name: impl Into<String>) => age = Some(name.into());
+
+    /// Sets the age from which documents are archived, by the clock of the client. Required.
+    older_than(age: Duration) => older_than = Some(age);
+
+    /// Keeps the documents that match a filter: they are not archived.
+    keep(filter: Document) => keep = Some(filter);
+
+    /// Sets how a write retries after conflicts with other writers.
+    retry(policy: RetryPolicy) => retry = policy;
+}
+
+impl<D> FileArchiveBuilder<D> {
     /// Checks the settings and returns the archive. Sends nothing.
     ///
     /// # Errors

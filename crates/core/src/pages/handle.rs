@@ -28,18 +28,26 @@ pub struct Pages<D> {
 crate::redacted_debug!(Pages<D>, |pages| "collection" = pages.query.collection.namespace());
 crate::clone_fields!(Pages<D>, query, types);
 
-/// Builds [`Pages`].
-#[must_use = "a builder does nothing until build() is called"]
-pub struct PagesBuilder<D> {
-    collection: Collection<RawDocumentBuf>,
-    filter: Document,
-    sort: Document,
-    max_time: Option<Duration>,
-    types: PhantomData<fn() -> D>,
-}
+crate::builder! {
+    /// Builds [`Pages`].
+    pub struct PagesBuilder<D> over collection: Collection<RawDocumentBuf> {
+        filter: Document,
+        sort: Document,
+        max_time: Option<Duration>,
+    }
 
-crate::redacted_debug!(PagesBuilder<D>, |this| "collection" = this.collection.namespace());
-crate::clone_fields!(PagesBuilder<D>, collection, filter, sort, max_time, types);
+    /// Sets the filter, as for the driver's `find`; by default, all documents match.
+    filter(filter: Document) => filter = filter;
+
+    /// Sets the order: fields or paths, each with 1 or -1. Documents with equal values are in the order of their `_id`s, in the
+    /// direction of the last field. By default, the order is that of the `_id`s.
+    sort(fields: Document) => sort = fields;
+
+    /// Bounds the time of each command of a page on the server (`maxTimeMS`), for pages that set none themselves.
+    ///
+    /// See [time limits](crate::action#time-limits).
+    max_time(time: Duration) => max_time = Some(time);
+}
 
 impl<D> Pages<D> {
     /// Starts to build the pages of a collection, with its read preference and its read concern.
@@ -57,13 +65,7 @@ impl<D> Pages<D> {
     /// ```
     #[allow(clippy::needless_pass_by_value)] // the builder keeps the collection, as one of another type
     pub fn over<T: Send + Sync>(collection: Collection<T>) -> PagesBuilder<D> {
-        PagesBuilder {
-            collection: collection.clone_with_type(),
-            filter: Document::new(),
-            sort: Document::new(),
-            max_time: None,
-            types: PhantomData,
-        }
+        PagesBuilder::over(collection.clone_with_type())
     }
 
     /// Returns the index of the pages, for example to create it by other means. Its text is the `createIndex` call for a shell.
@@ -157,20 +159,6 @@ impl<D: DeserializeOwned> Pages<D> {
 }
 
 impl<D> PagesBuilder<D> {
-    crate::setters! {
-        /// Sets the filter, as for the driver's `find`; by default, all documents match.
-        filter(filter: Document) => filter = filter;
-
-        /// Sets the order: fields or paths, each with 1 or -1. Documents with equal values are in the order of their `_id`s, in the
-        /// direction of the last field. By default, the order is that of the `_id`s.
-        sort(fields: Document) => sort = fields;
-
-        /// Bounds the time of each command of a page on the server (`maxTimeMS`), for pages that set none themselves.
-        ///
-        /// See [time limits](crate::action#time-limits).
-        max_time(time: Duration) => max_time = Some(time);
-    }
-
     /// Checks the sort and returns the pages. Sends nothing.
     ///
     /// # Errors
