@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::{BucketRepository, IdPolicy};
 use mongo_patterns_testkit as testkit;
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use mongodb::options::{CollectionOptions, ReadConcern, ReadPreference, SelectionCriteria};
 
 use crate::common::support::*;
@@ -270,15 +271,19 @@ async fn items_with_any_content_are_stored_unchanged() {
             Bson::Document(doc! { "a": 1, "$slice": 0 }),
             Bson::Document(doc! { "a.b": "$count", "c": "$$ROOT" }),
             Bson::Array(vec![Bson::Int32(1), Bson::Document(doc! { "$each": [2] })]),
+            Bson::Document(doc! { "a": "$history", "b": [{ "c": "$$NOW" }] }),
             Bson::String("$count".into()),
+            Bson::String("$$ROOT".into()),
+            Bson::Double(f64::INFINITY),
             Bson::Null,
             Bson::Document(doc! {}),
         ];
         for item in &hostile {
             trades.append(&123, item).await.unwrap();
         }
-        let page = trades.page(&123, 1).await.unwrap().unwrap();
-        assert_eq!(page.items, hostile);
+        trades.append_many(&123, &hostile).await.unwrap();
+        let items: Vec<Bson> = trades.items(&123).stream().try_collect().await.unwrap();
+        assert_eq!(items, [hostile.clone(), hostile].concat());
         assert_eq!(violations(&plain(db), 10).await, []);
     })
     .await;
@@ -310,6 +315,24 @@ async fn an_append_examines_one_document_at_any_length_of_the_history() {
                 assert_eq!(examined.index, "customerId_1_count_lt_10");
             }
         }
+    })
+    .await;
+}
+
+/// The type that the documentation of the bucket pattern recommends.
+#[tokio::test]
+async fn items_of_any_fields_are_read_as_raw_documents() {
+    testkit::run(async |db| {
+        let items = BucketRepository::<u32, RawDocumentBuf>::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .build()
+            .unwrap();
+        items.ensure_indexes().await.unwrap();
+        let item = RawDocumentBuf::try_from(&doc! { "$date": 5, "in": { "$oid": "none" } }).unwrap();
+        items.append(&123, &item).await.unwrap();
+        items.append_many(&123, &[item.clone(), item.clone()]).await.unwrap();
+        assert_eq!(items.page(&123, 1).await.unwrap().unwrap().items, vec![item; 3]);
     })
     .await;
 }

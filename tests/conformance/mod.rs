@@ -6,7 +6,6 @@ mod collections;
 mod debug;
 mod deciding_reads;
 mod erasing;
-mod extended_json;
 mod finds;
 mod followers;
 mod hostile_input;

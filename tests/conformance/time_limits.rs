@@ -195,7 +195,7 @@ async fn every_limit_is_one_for_the_server() {
 async fn the_server_ends_a_read_that_takes_longer() {
     testkit::run(async |db| {
         let (database, source) = (db.database(), db.plain_collection("patrons"));
-        let numbers: Vec<i32> = (0..1000).collect();
+        let numbers: Vec<i32> = (0..200).collect();
         source
             .insert_one(doc! { "_id": 1, "addresses": [], "numbers": numbers })
             .await

@@ -98,35 +98,6 @@ async fn a_refused_upsert_has_its_reason_and_no_effect() {
     .await;
 }
 
-#[tokio::test]
-async fn hostile_ids_and_values_are_stored_literally() {
-    testkit::run(async |db| {
-        let patrons = builder(db).build().unwrap();
-        let first = vec![address("a"), address(1)];
-        plant(db, &patron("joe", first.clone())).await;
-        let hostile: Vec<Document> = vec![
-            doc! { "id": { "$gt": "" }, "$each": [1, 2], "$position": 0 },
-            doc! { "id": { "$literal": "a" }, "a.b": 1, "$set": { "name": "$name" } },
-            doc! { "id": "$name", "x": "$$ROOT", "deep": { "$literal": [{ "$inc": 1 }] } },
-            doc! { "id": "$$child", "": 1, "$ref": 1, "$id": Bson::Undefined },
-            doc! { "$each": [1], "id": doc! { "a": [1, Bson::Null] }, "code": Bson::JavaScriptCode("f()".to_owned()) },
-        ];
-        for inserted in [true, false] {
-            for child in &hostile {
-                let upserted = patrons.upsert_child("joe", child).await.unwrap();
-                assert_eq!(upserted.inserted, inserted, "{child}");
-            }
-            let expected = [first.clone(), hostile.clone()].concat();
-            assert_eq!(addresses(db, "joe").await, Some(expected.into()));
-        }
-        for id in [doc! { "$gt": "" }, doc! { "$exists": true }] {
-            let error = patrons.upsert_child(id, &address("a")).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::NotFound);
-        }
-    })
-    .await;
-}
-
 /// As for the server: 1, 1.0 and a long 1 are one id.
 #[tokio::test]
 async fn numbers_of_all_types_are_one_id() {

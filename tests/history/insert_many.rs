@@ -157,34 +157,3 @@ async fn concurrent_batches_store_each_document_once() {
     })
     .await;
 }
-
-#[tokio::test]
-async fn hostile_values_are_stored_literally() {
-    testkit::run(async |db| {
-        let policies = policies(db).await;
-        let hostile = [
-            doc! { "policyId": { "$gt": 1 }, "a": "$policyId", "$b": { "$literal": 1 }, "c.d": ["$$NOW"] },
-            doc! { "policyId": "$policyId", "_id": { "a": "$b" } },
-        ];
-        policies.insert_many(&hostile).await.unwrap();
-        for document in hostile {
-            let id = document.get("policyId").unwrap().clone();
-            let mut now = policies.get(id).await.unwrap().unwrap().document;
-            for field in ["revision", "dateSet"] {
-                now.remove(field);
-            }
-            if !document.contains_key("_id") {
-                now.remove("_id");
-            }
-            assert_eq!(sorted(&now), sorted(&document));
-        }
-        assert_eq!(findings(&policies).await, []);
-    })
-    .await;
-}
-
-fn sorted(document: &Document) -> Vec<(&String, &Bson)> {
-    let mut fields: Vec<_> = document.iter().collect();
-    fields.sort_by_key(|(name, _)| *name);
-    fields
-}

@@ -4,8 +4,7 @@ use mongo_patterns::history::HistoryRepositoryBuilder;
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit as testkit;
 use mongodb::IndexModel;
-use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::bson::{DateTime, Document, doc};
 use mongodb::options::{Acknowledgment, CollectionOptions, IndexOptions, WriteConcern};
 use serde::{Deserialize, Serialize};
 
@@ -100,50 +99,6 @@ async fn invalid_input_is_refused_and_has_no_effect() {
         }
         assert_eq!(db.recorder().round_trips(), 0);
         assert_eq!((all(&current(db)).await, all(&revisions(db)).await), before);
-    })
-    .await;
-}
-
-/// An id that looks like an operator is a value.
-#[tokio::test]
-async fn ids_are_values_of_any_type() {
-    testkit::run(async |db| {
-        let policies = policies(db).await;
-        let ids: [Bson; 7] = [
-            "$name".into(),
-            "a.b".into(),
-            doc! { "$gt": "" }.into(),
-            doc! { "$eq": 1, "a": 2 }.into(),
-            ObjectId::new().into(),
-            7_i64.into(),
-            Bson::DateTime(DateTime::from_millis(5)),
-        ];
-        for id in &ids {
-            policies.insert(&policy(id.clone())).await.unwrap();
-        }
-        for id in &ids {
-            let update = policies.update(id.clone(), push("watch"));
-            assert_eq!(update.await.unwrap().revision, 2, "{id}");
-            assert_eq!(policies.restore(id.clone(), 1).await.unwrap().revision, 3);
-            let now = policies.get(id.clone()).await.unwrap().unwrap().document;
-            assert_eq!((now.get("policyId"), items(&now).len()), (Some(id), 0));
-            assert_eq!(policies.revisions(id.clone()).page().await.unwrap().revisions.len(), 3);
-            assert_eq!(
-                policies
-                    .as_of(id.clone(), DateTime::MAX)
-                    .await
-                    .unwrap()
-                    .unwrap()
-                    .revision,
-                3
-            );
-            assert_eq!(numbers(db, id.clone()).await, [1, 2, 3]);
-        }
-        for id in &ids {
-            assert_eq!(policies.prune(id.clone()).keep_last(2).await.unwrap().revisions, 1);
-            assert!(policies.delete(id.clone()).await.unwrap().found);
-        }
-        assert_eq!(findings(&policies).await, []);
     })
     .await;
 }

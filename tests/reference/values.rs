@@ -3,8 +3,7 @@
 use mongo_patterns::ErrorKind;
 use mongo_patterns::reference::{Reference, ReferenceRepository};
 use mongo_patterns_testkit as testkit;
-use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Bson, DateTime, Document, Timestamp, Uuid, doc};
+use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
 use serde::{Deserialize, Serialize};
 
@@ -147,83 +146,6 @@ async fn invalid_input_is_refused_before_anything_is_sent() {
     .await;
 }
 
-fn ids_of_all_types() -> Vec<Bson> {
-    vec![
-        "$name".into(),
-        "$$ROOT".into(),
-        "".into(),
-        "a.b".into(),
-        ".*".into(),
-        0.into(),
-        (1_i64 << 60).into(),
-        (-1.5).into(),
-        f64::NAN.into(),
-        false.into(),
-        ObjectId::from_bytes([7; 12]).into(),
-        Uuid::from_bytes([7; 16]).into(),
-        DateTime::from_millis(-1).into(),
-        Bson::Timestamp(Timestamp { time: 7, increment: 7 }),
-        doc! {}.into(),
-        doc! { "$gt": "" }.into(),
-        doc! { "$eq": 1, "a": 2 }.into(),
-        doc! { "a": [1, Bson::Null], "b": { "c": "$name" } }.into(),
-    ]
-}
-
-/// A server stores an `_id` with a field name that begins with `$` since MongoDB 5.0.
-fn has_operator(id: &Bson) -> bool {
-    id.as_document()
-        .is_some_and(|id| id.keys().any(|name| name.starts_with('$')))
-}
-
-/// An id that looks like an operator, a path or an expression is a value.
-#[tokio::test]
-async fn ids_are_values_of_any_type() {
-    testkit::run(async |db| {
-        let orders = with_customers(db).await;
-        let mut ids = ids_of_all_types();
-        // No `_id` of a document has an operator at its top, but one that refers to nothing must not match anything.
-        let (refused, valid): (Vec<Bson>, Vec<Bson>) = ids.drain(..).partition(has_operator);
-        for (n, id) in valid.iter().enumerate() {
-            customers(db)
-                .insert_one(customer(id.clone(), &n.to_string()))
-                .await
-                .unwrap();
-            orders.insert(&order(id.clone(), id.clone())).await.unwrap();
-        }
-        for id in &refused {
-            assert!(orders.insert(&order("new", id.clone())).await.is_err(), "{id}");
-            assert_eq!(orders.get(id.clone()).await.unwrap(), None);
-            assert!(!orders.delete_source(id.clone()).await.unwrap().found);
-            let missing = orders.update_source(id.clone(), rename("Bea")).await.unwrap_err();
-            assert_eq!(missing.kind(), ErrorKind::NotFound, "{id}: {missing}");
-        }
-        assert_eq!(judge(db).await.copies, valid.len());
-        for id in &valid {
-            let new = format!("new {id}");
-            let updated = orders.update_source(id.clone(), rename(&new)).await.unwrap();
-            assert_eq!((updated.version, updated.copies_updated), (1, 1), "{id}");
-            assert_eq!(copy_in(db, id.clone()).await.get_str("name").unwrap(), new);
-            let read = orders.get(id.clone()).max_staleness(0).await.unwrap().unwrap();
-            // As text, because a NaN does not equal itself.
-            let copy = read.get_document("customer").unwrap();
-            assert_eq!(copy.to_string(), copy_in(db, id.clone()).await.to_string());
-            assert!(orders.set_reference(id.clone(), 1).await.unwrap().modified);
-            assert!(orders.set_reference(id.clone(), id.clone()).await.unwrap().modified);
-            assert_eq!(orders.sweep().source(id.clone()).await.unwrap().copies, 0);
-        }
-        assert_eq!(findings(&orders).await, []);
-        for id in &valid {
-            let refused = orders.delete_source(id.clone()).await.unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::Referenced, "{id}");
-            assert!(orders.clear_reference(id.clone()).await.unwrap().modified);
-            assert!(orders.delete_source(id.clone()).await.unwrap().found, "{id}");
-        }
-        assert_eq!(all(&customers(db)).await.len(), 2);
-    })
-    .await;
-}
-
 /// The server compares numbers by value: 1, 1.0 and a long 1 are one id.
 #[tokio::test]
 async fn a_number_of_another_type_is_the_same_id() {
@@ -252,43 +174,6 @@ async fn a_number_of_another_type_is_the_same_id() {
             orders.delete_source(1_i64).await.unwrap_err().kind(),
             ErrorKind::Referenced
         );
-    })
-    .await;
-}
-
-/// What is copied is a value, and never an expression.
-#[tokio::test]
-async fn values_of_any_type_are_copied_as_they_are() {
-    testkit::run(async |db| {
-        let orders = with_customers(db).await;
-        orders.insert(&order(7, 1)).await.unwrap();
-        let values: Vec<Bson> = vec![
-            "$address".into(),
-            "$$ROOT".into(),
-            Bson::Null,
-            f64::NAN.into(),
-            doc! {}.into(),
-            doc! { "a": "$name", "b": [{ "c.d": 1 }] }.into(),
-            Bson::Array(vec![1.into(), "$name".into(), Bson::Array(vec![])]),
-            Bson::RegularExpression(mongodb::bson::Regex {
-                pattern: ".*".try_into().unwrap(),
-                options: "i".try_into().unwrap(),
-            }),
-            Bson::MinKey,
-            Bson::Timestamp(Timestamp { time: 1, increment: 2 }),
-        ];
-        for (version, value) in (1..).zip(values) {
-            let update = doc! { "$set": { "name": value.clone() } };
-            let updated = orders.update_source(1, update).await.unwrap();
-            assert_eq!((updated.version, updated.copies_updated), (version, 1), "{value}");
-            let stored = copy_in(db, 7).await;
-            assert_eq!(format!("{:?}", stored.get("name").unwrap()), format!("{value:?}"));
-            assert_eq!(findings(&orders).await, [], "{value}");
-            orders.set_reference(7, 2).await.unwrap();
-            orders.set_reference(7, 1).await.unwrap();
-            let again = copy_in(db, 7).await;
-            assert_eq!(format!("{:?}", again.get("name").unwrap()), format!("{value:?}"));
-        }
     })
     .await;
 }

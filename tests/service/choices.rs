@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::service::pages::{json_of, started};
+use crate::service::pages::json_of;
 use crate::service::support::*;
 
 #[tokio::test]
 async fn lists_lead_to_each_page_by_a_link_or_by_an_id() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     let home = get(service, "/").await.unwrap().body;
     for (list, page, ids) in [
@@ -59,7 +59,7 @@ async fn lists_lead_to_each_page_by_a_link_or_by_an_id() {
 
 #[tokio::test]
 async fn long_lists_have_pages() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     for n in 0..60 {
         let name = json!({ "name": format!("<b>Patron {n}</b>") });
@@ -95,7 +95,7 @@ async fn long_lists_have_pages() {
 
 #[tokio::test]
 async fn unknown_ids_are_not_found() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     for (path, list, text) in [
         (
@@ -157,7 +157,7 @@ async fn unknown_ids_are_not_found() {
 
 #[tokio::test]
 async fn hostile_ids_have_no_effect() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     let lists = ["/customers", "/books", "/products", "/patrons"];
     let mut before = vec![];
@@ -213,7 +213,7 @@ async fn hostile_ids_have_no_effect() {
 
 #[tokio::test]
 async fn forms_come_before_lists_and_short_paths_lead_on() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     for (path, list) in [
         ("/customers/123/trades", "<table"),

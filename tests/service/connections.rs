@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use mongo_patterns_testkit::{Mongod, MongodOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -87,8 +86,7 @@ async fn idle_connections_are_closed_after_a_response() {
 
 #[tokio::test]
 async fn a_body_that_is_not_sent_in_time_is_a_problem() {
-    let mongod = Mongod::start(MongodOptions::new()).await.unwrap();
-    let service = impatient(mongod.uri()).await;
+    let service = impatient(&uri().await).await;
     service.wait_for("/health/ready", 200).await;
     let half = "POST /customers/123/trades HTTP/1.1\r\nhost: a\r\naccept: application/json\r\n\
         content-type: application/x-www-form-urlencoded\r\ncontent-length: 40\r\n\r\nid=slow&kind=buy";

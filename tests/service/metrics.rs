@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use mongo_patterns::metrics::{METRICS, MetricType};
 use serde_json::{Value, json};
 
-use crate::service::pages::started;
 use crate::service::support::*;
 
 const DASHBOARD: &str = include_str!("../../examples/service/grafana-dashboard.json");
@@ -48,7 +47,7 @@ fn the_dashboard_shows_every_documented_metric_and_no_other() {
 
 #[tokio::test]
 async fn metrics_are_served_without_user_values() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     let trade = json!({ "id": "secret-trade", "kind": "buy", "ticker": "MDB", "qty": 5 });
     let path = "/customers/4711/trades.json";

@@ -4,7 +4,7 @@ use mongodb::bson::{Document, doc};
 use serde_json::{Value, json};
 
 use crate::common::support::pause;
-use crate::service::pages::{json_of, started};
+use crate::service::pages::json_of;
 use crate::service::process::server;
 use crate::service::support::*;
 
@@ -12,7 +12,7 @@ const FORM: &str = "content-type: application/x-www-form-urlencoded\r\n";
 
 #[tokio::test]
 async fn an_order_shows_its_buyer_and_follows_each_change() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     let order = json!({ "id": "o-1", "total": 7 });
     for status in [201, 200] {
@@ -89,7 +89,7 @@ async fn a_change_by_another_program_reaches_the_orders_in_the_background() {
 
 #[tokio::test]
 async fn a_buyer_is_created_once_and_removed_as_the_request_says() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     let buyer = json!({ "name": "Cleo", "city": "Sligo" });
     for status in [201, 200] {
@@ -131,7 +131,7 @@ async fn a_buyer_is_created_once_and_removed_as_the_request_says() {
 
 #[tokio::test]
 async fn the_orders_of_a_buyer_are_read_in_pages() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     for n in 0..45 {
         let order = json!({ "id": format!("o-{n:02}"), "total": 1 });

@@ -1,6 +1,5 @@
 //! The example `service` refuses writes that pages of other sites send.
 
-use mongo_patterns_testkit::{Mongod, MongodOptions};
 use serde_json::json;
 
 use crate::service::support::*;
@@ -9,8 +8,7 @@ const FORM: &str = "content-type: application/x-www-form-urlencoded\r\n";
 
 #[tokio::test]
 async fn writes_from_other_sites_are_refused() {
-    let mongod = Mongod::start(MongodOptions::new()).await.unwrap();
-    let service = Service::start(mongod.uri()).await;
+    let service = started().await;
     let address = service.address;
     let refused = [
         "sec-fetch-site: cross-site\r\n".to_owned(),
@@ -65,8 +63,7 @@ async fn writes_from_other_sites_are_refused() {
 
 #[tokio::test]
 async fn writes_from_the_service_and_from_other_programs_pass() {
-    let mongod = Mongod::start(MongodOptions::new()).await.unwrap();
-    let service = Service::start(mongod.uri()).await;
+    let service = started().await;
     let address = service.address;
     let accepted = [
         // A program that is not a browser.

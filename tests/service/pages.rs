@@ -2,16 +2,9 @@
 
 use std::net::SocketAddr;
 
-use mongo_patterns_testkit::{Mongod, MongodOptions};
 use serde_json::{Value, json};
 
 use crate::service::support::*;
-
-pub(crate) async fn started() -> (Mongod, Service) {
-    let mongod = Mongod::start(MongodOptions::new()).await.unwrap();
-    let service = Service::start(mongod.uri()).await;
-    (mongod, service)
-}
 
 pub(crate) async fn json_of(service: SocketAddr, path: &str) -> Value {
     let answer = get(service, path).await.unwrap();
@@ -37,7 +30,7 @@ async fn walk(service: SocketAddr, from: &str, link: &str, list: &str) -> (Vec<V
 
 #[tokio::test]
 async fn pages_are_html_or_json_and_cursors_lead_there_and_back() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     for path in [
         "/",
@@ -111,7 +104,7 @@ async fn pages_are_html_or_json_and_cursors_lead_there_and_back() {
 
 #[tokio::test]
 async fn a_repeated_request_is_stored_once_and_can_be_changed_and_removed() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     let cases = [
         (
@@ -192,7 +185,7 @@ async fn a_repeated_request_is_stored_once_and_can_be_changed_and_removed() {
 
 #[tokio::test]
 async fn texts_of_users_are_escaped() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let review = json!({ "id": "x", "author": "\"><img src=x>", "text": "<script>alert(1)</script>" });
     send(service.address, "POST", "/products/1/reviews", &review)
         .await
@@ -206,7 +199,7 @@ async fn texts_of_users_are_escaped() {
 
 #[tokio::test]
 async fn problems_name_the_field_and_never_the_value() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     let address = |id: usize| json!({ "id": id.to_string(), "street": "A", "city": "B", "state": "C", "zip": "D" });
     for id in 3..=20 {

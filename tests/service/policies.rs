@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::service::pages::{json_of, started};
+use crate::service::pages::json_of;
 use crate::service::support::*;
 
 #[tokio::test]
 async fn a_repeated_change_is_one_revision_and_a_stale_one_is_refused() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     let before = json_of(service, "/policies/1.json").await;
     assert_eq!(before["itemsInsured"], json!(["golf clubs", "car", "watch"]));
@@ -50,7 +50,7 @@ async fn a_repeated_change_is_one_revision_and_a_stale_one_is_refused() {
 
 #[tokio::test]
 async fn a_revision_shows_its_differences_and_is_restored_once() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     let second = json_of(service, "/policies/1/revisions/2.json").await;
     assert_eq!(
@@ -110,7 +110,7 @@ async fn a_revision_shows_its_differences_and_is_restored_once() {
 
 #[tokio::test]
 async fn revisions_are_read_in_pages() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     for revision in 1..25 {
         let item = json!({ "item": format!("item{revision}"), "by": "Ann", "revision": revision });

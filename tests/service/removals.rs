@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use serde_json::json;
 
-use crate::service::pages::started;
 use crate::service::support::*;
 
 /// Returns the first value of an attribute that contains a text.
@@ -26,7 +25,7 @@ async fn page(service: SocketAddr, path: &str) -> String {
 
 #[tokio::test]
 async fn removals_are_confirmed_and_lead_back() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     let older = attribute(&page(service, "/customers/123/trades").await, "href", "?after=");
     let later = attribute(&page(service, "/products/1/reviews").await, "href", "?after=");
@@ -80,7 +79,7 @@ async fn removals_are_confirmed_and_lead_back() {
 
 #[tokio::test]
 async fn a_removal_leads_only_to_pages_of_the_service() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     for query in [
         "?after=https://example.com",
@@ -122,7 +121,7 @@ async fn a_removal_leads_only_to_pages_of_the_service() {
 /// A patron is deleted, restored, and not restored when another one has the id.
 #[tokio::test]
 async fn a_deleted_patron_is_restored() {
-    let (_mongod, service) = started().await;
+    let service = started().await;
     let service = service.address;
     let link = attribute(&page(service, "/patrons/joe").await, "href", "/patrons/joe/remove");
     let asked = page(service, &link).await;

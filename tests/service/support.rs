@@ -4,10 +4,13 @@ use std::net::SocketAddr;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use mongo_patterns_testkit::{Mongod, MongodOptions};
+use mongodb::bson::oid::ObjectId;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
+use tokio::sync::OnceCell;
 
 use crate::common::support::pause;
 
@@ -93,6 +96,21 @@ impl Service {
         let answered = tokio::time::timeout(TIMEOUT, answered).await;
         answered.unwrap_or_else(|_| panic!("{path} was never {status}"));
     }
+}
+
+/// The server of all services that need none of their own. It ends with the process.
+static SERVER: OnceCell<Mongod> = OnceCell::const_new();
+
+/// Returns the address of an empty database.
+pub async fn uri() -> String {
+    let start = async || Mongod::start(MongodOptions::new()).await.unwrap();
+    let server = SERVER.get_or_init(start).await;
+    server.uri().replace("/?", &format!("/service_{}?", ObjectId::new()))
+}
+
+/// Starts a service with an empty database.
+pub async fn started() -> Service {
+    Service::start(&uri().await).await
 }
 
 /// Returns the program of a service on a free port.

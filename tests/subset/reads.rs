@@ -353,7 +353,7 @@ async fn tokens_of_long_and_deep_values_are_read() {
         let in_arrays = |levels: usize| (0..levels).fold(Bson::from(1), |inner, _| vec![inner].into());
         let values: [Bson; 6] = [
             "x".repeat(5_000).into(),
-            "y".repeat(4 * 1024 * 1024).into(),
+            "y".repeat(256 * 1024).into(),
             deep(40),
             // A server stores more than 100 levels, but a debug build needs too much stack for such a `Document`.
             deep(60),

@@ -1,6 +1,5 @@
 //! Values and ids of all kinds, other field names, and the caller's transactions.
 
-use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
 use mongo_patterns_testkit as testkit;
@@ -100,94 +99,6 @@ async fn embedded_fields_and_subset_size_are_settings() {
             found.get_array("best").unwrap(),
             &[Bson::Document(doc! { "_id": "a", "text": "new" })]
         );
-    })
-    .await;
-}
-
-/// Ids and values that look like operators, paths or expressions are literal.
-#[tokio::test]
-async fn hostile_ids_and_values_are_stored_literally() {
-    testkit::run(async |db| {
-        let products = ready(db, builder::<Document, Document>(db.database())).await;
-        let hostile = [
-            Bson::String("$name".into()),
-            Bson::String("$$ROOT".into()),
-            Bson::String("a.b\0".into()),
-            doc! { "a": "$name" }.into(),
-            Bson::String(String::new()),
-        ];
-        for id in &hostile {
-            add_product(db, id.clone()).await;
-        }
-        for parent in &hostile {
-            for id in &hostile {
-                let new = doc! { "product_id": parent, "review_id": id, "text": "$name", "a": { "b": "$$REMOVE" } };
-                products.insert(&new).await.unwrap();
-                products
-                    .update(parent.clone(), id.clone(), doc! { "$set": { "text": "$product_id" } })
-                    .await
-                    .unwrap();
-            }
-        }
-        for parent in &hostile {
-            let page = products.children(parent.clone()).limit(2).await.unwrap();
-            let rest = products
-                .children(parent.clone())
-                .after(page.next.unwrap())
-                .await
-                .unwrap();
-            assert_eq!((page.children.len(), rest.children.len()), (2, 3));
-            products.delete(parent.clone(), hostile[0].clone()).await.unwrap();
-            let found = products.get(parent.clone()).await.unwrap().unwrap();
-            let shown = found.get_array("reviews").unwrap();
-            assert_eq!(shown.len(), 4);
-            for review in shown {
-                let review = review.as_document().unwrap();
-                assert_eq!(review.get_str("text").unwrap(), "$product_id");
-                assert_eq!(review.get_document("a").unwrap(), &doc! { "b": "$$REMOVE" });
-            }
-        }
-        assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
-        assert_eq!(products.delete_parent(hostile[3].clone()).await.unwrap().children, 4);
-    })
-    .await;
-}
-
-/// The server accepts values of deprecated types in every command of the pattern.
-#[tokio::test]
-async fn fields_of_deprecated_types_are_stored_unchanged() {
-    testkit::run(async |db| {
-        db.plain_collection("product")
-            .insert_one(doc! { "_id": 1 })
-            .await
-            .unwrap();
-        let products = builder::<Document, Document>(db.database());
-        let products = ready(db, products).await;
-        let review = |id: i32, value: Bson| {
-            doc! { "_id": id, "product_id": 1, "review_id": id, "published_date": value.clone(), "other": value }
-        };
-        let values = [
-            Bson::Undefined,
-            Bson::Symbol("s".to_owned()),
-            Bson::JavaScriptCode("f()".to_owned()),
-        ];
-        for (id, value) in (1..).zip(values.clone()) {
-            products.insert(&review(id, value.clone())).await.unwrap();
-            products
-                .update(1, id, doc! { "$set": { "published_date": value.clone() } })
-                .await
-                .unwrap();
-            products.replace(&review(id, value.clone())).await.unwrap();
-            assert_eq!(products.child(1, id).await.unwrap(), Some(review(id, value)));
-        }
-        let findings: Vec<_> = products.verify().stream().try_collect().await.unwrap();
-        assert!(findings.is_empty(), "{findings:?}");
-        for id in 1..=3 {
-            products.delete(1, id).await.unwrap();
-        }
-        let id = doc! { "product_id": 1, "review_id": Bson::Undefined };
-        let error = products.insert(&id).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     })
     .await;
 }

@@ -30,7 +30,7 @@ impl Values for Intervals {
     }
 
     async fn remove(&self, id: &Bson) -> bool {
-        self.0.end(id.clone()).await.is_ok()
+        self.0.end(id.clone()).await.unwrap().found
     }
 
     async fn findings(&self) -> usize {

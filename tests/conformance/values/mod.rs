@@ -9,10 +9,11 @@ mod reference;
 mod schema;
 mod subset;
 
+use futures::TryStreamExt;
 use futures::future::LocalBoxFuture;
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Bson, DateTime, Document, Regex, Timestamp, Uuid, cstr, doc};
+use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, Regex, Timestamp, Uuid, cstr, doc};
 
 use super::each;
 
@@ -58,6 +59,12 @@ macro_rules! for_each {
 #[tokio::test]
 async fn an_id_of_any_type_is_one_value() {
     for_each!(ids);
+}
+
+/// Such as `{ "$date": 5 }`, which is not the date that it describes.
+#[tokio::test]
+async fn extended_json_is_stored_literally() {
+    for_each!(extended_json);
 }
 
 #[tokio::test]
@@ -140,9 +147,8 @@ async fn ids<V: Values>(db: &TestDatabase) {
     assert_eq!(values.findings().await, 0);
 }
 
-/// Fields that would be an operator, a path, an expression, extended JSON, or of a type that drivers no longer write.
+/// Fields that would be an operator, a path, an expression, or of a type that drivers no longer write.
 fn hostile() -> Vec<Document> {
-    let date = doc! { "$date": 5_i64 };
     let regex = Regex {
         pattern: cstr!(".*").into(),
         options: cstr!("i").into(),
@@ -152,7 +158,6 @@ fn hostile() -> Vec<Document> {
         doc! { "a.b": 1, "$set": { "name": "$name" }, "$": "$number" },
         doc! { "x": "$$ROOT", "y": "$x", "deep": { "$literal": [{ "$inc": { "a.b": 1 } }], "c": ["$$NOW", "$$REMOVE"] } },
         doc! { "": 1, "$ref": 1, "$id": 2, "0": "zero", "4": { "0": 4 } },
-        doc! { "date": date, "long": [{ "$numberLong": "1" }], "oid": { "$oid": "65398fb70000000000000000" } },
         doc! { "undefined": Bson::Undefined, "in": { "undefined": Bson::Undefined, "symbol": Bson::Symbol("s".to_owned()) } },
         doc! { "code": Bson::JavaScriptCode("f()".to_owned()), "regex": regex, "min": Bson::MinKey, "max": Bson::MaxKey },
         doc! { "nan": f64::NAN, "null": Bson::Null, "zero": -0.0, "array": [Bson::Array(vec![]), Bson::Int64(1), Bson::Null] },
@@ -185,6 +190,42 @@ async fn fields<V: Values>(db: &TestDatabase) {
         }
     }
     assert_eq!(values.findings().await, 0);
+}
+
+async fn extended_json<V: Values>(db: &TestDatabase) {
+    let oid = doc! { "$oid": "65398fb70000000000000000" };
+    let literal = doc! { "date": { "$date": 5_i64 }, "long": [{ "$numberLong": "1" }], "oid": oid };
+    let values = V::new(db).await;
+    values.put(&"a".into(), &doc! { "literal": &literal }).await;
+    let database = db.plain_client().database(db.database().name());
+    let mut found = Vec::new();
+    for name in database.list_collection_names().await.unwrap() {
+        let collection = database.collection::<RawDocumentBuf>(&name);
+        let documents = collection.find(doc! {}).await.unwrap();
+        let documents: Vec<RawDocumentBuf> = documents.try_collect().await.unwrap();
+        for document in documents {
+            // Without serde, which would decode it.
+            find_literals(&Document::try_from(&document).unwrap().into(), &mut found);
+        }
+    }
+    assert!(found.len() >= 2, "{found:?}");
+    assert!(found.iter().all(|value| *value == literal.clone().into()), "{found:?}");
+}
+
+/// Finds the values of all fields `literal`.
+fn find_literals(value: &Bson, found: &mut Vec<Bson>) {
+    match value {
+        Bson::Array(values) => values.iter().for_each(|value| find_literals(value, found)),
+        Bson::Document(document) => {
+            for (field, value) in document {
+                match field.as_str() {
+                    "literal" => found.push(value.clone()),
+                    _ => find_literals(value, found),
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Returns a document with these fields after it.

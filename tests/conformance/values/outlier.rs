@@ -1,5 +1,6 @@
 //! Lists.
 
+use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
@@ -32,7 +33,10 @@ impl Values for Lists {
     }
 
     async fn read(&self, id: &Bson) -> Vec<Document> {
-        let mut read = self.0.elements(id.clone()).await.unwrap();
+        let mut read = match self.0.elements(id.clone()).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            elements => elements.unwrap(),
+        };
         let numbers: Vec<i32> = read.iter().map(|element| element.get_i32("n").unwrap()).collect();
         assert!(numbers.is_empty() || numbers == [0, 2, 3, 4, 5], "{id}: {numbers:?}");
         read.extend(self.0.get(id.clone()).await.unwrap().map(|book| book.document));
