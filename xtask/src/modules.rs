@@ -63,7 +63,7 @@ const SENDING: [&str; 26] = [
 const KNOWN: [(&str, &str); 6] = [
     (
         "crates/protocols/src/lib.rs",
-        "bucket, bucket::append, bucket::delete, bucket::remove",
+        "bucket, bucket::append, bucket::delete, bucket::properties, bucket::remove",
     ),
     ("crates/protocols/src/lib.rs", "history, history::prune, history::write"),
     (

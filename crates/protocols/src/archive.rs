@@ -1,7 +1,6 @@
 //! A document that is archived and restored beside a writer and a reader.
 //!
-//! Mirrors `transfer.rs`, `action/get.rs` and `action/restore.rs` in `crates/archive/src`. A change of the order of the
-//! commands or of a filter there requires the same change here.
+//! Mirrors `transfer.rs`, `action/get.rs` and `action/restore.rs` in `crates/archive/src`.
 //!
 //! The writer adds its number to the document, by `_id`, as an application does. The number is there once, whatever a retry
 //! does, as with `$addToSet`.

@@ -1,7 +1,7 @@
 //! The history pattern: a current document, and a copy of each of its revisions.
 //!
 //! Mirrors `write` and `query` of `crates/history/src`: what each command matches and changes, and what a transaction
-//! writes. A change there requires the same change in [`write`](mod@write) or [`prune`].
+//! writes.
 //!
 //! The model has one id. A change adds a bit of its own to the content of the document, so that a lost one is missed. Left
 //! out: times, sessions, the locks that tasks of one process share, and damage by other programs.

@@ -1,7 +1,6 @@
 //! The lanes of one process, in which calls wait and join, and what happens when futures are dropped.
 //!
-//! Mirrors `lanes.rs`, `lanes/joined.rs`, `conn.rs`, `conn/flight.rs` and `rounds.rs` in `crates/core/src`. A change
-//! there requires the same change here.
+//! Mirrors `lanes.rs`, `lanes/joined.rs`, `conn.rs`, `conn/flight.rs` and `rounds.rs` in `crates/core/src`.
 //!
 //! Each call stores one item. A call that joins takes the lane of its document if it is free, and then sends its command
 //! alone. Otherwise it queues its item, and a task sends what waits, in batches. A call that does not join waits for the
@@ -13,7 +12,7 @@
 mod ended;
 mod run;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use stateright::{Model, Property};
 

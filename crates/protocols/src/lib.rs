@@ -13,10 +13,10 @@
 //! | model | mirrors |
 //! |---|---|
 //! | [`bucket`] | `append`, `append_many`, `remove_item`, `delete_key` |
-//! | [`outlier`] | `push`, `push_many`, `push_unique`, `remove`, `rebalance` |
+//! | [`outlier`] | `push`, `push_many`, `push_unique`, `remove`, `update_element`, `rebalance`, `delete` |
 //! | [`subset`] | `insert`, `update`, `delete`, `rebuild`, `delete_parent`, `rebuild_all` of the subset pattern |
 //! | [`lanes`] | the lanes of one process: calls that wait and join, dropped futures, lost replies, ended runtimes |
-//! | [`history`] | `insert`, `update`, `delete`, `restore`, `prune`, `repair` of the history pattern |
+//! | [`history`] | `insert`, `update`, `delete`, `replace`, `upsert`, `restore`, `prune` of the history pattern |
 //! | [`mod@reference`] | `insert`, `set_reference`, `update_source`, `delete_source`, `sweep` of the reference pattern |
 //! | [`reference_follow`] | `follow` of the reference pattern, beside programs that write without a repository |
 //! | [`steps`] | `run` of migrations that run once, with its lease |
@@ -27,8 +27,11 @@
 //! | [`archive::wholes`] | the same of an outlier with its overflow documents, beside pushes |
 //! | [`migration`] | `migrate_from_embedded`, with the writes of [`subset`] |
 //!
-//! A model is only as good as its likeness to the code. Each names the modules that it mirrors: a change of the order
-//! of commands, of a filter or of an index there requires the same change in the model.
+//! The fault table of the integration tests records the commands that each of these calls sends when no other client does.
+//! [`traces`] compares them with those of the model: a test fails if the code sends another command than the model, sends it
+//! in or out of a transaction, or in another order. A call that is added to [`traces::CALLS`] needs an operation in the
+//! table. What a command matches and writes is not compared, and neither is what a call does after a conflict: a change of
+//! that in the modules that a model names requires the same change in the model.
 //!
 //! `cargo test -p mongo-patterns-protocols` checks all models with one fault in each run. `cargo xtask long protocols` adds
 //! initial states, or allows two faults; either takes minutes, and gigabytes of memory. `-- --nocapture` prints the numbers

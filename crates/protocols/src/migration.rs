@@ -2,8 +2,7 @@
 //!
 //! Mirrors `migrate_from_embedded` in `crates/subset/src/migrate`, the stages of its copy and of `rebuild_all` in
 //! `query`, and the record of a migration in `crates/core`. The server does not run an aggregation atomically: each of
-//! its lookups sees the documents of that moment, and the merge inserts one document after the other. A change of the
-//! order of the stages requires the same change in [`Migrate`]. The writers are those of [`crate::subset`].
+//! its lookups sees the documents of that moment, and the merge inserts one document after the other. The writers are those of [`crate::subset`].
 //!
 //! The model has one parent. Left out: the checks before the migration, and chunks.
 

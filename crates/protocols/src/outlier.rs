@@ -1,8 +1,7 @@
 //! The outlier pattern: pushes, overflow documents, removals, rebalances and deletes.
 //!
 //! Mirrors `crates/outlier/src`: `write`, the rewrites in `repair`, and `form/layout.rs`: what each command matches and
-//! changes, what its transaction writes, and the reaction to a conflict. A change there requires the same change in
-//! [`push`], [`remove`], [`rebalance`], [`delete`] or [`update`].
+//! changes, what its transaction writes, and the reaction to a conflict.
 //!
 //! The model has one document. Elements are numbers. Left out: sessions, standalones, sizes in bytes, damage by other
 //! programs, and the optimizations for tasks of one process, so that each client is a process of its own.

@@ -1,8 +1,7 @@
 //! The reference pattern: sources, and orders with a copy of a source.
 //!
 //! Mirrors `write` and `query` of `crates/reference/src`: the version that guards every write of a copy, the second read of
-//! an insert, the mark of a deletion, and what a transaction locks. A change there requires the same change in [`link`],
-//! [`change`] or [`delete`](mod@delete).
+//! an insert, the mark of a deletion, and what a transaction locks.
 //!
 //! The content of a source is the number of its version, and that of a copy is the number of the version that it was copied
 //! from. So a copy is stale if the two differ, in the naive forms too, which do not compare them. Left out: the source

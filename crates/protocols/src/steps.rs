@@ -1,7 +1,6 @@
 //! Migrations that run once, by one of several instances.
 //!
-//! Mirrors `crates/core/src/lease.rs`, and `migrations/record.rs` and `migrations/run.rs` in `crates/schema/src`. A change of the order
-//! of the commands or of a filter there requires the same change here.
+//! Mirrors `crates/core/src/lease.rs`, and `migrations/record.rs` and `migrations/run.rs` in `crates/schema/src`.
 //!
 //! A list has a plain step and then one in a transaction. The clock is a client: its command is the moment at which the
 //! lease ends, which can come at any time. An instance does not notice that, as if it was paused. Left out: the renewals,

@@ -1,8 +1,8 @@
 //! The subset pattern: writing a child, and the subset in its parent.
 //!
 //! Mirrors `write` and `read.rs` of `crates/subset/src`: what each command matches, the order of the commands of a
-//! transaction, and when a refresh that lost is done. A change there requires the same change in [`write`](mod@write) or
-//! [`delete_parent`]. [`rebuild_all`] mirrors `repair/rebuild.rs`. [`crate::migration`] uses the documents and the writers of this module.
+//! transaction, and when a refresh that lost is done.
+//! [`rebuild_all`] mirrors `repair/rebuild.rs`. [`crate::migration`] uses the documents and the writers of this module.
 //!
 //! The model has one parent, whose subset is the first two of its children: those with the highest rank, and among
 //! equals with the lowest id. It can have a second subset of one child, which is read at a later moment. Left out:

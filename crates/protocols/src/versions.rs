@@ -1,7 +1,6 @@
 //! A document of an older version: writers of two releases, and a migration.
 //!
-//! Mirrors `write.rs` and `convert.rs` in `crates/schema/src`. A change of the order of the commands or of a filter there
-//! requires the same change here.
+//! Mirrors `write.rs` and `convert.rs` in `crates/schema/src`.
 //!
 //! Version 1 has a field that version 2 has under another name. Each writer adds its number to the field of its release. The
 //! number is there once, whatever a retry does, as with `$addToSet`.

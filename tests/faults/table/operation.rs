@@ -93,6 +93,8 @@ pub(super) struct Operation<M> {
     pub(super) stored_before: usize,
     /// It runs in a transaction of the caller, who commits or aborts it.
     pub(super) in_session: bool,
+    /// It has no command for one document beside that for another one, so its commands have an order.
+    pub(super) has_order: bool,
     /// The errors by which a retry reports that the first call took effect.
     pub(super) retry_errors: &'static [ErrorKind],
     pub(super) prepare: for<'a> fn(&'a M) -> LocalBoxFuture<'a, ()>,
@@ -112,6 +114,7 @@ impl<M> Operation<M> {
             promise,
             stored_before: 0,
             in_session: false,
+            has_order: true,
             retry_errors: &[],
             prepare: |_| Box::pin(async move {}),
             run,
@@ -120,6 +123,11 @@ impl<M> Operation<M> {
 
     pub(super) fn stored_before(mut self, items: usize) -> Self {
         self.stored_before = items;
+        self
+    }
+
+    pub(super) fn without_order(mut self) -> Self {
+        self.has_order = false;
         self
     }
 

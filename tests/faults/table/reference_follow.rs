@@ -75,16 +75,31 @@ fn follows() -> Vec<Operation<Followed>> {
             orders.replace_one(doc! { "_id": 1 }, order).await.unwrap();
         })
     }
-    fn behind(m: &Followed) -> LocalBoxFuture<'_, ()> {
-        Box::pin(async move {
-            // An older server cannot, and the call itself must report it.
-            if m.0.orders.follow(FOLLOWER).run_until_current().await.is_ok() {
-                written(m).await;
-            }
-        })
+    /// Follows, and lets another program write. An older server cannot, and the call itself must report it.
+    async fn behind<'a>(m: &'a Followed, written: impl Future<Output = ()> + 'a) {
+        if m.0.orders.follow(FOLLOWER).run_until_current().await.is_ok() {
+            written.await;
+        }
     }
+    const FOLLOW: &str = "ReferenceRepository::follow";
     vec![
-        Operation::<Followed>::new(Steps, "ReferenceRepository::follow", "for the first time", follow).prepare(written),
-        Operation::<Followed>::new(Steps, "ReferenceRepository::follow", "four changes behind", follow).prepare(behind),
+        Operation::<Followed>::new(Steps, FOLLOW, "for the first time", follow)
+            .prepare(written)
+            .without_order(),
+        Operation::<Followed>::new(Steps, FOLLOW, "four changes behind", follow)
+            .prepare(|m| Box::pin(behind(m, written(m))))
+            .without_order(),
+        Operation::<Followed>::new(Steps, FOLLOW, "a change of a source behind", follow).prepare(|m| {
+            Box::pin(behind(m, async move {
+                let renamed = m.0.customers.update_one(doc! { "_id": 1 }, rename("Bea"));
+                renamed.await.unwrap();
+            }))
+        }),
+        Operation::<Followed>::new(Steps, FOLLOW, "a change of a copy behind", follow).prepare(|m| {
+            Box::pin(behind(m, async move {
+                let changed = doc! { "$set": { "customer.name": "wrong" } };
+                m.0.stored.update_one(doc! { "_id": 1 }, changed).await.unwrap();
+            }))
+        }),
     ]
 }

@@ -191,7 +191,9 @@ fn suite<M: Model>(worker: usize, form: &Form, report: &Mutex<Report>) {
                 Work::Both => {
                     let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
                     report.routes().add(M::PATTERN, &operation.name(), &undisturbed.sent);
-                    report.traces().add::<M>(&operation.name(), &undisturbed.sent);
+                    if operation.has_order {
+                        report.traces().add::<M>(&operation.name(), &undisturbed.sent);
+                    }
                     let writes = operation.promise != Promise::Reads;
                     let is_even = (number / WORKERS + worker).is_multiple_of(2);
                     (writes || !is_even, writes || is_even)

@@ -1,7 +1,6 @@
 //! A document that is archived in a file, and restored.
 //!
-//! Mirrors `files/run.rs`, `files/restore.rs` and `files/file.rs` in `crates/archive/src`. A change of the order of the commands or
-//! of a filter there requires the same change here.
+//! Mirrors `files/run.rs`, `files/restore.rs` and `files/file.rs` in `crates/archive/src`.
 
 use stateright::Property;
 

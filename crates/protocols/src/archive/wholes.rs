@@ -1,7 +1,7 @@
 //! An outlier that is archived with its overflow documents, and restored, beside pushes.
 //!
 //! Mirrors `transfer.rs` and `wholes.rs` in `crates/archive/src`, and the pushes of `crates/outlier/src` to an outlier that
-//! their process knows. A change of the order of the commands or of a filter there requires the same change here.
+//! their process knows.
 //!
 //! An overflow document has room for one element. Elements are bits.
 

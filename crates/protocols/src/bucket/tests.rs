@@ -1,5 +1,6 @@
 use super::delete::Until;
 use super::*;
+use crate::lanes;
 use crate::traces::{Code, all, alone};
 
 fn append(items: &[u8]) -> Client {
@@ -86,7 +87,11 @@ fn the_code_sends_the_commands_of_the_model() {
         &full,
         &[append(&[14])],
     );
-    // The items that wait for the first call are one batch.
+    // The lanes collect the items of calls that wait for the first one.
+    let items = [4, 5, 14, 15, 16, 17];
+    let mut batches = lanes::tests::batches(items.len()).into_iter();
+    let (first, others) = items.split_at(batches.next().expect("a command"));
+    assert_eq!(batches.collect::<Vec<_>>(), [others.len()]);
     compare(
         "bucket::Histories append, of six calls, of which five are sent together",
         &Bucket {
@@ -94,7 +99,7 @@ fn the_code_sends_the_commands_of_the_model() {
             ..with_ids.clone()
         },
         &Buckets::of(&[(0, &[0, 1, 2]), (1, &[3])]),
-        &[append(&[4]), append(&[5, 14, 15, 16])],
+        &[append(first), append(others)],
     );
     compare(
         "bucket_bytes::Bounded append, that closes a bucket",

@@ -42,6 +42,25 @@ fn process(form: Form, calls: impl Into<Vec<Call>>) -> Process {
     }
 }
 
+/// Returns how many items each command has when that many calls begin before the first reply.
+pub(crate) fn batches(calls: usize) -> Vec<usize> {
+    let process = process(Form::Ours, vec![joins(0); calls]);
+    let mut now = process.init_states().remove(0);
+    let mut sent = Vec::new();
+    loop {
+        let steps = process.progress(&now).into_iter().map(|(step, _)| step);
+        let Some(step) = steps.min_by_key(|step| matches!(step, Step::Executes(_))) else {
+            return sent;
+        };
+        if let Step::Works(at) = step
+            && now.works[at].at == CommandAt::Unsent
+        {
+            sent.push(now.works[at].items.len());
+        }
+        now = process.next_state(&now, step).expect("a step that can run");
+    }
+}
+
 /// Asserts that all invariants hold, with single commands and with transactions.
 fn assert_holds(calls: &[Call], faults: u8, can_end: bool, at_least: usize) {
     for in_transaction in [false, true] {
