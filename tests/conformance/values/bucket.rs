@@ -6,7 +6,7 @@ use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{Values, set, with};
+use super::model::{Values, set, with};
 use crate::common::support::{SECOND, at};
 
 pub(super) struct Items(BucketRepository<String, Document>);

@@ -4,7 +4,7 @@ use futures::TryStreamExt;
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{Values, of_array, set, with};
+use super::model::{Values, of_array, set, with};
 use crate::embedded::support::{Patrons, builder, patron, plant};
 
 pub(super) struct Children(Patrons);

@@ -3,7 +3,7 @@
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
-use super::{Values, set, with};
+use super::model::{Values, set, with};
 use crate::history::intervals_support::{Prices, findings, prices};
 
 pub(super) struct Intervals(Prices);

@@ -4,6 +4,7 @@ mod bucket;
 mod embedded;
 mod history;
 mod intervals;
+mod model;
 mod outlier;
 mod reference;
 mod schema;
@@ -16,26 +17,7 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, DateTime, Document, RawDocumentBuf, Regex, Timestamp, Uuid, cstr, doc};
 
 use super::each;
-
-/// What a pattern stores under an id: a document, an item, an element or a child.
-trait Values: Sized {
-    /// Whether an id can be a document with an operator. The server refuses it as an `_id`.
-    const OPERATORS: bool;
-
-    async fn new(db: &TestDatabase) -> Self;
-    /// Returns whether a value can be an id.
-    fn is_id(_value: &Bson) -> bool {
-        true
-    }
-    /// Stores these fields by every write, and the document of them in the field `v` by an update.
-    async fn put(&self, id: &Bson, fields: &Document);
-    /// Reads what is stored under an id, by every read.
-    async fn read(&self, id: &Bson) -> Vec<Document>;
-    /// Returns whether there was something to remove.
-    async fn remove(&self, id: &Bson) -> bool;
-    /// Returns the number of findings of `verify`.
-    async fn findings(&self) -> usize;
-}
+use model::Values;
 
 type Check = for<'a> fn(&'a TestDatabase) -> LocalBoxFuture<'a, ()>;
 
@@ -226,27 +208,4 @@ fn find_literals(value: &Bson, found: &mut Vec<Bson>) {
         }
         _ => {}
     }
-}
-
-/// Returns a document with these fields after it.
-fn with(mut document: Document, fields: &Document) -> Document {
-    document.extend(fields.clone());
-    document
-}
-
-/// Returns the update of the field `v`.
-fn set(fields: &Document) -> Document {
-    doc! { "$set": { "v": fields } }
-}
-
-/// Returns the elements of an array that have a value in a field.
-fn of_array(document: &Document, array: &str, field: &str, id: &Bson) -> Vec<Document> {
-    let elements = document.get_array(array).into_iter().flatten();
-    let elements = elements.filter_map(Bson::as_document);
-    let found = elements.filter(|element| {
-        element
-            .get(field)
-            .is_some_and(|value| value.to_string() == id.to_string())
-    });
-    found.cloned().collect()
 }

@@ -5,7 +5,7 @@ use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{Values, set, with};
+use super::model::{Values, set, with};
 use crate::outlier::support::{builder, findings, ready};
 
 pub(super) struct Lists(OutlierRepository<Document, Document>);

@@ -4,7 +4,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{Values, with};
+use super::model::{Values, with};
 use crate::reference::support::{self, customers, findings, orders};
 
 pub(super) struct Orders {

@@ -6,7 +6,7 @@ use mongo_patterns::schema::SchemaRepository;
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{Values, set, with};
+use super::model::{Values, set, with};
 use crate::schema::contacts::typed;
 
 pub(super) struct Contacts(SchemaRepository<Document>);

@@ -6,7 +6,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{Values, of_array, set, with};
+use super::model::{Values, of_array, set, with};
 use crate::subset::support::{add_product, builder, day, product, ready};
 
 pub(super) struct Children {

@@ -10,8 +10,8 @@ use mongo_patterns::{Error, ErrorKind};
 use mongodb::bson::{DateTime, doc};
 use mongodb::{Client, ClientSession};
 
-use super::operation::{Operation, text};
 use super::operation::Promise::{self, Atomic, PrefixOnce, Reads};
+use super::operation::{Operation, text};
 use super::{bucket, embedded, history, outlier, subset};
 use crate::common::support::{SECOND, Trade, at, spread};
 use crate::embedded::support::{address, patron};

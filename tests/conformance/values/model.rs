@@ -1,0 +1,47 @@
+//! The calls of a repository that take and return values.
+
+use mongo_patterns_testkit::TestDatabase;
+use mongodb::bson::{Bson, Document, doc};
+
+/// The documents, items, elements or children of a pattern, by their ids.
+pub(super) trait Values: Sized {
+    /// Whether an id can be a document with an operator. The server refuses it as an `_id`.
+    const OPERATORS: bool;
+
+    async fn new(db: &TestDatabase) -> Self;
+    /// Returns whether a value can be an id.
+    fn is_id(_value: &Bson) -> bool {
+        true
+    }
+    /// Stores these fields by every write, and the document of them in the field `v` by an update.
+    async fn put(&self, id: &Bson, fields: &Document);
+    /// Reads the data of an id, by every read.
+    async fn read(&self, id: &Bson) -> Vec<Document>;
+    /// Returns whether there was something to remove.
+    async fn remove(&self, id: &Bson) -> bool;
+    /// Returns the number of findings of `verify`.
+    async fn findings(&self) -> usize;
+}
+
+/// Returns a document with these fields after it.
+pub(super) fn with(mut document: Document, fields: &Document) -> Document {
+    document.extend(fields.clone());
+    document
+}
+
+/// Returns the update of the field `v`.
+pub(super) fn set(fields: &Document) -> Document {
+    doc! { "$set": { "v": fields } }
+}
+
+/// Returns the elements of an array that have a value in a field.
+pub(super) fn of_array(document: &Document, array: &str, field: &str, id: &Bson) -> Vec<Document> {
+    let elements = document.get_array(array).into_iter().flatten();
+    let elements = elements.filter_map(Bson::as_document);
+    let found = elements.filter(|element| {
+        element
+            .get(field)
+            .is_some_and(|value| value.to_string() == id.to_string())
+    });
+    found.cloned().collect()
+}
