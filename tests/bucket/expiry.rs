@@ -154,6 +154,28 @@ async fn no_new_item_is_removed_while_64_tasks_append() {
 }
 
 #[tokio::test]
+async fn a_removal_in_a_transaction_is_of_all_or_none() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        trades
+            .append_many(&1, &(0..35).map(spread).collect::<Vec<_>>())
+            .await
+            .unwrap();
+        let mut session = trades.collection().client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let removed = trades
+            .remove_before(&1, at(SECOND + 20))
+            .session(&mut session)
+            .await
+            .unwrap();
+        assert_eq!(removed.buckets, 2);
+        session.abort_transaction().await.unwrap();
+        assert_eq!(numbers(&trades, 1).await.len(), 35);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_exact_removal_moves_the_later_items_up() {
     testkit::run(async |db| {
         let orders = prepared(db, figured(db)).await;

@@ -161,6 +161,42 @@ async fn a_bucket_that_names_no_key_is_an_error_that_names_it() {
 }
 
 #[tokio::test]
+async fn keys_are_read_in_the_callers_session() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        trades.append(&1, &spread(0)).await.unwrap();
+        until_seen(db, &["trades"]).await;
+        let mut session = db.database().client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        trades.append(&2, &spread(0)).session(&mut session).await.unwrap();
+        let keys: Vec<u32> = trades
+            .keys()
+            .session(&mut session)
+            .stream()
+            .try_collect()
+            .await
+            .unwrap();
+        assert_eq!(keys, [1, 2]);
+        assert_eq!(all_keys(&trades).await, [1]);
+        session.abort_transaction().await.unwrap();
+        let error = BucketRepository::<String, Trade>::builder(db.collection::<Document>("trades"))
+            .key_field("customerId")
+            .items_field("history")
+            .build()
+            .unwrap();
+        let error = error
+            .keys()
+            .after(&"x".repeat(5000))
+            .stream()
+            .try_next()
+            .await
+            .unwrap_err();
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidKey, Some("keys")));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_key_is_deleted_with_all_its_buckets_and_no_other() {
     testkit::run(async |db| {
         let names = named(db).build().unwrap();
@@ -221,6 +257,33 @@ async fn a_deletion_examines_the_buckets_of_its_key() {
         assert_eq!(all_keys(&trades).await.len(), 99);
         trades.append(&150, &spread(0)).await.unwrap();
         assert_eq!(trades.counts(&150).await.unwrap().items, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deletion_in_a_transaction_is_whole() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let items: Vec<Trade> = (0..35).map(spread).collect();
+        trades.append_many(&123, &items).await.unwrap();
+        until_seen(db, &["trades"]).await;
+        let mut session = db.database().client().start_session().await.unwrap();
+        for commits in [false, true] {
+            session.start_transaction().await.unwrap();
+            db.recorder().clear();
+            let deleted = trades.delete_key(&123).session(&mut session).await.unwrap();
+            assert_eq!((deleted.buckets, db.recorder().round_trips()), (4, 1));
+            assert_eq!(trades.counts(&123).await.unwrap().items, 35, "until it commits");
+            match commits {
+                true => session.commit_transaction().await.unwrap(),
+                false => session.abort_transaction().await.unwrap(),
+            }
+        }
+        assert_eq!(trades.counts(&123).await.unwrap().items, 0);
+        trades.append(&123, &spread(0)).await.unwrap();
+        let deleted = trades.delete_key(&123).session(&mut session).await.unwrap();
+        assert_eq!(deleted.buckets, 1, "also where no transaction is running");
     })
     .await;
 }

@@ -292,7 +292,11 @@ async fn writes_of_subsets_are_refused_and_store_nothing() {
     children.insert_one(stored).await.unwrap();
     let before = (all(&parents).await, all(&children).await);
     let products: Products = builder(&database).build().unwrap();
-    for index in products.indexes().iter().flat_map(|plan| plan.indexes()) {
+    for index in products
+        .indexes()
+        .iter()
+        .flat_map(mongo_patterns::index::IndexPlan::indexes)
+    {
         children.create_index(index.to_model()).await.unwrap();
     }
     let mut session = database.client().start_session().await.unwrap();
