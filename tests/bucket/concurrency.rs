@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use mongo_patterns::bucket::IdPolicy;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
@@ -192,6 +193,50 @@ async fn separate_repositories_in_one_second() {
             ..LOAD
         };
         load.check(&trades(db).await, db).await;
+    })
+    .await;
+}
+
+/// A task that is dropped during an append, as by a timeout, does not affect others. Its own item is stored or not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn appends_that_are_cancelled() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let mut acknowledged = Vec::new();
+        for round in 0..20_i64 {
+            let writers: Vec<_> = (0..8)
+                .map(|writer| {
+                    let (trades, n) = (trades.clone(), round * 8 + writer);
+                    let append = async move { trades.append(&0, &same_second(n)).await.map(|_| n).unwrap() };
+                    tokio::spawn(async move {
+                        if writer % 2 == 0 {
+                            return Some(append.await);
+                        }
+                        let patience = Duration::from_micros(u64::try_from(writer - 1).unwrap() * 500);
+                        tokio::time::timeout(patience, append).await.ok()
+                    })
+                })
+                .collect();
+            for writer in writers {
+                acknowledged.extend(writer.await.unwrap());
+            }
+        }
+        assert!(
+            !acknowledged.is_empty() && acknowledged.len() < 160,
+            "some were cancelled, some were not"
+        );
+        trades.append(&0, &same_second(1000)).await.unwrap();
+        acknowledged.push(1000);
+
+        let pages = trades.pages(&0).limit(1000).await.unwrap().pages;
+        let mut stored: Vec<i64> = pages.iter().flat_map(|page| &page.items).map(|trade| trade.n).collect();
+        stored.sort_unstable();
+        assert!(stored.is_sorted_by(|a, b| a < b), "an item is stored twice");
+        assert!(
+            acknowledged.iter().all(|n| stored.binary_search(n).is_ok()),
+            "an acknowledged item is lost"
+        );
+        assert_eq!(violations(&plain(db), 10).await, []);
     })
     .await;
 }

@@ -10,6 +10,25 @@ use mongodb::bson::doc;
 use crate::common::support::*;
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
+async fn a_broken_connection_is_retried_by_the_driver_and_stored_once() {
+    testkit::run(async |db| {
+        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+            plain(db).drop().await.unwrap();
+            let trades = ready(db, builder(db).id_policy(policy)).await;
+            for n in 0..12 {
+                let fault = FailPoint::on(&["update"]).times(1).close_connection().enable(db).await;
+                trades.append(&123, &spread(n)).await.unwrap();
+                fault.disable().await;
+            }
+            assert_eq!(trades.counts(&123).await.unwrap().items, 12);
+            assert_eq!(violations(&plain(db), 10).await, []);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_connection_that_stays_broken_leaves_the_outcome_unknown() {
     testkit::run(async |db| {
         let trades = trades(db).await;
@@ -20,6 +39,23 @@ async fn a_connection_that_stays_broken_leaves_the_outcome_unknown() {
         assert!(error.is_outcome_unknown() && !error.is_transient());
         assert_eq!(trades.counts(&123).await.unwrap().items, 0);
         trades.append(&123, &spread(0)).await.unwrap();
+        assert_eq!(trades.counts(&123).await.unwrap().items, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_primary_that_steps_down_is_retried_by_the_driver() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let fault = FailPoint::on(&["update"])
+            .times(1)
+            .error_code(10107)
+            .error_labels(&["RetryableWriteError"])
+            .enable(db)
+            .await;
+        trades.append(&123, &spread(0)).await.unwrap();
+        fault.disable().await;
         assert_eq!(trades.counts(&123).await.unwrap().items, 1);
     })
     .await;
@@ -120,6 +156,22 @@ async fn repeated_conflicts_end_by_count_or_by_time() {
                 assert_eq!(trades.counts(&123).await.unwrap().items, 0);
             }
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_read_is_retried_by_the_driver() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        trades.append(&123, &spread(0)).await.unwrap();
+        let fault = FailPoint::on(&["find", "aggregate"])
+            .times(1)
+            .close_connection()
+            .enable(db)
+            .await;
+        assert_eq!(trades.page(&123, 1).await.unwrap().unwrap().items.len(), 1);
+        fault.disable().await;
     })
     .await;
 }

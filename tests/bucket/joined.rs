@@ -3,6 +3,7 @@
 //! The futures of a test are polled in their order.
 
 use futures::future::join_all;
+use futures::{FutureExt, poll};
 use mongo_patterns::bucket::{Appended, BucketRepository, IdPolicy};
 use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
@@ -31,6 +32,42 @@ async fn numbers(trades: &Trades, key: u32) -> Vec<i64> {
     pages.iter().flat_map(|page| &page.items).map(|trade| trade.n).collect()
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_tasks_on_one_key_share_round_trips() {
+    testkit::run(async |db| {
+        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+            plain(db).drop().await.unwrap();
+            let trades = ready(db, builder(db).id_policy(policy)).await;
+            let tasks = (0..64_i64).map(|task| {
+                let trades = trades.clone();
+                tokio::spawn(async move {
+                    for n in 0..50 {
+                        trades.append(&123, &same_second(task * 50 + n)).await.unwrap();
+                    }
+                })
+            });
+            for task in join_all(tasks).await {
+                task.unwrap();
+            }
+            let round_trips = db.recorder().round_trips() as f64 / 3200.0;
+            println!("round trips an append, 64 tasks on one key: {round_trips:.3}");
+            assert!(round_trips < 0.2, "{round_trips}");
+            let stored = numbers(&trades, 123).await;
+            for task in 0..64 {
+                let of_task: Vec<i64> = stored.iter().copied().filter(|n| n / 50 == task).collect();
+                assert_eq!(
+                    of_task,
+                    (task * 50..(task + 1) * 50).collect::<Vec<_>>(),
+                    "the items of each task are in order"
+                );
+            }
+            assert_eq!(stored.len(), 3200);
+            assert_eq!(violations(&plain(db), 10).await, []);
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_single_item_that_waited_takes_the_same_command() {
     testkit::run(async |db| {
@@ -41,6 +78,26 @@ async fn a_single_item_that_waited_takes_the_same_command() {
         let commands = db.recorder().commands();
         assert_eq!(commands.len(), 2);
         assert_eq!(commands[0].essence(), commands[1].essence());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn keys_do_not_wait_for_each_other() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let appends = many(0..200).into_iter().map(|trade| {
+            let trades = &trades;
+            async move { trades.append(&u32::try_from(trade.n % 20).unwrap(), &trade).await }
+        });
+        for appended in join_all(appends).await {
+            appended.unwrap();
+        }
+        for key in 0..20 {
+            let expected: Vec<i64> = (0..10).map(|n| n * 20 + i64::from(key)).collect();
+            assert_eq!(numbers(&trades, key).await, expected);
+        }
+        assert!(db.recorder().round_trips() <= 60, "{}", db.recorder().round_trips());
     })
     .await;
 }
@@ -155,6 +212,68 @@ async fn an_error_of_the_server_reaches_every_caller_at_once() {
             result.unwrap();
         }
         assert_eq!(numbers(&trades, 123).await, (0..50).collect::<Vec<_>>());
+    })
+    .await;
+}
+
+/// The second of three calls is dropped while it waits for the first.
+#[tokio::test]
+async fn a_call_that_is_dropped_while_it_waits_has_no_effect() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let items = many(0..3);
+        let mut appends = items.iter().map(|item| trades.append(&123, item).into_future());
+        let [mut first, second, mut third] = [(); 3].map(|()| appends.next().unwrap());
+        assert!(poll!(&mut first).is_pending());
+        assert!(second.now_or_never().is_none());
+        assert!(poll!(&mut third).is_pending());
+        assert!(first.await.unwrap().opened.is_some());
+        third.await.unwrap();
+        assert_eq!(numbers(&trades, 123).await, [0, 2]);
+    })
+    .await;
+}
+
+/// Also when the call that the others wait for is dropped, with its command on the way.
+#[tokio::test]
+async fn calls_have_their_turn_after_the_command_of_a_dropped_one() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let items = many(0..3);
+        assert!(trades.append(&123, &items[0]).into_future().now_or_never().is_none());
+        for appended in append_all(&trades, &items[1..]).await {
+            assert_eq!(
+                appended.unwrap().opened,
+                None,
+                "the item of the dropped call opened the bucket"
+            );
+        }
+        assert_eq!(numbers(&trades, 123).await, [0, 1, 2]);
+    })
+    .await;
+}
+
+/// The task that writes for a key ends with its runtime. The next append must not wait for it.
+#[tokio::test]
+async fn the_queue_of_a_key_survives_the_end_of_a_runtime() {
+    testkit::run(async |db| {
+        let trades = trades(db).await;
+        let items = many(0..3);
+        let mut first = trades.append(&123, &items[0]).into_future();
+        assert!(poll!(&mut first).is_pending());
+        let mut waiting = trades.append(&123, &items[1]).into_future();
+        std::thread::scope(|scope| {
+            let other = || {
+                let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                runtime.block_on(async { assert!(poll!(&mut waiting).is_pending()) });
+            };
+            scope.spawn(other).join().unwrap();
+        });
+        let error = waiting.await.unwrap_err();
+        assert!(error.is_outcome_unknown(), "{error:?}");
+        first.await.unwrap();
+        trades.append(&123, &items[2]).await.unwrap();
+        assert_eq!(numbers(&trades, 123).await, [0, 2]);
     })
     .await;
 }

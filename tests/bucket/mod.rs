@@ -29,6 +29,7 @@ pub(crate) mod migration;
 pub(crate) mod migration_again;
 pub(crate) mod migration_dropped;
 pub(crate) mod migration_fields;
+pub(crate) mod migration_killed;
 pub(crate) mod migration_plan;
 pub(crate) mod migration_refused;
 pub(crate) mod migration_skipped;

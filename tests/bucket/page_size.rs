@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::action::MigratePageSize;
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
 use crate::bucket::bytes::violations_of;
@@ -205,6 +205,69 @@ async fn an_impossible_bound_is_an_error_and_changes_nothing() {
         for old in [(10, None), (10, Some(99))] {
             let error = from(&of_size(db, (10, Some(50))), old).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::SettingsMismatch);
+        }
+    })
+    .await;
+}
+
+/// A second call completes a migration that was interrupted anywhere.
+#[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
+async fn an_interrupted_migration_is_completed_by_another_call() {
+    testkit::run(async |db| {
+        for (old, new) in [(3, 10), (10, 3)] {
+            for stop_after in 1..=5 {
+                let buckets = stop_after * 28_u64.div_ceil(old.into());
+                plain(db).drop().await.unwrap();
+                let (old_size, new_size) = (sized(db, old), sized(db, new));
+                old_size.ensure_indexes().await.unwrap();
+                let mut acknowledged = BTreeMap::new();
+                for key in 0..KEYS {
+                    let first = i64::from(key) * 1000;
+                    let trades: Vec<Trade> = (first..first + 28).map(spread).collect();
+                    old_size.append_many(&key, &trades).await.unwrap();
+                    acknowledged.extend(trades.iter().map(|trade| (trade.n, key)));
+                }
+                let (stop, stopped) = tokio::sync::oneshot::channel();
+                let mut stop = Some(stop);
+                let change = new_size.migrate_page_size_from(old).concurrency(1);
+                let change = change.on_progress(move |change| {
+                    if change.done == buckets {
+                        let _ = stop.take().unwrap().send(());
+                    }
+                });
+                tokio::select! {
+                    biased;
+                    _ = stopped => {}
+                    done = change => panic!("{done:?}"),
+                }
+                assert_eq!(stored(&new_size).await, acknowledged);
+                new_size.migrate_page_size_from(old).await.unwrap();
+                check(&new_size, &acknowledged).await;
+                new_size.append(&0, &spread(-1)).await.unwrap();
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_migration_that_fails_at_an_index_is_completed_by_another_call() {
+    testkit::run(async |db| {
+        for (old, new) in [(3, 10), (10, 3)] {
+            for command in ["listCollections", "listIndexes", "dropIndexes", "createIndexes"] {
+                plain(db).drop().await.unwrap();
+                let (old_size, new_size) = (sized(db, old), sized(db, new));
+                old_size.ensure_indexes().await.unwrap();
+                let trades: Vec<Trade> = (0..28).map(spread).collect();
+                old_size.append_many(&0, &trades).await.unwrap();
+                let fault = FailPoint::on(&[command]).error_code(8000).enable(db).await;
+                new_size.migrate_page_size_from(old).await.unwrap_err();
+                fault.disable().await;
+                new_size.migrate_page_size_from(old).await.unwrap();
+                check(&new_size, &trades.iter().map(|trade| (trade.n, 0)).collect()).await;
+                new_size.append(&0, &spread(-1)).await.unwrap();
+            }
         }
     })
     .await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use mongo_patterns::bucket::Repaired;
-use mongo_patterns_testkit::{self as testkit};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, Regex, cstr, doc};
 
@@ -143,6 +143,42 @@ async fn a_collection_of_shells_is_repaired_while_shells_write() {
             named.append(key, &spread(100_000)).await.unwrap();
         }
         assert_eq!(problems(&findings(&named).await), []);
+    })
+    .await;
+}
+
+/// Three keys, with damage whose repair needs deletes and inserts.
+async fn plant_three(db: &TestDatabase) -> (Vec<String>, Vec<i64>) {
+    let keys: Vec<String> = ["a", "b", "c_1"].map(str::to_owned).to_vec();
+    let planted = [
+        bucket("a", 0..8),
+        bucket("b", 100..101),
+        bucket("b", 101..103),
+        bucket("c_1", 200..203),
+        with(bucket("c_1", 203..204), "count", 9),
+    ];
+    plant(db, planted).await;
+    (keys, (0..8).chain(100..103).chain(200..204).collect())
+}
+
+/// The commit was executed, and its reply says that the outcome is unknown. The commit is retried.
+#[tokio::test]
+async fn a_commit_of_unknown_outcome_is_done_once() {
+    testkit::run(async |db| {
+        let named = named(db).build().unwrap();
+        for fault in [
+            FailPoint::on(&["commitTransaction"]).times(1).write_concern_error(91),
+            FailPoint::on(&["commitTransaction"]).times(2).close_connection(),
+            FailPoint::on(&["insert"]).times(1).close_connection(),
+        ] {
+            let (keys, expected) = plant_three(db).await;
+            let fault = fault.enable(db).await;
+            let repaired = repair(&named).await;
+            fault.disable().await;
+            assert_eq!(repaired.len(), 3);
+            assert_eq!(numbers(&named, &keys).await, expected);
+            assert_eq!(problems(&findings(&named).await), []);
+        }
     })
     .await;
 }

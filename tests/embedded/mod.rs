@@ -2,6 +2,7 @@
 
 pub(crate) mod calls;
 pub(crate) mod concurrent;
+pub(crate) mod faults;
 pub(crate) mod grandchild;
 pub(crate) mod migration;
 pub(crate) mod migration_large;

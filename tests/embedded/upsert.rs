@@ -265,3 +265,30 @@ async fn a_write_retries_if_a_child_is_removed_before_it_reads_the_reason() {
     })
     .await;
 }
+
+/// The reply to a command that the driver retries is the whole parent, without the projection.
+#[tokio::test]
+async fn a_retried_command_tells_an_insert_from_a_replacement() {
+    testkit::run(async |db| {
+        let patrons = patrons(db);
+        plant(db, &patron("joe", [address(1), address(2)])).await;
+        for (child, inserted) in [(address(3), true), (other(2), false)] {
+            let fault = FailPoint::on(&["findAndModify"]).times(1);
+            let fault = fault.write_concern_error(91).enable(db).await;
+            let upserted = patrons.upsert_child("joe", &child).await.unwrap();
+            assert_eq!(upserted.inserted, inserted);
+            fault.disable().await;
+        }
+        let fault = FailPoint::on(&["findAndModify"])
+            .write_concern_error(64)
+            .enable(db)
+            .await;
+        let error = patrons.upsert_child("joe", &address(4)).await.unwrap_err();
+        assert!(error.is_outcome_unknown(), "{error}");
+        fault.disable().await;
+        assert!(!patrons.upsert_child("joe", &address(4)).await.unwrap().inserted);
+        let expected = vec![address(1), other(2), address(3), address(4)];
+        assert_eq!(addresses(db, "joe").await, Some(expected.into()));
+    })
+    .await;
+}

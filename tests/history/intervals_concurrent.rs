@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use futures::future::join_all;
+use futures::future::{FutureExt, join_all};
 use mongo_patterns::{ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{DateTime, doc};
 use tokio::sync::Barrier;
 
 use crate::common::pace::Pace;
+use crate::common::support::dropped_commands;
 use crate::history::intervals_support::*;
 
 /// Returns repositories that each have their own lanes, as processes have. They retry for as long as it takes.
@@ -293,6 +294,33 @@ async fn waiting_changes_share_a_transaction() {
             .filter(|name| *name == "commitTransaction")
             .count();
         assert!(commits < 20, "{commits}");
+    })
+    .await;
+}
+
+/// Calls that are dropped at any time leave whole intervals.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dropped_calls_leave_no_overlap() {
+    testkit::run(async |db| {
+        let processes = processes(db, 2).await;
+        processes[0].insert(&price("pants", 0)).await.unwrap();
+        for n in 0..60 {
+            let prices = &processes[n % 2];
+            let call = prices.update("pants", to(1)).into_future();
+            let dropped = async {
+                for _ in 0..n {
+                    tokio::task::yield_now().await;
+                }
+            };
+            futures::select_biased! {
+                _ = call.fuse() => {}
+                () = Box::pin(dropped).fuse() => {}
+            }
+        }
+        dropped_commands(db).await;
+        processes[0].update("pants", to(2)).await.unwrap();
+        judge(db, "pants").await;
+        assert_eq!(findings(&processes[0]).await, []);
     })
     .await;
 }

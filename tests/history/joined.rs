@@ -5,15 +5,17 @@
 use futures::future::join_all;
 use mongo_patterns::history::Recorded;
 use mongo_patterns::{Error, ErrorKind};
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::IndexModel;
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::options::IndexOptions;
 
-use crate::common::support::all;
+use crate::common::support::{all, end_transactions};
 use crate::history::support::*;
 
 const ALONE: &str = "findAndModify insert commitTransaction";
+/// The server's code for a time limit. The driver does not retry it.
+const EXCEEDED: i32 = 50;
 
 /// Returns the names of the commands since the last call.
 fn names(db: &TestDatabase) -> String {
@@ -150,6 +152,29 @@ async fn the_copies_of_a_transaction_are_bounded() {
         let rest = "findAndModify findAndModify insert commitTransaction";
         assert_eq!(names(db), format!("{ALONE} {joined} {rest}"));
         assert_eq!(revisions_of(db, &policies).await, 7);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_commit_without_a_reply_is_of_unknown_outcome_for_every_call() {
+    testkit::run(async |db| {
+        let policies = written(db).await;
+        // The first call has three commands, and the others four before their commit.
+        let second_commit = 7;
+        let fault = FailPoint::on(&[]).times(1).error_code(EXCEEDED).plan(db, second_commit);
+        let recorded = update_all(&policies, pushes(0..4)).await;
+        assert!(fault.is_made());
+        fault.end();
+        end_transactions(db).await;
+        let mut recorded = recorded.into_iter();
+        recorded.next().unwrap().unwrap();
+        for one in recorded {
+            let error = one.unwrap_err();
+            assert!(error.is_outcome_unknown(), "{error:?}");
+        }
+        let stored = revisions_of(db, &policies).await;
+        assert!([2, 5].contains(&stored), "all of them, or none: {stored}");
     })
     .await;
 }

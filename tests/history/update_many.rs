@@ -189,3 +189,41 @@ async fn what_cannot_be_done_is_refused_with_no_effect() {
     })
     .await;
 }
+
+/// A call that is dropped leaves whole updates.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_call_leaves_each_document_with_all_of_its_revisions() {
+    testkit::run(async |db| {
+        let policies = ready(db, builder(db.database()).change_fields(["changedBy"])).await;
+        let documents: Vec<Document> = (0..50).map(|id| priced(id, id)).collect();
+        policies.insert_many(&documents).await.unwrap();
+        // Another client holds a document, so that the call does not end.
+        let mut holder = db.plain_client().start_session().await.unwrap();
+        holder.start_transaction().await.unwrap();
+        let held = current(db);
+        let hold = held.update_one(doc! { "policyId": 40 }, doc! { "$set": { "held": true } });
+        hold.session(&mut holder).await.unwrap();
+        let of_task = policies.clone();
+        let call = tokio::spawn(async move {
+            let call = of_task.update_many(doc! {}, push("watch"));
+            call.with(doc! { "changedBy": "Ann" }).await
+        });
+        let of_ann = doc! { "changedBy": "Ann" };
+        while revisions(db).count_documents(of_ann.clone()).await.unwrap() == 0 {
+            tokio::task::yield_now().await;
+        }
+        call.abort();
+        drop(call.await);
+        holder.abort_transaction().await.unwrap();
+        mongo_patterns::drain().await;
+        assert_eq!(findings(&policies).await, []);
+        let rest = policies.update_many(doc! { "itemsInsured": { "$ne": "watch" } }, push("watch"));
+        let rest = rest.with(doc! { "changedBy": "Joe" }).await.unwrap();
+        assert!(rest.updated > 0 && rest.updated < 50, "{rest:?}");
+        for id in 0..50 {
+            assert_eq!(numbers(db, id).await, [1, 2]);
+        }
+        assert_eq!(findings(&policies).await, []);
+    })
+    .await;
+}

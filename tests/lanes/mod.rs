@@ -4,7 +4,6 @@ pub(crate) mod drain;
 pub(crate) mod dropped_calls;
 pub(crate) mod drops;
 pub(crate) mod followers;
-pub(crate) mod joined;
 pub(crate) mod killed;
 pub(crate) mod metrics;
 pub(crate) mod operations;

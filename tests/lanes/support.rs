@@ -104,15 +104,8 @@ async fn store(db: &TestDatabase, of: &Repositories, operation: &Operation, docu
     }
 }
 
-/// Returns the numbers of the calls that are stored in a document, sorted.
+/// Returns the numbers of the calls that are stored in a document.
 pub async fn stored(db: &TestDatabase, operation: &Operation, document: i32) -> Vec<i32> {
-    let mut numbers = stored_in_order(db, operation, document).await;
-    numbers.sort_unstable();
-    numbers
-}
-
-/// Returns the numbers of the calls that are stored in a document, in the order of its array.
-pub async fn stored_in_order(db: &TestDatabase, operation: &Operation, document: i32) -> Vec<i32> {
     let plain = |name| db.plain_collection::<Document>(name);
     let (collection, id_field, array) = match operation.name {
         "append" => ("trades", "customerId", "history"),
@@ -123,9 +116,7 @@ pub async fn stored_in_order(db: &TestDatabase, operation: &Operation, document:
         "update of a version" | "update of an older version" => ("contacts", "_id", "calls"),
         other => panic!("{other} replaces a value"),
     };
-    let collection = plain(collection);
-    let found = collection.find(doc! { id_field: document }).sort(doc! { "_id": 1 });
-    let found = found.await.unwrap();
+    let found = plain(collection).find(doc! { id_field: document }).await.unwrap();
     let found: Vec<Document> = found.try_collect().await.unwrap();
     let items = found.iter().flat_map(|found| match array {
         "" => vec![Bson::Document(found.clone())],
@@ -140,7 +131,9 @@ pub async fn stored_in_order(db: &TestDatabase, operation: &Operation, document:
         },
         other => panic!("{other}"),
     };
-    items.map(number).filter(|n| *n >= FIRST).collect()
+    let mut numbers: Vec<i32> = items.map(number).filter(|n| *n >= FIRST).collect();
+    numbers.sort_unstable();
+    numbers
 }
 
 /// Returns the session and the number of a transaction or a retryable write.

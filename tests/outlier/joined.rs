@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures::future::join_all;
-use futures::poll;
+use futures::{FutureExt, poll};
 use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::Pushed;
 use mongo_patterns_testkit as testkit;
@@ -17,6 +18,45 @@ use crate::outlier::support::*;
 /// Pushes elements concurrently. Returns the results in order.
 async fn push_all(books: &Books, id: i32, users: &[String]) -> Vec<mongo_patterns::Result<Pushed>> {
     join_all(users.iter().map(|user| books.push(id, user).into_future())).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_tasks_on_one_list_share_round_trips() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(50).max_overflow_elements(500)).await;
+        books.insert(&book(2, 0)).await.unwrap();
+        db.recorder().clear();
+        let tasks = (0..64).map(|task| {
+            let books = books.clone();
+            tokio::spawn(async move {
+                let mut pushed = Vec::new();
+                for n in 0..50 {
+                    let user = format!("w{task:02}-{n:02}");
+                    pushed.push((books.push(2, &user).await.unwrap(), user));
+                }
+                pushed
+            })
+        });
+        let pushed: Vec<(Pushed, String)> = join_all(tasks).await.into_iter().flat_map(Result::unwrap).collect();
+        let round_trips = db.recorder().round_trips() as f64 / 3200.0;
+        println!("round trips a push, 64 tasks on one list: {round_trips:.3}");
+        assert!(round_trips < 0.2, "{round_trips}");
+
+        let stored = stored(db, 2).await;
+        assert_eq!(stored.len(), 3200);
+        for task in 0..64 {
+            let own = format!("w{task:02}-");
+            let of_task: Vec<&String> = stored.iter().filter(|user| user.starts_with(&own)).collect();
+            let expected: Vec<String> = (0..50).map(|n| format!("{own}{n:02}")).collect();
+            assert_eq!(of_task, expected.iter().collect::<Vec<_>>(), "in the order of the task");
+        }
+        for (pushed, user) in pushed {
+            let is_inline = stored[..50].contains(&user);
+            assert_eq!(pushed == Pushed::Inline, is_inline, "{user}: {pushed:?}");
+        }
+        assert_eq!(violations(db, 50, 500).await, Vec::<String>::new());
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -79,6 +119,71 @@ async fn a_batch_crosses_the_threshold_and_the_bounds_of_overflow_documents() {
     .await;
 }
 
+#[tokio::test]
+async fn lists_do_not_share_batches() {
+    testkit::run(async |db| {
+        let books = books(db).await;
+        for id in 0..20 {
+            books.insert(&book(id, 0)).await.unwrap();
+        }
+        db.recorder().clear();
+        let users = users(0..200);
+        let pushes = users.iter().enumerate().map(|(n, user)| {
+            let id = i32::try_from(n % 20).unwrap();
+            books.push(id, user).into_future()
+        });
+        for pushed in join_all(pushes).await {
+            assert_eq!(pushed.unwrap(), Pushed::Inline);
+        }
+        assert!(db.recorder().round_trips() <= 60, "{}", db.recorder().round_trips());
+        for id in 0..20 {
+            let expected: Vec<String> = (0..10).map(|n| format!("user{:02}", n * 20 + id)).collect();
+            assert_eq!(stored(db, id).await, expected);
+        }
+    })
+    .await;
+}
+
+/// Another process locks one of the books in a transaction.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_does_not_wait_for_another_one() {
+    testkit::run(async |db| {
+        let books = books(db).await;
+        for id in [1, 2] {
+            books.insert(&book(id, 0)).await.unwrap();
+        }
+        let mut session = db.plain_client().start_session().await.unwrap();
+        session.start_transaction().await.unwrap();
+        let set = doc! { "$set": { "title": "Invisible Cities" } };
+        let locked = sales(db)
+            .update_one(doc! { "_id": 1 }, set)
+            .session(&mut session)
+            .await
+            .unwrap();
+        assert_eq!(locked.modified_count, 1);
+        db.recorder().clear();
+        let waiting: Vec<_> = users(0..3)
+            .into_iter()
+            .map(|user| {
+                let books = books.clone();
+                tokio::spawn(async move { books.push(1, &user).await })
+            })
+            .collect();
+        db.recorder().sent(1).await;
+        for user in users(0..3) {
+            books.push(2, &user).await.unwrap();
+        }
+        assert_eq!(stored(db, 2).await, users(0..3));
+        assert_eq!(stored(db, 1).await, users(0..0));
+        session.commit_transaction().await.unwrap();
+        for pushed in waiting {
+            assert_eq!(pushed.await.unwrap().unwrap(), Pushed::Inline);
+        }
+        assert_eq!(sorted(db, 1).await, users(0..3));
+    })
+    .await;
+}
+
 /// Their texts are equal.
 #[tokio::test]
 async fn ids_with_one_text_are_different_lists() {
@@ -98,6 +203,102 @@ async fn ids_with_one_text_are_different_lists() {
             let expected = [n, n + 2, n + 4].map(|n| format!("user{n:02}"));
             assert_eq!(books.elements(id).await.unwrap(), expected);
         }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dropped_callers_do_not_affect_others() {
+    testkit::run(async |db| {
+        let books: Books = ready(db, builder(db).threshold(10).max_overflow_elements(50)).await;
+        books.insert(&book(2, 0)).await.unwrap();
+        let mut acknowledged = Vec::new();
+        for round in 0..40 {
+            let tasks: Vec<_> = (0..8_u64)
+                .map(|task| {
+                    let (books, user) = (books.clone(), format!("user{round:02}-{task}"));
+                    let push = async move { books.push(2, &user).await.map(|_| user).unwrap() };
+                    tokio::spawn(async move {
+                        if task % 2 == 0 {
+                            return Some(push.await);
+                        }
+                        let time = Duration::from_micros((task - 1) * 300);
+                        tokio::time::timeout(time, push).await.ok()
+                    })
+                })
+                .collect();
+            for task in tasks {
+                acknowledged.extend(task.await.unwrap());
+            }
+        }
+        assert!((160..320).contains(&acknowledged.len()), "some callers were dropped");
+        mongo_patterns::drain().await;
+        let stored = sorted(db, 2).await;
+        assert!(stored.is_sorted_by(|a, b| a < b), "an element is stored twice");
+        assert!(
+            acknowledged.iter().all(|user| stored.binary_search(user).is_ok()),
+            "an acknowledged element is lost"
+        );
+        assert_eq!(violations(db, 10, 50).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+/// The second of three calls is dropped while it waits for the first.
+#[tokio::test]
+async fn a_call_that_is_dropped_while_it_waits_has_no_effect() {
+    testkit::run(async |db| {
+        let books = books(db).await;
+        books.insert(&book(2, 0)).await.unwrap();
+        let mut first = books.push(2, "user00").into_future();
+        assert!(poll!(&mut first).is_pending());
+        assert!(books.push(2, "user01").into_future().now_or_never().is_none());
+        let mut third = books.push(2, "user02").into_future();
+        assert!(poll!(&mut third).is_pending());
+        first.await.unwrap();
+        third.await.unwrap();
+        assert_eq!(stored(db, 2).await, ["user00", "user02"]);
+    })
+    .await;
+}
+
+/// Also when the call that the others wait for is dropped, with its command on the way.
+#[tokio::test]
+async fn calls_have_their_turn_after_the_command_of_a_dropped_one() {
+    testkit::run(async |db| {
+        let books = books(db).await;
+        books.insert(&book(2, 0)).await.unwrap();
+        let users = users(0..3);
+        assert!(books.push(2, &users[0]).into_future().now_or_never().is_none());
+        for pushed in push_all(&books, 2, &users[1..]).await {
+            pushed.unwrap();
+        }
+        assert_eq!(stored(db, 2).await, users);
+    })
+    .await;
+}
+
+/// The task that writes for a list ends with its runtime. The next push must not wait for it.
+#[tokio::test]
+async fn the_queue_of_a_list_survives_the_end_of_a_runtime() {
+    testkit::run(async |db| {
+        let books = books(db).await;
+        books.insert(&book(2, 0)).await.unwrap();
+        let mut first = books.push(2, "user00").into_future();
+        assert!(poll!(&mut first).is_pending());
+        let mut waiting = books.push(2, "user01").into_future();
+        std::thread::scope(|scope| {
+            let other = || {
+                let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                runtime.block_on(async { assert!(poll!(&mut waiting).is_pending()) });
+            };
+            scope.spawn(other).join().unwrap();
+        });
+        let error = waiting.await.unwrap_err();
+        assert!(error.is_outcome_unknown(), "{error:?}");
+        first.await.unwrap();
+        books.push(2, "user02").await.unwrap();
+        assert_eq!(stored(db, 2).await, ["user00", "user02"]);
     })
     .await;
 }

@@ -251,23 +251,3 @@ async fn a_push_in_a_session_without_a_transaction_opens_overflow_documents_in_o
     })
     .await;
 }
-
-/// The element is stored, and only the look for an equal one fails.
-#[tokio::test]
-async fn a_unique_push_whose_last_check_fails_reports_that_it_is_stored() {
-    testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10).unique_elements()).await;
-        books.insert(&book(1, 8)).await.unwrap();
-        // Another process does not know the outlier.
-        let builder = builder(db).threshold(5).max_overflow_elements(10).unique_elements();
-        let books: Books = builder.build().unwrap();
-        let user = "user08".to_owned();
-        let fault = FailPoint::on(&["find"]).error_code(96).enable(db).await;
-        let error = books.push_unique(1, &user).await.unwrap_err();
-        fault.disable().await;
-        assert_eq!(error.stored_count(), Some(1), "{error:?}");
-        assert_eq!(stored(db, 1).await, users(0..9));
-        assert_eq!(books.push_unique(1, &user).await.unwrap(), Pushed::AlreadyThere);
-    })
-    .await;
-}

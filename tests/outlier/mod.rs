@@ -2,9 +2,11 @@
 
 pub(crate) mod damage;
 pub(crate) mod equal_elements;
+pub(crate) mod faults;
 pub(crate) mod insert;
 pub(crate) mod joined;
 pub(crate) mod joined_errors;
+pub(crate) mod killed;
 mod known;
 pub(crate) mod migrate_existing;
 pub(crate) mod mixed;

@@ -4,10 +4,10 @@
 
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::common::support::all;
+use crate::common::support::{all, end_transactions};
 use crate::subset::computed_support::{miscounted, rated, rated_products};
 use crate::subset::support::*;
 use crate::subset::writes::{fill, names};
@@ -51,6 +51,28 @@ async fn waiting_inserts_share_one_transaction() {
         // The queue has no task any more.
         products.insert(&review(300)).await.unwrap();
         assert_eq!(names(db), ALONE);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn many_tasks_take_few_round_trips() {
+    testkit::run(async |db| {
+        let products = written(db).await;
+        let writer = async |writer: i32| {
+            for n in 0..10 {
+                products.insert(&review(1000 + writer * 10 + n)).await.unwrap();
+            }
+        };
+        join_all((0..WRITERS).map(writer)).await;
+        let transactions = names(db).matches("commitTransaction").count();
+        // Ten each, and one for each call without joining.
+        assert!(
+            (10..40).contains(&transactions),
+            "{transactions} transactions for 160 children"
+        );
+        assert_eq!(stored(db).await.len(), 170);
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
     })
     .await;
 }
@@ -111,6 +133,62 @@ async fn an_error_of_the_product_is_that_of_every_call() {
             assert_eq!((error.kind(), error.stored_count()), (ErrorKind::NotFound, None));
         }
         assert_eq!(stored(db).await.len(), 10);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_commit_without_a_reply_is_of_unknown_outcome_for_every_call() {
+    testkit::run(async |db| {
+        const EXCEEDED: i32 = 50;
+        let products = written(db).await;
+        let new: Vec<Review> = (200..204).map(review).collect();
+        let second_commit = 7;
+        let fault = FailPoint::on(&[]).times(1).error_code(EXCEEDED).plan(db, second_commit);
+        let inserted = join_all(new.iter().map(|new| products.insert(new).into_future())).await;
+        assert!(fault.is_made());
+        fault.end();
+        end_transactions(db).await;
+        let mut inserted = inserted.into_iter();
+        inserted.next().unwrap().unwrap();
+        for inserted in inserted {
+            let error = inserted.unwrap_err();
+            assert!(error.is_outcome_unknown(), "{error:?}");
+        }
+        let retried = join_all(new[1..].iter().map(|new| products.insert(new).into_future())).await;
+        let is_stored = |error: &mongo_patterns::Error| error.kind() == ErrorKind::AlreadyExists;
+        assert!(retried.iter().all(|one| one.as_ref().err().is_none_or(is_stored)));
+        assert_eq!(stored(db).await.len(), 14);
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+    })
+    .await;
+}
+
+/// A waiting call waits for a task, and not for the call that is dropped.
+#[tokio::test]
+async fn dropped_calls_affect_no_other() {
+    testkit::run(async |db| {
+        let products = written(db).await;
+        let [first, second, third, fourth] = [200, 201, 202, 203].map(review);
+        let mut alone = Box::pin(products.insert(&first).into_future());
+        let mut waits = Box::pin(products.insert(&second).into_future());
+        let waits_too = [
+            products.insert(&third).into_future(),
+            products.insert(&fourth).into_future(),
+        ];
+        assert!(futures::poll!(alone.as_mut()).is_pending());
+        assert!(futures::poll!(waits.as_mut()).is_pending());
+        let waits_too = join_all(waits_too);
+        drop((alone, waits));
+        for inserted in waits_too.await {
+            inserted.unwrap();
+        }
+        end_transactions(db).await;
+        // The second one has left the queue. The transaction of the first one was aborted.
+        assert_eq!(stored(db).await[10..], [202, 203]);
+        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
+        // Nothing is locked.
+        products.insert(&review(300)).await.unwrap();
     })
     .await;
 }

@@ -83,14 +83,15 @@ macro_rules! repository {
 /// ```
 ///
 /// Expands to the struct with `Clone`, and with a `Debug` that prints the first collection, and to a private `over`, which
-/// takes what it is over. `with retry, max_time` are two further settings, with their setters.
+/// takes what it is over. `with retry, max_time` are two further settings, with their setters; a literal after `retry` is the rest
+/// of its documentation.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! builder {
     (
         $(#[$attribute:meta])*
         pub struct $name:ident<$($param:ident),+> over $($over:ident: $of:ty),+ { $($settings:tt)* }
-        with retry, max_time;
+        with retry $($of_retry:literal)?, max_time;
         $($setters:tt)*
     ) => {
         $crate::builder! {
@@ -104,6 +105,7 @@ macro_rules! builder {
             $($setters)*
 
             /// Sets how often, and for how long, a write retries after conflicts with other writers.
+            $(#[doc = $of_retry])?
             retry(policy: $crate::RetryPolicy) => retry = policy;
 
             /// Bounds the time of each command of a read on the server (`maxTimeMS`), for reads that set none themselves. Without

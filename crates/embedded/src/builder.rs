@@ -5,15 +5,13 @@ use crate::repository::EmbeddedRepository;
 
 mongo_patterns_core::builder! {
     /// Builds an [`EmbeddedRepository`].
-    ///
-    /// A write [retries](Self::retry) when it was refused and the reason is gone by the time that it is read. Only other
-    /// writers that keep adding and removing children can exhaust it.
     pub struct EmbeddedRepositoryBuilder<P, C> over collection: Collection<RawDocumentBuf> {
         children: Option<String>,
         child_id: String = "_id".to_owned(),
         max_children: u32 = 100,
     }
-    with retry, max_time;
+    with retry "That is when it was refused, and the reason is gone by the time that it is read. \
+        Only other writers that keep adding and removing children can exhaust it.", max_time;
 
     /// Sets the array field of a parent that holds its children, such as `addresses`. Required.
     children_field(name: impl Into<String>) => children = Some(name.into());

@@ -113,7 +113,7 @@
 // proof: history::concurrent::read_change_replace_with_an_expected_revision_loses_nothing, history::calls::an_update_at_another_revision_is_refused_and_has_no_effect
 //! - [`update_many`](HistoryRepository::update_many) is many such writes. It updates a document at most once, and only while
 //!   it matches the filter.
-// proof: history::update_many::a_document_that_does_not_match_any_more_stays_as_it_is, faults::table::every_operation_with_a_fault_and_a_drop
+// proof: history::update_many::a_document_that_does_not_match_any_more_stays_as_it_is, history::update_many::a_dropped_call_leaves_each_document_with_all_of_its_revisions
 //!
 //! Not guaranteed: a program that changes a current document without this crate does not store a revision. The next write
 //! stores its result together with that of the program. [`verify`](HistoryRepository::verify) finds such a document, and

@@ -59,7 +59,7 @@ mongo_patterns_core::builder! {
         version: String = "v".to_owned(),
         key: Option<String>,
     }
-    with retry, max_time;
+    with retry "Sweeps also retry after network errors.", max_time;
 
     /// Sets the field with the reference, such as `customer`. Required. It is a field of the document, and not a path.
     reference_field(name: impl Into<String>) => name = Some(name.into());

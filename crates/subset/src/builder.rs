@@ -95,7 +95,8 @@ mongo_patterns_core::builder! {
         parent: Option<String>,
         child_id: Option<String>,
     }
-    with retry, max_time;
+    with retry "[`rebuild`](SubsetRepository::rebuild) ignores it: \
+        it makes at most three attempts, or sixteen with a total or figures.", max_time;
 
     /// Sets the field of a child that holds the `_id` of its parent, such as `product_id`. Required.
     parent_field(name: impl Into<String>) => parent = Some(name.into());
