@@ -5,7 +5,7 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, Timestamp, doc};
 
-use crate::common::support::create_validated;
+use crate::common::support::{all, create_validated};
 use crate::embedded::support::*;
 
 /// In a path, a number is an index of an array, and also a field of its elements.
@@ -107,6 +107,93 @@ async fn an_empty_timestamp_becomes_a_reference() {
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TargetNotEmpty, "{error:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_id_that_looks_like_an_operator_matches_nothing_else() {
+    testkit::run(async |db| {
+        let patrons = patrons(db);
+        let joe = patron("joe", [address("a"), address("b")]);
+        plant(db, &joe).await;
+        for hostile in [
+            doc! { "$gt": "" },
+            doc! { "$ne": 1 },
+            doc! { "$exists": true },
+            doc! { "$literal": "a" },
+        ] {
+            let id = || Bson::from(hostile.clone());
+            let kinds = [
+                patrons.add_child(id(), &address(1)).await.unwrap_err().kind(),
+                patrons.replace_child(id(), &address("a")).await.unwrap_err().kind(),
+                patrons
+                    .update_child(id(), "a", doc! { "$set": { "zip": 1 } })
+                    .await
+                    .unwrap_err()
+                    .kind(),
+                patrons.remove_child(id(), "a").await.unwrap_err().kind(),
+                patrons.reorder_children(id(), ["b", "a"]).await.unwrap_err().kind(),
+            ];
+            assert_eq!(kinds, [ErrorKind::NotFound; 5], "{hostile}");
+            let kinds = [
+                patrons.replace_child("joe", &address(id())).await.unwrap_err().kind(),
+                patrons
+                    .update_child("joe", id(), doc! { "$set": { "zip": 1 } })
+                    .await
+                    .unwrap_err()
+                    .kind(),
+            ];
+            assert_eq!(kinds, [ErrorKind::ChildNotFound; 2], "{hostile}");
+            assert!(!patrons.remove_child("joe", id()).await.unwrap().found, "{hostile}");
+            let error = patrons.reorder_children("joe", [id(), "a".into()]).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ChildSetMismatch);
+            assert_eq!(patrons.get(id()).await.unwrap(), None);
+            assert_eq!(patrons.child("joe", id()).await.unwrap(), None);
+            assert_eq!(all(&stored(db)).await, std::slice::from_ref(&joe));
+        }
+    })
+    .await;
+}
+
+/// The server accepts values of deprecated types in every command of the pattern.
+#[tokio::test]
+async fn fields_of_deprecated_types_are_stored_unchanged() {
+    testkit::run(async |db| {
+        let patrons = patrons(db);
+        let fields = doc! {
+            "undefined": Bson::Undefined,
+            "symbol": Bson::Symbol("s".to_owned()),
+            "code": Bson::JavaScriptCode("f()".to_owned()),
+            "nested": { "undefined": Bson::Undefined },
+        };
+        let child = |id: &str| {
+            let mut child = address(id);
+            child.extend(fields.clone());
+            child
+        };
+        let mut parent = patron("joe", [child("home")]);
+        parent.extend(fields.clone());
+        patrons.insert(&parent).await.unwrap();
+        patrons.add_child("joe", &child("work")).await.unwrap();
+        patrons.add_child("joe", &address("club")).await.unwrap();
+        patrons.replace_child("joe", &child("work")).await.unwrap();
+        patrons.upsert_child("joe", &child("work")).await.unwrap();
+        patrons
+            .update_child("joe", "club", doc! { "$set": fields.clone() })
+            .await
+            .unwrap();
+        patrons.reorder_children("joe", ["club", "work", "home"]).await.unwrap();
+        for id in ["home", "work", "club"] {
+            assert_eq!(patrons.child("joe", id).await.unwrap(), Some(child(id)), "{id}");
+        }
+        assert!(patrons.remove_child("joe", "club").await.unwrap().found);
+        parent.insert("addresses", vec![child("work"), child("home")]);
+        assert_eq!(patrons.get("joe").await.unwrap(), Some(parent));
+        for id in [Bson::Undefined, doc! { "a": Bson::Undefined }.into()] {
+            let error = patrons.add_child("joe", &address(id)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidItemId);
+        }
     })
     .await;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::{Problem, Pushed};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
-use mongodb::bson::{Bson, doc};
+use mongodb::bson::{Bson, Document, doc};
 
 use crate::common::support::all;
 use crate::outlier::damage::*;
@@ -222,6 +222,54 @@ async fn an_overflow_document_that_is_opened_after_the_flag_was_cleared_sets_it_
         books.rebalance(1).await.unwrap();
         assert_eq!(findings(&books).await, []);
         assert_eq!(violations(db, 5, 4).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn hostile_elements_and_ids_are_values() {
+    testkit::run(async |db| {
+        let things = builder::<Document, Bson>(db).threshold(4).max_overflow_elements(3);
+        let things = ready(db, things).await;
+        let hostile = vec![
+            Bson::Document(doc! { "$each": [1, 2], "a.b": 1 }),
+            Bson::Document(doc! { "$literal": "$title" }),
+            Bson::String("$has_extras".into()),
+            Bson::Document(doc! { "a": "$customers_purchased", "b": [{ "c": "$$NOW" }] }),
+            Bson::Array(vec![Bson::Int32(1), Bson::Null]),
+            Bson::Null,
+            Bson::Document(doc! {}),
+            Bson::Int32(7),
+        ];
+        for id in [
+            Bson::from(doc! { "$ne": 1 }),
+            "$title".into(),
+            doc! { "a": { "gt": 1 } }.into(),
+        ] {
+            let Ok(_) = things.insert(&doc! { "_id": id.clone() }).await else {
+                assert!(id.as_document().is_some(), "only this one is refused, by the server");
+                continue;
+            };
+            let fillers: Vec<Bson> = (0..4).map(|n| format!("filler{n}").into()).collect();
+            things.push_many(id.clone(), &fillers).await.unwrap();
+            things.push_many(id.clone(), &hostile).await.unwrap();
+            for filler in &fillers {
+                assert!(things.remove(id.clone(), filler).await.unwrap().found);
+            }
+            assert_eq!(things.rebalance(id.clone()).await.unwrap().inline, 4);
+            assert_eq!(things.elements(id.clone()).await.unwrap(), hostile);
+            let small = builder::<Document, Bson>(db)
+                .threshold(1)
+                .max_overflow_elements(2)
+                .build()
+                .unwrap();
+            assert_eq!(small.rebalance(id.clone()).await.unwrap().inline, 1);
+            assert_eq!(things.elements(id.clone()).await.unwrap(), hostile);
+            small.ensure_indexes().replace_settings().await.unwrap();
+            assert_eq!(findings(&small).await, []);
+        }
+        let error = things.rebalance(doc! { "$gt": 0 }).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
     })
     .await;
 }

@@ -3,7 +3,8 @@
 use mongo_patterns::ErrorKind;
 use mongo_patterns::reference::{Reference, ReferenceRepository};
 use mongo_patterns_testkit as testkit;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Bson, DateTime, Document, Timestamp, Uuid, doc};
 use mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
 use serde::{Deserialize, Serialize};
 
@@ -298,6 +299,83 @@ async fn a_large_copy_is_refused_and_has_no_effect() {
         for copy in futures::future::join_all(copies).await {
             assert_eq!(copy.get_str("name").unwrap(), "Bea");
         }
+    })
+    .await;
+}
+
+fn ids_of_all_types() -> Vec<Bson> {
+    vec![
+        "$name".into(),
+        "$$ROOT".into(),
+        "".into(),
+        "a.b".into(),
+        ".*".into(),
+        0.into(),
+        (1_i64 << 60).into(),
+        (-1.5).into(),
+        f64::NAN.into(),
+        false.into(),
+        ObjectId::from_bytes([7; 12]).into(),
+        Uuid::from_bytes([7; 16]).into(),
+        DateTime::from_millis(-1).into(),
+        Bson::Timestamp(Timestamp { time: 7, increment: 7 }),
+        doc! {}.into(),
+        doc! { "$gt": "" }.into(),
+        doc! { "$eq": 1, "a": 2 }.into(),
+        doc! { "a": [1, Bson::Null], "b": { "c": "$name" } }.into(),
+    ]
+}
+
+/// A server stores an `_id` with a field name that begins with `$` since MongoDB 5.0.
+fn has_operator(id: &Bson) -> bool {
+    id.as_document()
+        .is_some_and(|id| id.keys().any(|name| name.starts_with('$')))
+}
+
+/// An id that looks like an operator, a path or an expression is a value.
+#[tokio::test]
+async fn ids_are_values_of_any_type() {
+    testkit::run(async |db| {
+        let orders = with_customers(db).await;
+        let mut ids = ids_of_all_types();
+        // No `_id` of a document has an operator at its top, but one that refers to nothing must not match anything.
+        let (refused, valid): (Vec<Bson>, Vec<Bson>) = ids.drain(..).partition(has_operator);
+        for (n, id) in valid.iter().enumerate() {
+            customers(db)
+                .insert_one(customer(id.clone(), &n.to_string()))
+                .await
+                .unwrap();
+            orders.insert(&order(id.clone(), id.clone())).await.unwrap();
+        }
+        for id in &refused {
+            assert!(orders.insert(&order("new", id.clone())).await.is_err(), "{id}");
+            assert_eq!(orders.get(id.clone()).await.unwrap(), None);
+            assert!(!orders.delete_source(id.clone()).await.unwrap().found);
+            let missing = orders.update_source(id.clone(), rename("Bea")).await.unwrap_err();
+            assert_eq!(missing.kind(), ErrorKind::NotFound, "{id}: {missing}");
+        }
+        assert_eq!(judge(db).await.copies, valid.len());
+        for id in &valid {
+            let new = format!("new {id}");
+            let updated = orders.update_source(id.clone(), rename(&new)).await.unwrap();
+            assert_eq!((updated.version, updated.copies_updated), (1, 1), "{id}");
+            assert_eq!(copy_in(db, id.clone()).await.get_str("name").unwrap(), new);
+            let read = orders.get(id.clone()).max_staleness(0).await.unwrap().unwrap();
+            // As text, because a NaN does not equal itself.
+            let copy = read.get_document("customer").unwrap();
+            assert_eq!(copy.to_string(), copy_in(db, id.clone()).await.to_string());
+            assert!(orders.set_reference(id.clone(), 1).await.unwrap().modified);
+            assert!(orders.set_reference(id.clone(), id.clone()).await.unwrap().modified);
+            assert_eq!(orders.sweep().source(id.clone()).await.unwrap().copies, 0);
+        }
+        assert_eq!(findings(&orders).await, []);
+        for id in &valid {
+            let refused = orders.delete_source(id.clone()).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Referenced, "{id}");
+            assert!(orders.clear_reference(id.clone()).await.unwrap().modified);
+            assert!(orders.delete_source(id.clone()).await.unwrap().found, "{id}");
+        }
+        assert_eq!(all(&customers(db)).await.len(), 2);
     })
     .await;
 }

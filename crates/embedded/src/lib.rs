@@ -87,7 +87,7 @@
 //!   [`GrandchildNotFound`], [`AlreadyExists`] and [`LimitReached`].
 // proof: embedded::calls::refused_writes_have_distinct_errors_and_no_effect, embedded::upsert::a_refused_upsert_has_its_reason_and_no_effect, embedded::grandchild::a_missing_element_differs_from_an_unchanged_one_and_from_a_missing_child
 //! - Ids and values are never interpreted: `{ $gt: "" }` is an id like any other.
-// proof: conformance::values::fields_of_any_name_and_type_are_stored_literally, conformance::values::an_id_of_any_type_is_one_value, embedded::grandchild::an_id_that_looks_like_an_operator_matches_nothing_else
+// proof: embedded::values::an_id_that_looks_like_an_operator_matches_nothing_else, conformance::values::fields_of_any_name_and_type_are_stored_literally, conformance::values::an_id_of_any_type_is_one_value, embedded::grandchild::an_id_that_looks_like_an_operator_matches_nothing_else
 //!
 //! Other programs can violate these invariants. With [`validators`](EmbeddedRepository::validators) the server refuses
 //! their writes, and [`verify`](EmbeddedRepository::verify) finds what they damaged.
