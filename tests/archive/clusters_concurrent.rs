@@ -102,7 +102,7 @@ async fn a_run_waits_for_the_transaction_of_a_paused_process() {
 #[tokio::test]
 async fn a_move_that_another_call_has_ended_is_no_conflict() {
     testkit::run(async |db| {
-        let policy = RetryPolicy::default().with_max_attempts(3);
+        let policy = RetryPolicy::default().with_max_attempts(10);
         let [one, other] = [(); 2].map(|()| builder(db).another_cluster().retry(policy.clone()).build().unwrap());
         one.ensure_indexes().await.unwrap();
         plant(db, [sale(9, old(0))]).await;

@@ -24,6 +24,9 @@ const SLOWEST: usize = 20;
 /// The most memory of a test program together with its servers. The integration tests take the most.
 const MOST_MIB: u64 = 6144;
 const MIB: u64 = 1024 * 1024;
+/// How much of a panic is repeated at the end, where the reader of a long output looks first.
+const LINES_OF_PANIC: usize = 6;
+const WIDTH_OF_PANIC: usize = 500;
 /// How often the memory is read.
 const INTERVAL: Duration = Duration::from_millis(250);
 
@@ -61,6 +64,9 @@ pub(crate) fn run_tests(test: &mut Command) -> Result<()> {
     let ran = run_process(&mut timed);
     let report = Report::read(folder)?;
     report.print();
+    if ran.is_err() {
+        report.panics.iter().for_each(|line| println!("{line}"));
+    }
     ran?;
     report.check()
 }
@@ -72,6 +78,8 @@ struct Report {
     tests: Vec<(f64, String)>,
     /// The most MiB of each program.
     memory: BTreeMap<String, u64>,
+    /// What failed tests print when they panic.
+    panics: Vec<String>,
 }
 
 impl Report {
@@ -83,6 +91,7 @@ impl Report {
                 let (number, name) = rest.split_once(' ').context("a line of a runner")?;
                 match kind {
                     "time" => report.tests.push((number.parse()?, name.to_owned())),
+                    "panic" => report.panics.push(name.to_owned()),
                     _ => {
                         let most = report.memory.entry(name.to_owned()).or_default();
                         *most = number.parse::<u64>()?.max(*most);
@@ -164,15 +173,25 @@ fn exit_code(code: Option<i32>) -> ExitCode {
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(101))
 }
 
-/// Prints what a test program prints, and keeps the times of its tests.
+/// Prints what a test program prints, and keeps the times of its tests and the messages of their panics.
 fn print_lines(lines: impl BufRead, program: &str, measured: &mut String) -> Result<()> {
+    let mut left = 0;
     for line in lines.split(b'\n') {
         let line = line?;
         let mut stdout = std::io::stdout();
         stdout.write_all(&line)?;
         stdout.write_all(b"\n")?;
-        if let Some((seconds, test)) = time_of(&String::from_utf8_lossy(&line)) {
+        let line = String::from_utf8_lossy(&line);
+        if let Some((seconds, test)) = time_of(&line) {
             measured.push_str(&format!("time {seconds} {program} {test}\n"));
+        }
+        if line.contains(" panicked at ") {
+            left = LINES_OF_PANIC;
+        }
+        if left > 0 {
+            let start: String = line.chars().take(WIDTH_OF_PANIC).collect();
+            measured.push_str(&format!("panic 0 {start}\n"));
+            left -= 1;
         }
     }
     Ok(())
