@@ -62,8 +62,10 @@ enum Step {
     Clippy,
     /// Documentation without warnings.
     Docs,
-    /// The book: its summary, links and HTML. The tests compile its code.
+    /// The book: its summary, copies and links. The tests compile its code.
     Book,
+    /// The book as HTML.
+    Html,
     /// Each feature alone.
     Features,
     /// The tests, as README tells to run them, and the slow ones.
@@ -85,7 +87,14 @@ enum Step {
 }
 
 /// The steps that only `--full` runs.
-const LONG: [Step; 4] = [Step::LongTests, Step::Benchmarks, Step::Package, Step::Deny];
+const LONG: [Step; 6] = [
+    Step::Html,
+    Step::LongTests,
+    Step::Benchmarks,
+    Step::Llvm,
+    Step::Package,
+    Step::Deny,
+];
 
 const TESTS: &str = "cargo test --workspace";
 
@@ -134,6 +143,7 @@ fn run_step(step: Step) -> Result<()> {
             run_process(cargo(all).env("RUSTDOCFLAGS", "-D warnings"))
         }
         Step::Book => book::check(&book::Options::default()),
+        Step::Html => book::build(),
         Step::Features => check_features(),
         Step::Tests => {
             let mut test = readme_command(TESTS)?;

@@ -109,7 +109,7 @@ pub(crate) fn run(proof: &Proof) -> Result<()> {
         Proof::Ranges => integration(RANGES, is_long),
         Proof::Models(models) => run_models(models),
         Proof::Protocols(protocols) => {
-            let mut test = cargo(["test", "--locked", "-p", "mongo-patterns-protocols"]);
+            let mut test = cargo(["test", "--locked", "-p", "mongo-patterns-protocols", "--lib"]);
             match protocols.two_faults {
                 true => test.env("PROTOCOLS_FAULTS", "2"),
                 false => test.env("PROTOCOLS", "long"),

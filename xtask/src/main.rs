@@ -97,7 +97,7 @@ fn run(command: Command) -> Result<()> {
         Command::Docker(options) => docker::run(&options),
         Command::Deny(options) => deny::run(&options),
         Command::Msrv => msrv::check_with_oldest(),
-        Command::Book(options) => book::check(&options),
+        Command::Book(options) => book::check(&options).and_then(|()| book::build()),
         Command::Tutorial => tutorial::run(),
         Command::Modules => modules::check(),
         Command::Size(options) => size::run(&options),
