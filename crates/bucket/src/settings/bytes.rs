@@ -1,6 +1,6 @@
 //! The settings of the bound of the bytes of a bucket.
 
-use mongo_patterns_core::settings::{check_bound, configuration};
+use mongo_patterns_core::settings::configuration;
 use mongo_patterns_core::{FieldName, Result};
 use mongodb::bson::{Document, doc};
 
@@ -27,10 +27,9 @@ impl ByteBound {
     /// # Errors
     /// [`Configuration`](mongo_patterns_core::ErrorKind::Configuration).
     pub(crate) fn new(most: u32, field: String, page_size: u32) -> Result<Self> {
-        check_bound("number of bytes of a bucket", most)?;
-        if u64::from(most) + u64::from(page_size) * HEAD > MAX {
+        if most == 0 || u64::from(most) + u64::from(page_size) * HEAD > MAX {
             return Err(configuration(
-                "a bucket with as many bytes, and 9 more for each item of a page, exceeds MongoDB's limit of 16 MiB: set a smaller page size, or fewer bytes",
+                "the number of bytes of a bucket is 0, or with 9 more for each item of a page above 16,760,832, which MongoDB's limit of 16 MiB leaves: set another number, or a smaller page size",
             ));
         }
         Ok(Self {

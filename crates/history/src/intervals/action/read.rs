@@ -30,7 +30,7 @@ impl<D: DeserializeOwned> IntervalRepository<D> {
     /// aborted.
     ///
     /// # Errors
-    /// [`InvalidArgument`] for an invalid id, [`IndexMissing`], [`Decode`], and [`Corrupt`].
+    /// [`InvalidArgument`] for an invalid id, [`IndexMissing`] when the collection exists, [`Decode`], and [`Corrupt`].
     pub fn get(&self, id: impl IntoId) -> Read<'_, Option<Interval<D>>> {
         let (shared, id) = (self.shared(), DocumentId::new(id));
         Read::new(shared.operation("get"), async move |mut conn| {
