@@ -147,7 +147,8 @@ fn run_step(step: Step) -> Result<()> {
         Step::Features => check_features(),
         Step::Tests => {
             let mut test = readme_command(TESTS)?;
-            test.args(["--lib", "--bins", "--tests", "--"]);
+            // All libraries, also that of the models, and of the programs those with tests.
+            test.args(["--lib", "--tests", "--"]);
             timed::run_tests(test.args(with_slow_tests()?))?;
             // Alone, because `--include-ignored` would run code that needs data.
             run_process(readme_command(TESTS)?.arg("--doc"))
@@ -182,16 +183,7 @@ fn check_features() -> Result<()> {
 
 /// The long tests, and more calls of those that run any number of them.
 fn run_long_tests() -> Result<()> {
-    let mut test = cargo([
-        "test",
-        "--workspace",
-        "--locked",
-        "--lib",
-        "--bins",
-        "--tests",
-        "--",
-        "--ignored",
-    ]);
+    let mut test = cargo(["test", "--workspace", "--locked", "--lib", "--tests", "--", "--ignored"]);
     timed::run_tests(test.args(ignored_tests(LONG_TESTS)?))?;
     long::check_models(10_000)
 }
