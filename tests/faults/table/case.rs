@@ -29,6 +29,15 @@ pub(super) struct Undisturbed {
     damage: Vec<String>,
 }
 
+impl Undisturbed {
+    /// Returns whether a command of a transaction failed. A busy server can refuse one, which then runs again: these are not
+    /// the commands of the operation alone.
+    pub(super) fn has_refused_transaction(&self) -> bool {
+        let mut sent = self.sent.iter();
+        sent.any(|sent| sent.failed && sent.command.contains_key("autocommit"))
+    }
+}
+
 /// The outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Outcome {

@@ -17,16 +17,8 @@ pub(super) struct Traces(BTreeMap<String, Vec<String>>);
 impl Traces {
     /// Adds the commands of an operation of the model `M`.
     pub(super) fn add<M>(&mut self, operation: &str, sent: &[RecordedCommand]) {
-        self.0.insert(name::<M>(operation), lines(sent));
-    }
-
-    /// Returns whether the file has other commands of this operation.
-    pub(super) fn differ<M>(operation: &str, sent: &[RecordedCommand]) -> bool {
-        let stored = std::fs::read_to_string(FILE).unwrap();
-        let name = name::<M>(operation);
-        let of_operation = stored.lines().skip_while(|line| *line != name).skip(1);
-        let mut expected = of_operation.map_while(|line| line.strip_prefix("  ")).peekable();
-        expected.peek().is_some() && !expected.eq(lines(sent))
+        let (_, model) = std::any::type_name::<M>().rsplit_once("table::").unwrap();
+        self.0.insert(format!("{model} {operation}"), lines(sent));
     }
 
     /// Checks that the file has these commands, or writes them to it.
@@ -49,11 +41,6 @@ impl Traces {
             "traces.txt differs; with the environment variable MONGO_PATTERNS_TRACES this test writes it:\n{changed}"
         );
     }
-}
-
-fn name<M>(operation: &str) -> String {
-    let (_, model) = std::any::type_name::<M>().rsplit_once("table::").unwrap();
-    format!("{model} {operation}")
 }
 
 /// Returns the type and the function of an operation, without its model and case.

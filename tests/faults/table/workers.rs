@@ -12,7 +12,6 @@ use super::dropped::Moment;
 use super::fault::{FAULTS, Fault};
 use super::operation::{Model, Operation, Promise};
 use super::report::Report;
-use super::traces::Traces;
 
 /// A fault blocks its thread, so each has a runtime of its own. Most of the time the threads wait for the driver.
 const WORKERS: usize = 6;
@@ -186,13 +185,8 @@ fn suite<M: Model>(worker: usize, form: &Form, report: &Mutex<Report>) {
             let started = Instant::now();
             let case = Case { db, operation };
             let mut undisturbed = case.undisturbed().await;
-            if form.work == Work::Both && operation.has_order {
-                // A busy server can refuse a transaction, which runs again. Other commands of the code differ each time.
-                for _ in 0..2 {
-                    if Traces::differ::<M>(&operation.name(), &undisturbed.sent) {
-                        undisturbed = case.undisturbed().await;
-                    }
-                }
+            if undisturbed.has_refused_transaction() {
+                undisturbed = case.undisturbed().await;
             }
             let (fails, is_dropped) = match form.work {
                 Work::Faults => (true, false),
