@@ -12,7 +12,7 @@ use futures::future::{Either, select};
 use mongo_patterns::mongodb::Client;
 use mongo_patterns::mongodb::options::ClientOptions;
 
-use crate::operations::{FIRST, Operation, Repositories, operation};
+use crate::operations::{FIRST, Operation, Repositories, ending_app_name, operation};
 
 #[allow(dead_code, reason = "the tests use the rest")]
 #[path = "../lanes/operations.rs"]
@@ -105,7 +105,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut argument = || arguments.next().ok_or("an argument is missing");
     let (uri, database) = (argument()?, argument()?);
     let mut options = ClientOptions::parse(uri).await?;
-    options.app_name = Some(database.clone());
+    options.app_name = Some(ending_app_name(&database));
     let client = Client::with_options(options)?;
     let service = Service {
         operation: operation(&argument()?),

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use mongo_patterns_testkit::TestDatabase;
 
-use crate::lanes::support::end_idle_transactions;
+use crate::lanes::support::{end_transactions_of_ended, ending_app_name};
 
 /// Starts a process that follows under a name and prints a line after each batch, and kills it after some lines. Calls a
 /// function before each line. A transaction that it has left open is ended, as the server does after 60 seconds.
@@ -18,7 +18,7 @@ pub async fn kill_after(
 ) {
     let uri = db.server().uri();
     let separator = if uri.contains('?') { '&' } else { '?' };
-    let uri = format!("{uri}{separator}appName={}", db.app_name());
+    let uri = format!("{uri}{separator}appName={}", ending_app_name(db.database().name()));
     let mut child = Command::new(program)
         .args([uri.as_str(), db.database().name(), name])
         .stdout(Stdio::piped())
@@ -34,5 +34,5 @@ pub async fn kill_after(
         child.wait().unwrap();
     });
     read.await.unwrap();
-    end_idle_transactions(db).await;
+    end_transactions_of_ended(db).await;
 }

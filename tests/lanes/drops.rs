@@ -164,7 +164,7 @@ async fn end_runtime(db: &TestDatabase, operation: &'static Operation, end: End)
     let thread = std::thread::spawn(move || {
         let repositories = async || {
             let mut options = ClientOptions::parse(&uri).await.unwrap();
-            options.app_name = Some(name.clone());
+            options.app_name = Some(ending_app_name(&name));
             let client = Client::with_options(options).unwrap();
             Repositories::new(&client.database(&name))
         };
@@ -199,13 +199,13 @@ async fn end_runtime(db: &TestDatabase, operation: &'static Operation, end: End)
     });
     tokio::task::spawn_blocking(|| thread.join().unwrap()).await.unwrap();
     holder.release().await;
+    end_transactions_of_ended(db).await;
     let plain = Repositories::new(&db.plain_client().database(db.database().name()));
     let call = operation.run(&plain, HELD, FIRST + 50);
     match tokio::time::timeout(STUCK, call).await {
         Ok(called) => called.unwrap(),
-        Err(_) => panic!("{} is stuck: {:#?}", operation.name, operations_on_server(db).await),
+        Err(_) => panic!("{} is stuck: {:?}", operation.name, open_transactions(db).await),
     }
     let stored = stored(db, operation, HELD).await;
     assert!(stored.len() <= 2 && stored.contains(&(FIRST + 50)), "{stored:?}");
-    end_idle_transactions(db).await;
 }

@@ -30,15 +30,13 @@ async fn check(operation: &'static Operation) {
         service.kill().await;
         let active: Vec<Document> = active_for(db, HELD).await;
         assert!(active.len() <= 1, "{active:?}");
-        // A transaction that the process had open, which the server ends after 60 seconds.
-        end_idle_transactions(db).await;
         holder.release().await;
+        end_transactions_of_ended(db).await;
         let other = Repositories::new(&db.plain_client().database(db.database().name()));
         let last = FIRST + 9000;
         ends("a call after the kill", operation.run(&other, HELD, last))
             .await
             .unwrap();
-        end_idle_transactions(db).await;
     })
     .await;
 }

@@ -15,6 +15,11 @@ use mongodb::bson::{DateTime, Document, doc};
 /// The number of the first call. A document has items of lower numbers before, from 0.
 pub const FIRST: i32 = 1000;
 
+/// Returns the application name of the clients that end while their calls are in flight.
+pub fn ending_app_name(database: &str) -> String {
+    format!("{database}-ending")
+}
+
 /// The repositories of a service: each is built once. A clone shares them.
 #[derive(Clone, Debug)]
 pub struct Repositories {

@@ -189,9 +189,29 @@ pub async fn drop_in_flight<T: std::fmt::Debug>(db: &TestDatabase, call: impl Fu
 
 /// Returns the operations of the test's client on the server, and its idle transactions and connections.
 pub async fn operations_on_server(db: &TestDatabase) -> Vec<Document> {
+    operations_of(db, db.app_name()).await
+}
+
+async fn operations_of(db: &TestDatabase, app_name: &str) -> Vec<Document> {
     let all = doc! { "$currentOp": { "allUsers": true, "idleSessions": true, "idleConnections": true } };
-    let of_test = doc! { "$match": { "appName": db.app_name() } };
+    let of_test = doc! { "$match": { "appName": app_name } };
     current_operations(db, [all, of_test]).await
+}
+
+/// Returns whose transactions are open on the server, since how many microseconds, and their last command.
+pub async fn open_transactions(db: &TestDatabase) -> Vec<String> {
+    let all = doc! { "$currentOp": { "allUsers": true, "idleSessions": true } };
+    let open = doc! { "$match": { "transaction": { "$exists": true } } };
+    let in_short = |operation: &Document| {
+        let open = operation.get_document("transaction").unwrap().get("timeOpenMicros");
+        let command = operation
+            .get_document("command")
+            .ok()
+            .and_then(|command| command.keys().next());
+        format!("{:?} {open:?} {command:?}", operation.get_str("appName"))
+    };
+    let open = current_operations(db, [all, open]).await;
+    open.iter().map(in_short).collect()
 }
 
 /// Returns the results of an aggregation of operations.
@@ -253,13 +273,19 @@ pub async fn connections(db: &TestDatabase) -> usize {
     connections.len()
 }
 
-/// Ends the transactions of a killed process. The server does so after 60 seconds, and the drop of the database waits for
-/// it.
-pub async fn end_idle_transactions(db: &TestDatabase) {
-    let mut operations = operations_on_server(db).await;
-    operations.retain(|operation| operation.contains_key("transaction"));
-    let sessions = operations.iter().filter_map(|operation| operation.get("lsid").cloned());
-    let sessions: Vec<Bson> = sessions.collect();
+/// Waits until the server has executed what the clients of [`ending_app_name`] had sent, and ends their transactions. The
+/// server does so after 60 seconds, and other clients wait for it.
+pub async fn end_transactions_of_ended(db: &TestDatabase) {
+    let app_name = ending_app_name(db.database().name());
+    let operations = async || operations_of(db, &app_name).await;
+    let is_session = |operation: &Document| operation.get_str("type").is_ok_and(|kind| kind == "idleSession");
+    until("the close of the connections", async || {
+        operations().await.iter().all(is_session)
+    })
+    .await;
+    let open = operations().await.into_iter();
+    let open = open.filter(|operation| operation.contains_key("transaction"));
+    let sessions: Vec<Bson> = open.filter_map(|operation| operation.get("lsid").cloned()).collect();
     if !sessions.is_empty() {
         // An empty list is all sessions.
         let admin = db.plain_client().database("admin");

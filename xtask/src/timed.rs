@@ -24,9 +24,8 @@ const SLOWEST: usize = 20;
 /// The most memory of a test program together with its servers. The integration tests take the most.
 const MOST_MIB: u64 = 6144;
 const MIB: u64 = 1024 * 1024;
-/// How much of a panic is repeated at the end, where the reader of a long output looks first.
-const LINES_OF_PANIC: usize = 6;
-const WIDTH_OF_PANIC: usize = 500;
+/// How many characters of a panic are repeated at the end, in one line, where the reader of a long output looks first.
+const LENGTH_OF_PANIC: usize = 900;
 /// How often the memory is read.
 const INTERVAL: Duration = Duration::from_millis(250);
 
@@ -156,7 +155,7 @@ pub(crate) fn run_program(program: &Program) -> Result<ExitCode> {
                 std::thread::sleep(INTERVAL);
             }
         });
-        let printed = print_lines(stdout, program_name, &mut measured);
+        let printed = print_lines(stdout, std::io::stdout(), program_name, &mut measured);
         has_ended.store(true, Ordering::Relaxed);
         printed
     });
@@ -174,27 +173,37 @@ fn exit_code(code: Option<i32>) -> ExitCode {
 }
 
 /// Prints what a test program prints, and keeps the times of its tests and the messages of their panics.
-fn print_lines(lines: impl BufRead, program: &str, measured: &mut String) -> Result<()> {
-    let mut left = 0;
+fn print_lines(lines: impl BufRead, mut printed: impl Write, program: &str, measured: &mut String) -> Result<()> {
+    let mut panic: Option<String> = None;
     for line in lines.split(b'\n') {
         let line = line?;
-        let mut stdout = std::io::stdout();
-        stdout.write_all(&line)?;
-        stdout.write_all(b"\n")?;
+        printed.write_all(&line)?;
+        printed.write_all(b"\n")?;
         let line = String::from_utf8_lossy(&line);
         if let Some((seconds, test)) = time_of(&line) {
             measured.push_str(&format!("time {seconds} {program} {test}\n"));
         }
-        if line.contains(" panicked at ") {
-            left = LINES_OF_PANIC;
+        let is_next = line.contains(" panicked at ");
+        if is_next || line.trim().is_empty() {
+            keep_panic(panic.take(), measured);
         }
-        if left > 0 {
-            let start: String = line.chars().take(WIDTH_OF_PANIC).collect();
-            measured.push_str(&format!("panic 0 {start}\n"));
-            left -= 1;
+        if is_next {
+            panic = Some(String::new());
+        }
+        if let Some(panic) = &mut panic {
+            panic.push_str(line.trim());
+            panic.push(' ');
         }
     }
+    keep_panic(panic, measured);
     Ok(())
+}
+
+fn keep_panic(panic: Option<String>, measured: &mut String) {
+    if let Some(panic) = panic {
+        let start: String = panic.trim_end().chars().take(LENGTH_OF_PANIC).collect();
+        measured.push_str(&format!("panic 0 {start}\n"));
+    }
 }
 
 /// Reads a line such as `test outlier::push::it_is_stored ... ok <1.024s>`.
@@ -246,7 +255,18 @@ pub(crate) fn ensure_tests(listed: &str, remedy: &str) -> Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{memory_of, parent_and_memory, time_of};
+    use super::{memory_of, parent_and_memory, print_lines, time_of};
+
+    #[test]
+    fn what_is_printed_is_passed_on_with_times_and_panics_kept() {
+        let output = "test a ... FAILED <0.5s>\n\n---- a stdout ----\nthread 'a' panicked at a.rs:1:\nstuck: [\n    1,\n]\n\n---- b\n\
+            thread 'b' panicked at b.rs:2:\nno\n";
+        let (mut printed, mut measured) = (Vec::new(), String::new());
+        print_lines(output.as_bytes(), &mut printed, "p", &mut measured).unwrap();
+        assert_eq!(printed, output.as_bytes());
+        let kept = "time 0.5 p a\npanic 0 thread 'a' panicked at a.rs:1: stuck: [ 1, ]\npanic 0 thread 'b' panicked at b.rs:2: no\n";
+        assert_eq!(measured, kept);
+    }
 
     #[test]
     fn the_time_of_a_test_is_read() {
