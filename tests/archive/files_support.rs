@@ -9,8 +9,8 @@ use futures::TryStreamExt;
 use mongo_patterns::archive::files::{Directory, FileArchive, FileArchiveBuilder, FileProblem, FileStore, StoreFuture};
 use mongo_patterns::{Repository, RetryPolicy};
 use mongo_patterns_testkit::TestDatabase;
-use mongodb::Collection;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::{Collection, Database};
 use tokio::sync::Semaphore;
 
 use super::sales::*;
@@ -18,7 +18,11 @@ use crate::common::support::all;
 
 /// The directory of the files of a test.
 pub fn directory(db: &TestDatabase) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(db.database().name())
+    directory_of(db.database())
+}
+
+pub fn directory_of(database: &Database) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(database.name())
 }
 
 /// Creates an empty directory in place of another one.

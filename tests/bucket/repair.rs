@@ -31,66 +31,6 @@ async fn stored(db: &TestDatabase) -> Vec<(String, Vec<i64>)> {
 }
 
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn each_kind_of_damage_is_repaired_or_reported() {
-    testkit::run(async |db| {
-        let named = named(db).build().unwrap();
-        for damage in kinds() {
-            plant(db, damage.documents.iter().cloned()).await;
-            let before = all(&plain(db)).await;
-            db.recorder().clear();
-            let planned: Vec<_> = named.repair().dry_run().stream().try_collect().await.unwrap();
-            let writes = ["insert", "delete", "update", "commitTransaction"];
-            assert!(!db.recorder().names().iter().any(|name| writes.contains(&name.as_str())));
-            assert_eq!(all(&plain(db)).await, before, "a dry run writes nothing");
-
-            let repaired = repair(&named).await;
-            assert_eq!(repaired, planned, "a dry run reports what a repair does");
-            assert_eq!(repaired.len(), 1, "{:?}", damage.problems);
-            match damage.pages {
-                Some(pages) => {
-                    let pages: Vec<_> = pages.into_iter().map(|(id, trades)| (id.to_owned(), trades)).collect();
-                    assert_eq!(stored(db).await, pages);
-                    assert_eq!(repaired[0].unrepaired, None);
-                    assert_eq!(problems(&findings(&named).await), []);
-                    assert_eq!(repair(&named).await, [], "and nothing is left to do");
-                    named.ensure_indexes().await.unwrap();
-                    named.append("a", &spread(99)).await.unwrap();
-                    assert_eq!(problems(&findings(&named).await), []);
-                }
-                None => {
-                    assert!(repaired[0].unrepaired.is_some());
-                    assert_eq!(all(&plain(db)).await, before);
-                }
-            }
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn fields_that_are_not_of_the_pattern_stay_or_stop_the_repair() {
-    testkit::run(async |db| {
-        let named = named(db).build().unwrap();
-        let marked = |bucket| with(bucket, "note", "mine");
-        plant(db, [bucket("a", 0..2), marked(bucket("a", 2..4)), bucket("a", 4..6)]).await;
-        let repaired = repair(&named).await;
-        assert_eq!((repaired[0].written, repaired[0].deleted), (2, 1));
-        assert_eq!(
-            all(&plain(db)).await,
-            [bucket("a", 0..3), marked(bucket_at("a", SECOND + 2, 3..6))]
-        );
-
-        plant(db, [bucket("a", 0..1), marked(bucket("a", 1..2))]).await;
-        let before = all(&plain(db)).await;
-        let repaired = repair(&named).await;
-        assert_eq!(repaired[0].unrepaired, Some(Unrepaired::OwnFields));
-        assert_eq!(all(&plain(db)).await, before);
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn of_duplicate_items_one_is_kept_and_different_ones_are_not_repaired() {
     testkit::run(async |db| {
         let with_ids = named(db).item_id_field("n").build().unwrap();

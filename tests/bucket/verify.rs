@@ -13,32 +13,6 @@ use crate::bucket::damage::*;
 use crate::common::explain::{documents_examined, explained};
 use crate::common::support::*;
 
-#[tokio::test]
-async fn each_kind_of_damage_is_found() {
-    testkit::run(async |db| {
-        let named = named(db).build().unwrap();
-        for damage in kinds() {
-            plant(
-                db,
-                damage
-                    .documents
-                    .iter()
-                    .cloned()
-                    .chain([bucket("b", 0..3), bucket("b", 3..4)]),
-            )
-            .await;
-            assert_eq!(problems(&findings(&named).await), damage.problems);
-        }
-        assert!(
-            db.recorder()
-                .names()
-                .iter()
-                .all(|name| ["find", "aggregate", "getMore"].contains(&name.as_str()))
-        );
-    })
-    .await;
-}
-
 /// A hand-written `_id` has the unescaped key. One of `a_3` looks like one of `a`.
 #[tokio::test]
 async fn hand_written_ids_are_found_under_their_own_key() {

@@ -87,7 +87,6 @@ async fn settings_of_other_windows_are_refused() {
         let refused = [
             windowed(db).window_field("history"),
             windowed(db).window_field("customerId"),
-            windowed(db).window_field("a.b"),
             windowed(db).sum("n").window_field("figures"),
             Trades::builder(db.collection::<Document>("trades"))
                 .key_field("customerId")

@@ -6,3 +6,4 @@ pub(crate) mod secured_support;
 #[cfg(feature = "cluster")]
 mod sharded;
 pub(crate) mod three_nodes;
+pub(crate) mod users;

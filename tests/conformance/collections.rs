@@ -5,28 +5,10 @@ use mongo_patterns::{Error, ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
-use crate::embedded::support::patrons;
-use crate::{common::support, outlier::support as outlier_support, subset::support as subset_support};
-
-/// The collections of all patterns, by their names in the tests.
-const COLLECTIONS: [&str; 6] = ["trades", "sales", "extra_sales", "product", "review", "patron"];
-
-/// Runs `ensure_indexes` of the pattern that has this collection.
-async fn ensure(db: &TestDatabase, collection: &str) -> Result<(), Error> {
-    match collection {
-        "trades" => support::builder(db).build()?.ensure_indexes().await?,
-        "sales" | "extra_sales" => {
-            let books: outlier_support::Books = outlier_support::builder(db).build()?;
-            books.ensure_indexes().await?
-        }
-        "product" | "review" => {
-            let products: subset_support::Products = subset_support::builder(db.database()).build()?;
-            products.ensure_indexes().await?
-        }
-        _ => patrons(db).ensure_indexes().await?,
-    };
-    Ok(())
-}
+use crate::common::support;
+use crate::conformance::settings::{PATTERNS, collections};
+use crate::outlier::support as outlier_support;
+use crate::subset::support as subset_support;
 
 async fn create(db: &TestDatabase, collection: &str, options: Document) {
     let mut create = doc! { "create": collection };
@@ -38,18 +20,21 @@ async fn create(db: &TestDatabase, collection: &str, options: Document) {
 /// Creates each collection with these options, alone, and checks that `ensure_indexes` refuses it and creates nothing.
 async fn refuses(db: &TestDatabase, options: Document, kind: ErrorKind) {
     let plain = db.plain_client().database(db.database().name());
-    for collection in COLLECTIONS {
-        create(db, collection, options.clone()).await;
-        let error = ensure(db, collection).await.unwrap_err();
-        assert_eq!(error.kind(), kind, "{collection} {options}: {error:?}");
-        let name = format!("`{}.{collection}`", plain.name());
-        assert!(error.to_string().contains(&name), "{error}");
-        let names = plain.list_collection_names().await.unwrap();
-        let created = names.iter().filter(|name| !name.starts_with("system."));
-        assert_eq!(created.collect::<Vec<_>>(), [collection], "{options}");
-        plain.collection::<Document>(collection).drop().await.unwrap();
-        ensure(db, collection).await.unwrap();
-        plain.drop().await.unwrap();
+    for pattern in PATTERNS {
+        let repository = || (pattern.over)(&collections(db, pattern.collections));
+        for namespace in repository().namespaces() {
+            let collection = &namespace.coll;
+            create(db, collection, options.clone()).await;
+            let error = repository().ensure_indexes().await.unwrap_err();
+            assert_eq!(error.kind(), kind, "{} {collection} {options}: {error:?}", pattern.name);
+            assert!(error.to_string().contains(&format!("`{namespace}`")), "{error}");
+            let names = plain.list_collection_names().await.unwrap();
+            let created = names.iter().filter(|name| !name.starts_with("system."));
+            assert_eq!(created.collect::<Vec<_>>(), [collection], "{} {options}", pattern.name);
+            plain.collection::<Document>(collection).drop().await.unwrap();
+            repository().ensure_indexes().await.unwrap();
+            plain.drop().await.unwrap();
+        }
     }
 }
 
@@ -187,8 +172,10 @@ async fn collections_of_two_databases_are_both_checked() {
 #[tokio::test]
 async fn one_round_trip_checks_both_collections() {
     testkit::run(async |db| {
-        ensure(db, "sales").await.unwrap();
-        ensure(db, "product").await.unwrap();
+        let books: outlier_support::Books = outlier_support::builder(db).build().unwrap();
+        books.ensure_indexes().await.unwrap();
+        let products: subset_support::Products = subset_support::builder(db.database()).build().unwrap();
+        products.ensure_indexes().await.unwrap();
         // The settings, the fields of a sample, and values of the application in fields of the pattern; for the outlier
         // pattern also the flag.
         let sales = ["hello", "find", "aggregate", "find", "find"];

@@ -3,6 +3,7 @@
 mod catalog;
 mod catalog_keys;
 mod collections;
+pub(crate) mod damages;
 mod debug;
 mod deciding_reads;
 mod erasing;
@@ -21,6 +22,7 @@ mod own_fields;
 mod progress;
 mod sessions;
 mod set_up;
+mod settings;
 mod sharding;
 mod spans;
 mod standalone;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use mongo_patterns::history::intervals::{Problem, Repaired, Unrepaired};
+use mongo_patterns::history::intervals::{Problem, Repaired};
 use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::bson::{Bson, Document, doc};
 
 use crate::common::support::all;
 use crate::history::intervals_support::*;
@@ -165,113 +165,6 @@ async fn what_cannot_be_migrated_is_refused_with_no_effect() {
             assert_eq!(all(&stored(db)).await, before);
             assert!(problems(&prices).await.contains(&Problem::Invalid), "{document}");
         }
-    })
-    .await;
-}
-
-/// Changes of the documents of an id by another program, with the problems that they are.
-fn damages() -> Vec<(Document, Document, Vec<Problem>)> {
-    let set = |set: Document| doc! { "$set": set };
-    vec![
-        (
-            doc! { "price": 1 },
-            set(doc! { "validTo": DateTime::MAX }),
-            vec![Problem::EndMissing, Problem::Overlap],
-        ),
-        (
-            doc! { "price": 1 },
-            set(doc! { "validTo": at(1) }),
-            vec![Problem::Reversed],
-        ),
-        (
-            doc! { "price": 0 },
-            set(doc! { "validTo": END }),
-            vec![Problem::EndMissing, Problem::Overlap],
-        ),
-        (
-            doc! { "price": 3 },
-            set(doc! { "validTo": at(20_000_000_000_000) }),
-            vec![Problem::ValidEnds],
-        ),
-        (
-            doc! { "price": 3 },
-            set(doc! { "validFrom": at(7) }),
-            vec![Problem::Overlap],
-        ),
-        (
-            doc! { "price": 1 },
-            doc! { "$unset": { "validFrom": "", "validTo": "", "isValid": "" } },
-            vec![Problem::Missing],
-        ),
-        (
-            doc! { "price": 2 },
-            doc! { "$unset": { "isValid": "" } },
-            vec![Problem::Missing],
-        ),
-        // It began last, beside the valid one.
-        (
-            doc! { "price": 2 },
-            doc! { "$set": { "validFrom": at(20_000_000_000_000) }, "$unset": { "validTo": "", "isValid": "" } },
-            vec![Problem::Missing],
-        ),
-    ]
-}
-
-#[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn each_kind_of_damage_is_found_and_repaired() {
-    testkit::run(async |db| {
-        for (filter, damage, expected) in damages() {
-            stored(db).delete_many(doc! {}).await.unwrap();
-            let prices = prices(db).await;
-            for item in ["pants", "shirt"] {
-                prices.insert(&price(item, 0)).await.unwrap();
-                for n in 1..=3 {
-                    prices.update(item, to(n)).await.unwrap();
-                }
-            }
-            let mut damaged = filter.clone();
-            damaged.insert("item", "pants");
-            let changed = stored(db).update_one(damaged, damage.clone()).await.unwrap();
-            assert_eq!(changed.modified_count, 1);
-            assert_eq!(problems(&prices).await, expected, "{filter} {damage}");
-            let found = findings(&prices).await;
-            assert!(found.iter().all(|finding| finding.related_id == Some("pants".into())));
-            assert!(found.iter().all(|finding| finding.namespace.coll == "prices"));
-            let before = all(&stored(db)).await;
-            let dry: Vec<Repaired> = prices.repair().dry_run().stream().try_collect().await.unwrap();
-            assert_eq!((dry.len(), dry[0].unrepaired), (1, None));
-            assert_eq!(all(&stored(db)).await, before);
-            let repaired: Vec<Repaired> = prices.repair().stream().try_collect().await.unwrap();
-            assert_eq!(repaired[0].findings, dry[0].findings);
-            assert_eq!(findings(&prices).await, [], "{filter} {damage}");
-            assert_eq!(judge(db, "shirt").await, [0, 1, 2, 3]);
-            // A price that has lost its interval comes first, which leaves a gap.
-            let left = intervals(&of_item(db, "pants").await);
-            let mut left: Vec<i32> = left.iter().map(|one| one.0).collect();
-            left.sort_unstable();
-            assert_eq!(left, [0, 1, 2, 3]);
-            prices.update("pants", to(9)).await.unwrap();
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn values_of_another_type_are_left() {
-    testkit::run(async |db| {
-        let prices = prices(db).await;
-        prices.insert(&price("pants", 0)).await.unwrap();
-        prices.update("pants", to(1)).await.unwrap();
-        stored(db)
-            .update_one(doc! { "price": 0 }, doc! { "$set": { "validTo": "x" } })
-            .await
-            .unwrap();
-        assert_eq!(problems(&prices).await, [Problem::Invalid]);
-        let before = all(&stored(db)).await;
-        let repaired: Vec<Repaired> = prices.repair().stream().try_collect().await.unwrap();
-        assert_eq!(repaired[0].unrepaired, Some(Unrepaired::Invalid));
-        assert_eq!(all(&stored(db)).await, before);
     })
     .await;
 }

@@ -5,7 +5,7 @@ use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit as testkit;
 use mongodb::IndexModel;
 use mongodb::bson::{DateTime, Document, doc};
-use mongodb::options::{Acknowledgment, CollectionOptions, IndexOptions, WriteConcern};
+use mongodb::options::IndexOptions;
 use serde::{Deserialize, Serialize};
 
 use crate::common::support::all;
@@ -15,26 +15,14 @@ use crate::history::support::*;
 async fn invalid_settings_are_refused() {
     testkit::run(async |db| {
         let collection = |name: &str| db.collection::<Document>(name);
-        let of = |first: &str, second: &str| Policies::builder(collection(first), collection(second));
-        let unacknowledged = CollectionOptions::builder()
-            .write_concern(WriteConcern::builder().w(Acknowledgment::Nodes(0)).build())
-            .build();
-        let unconfirmed = db
-            .database()
-            .collection_with_options::<Document>("currentPolicies", unacknowledged);
         let elsewhere = db
             .client()
             .database("elsewhere")
             .collection::<Document>("policyRevisions");
         let manual = || builder(db.database());
-        let builders: [HistoryRepositoryBuilder<Document>; 11] = [
-            of("currentPolicies", "policyRevisions"),
-            of("currentPolicies", "currentPolicies").id_field("policyId"),
-            Policies::builder(unconfirmed, collection("policyRevisions")).id_field("policyId"),
+        let builders: [HistoryRepositoryBuilder<Document>; 6] = [
+            Policies::builder(collection("currentPolicies"), collection("policyRevisions")),
             Policies::builder(collection("currentPolicies"), elsewhere).id_field("policyId"),
-            manual().id_field(""),
-            manual().id_field("policy.id"),
-            manual().id_field("$id"),
             manual().revision_field("policyId"),
             manual().time_field("revision"),
             manual().deleted_field("dateSet"),

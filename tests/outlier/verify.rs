@@ -14,54 +14,6 @@ use crate::common::support::{confirm_settings, pause};
 use crate::outlier::damage::*;
 use crate::outlier::support::*;
 
-/// Books with which nothing is wrong, as a writer leaves them, and one who removed much.
-fn sound() -> (Vec<Document>, Vec<Document>) {
-    let main = vec![
-        main_of(11, 0..5),
-        without(main_of(12, 0..1), "customers_purchased"),
-        with(main_of(13, 0..2), "has_extras", false),
-        flagged(14, 0..2),
-        flagged(15, 0..0),
-    ];
-    let extras = vec![
-        extra(14, 0, 5..9),
-        with(extra(14, 1, 15..25), "count", 10.0),
-        extra(14, 2, 25..26),
-        extra(15, 0, 0..0),
-    ];
-    (main, extras)
-}
-
-#[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn each_kind_of_damage_is_found_and_only_that() {
-    testkit::run(async |db| {
-        let books: Books = again(db, 5, 10);
-        let (main, extras) = sound();
-        plant(db, main.clone(), extras.clone()).await;
-        assert_eq!(findings(&books).await, []);
-        for damage in kinds() {
-            let main = [main.clone(), damage.main].concat();
-            let extras = [extras.clone(), damage.extras].concat();
-            plant(db, main, extras).await;
-            let found = findings(&books).await;
-            assert_eq!(problems(&found), damage.problems);
-            assert!(found.iter().all(|finding| finding.related_id == Some(2.into())));
-            let of_one: Vec<_> = books.verify().document(2).stream().try_collect().await.unwrap();
-            assert_eq!(of_one, found);
-            let of_other: Vec<_> = books.verify().document(14).stream().try_collect().await.unwrap();
-            assert_eq!(of_other, []);
-        }
-        assert!(
-            db.recorder()
-                .names()
-                .iter()
-                .all(|name| ["aggregate", "find", "getMore"].contains(&name.as_str()))
-        );
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn a_verify_sends_no_elements_and_reads_lists_with_problems_again() {
     testkit::run(async |db| {

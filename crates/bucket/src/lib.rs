@@ -89,7 +89,7 @@
 // proof: faults::exactly_once::sixty_four_writers_of_the_same_items_store_each_once
 //! - A document that violates these invariants (for example, one written by another program) is reported as
 //!   [`Corrupt`](mongo_patterns_core::ErrorKind::Corrupt) with its `_id`. It is never silently misread.
-// proof: bucket::items_range::a_corrupt_document_is_an_error, bucket::verify::each_kind_of_damage_is_found
+// proof: bucket::items_range::a_corrupt_document_is_an_error, conformance::damages::each_kind_of_damage_is_found_and_nothing_else
 //!
 //! # Cost
 //!

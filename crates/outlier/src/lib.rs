@@ -87,7 +87,7 @@
 // proof: outlier::mixed::sixty_four_writers_push_and_remove_unique_elements, outlier::push::two_hundred_distinct_elements_by_four_tries_each_are_stored_once
 //! - A document that violates these invariants, for example one written by another program, is reported as an error with
 //!   its `_id`; it is never silently misread.
-// proof: outlier::reads::an_unreadable_document_is_named, outlier::verify::each_kind_of_damage_is_found_and_only_that
+// proof: outlier::reads::an_unreadable_document_is_named, conformance::damages::each_kind_of_damage_is_found_and_nothing_else
 //!
 //! What is *not* guaranteed: a main document and its overflow documents are read one after another. If a `rebalance`,
 //! `migrate_existing` or `repair` moves elements of this list between the two reads, a read can find some elements twice

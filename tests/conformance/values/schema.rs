@@ -25,10 +25,7 @@ impl Values for Contacts {
         self.0.insert(&document).await.unwrap();
         assert!(self.0.delete(id.clone()).await.unwrap().found);
         self.0.insert_many(std::slice::from_ref(&document)).await.unwrap();
-        // A NaN does not equal the `_id` in the document.
-        if id.as_f64().is_none_or(|id| !id.is_nan()) {
-            self.0.replace(id.clone(), &document).await.unwrap();
-        }
+        self.0.replace(id.clone(), &document).await.unwrap();
         self.0.update(id.clone(), set(fields)).await.unwrap();
     }
 

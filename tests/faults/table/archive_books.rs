@@ -43,12 +43,12 @@ impl<const ELSEWHERE: bool> Model for Books<ELSEWHERE> {
     fn new(of: Of<'_>) -> Self {
         let [hot, cold] = [HOT[0], COLD[0]].map(|name| of.collection(name));
         let builder = Archive::builder(hot, cold).age_field("date").older_than(AGE);
-        let archive = wholes(builder.retry(retry_policy()), &of.database());
+        let archive = wholes(builder.retry(retry_policy()), of.database);
         let archive = if ELSEWHERE { archive.another_cluster() } else { archive };
         Self {
             archive: archive.build().unwrap(),
             collections: [HOT[0], HOT[1], COLD[0], COLD[1]].map(|name| of.collection(name)),
-            database: of.database(),
+            database: of.database.clone(),
         }
     }
 

@@ -68,9 +68,15 @@ pub(super) struct Case<'a, M> {
 impl<M: Model> Case<'_, M> {
     /// Fills the database. Returns a process that has sent nothing, and one that is not recorded.
     pub(super) async fn begin(&self) -> (M, M) {
-        let of = |recorded| M::new(Of { db: self.db, recorded });
-        let (watched, other) = (of(true), of(false));
-        empty::<M>(self.db).await;
+        let plain = self.db.plain_client().database(self.db.database().name());
+        let of = |database| {
+            M::new(Of {
+                database,
+                plain: &plain,
+            })
+        };
+        let (watched, other) = (of(self.db.database()), of(&plain));
+        empty::<M>(&plain).await;
         other.fill().await;
         (self.operation.prepare)(&other).await;
         self.db.recorder().clear();

@@ -11,7 +11,7 @@ use mongodb::bson::{Document, doc};
 use super::archive::complete;
 use super::operation::Promise::{Atomic, Reads, Steps};
 use super::operation::{Model, Of, Operation, indexes, retry_policy, serialized, text};
-use crate::archive::files_support::{content_of, create_directory, directory, name_of, names_in, records_in};
+use crate::archive::files_support::{content_of, create_directory, directory_of, name_of, names_in, records_in};
 use crate::archive::sales::{AGE, new, old, sale};
 use crate::common::support::all;
 use mongo_patterns::ErrorKind::NotFound;
@@ -40,7 +40,7 @@ impl Model for Sales {
     const COLLECTIONS: &'static [&'static str] = &["sales"];
 
     fn new(of: Of<'_>) -> Self {
-        let directory = directory(of.db);
+        let directory = directory_of(of.database);
         let archive = FileArchive::builder(of.collection("sales"), Directory::new(&directory))
             .age_field("date")
             .older_than(AGE)
@@ -48,7 +48,7 @@ impl Model for Sales {
         Self {
             archive: archive.build().unwrap(),
             current: of.collection("sales"),
-            catalog: of.db.plain_collection("mongo_patterns"),
+            catalog: of.plain.collection("mongo_patterns"),
             directory,
         }
     }

@@ -68,7 +68,7 @@ where
             true => Policies::builder(current.clone(), revisions.clone())
                 .id_field("_id")
                 .time_field("dateSet"),
-            false => builder(&of.database()),
+            false => builder(of.database),
         };
         Self {
             policies: policies.retry(retry_policy()).build().unwrap(),

@@ -23,7 +23,7 @@ impl Model for Migrations {
         Self {
             current: of.collection("currentPolicies"),
             revisions: of.collection("policyRevisions"),
-            policies: builder(&of.database()).retry(retry_policy()).build().unwrap(),
+            policies: builder(of.database).retry(retry_policy()).build().unwrap(),
         }
     }
 

@@ -43,7 +43,7 @@ impl Model for Shop {
     fn new(of: Of<'_>) -> Self {
         Self {
             stored: of.collection("prices"),
-            prices: builder(&of.database()).retry(retry_policy()).build().unwrap(),
+            prices: builder(of.database).retry(retry_policy()).build().unwrap(),
         }
     }
 

@@ -21,7 +21,7 @@ macro_rules! model {
 
             fn new(of: Of<'_>) -> Self {
                 Self {
-                    database: of.database(),
+                    database: of.database.clone(),
                 }
             }
 

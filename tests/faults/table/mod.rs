@@ -30,6 +30,7 @@ mod intervals;
 mod items;
 mod operation;
 mod outlier;
+mod read_only;
 mod reference;
 mod reference_follow;
 mod reference_key;
@@ -61,6 +62,12 @@ fn every_operation_with_a_fault_and_a_drop() {
 #[ignore = "long: cargo xtask ci --full"]
 fn every_command_and_every_fault() {
     table().run(Work::Faults, Extent::Commands);
+}
+
+#[test]
+#[ignore = "slow: cargo xtask ci"]
+fn every_operation_by_a_user_with_the_role_read() {
+    table().run_read_only();
 }
 
 fn table() -> Table {

@@ -4,7 +4,6 @@ use std::fmt::Debug;
 
 use futures::future::LocalBoxFuture;
 use mongo_patterns::{Error, ErrorKind};
-use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{self, Document, doc};
 use mongodb::{Collection, Database};
 use serde::Serialize;
@@ -19,8 +18,7 @@ pub(super) trait Model: Sized {
     /// All collections that its operations write to.
     const COLLECTIONS: &'static [&'static str];
 
-    /// Returns repositories over collections of one of the database's two clients. They retry as [`retry_policy`]
-    /// allows.
+    /// Returns repositories of the database. They retry as [`retry_policy`] allows.
     fn new(of: Of<'_>) -> Self;
     /// Creates the indexes, and stores the initial documents of all operations in empty collections.
     async fn fill(&self);
@@ -38,24 +36,17 @@ pub(super) trait Model: Sized {
     fn operations() -> Vec<Operation<Self>>;
 }
 
-/// Collections of a test's database.
+/// A database.
 #[derive(Clone, Copy)]
 pub(super) struct Of<'a> {
-    pub(super) db: &'a TestDatabase,
-    /// Whether the client is the one that is recorded and that faults hit.
-    pub(super) recorded: bool,
+    pub(super) database: &'a Database,
+    /// The same, by a client that may do all and whose commands do not count.
+    pub(super) plain: &'a Database,
 }
 
 impl Of<'_> {
-    pub(super) fn database(self) -> Database {
-        match self.recorded {
-            true => self.db.database().clone(),
-            false => self.db.plain_client().database(self.db.database().name()),
-        }
-    }
-
     pub(super) fn collection(self, name: &str) -> Collection<Document> {
-        self.database().collection(name)
+        self.database.collection(name)
     }
 }
 
@@ -177,12 +168,10 @@ pub(super) async fn documents<const N: usize>(collections: [&Collection<Document
 }
 
 /// Empties the collections of a model.
-pub(super) async fn empty<M: Model>(db: &TestDatabase) {
+pub(super) async fn empty<M: Model>(database: &Database) {
     let deletes = M::COLLECTIONS.iter().map(|name| async move {
-        db.plain_collection::<Document>(name)
-            .delete_many(doc! {})
-            .await
-            .unwrap();
+        let collection = database.collection::<Document>(name);
+        collection.delete_many(doc! {}).await.unwrap();
     });
     futures::future::join_all(deletes).await;
 }

@@ -71,7 +71,7 @@ impl Model for Sales {
         Self {
             stored: of.collection("orders"),
             customers: of.collection("customers"),
-            orders: builder(&of.database())
+            orders: builder(of.database)
                 .add_reference(products)
                 .retry(retry_policy())
                 .build()

@@ -51,7 +51,7 @@ impl Model for Migrations {
             stored: of.collection("orders"),
             customers: of.collection("customers"),
             skipped: of.collection("skipped"),
-            orders: several(builder(&of.database())).retry(retry_policy()).build().unwrap(),
+            orders: several(builder(of.database)).retry(retry_policy()).build().unwrap(),
         }
     }
 

@@ -49,7 +49,7 @@ impl Model for Instance {
 
     fn new(of: Of<'_>) -> Self {
         Self {
-            database: of.database(),
+            database: of.database.clone(),
             trace: of.collection("trace"),
         }
     }

@@ -29,7 +29,7 @@ pub(super) fn of_size(
     of: Of<'_>,
     size: u32,
 ) -> mongo_patterns::subset::SubsetRepositoryBuilder<crate::subset::support::Product, Review> {
-    builder_of(&of.database(), newest().size(size)).retry(retry_policy())
+    builder_of(of.database, newest().size(size)).retry(retry_policy())
 }
 
 /// Returns the parents and children, and the damage.

@@ -11,6 +11,7 @@ use super::case::{Case, Undisturbed};
 use super::dropped::Moment;
 use super::fault::{FAULTS, Fault};
 use super::operation::{Model, Operation, Promise};
+use super::read_only;
 use super::report::Report;
 
 /// A fault blocks its thread, so each has a runtime of its own. Most of the time the threads wait for the driver.
@@ -45,11 +46,18 @@ pub(super) enum Extent {
 #[derive(Default)]
 pub(super) struct Table {
     suites: Vec<Suite>,
+    read_only: Vec<read_only::Suite>,
 }
 
 impl Table {
     pub(super) fn add<M: Model>(&mut self) {
         self.suites.push(suite::<M>);
+        self.read_only.push(read_only::suite::<M>);
+    }
+
+    /// Runs each operation by a user who may only read.
+    pub(super) fn run_read_only(&self) {
+        read_only::run(&self.read_only, WORKERS);
     }
 
     pub(super) fn run(self, work: Work, extent: Extent) {

@@ -1,5 +1,6 @@
 //! The calls that write one document.
 
+use mongo_patterns_core::document_id::canonical;
 use mongo_patterns_core::error::{CommandError, duplicate_key};
 use mongo_patterns_core::in_order;
 use mongo_patterns_core::update::Operators;
@@ -111,7 +112,8 @@ impl<D: Serialize> SchemaRepository<D> {
         let document = encode(document).and_then(|document| checked(&shared.settings, &document));
         Write::new(shared.operation("replace"), async move |session| {
             let (id, document) = (id?, document?);
-            if document.get("_id").ok().flatten().is_some() && id_of(&document) != *id.value() {
+            let has_id = document.get("_id").ok().flatten().is_some();
+            if has_id && canonical(&id_of(&document)) != canonical(id.value()) {
                 return Err(Error::new(
                     ErrorKind::InvalidArgument,
                     "the document has another `_id` than the call, nothing was changed: an `_id` does not change",

@@ -1,0 +1,136 @@
+//! Every public operation by a user with the role `read`.
+//!
+//! - A call that reads returns what it returns for a user who may write.
+//! - Any other call is refused as [`Unauthorized`](ErrorKind::Unauthorized), or has nothing to write but its settings in the
+//!   catalog.
+//! - Nothing is written, and the error does not name the user.
+
+use std::panic::AssertUnwindSafe;
+use std::thread;
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use mongo_patterns::ErrorKind;
+use mongodb::Database;
+use tokio::runtime::Builder;
+
+use super::operation::{Model, Of, Operation, Promise, empty};
+use crate::cluster::users::{READER, Secured, stored};
+
+const CATALOG: &str = "mongo_patterns";
+
+/// The operations of a model.
+pub(super) type Suite = for<'a> fn(&'a Worker) -> LocalBoxFuture<'a, Checked>;
+
+/// One of several workers, each of which runs a part of all operations in a database of its own.
+pub(super) struct Worker {
+    number: usize,
+    of: usize,
+    reader: Database,
+    root: Database,
+}
+
+/// The names of the operations with each outcome.
+#[derive(Default)]
+pub(super) struct Checked {
+    returned: Vec<String>,
+    refused: Vec<String>,
+    failed: Vec<String>,
+}
+
+pub(super) fn run(suites: &[Suite], workers: usize) {
+    let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
+    let names: Vec<String> = (0..workers).map(|number| format!("shop{number}")).collect();
+    let secured = runtime().block_on(Secured::start(&names));
+    let work = |number: usize, name: &str| {
+        runtime().block_on(async {
+            let worker = Worker {
+                number,
+                of: workers,
+                reader: secured.reader(name).await,
+                root: secured.root(name).await,
+            };
+            let mut all = Checked::default();
+            for suite in suites {
+                all.extend(suite(&worker).await);
+            }
+            all
+        })
+    };
+    let mut all = Checked::default();
+    thread::scope(|scope| {
+        let workers = names.iter().enumerate();
+        let workers: Vec<_> = workers
+            .map(|(worker, name)| scope.spawn(move || work(worker, name)))
+            .collect();
+        workers
+            .into_iter()
+            .for_each(|worker| all.extend(worker.join().unwrap()));
+    });
+    println!(
+        "{} calls returned, {} were refused",
+        all.returned.len(),
+        all.refused.len()
+    );
+    assert!(all.failed.is_empty(), "{:#?}", all.failed);
+    assert!(
+        all.returned.len() > 100 && all.refused.len() > 100,
+        "a table without calls"
+    );
+}
+
+impl Checked {
+    fn extend(&mut self, other: Self) {
+        self.returned.extend(other.returned);
+        self.refused.extend(other.refused);
+        self.failed.extend(other.failed);
+    }
+}
+
+pub(super) fn suite<M: Model>(worker: &Worker) -> LocalBoxFuture<'_, Checked> {
+    Box::pin(async move {
+        let mut checked = Checked::default();
+        worker.root.drop().await.unwrap();
+        for operation in M::operations().into_iter().skip(worker.number).step_by(worker.of) {
+            let name = format!("{} {}", M::PATTERN, operation.name());
+            let outcome = AssertUnwindSafe(is_refused(&operation, worker)).catch_unwind();
+            match outcome.await {
+                Ok(true) => checked.refused.push(name),
+                Ok(false) => checked.returned.push(name),
+                Err(_) => checked.failed.push(name),
+            }
+        }
+        checked
+    })
+}
+
+/// Returns whether the call was refused.
+async fn is_refused<M: Model>(operation: &Operation<M>, Worker { reader, root, .. }: &Worker) -> bool {
+    let name = operation.name();
+    let of = |database| M::new(Of { database, plain: root });
+    let (by_reader, by_root) = (of(reader), of(root));
+    empty::<M>(root).await;
+    by_root.fill().await;
+    (operation.prepare)(&by_root).await;
+    let mut before = stored(root).await;
+    let read = (operation.run)(&by_reader).await;
+    assert_eq!(stored(root).await, before, "{name}");
+    match read {
+        Ok(read) => {
+            assert_eq!(read, (operation.run)(&by_root).await.unwrap(), "{name}");
+            let mut after = stored(root).await;
+            before.remove(CATALOG);
+            after.remove(CATALOG);
+            assert_eq!(after, before, "{name}: there was something to write");
+            false
+        }
+        Err(error) => {
+            assert_ne!(operation.promise, Promise::Reads, "{name}: {error:?}");
+            assert_eq!(error.kind(), ErrorKind::Unauthorized, "{name}: {error:?}");
+            assert!(!error.is_outcome_unknown(), "{name}: {error:?}");
+            let text = format!("{error} {error:?}");
+            assert!(!text.contains(READER), "{name}: {text}");
+            true
+        }
+    }
+}
