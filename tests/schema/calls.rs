@@ -1,7 +1,7 @@
 //! The commands that each call sends, and their effects.
 
 use mongo_patterns::schema::SchemaRepository;
-use mongo_patterns::{Error, ErrorKind, Result};
+use mongo_patterns::{Error, ErrorKind, Repository, Result};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -312,6 +312,23 @@ async fn invalid_input_is_refused_and_nothing_is_sent() {
         contacts.insert(&doc! { "_id": 1 }).await.unwrap();
         let exists = contacts.insert(&doc! { "_id": 1 }).await.unwrap_err();
         assert_error(&exists, ErrorKind::AlreadyExists, None, None);
+    })
+    .await;
+}
+
+/// To the server they are one `_id`, and it stores the one of the replacement.
+#[tokio::test]
+async fn an_equal_id_of_another_type_is_the_same() {
+    testkit::run(async |db| {
+        let contacts = typed(db);
+        contacts.ensure_indexes().await.unwrap();
+        contacts.insert(&doc! { "_id": 1, "a": 1 }).await.unwrap();
+        for (n, equal) in [(2, Bson::Int64(1)), (3, Bson::Double(1.0))] {
+            contacts.replace(1, &doc! { "_id": &equal, "a": n }).await.unwrap();
+            let stored = db.plain_collection::<Document>("contacts");
+            let stored = stored.find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
+            assert_eq!(stored, doc! { "_id": equal, "schemaVersion": 2, "a": n });
+        }
     })
     .await;
 }
