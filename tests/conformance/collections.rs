@@ -39,6 +39,7 @@ async fn refuses(db: &TestDatabase, options: Document, kind: ErrorKind) {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_collation_is_refused_for_every_collection_of_a_pattern() {
     testkit::run(async |db| {
         let collation = doc! { "collation": { "locale": "en", "strength": 2 } };
@@ -56,6 +57,7 @@ async fn a_capped_collection_is_refused() {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_view_is_refused_for_every_collection_of_a_pattern() {
     testkit::run(async |db| {
         let view = doc! { "viewOn": "others", "pipeline": [] };
@@ -94,6 +96,7 @@ async fn a_command_that_a_view_does_not_have_is_refused_with_what_to_do() {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_time_series_is_refused() {
     testkit::run(async |db| {
         let options = doc! { "timeseries": { "timeField": "at" } };
@@ -103,6 +106,7 @@ async fn a_time_series_is_refused() {
 }
 
 #[tokio::test]
+#[ignore = "slow: cargo xtask ci"]
 async fn a_clustered_collection_is_refused() {
     testkit::run(async |db| {
         let options = doc! { "clusteredIndex": { "key": { "_id": 1 }, "unique": true } };
