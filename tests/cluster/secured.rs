@@ -151,8 +151,8 @@ async fn a_wrong_password_is_reported_and_not_shown() {
     let error = is_refused("get", shop.books.get(1).await);
     assert!(error.to_string().contains("authSource"), "{error}");
     is_refused("append", shop.trades.append(&123, &spread(1)).await);
-    let nobody = secured.nobody(SHOP).await;
-    is_refused("get", Shop::of(nobody).patrons.get("joe").await);
+    let unauthenticated = secured.unauthenticated(SHOP).await;
+    is_refused("get", Shop::of(unauthenticated).patrons.get("joe").await);
 }
 
 /// Starts a replica set that accepts only TLS. Returns a folder with its certificate, and that of another server.

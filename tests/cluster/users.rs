@@ -39,9 +39,9 @@ impl Secured {
             doc! { "createUser": name, "pwd": password, "roles": roles }
         };
         // While there is no user, the localhost exception lets a client create the first one.
-        let nobody = secured.nobody("admin").await;
+        let unauthenticated = secured.unauthenticated("admin").await;
         let root = user(ROOT, vec![doc! { "role": "root", "db": "admin" }]);
-        nobody.run_command(root).await.unwrap();
+        unauthenticated.run_command(root).await.unwrap();
         let admin = secured.root("admin").await;
         for (name, role) in [(WRITER, "readWrite"), ([READER, SECRET], "read")] {
             let roles = databases.iter().map(|name| doc! { "role": role, "db": name.as_ref() });
@@ -50,7 +50,7 @@ impl Secured {
         secured
     }
 
-    pub(crate) async fn nobody(&self, database: &str) -> Database {
+    pub(crate) async fn unauthenticated(&self, database: &str) -> Database {
         Client::with_uri_str(self.mongod.uri())
             .await
             .unwrap()

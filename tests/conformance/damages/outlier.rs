@@ -33,7 +33,7 @@ fn kinds(book: i32) -> Vec<Damage<Lists>> {
     let five = || flagged(book, 0..5);
     let extra = |seq, elements| extra(book, seq, elements);
     let null = || with(book_of(0..0), "customers_purchased", Bson::Null);
-    let text = with(book_of(0..5), "customers_purchased", "nobody");
+    let text = with(book_of(0..5), "customers_purchased", "text");
     let flag = |flag: Bson| with(book_of(0..5), "has_extras", flag);
     fn of(collection: &'static str, id: impl Into<Bson>, problem: Problem) -> (&'static str, Bson, Problem) {
         (collection, id.into(), problem)

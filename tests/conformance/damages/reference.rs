@@ -29,7 +29,10 @@ impl Model for Orders {
             stored(db).insert_many((1..=3).map(order)).await.unwrap();
             customers(db).insert_one(source).await.unwrap();
         }
-        let without = [doc! { "of": "nobody" }, doc! { "of": "nobody", "customer": null }];
+        let without = [
+            doc! { "of": "no customer" },
+            doc! { "of": "no customer", "customer": null },
+        ];
         stored(db).insert_many(without).await.unwrap();
         Self(repository)
     }
