@@ -86,7 +86,7 @@ impl<D: Serialize> SchemaRepository<D> {
     }
 
     /// Replaces a document, of the newest or of an older version, by one of the newest. Idempotent: safe to retry. The
-    /// document can have its `_id`, or an equal number, which is stored then.
+    /// document can have its `_id`, or an equal integer of another type, which is stored then.
     ///
     /// ```no_run
     /// # use mongo_patterns::schema::SchemaRepository;
