@@ -199,7 +199,9 @@ async fn end_runtime(db: &TestDatabase, operation: &'static Operation, end: End)
     });
     tokio::task::spawn_blocking(|| thread.join().unwrap()).await.unwrap();
     holder.release().await;
-    end_transactions_of_ended(db).await;
+    // The command in flight can open one. The dropped call and those that waited have none.
+    let open = end_transactions_of_ended(db).await;
+    assert!(open <= 1, "{}: {open} open transactions", operation.name);
     let plain = Repositories::new(&db.plain_client().database(db.database().name()));
     let call = operation.run(&plain, HELD, FIRST + 50);
     match tokio::time::timeout(STUCK, call).await {

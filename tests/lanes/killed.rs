@@ -31,7 +31,9 @@ async fn check(operation: &'static Operation) {
         let active: Vec<Document> = active_for(db, HELD).await;
         assert!(active.len() <= 1, "{active:?}");
         holder.release().await;
-        end_transactions_of_ended(db).await;
+        // One of the held document, whose command was in flight, and one of the free document.
+        let open = end_transactions_of_ended(db).await;
+        assert!(open <= 2, "{}: {open} open transactions", operation.name);
         let other = Repositories::new(&db.plain_client().database(db.database().name()));
         let last = FIRST + 9000;
         ends("a call after the kill", operation.run(&other, HELD, last))

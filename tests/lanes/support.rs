@@ -274,8 +274,8 @@ pub async fn connections(db: &TestDatabase) -> usize {
 }
 
 /// Waits until the server has executed what the clients of [`ending_app_name`] had sent, and ends their transactions. The
-/// server does so after 60 seconds, and other clients wait for it.
-pub async fn end_transactions_of_ended(db: &TestDatabase) {
+/// server does so after 60 seconds, and other clients wait for it. Returns how many they were.
+pub async fn end_transactions_of_ended(db: &TestDatabase) -> usize {
     let app_name = ending_app_name(db.database().name());
     let operations = async || operations_of(db, &app_name).await;
     let is_session = |operation: &Document| operation.get_str("type").is_ok_and(|kind| kind == "idleSession");
@@ -286,11 +286,13 @@ pub async fn end_transactions_of_ended(db: &TestDatabase) {
     let open = operations().await.into_iter();
     let open = open.filter(|operation| operation.contains_key("transaction"));
     let sessions: Vec<Bson> = open.filter_map(|operation| operation.get("lsid").cloned()).collect();
-    if !sessions.is_empty() {
+    let open = sessions.len();
+    if open > 0 {
         // An empty list is all sessions.
         let admin = db.plain_client().database("admin");
         admin.run_command(doc! { "killSessions": sessions }).await.unwrap();
     }
+    open
 }
 
 /// Returns the active operations of all clients whose command has the id of a document.
