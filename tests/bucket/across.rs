@@ -8,8 +8,9 @@ use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::{BucketRepository, FoundItem};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::IndexModel;
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::bson::{DateTime, Document, doc};
 
+use crate::bucket::support::*;
 use crate::common::explain::{documents_examined, explained};
 use crate::common::support::*;
 
@@ -37,7 +38,7 @@ fn expected(wanted: impl Fn(u32, i32) -> bool) -> BTreeSet<(u32, i32)> {
 }
 
 async fn found(trades: &BucketRepository<u32, Document>, filter: Document) -> BTreeSet<(u32, i32)> {
-    let found: Vec<FoundItem<u32, Document>> = trades.find_items(filter).stream().try_collect().await.unwrap();
+    let found: Vec<FoundItem<u32, Document>> = collected(trades.find_items(filter).stream()).await;
     let pairs: BTreeSet<_> = found
         .iter()
         .map(|found| (found.key, found.item.get_i32("qty").unwrap()))
@@ -49,7 +50,7 @@ async fn found(trades: &BucketRepository<u32, Document>, filter: Document) -> BT
 /// Finds the items of a key and a range of time by a filter, and compares them.
 pub async fn compare(trades: &Trades, key: u32, range: Range<DateTime>, expected: &[Trade]) {
     let filter = doc! { "customerId": key, "date": { "$gte": range.start, "$lt": range.end } };
-    let found: Vec<FoundItem<u32, Trade>> = trades.find_items(filter).stream().try_collect().await.unwrap();
+    let found: Vec<FoundItem<u32, Trade>> = collected(trades.find_items(filter).stream()).await;
     let sorted = |mut trades: Vec<Trade>| {
         trades.sort_by_key(|trade| trade.n);
         trades
@@ -83,15 +84,8 @@ async fn a_filter_applies_to_single_items_and_to_keys() {
             let mut stages = trades.items_pipeline(filter.clone()).unwrap();
             stages.push(doc! { "$project": { "_id": 0, "customerId": 1, "qty": 1 } });
             let rows: Vec<Document> = plain(db).aggregate(stages).await.unwrap().try_collect().await.unwrap();
-            let number = |row: &Document, field: &str| match row.get(field) {
-                Some(Bson::Int32(number)) => *number,
-                Some(Bson::Int64(number)) => i32::try_from(*number).unwrap(),
-                other => panic!("{other:?}"),
-            };
-            let rows: BTreeSet<_> = rows
-                .iter()
-                .map(|row| (u32::try_from(number(row, "customerId")).unwrap(), number(row, "qty")))
-                .collect();
+            let key = |row: &Document| row.get_i32("customerId").unwrap().unsigned_abs();
+            let rows: BTreeSet<_> = rows.iter().map(|row| (key(row), row.get_i32("qty").unwrap())).collect();
             assert_eq!(rows, expected(wanted), "{filter}");
         }
     })
@@ -144,11 +138,8 @@ async fn a_filter_reads_the_buckets_of_an_index_only() {
         assert_eq!(documents_examined(&database.run_command(explain).await.unwrap()), 3);
 
         // No index helps.
-        let plan = trades
-            .find_items(doc! { "note": { "$exists": false } })
-            .explain()
-            .await
-            .unwrap();
+        let absent = doc! { "note": { "$exists": false } };
+        let plan = trades.find_items(absent).explain().await.unwrap();
         assert_eq!((plan.indexes.len(), plan.advice), (0, None));
     })
     .await;
@@ -175,23 +166,14 @@ async fn a_view_has_every_item_and_follows_the_buckets() {
         assert_eq!(fields, ["customerId", "ticker", "qty", "date"]);
 
         // Neither a collection nor a view with another definition is touched.
-        let before = doc! { "kept": true };
-        db.plain_collection::<Document>("taken")
-            .insert_one(&before)
-            .await
-            .unwrap();
+        let taken = db.plain_collection::<Document>("taken");
+        taken.insert_one(doc! { "kept": true }).await.unwrap();
         let other = builder(db).items_field("items").build().unwrap();
         for refused in [trades.create_view("taken").await, other.create_view("all_trades").await] {
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::SettingsMismatch);
         }
         assert_eq!(of_ticker().await, 16);
-        assert_eq!(
-            db.plain_collection::<Document>("taken")
-                .count_documents(before)
-                .await
-                .unwrap(),
-            1
-        );
+        assert_eq!(taken.count_documents(doc! { "kept": true }).await.unwrap(), 1);
     })
     .await;
 }
@@ -204,33 +186,15 @@ async fn hostile_items_are_found_as_they_are() {
         let mut hostile = item(99);
         hostile.extend(doc! { "customerId": "$history", "note": "$$ROOT", "$set": { "a.b": 1 } });
         trades.append(&1, &hostile).await.unwrap();
-        let found: Vec<FoundItem<u32, Document>> = trades
-            .find_items(doc! { "note": "$$ROOT" })
-            .stream()
-            .try_collect()
-            .await
-            .unwrap();
+        let found = collected(trades.find_items(doc! { "note": "$$ROOT" }).stream()).await;
         assert_eq!((found.len(), found[0].key, &found[0].item), (1, 1, &hostile));
         // The key field is that of the bucket.
-        assert!(
-            trades
-                .find_items(doc! { "customerId": "$history" })
-                .stream()
-                .try_next()
-                .await
-                .unwrap()
-                .is_none()
-        );
+        let of_item = doc! { "customerId": "$history" };
+        assert!(trades.find_items(of_item).stream().try_next().await.unwrap().is_none());
         let stages = trades.items_pipeline(doc! { "qty": 99 }).unwrap();
-        let row = plain(db)
-            .aggregate(stages)
-            .await
-            .unwrap()
-            .try_next()
-            .await
-            .unwrap()
-            .unwrap();
-        assert_eq!(u32::try_from(row.get_i64("customerId").unwrap_or(1)).unwrap(), 1);
+        let mut rows = plain(db).aggregate(stages).await.unwrap();
+        let row = rows.try_next().await.unwrap().unwrap();
+        assert_eq!(row.get_i32("customerId").unwrap(), 1);
         assert_eq!(row.get_document("$set").unwrap(), &doc! { "a.b": 1 });
     })
     .await;
@@ -241,10 +205,8 @@ async fn invalid_input_and_other_types_are_errors() {
     testkit::run(async |db| {
         let trades = filled(db).await;
         let filter = doc! { "$expr": { "$eq": ["$qty", 1] } };
-        assert_eq!(
-            trades.items_pipeline(filter.clone()).unwrap_err().kind(),
-            ErrorKind::InvalidArgument
-        );
+        let refused = trades.items_pipeline(filter.clone()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
         for find in [trades.find_items(filter), trades.find_items(doc! {}).limit(0)] {
             let error = find.stream().try_next().await.unwrap_err();
             assert_eq!(
@@ -257,16 +219,10 @@ async fn invalid_input_and_other_types_are_errors() {
         let mistyped = builder(db).build().unwrap();
         let error = mistyped.find_items(doc! {}).stream().try_next().await.unwrap_err();
         assert_eq!((error.kind(), error.field()), (ErrorKind::Decode, Some("history")));
-        plain(db)
-            .insert_one(doc! { "_id": "x_1698335223", "customerId": "x", "count": 1, "history": [item(77)] })
-            .await
-            .unwrap();
-        let error = trades
-            .find_items(doc! { "qty": 77 })
-            .stream()
-            .try_next()
-            .await
-            .unwrap_err();
+        let of_text = doc! { "_id": "x_1698335223", "customerId": "x", "count": 1, "history": [item(77)] };
+        plain(db).insert_one(of_text).await.unwrap();
+        let mut found = trades.find_items(doc! { "qty": 77 }).stream();
+        let error = found.try_next().await.unwrap_err();
         assert_eq!((error.kind(), error.field()), (ErrorKind::Corrupt, Some("customerId")));
     })
     .await;

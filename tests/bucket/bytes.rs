@@ -1,11 +1,11 @@
 //! Buckets with a bound of bytes: what each write leaves, and what it costs.
 
-use futures::TryStreamExt;
-use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder, IdPolicy, Problem, Window};
+use mongo_patterns::bucket::{BucketRepositoryBuilder, Problem, Window};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Binary, Bson, DateTime, Document, RawDocumentBuf, doc, spec::BinarySubtype};
 
 use crate::bucket::figures::{Orders, plain_builder, prepared};
+use crate::bucket::support::*;
 use crate::common::support::*;
 
 /// The bound of most tests: three items of 300 bytes fit, and a fourth does not.
@@ -31,7 +31,7 @@ pub fn bounded(db: &TestDatabase) -> BucketRepositoryBuilder<u32, Document> {
 /// A stored bucket in short: the numbers of its items, and its bytes.
 pub type Page = (Vec<i64>, i64);
 
-pub fn numbers(bucket: &Document) -> Vec<i64> {
+pub fn numbers_in(bucket: &Document) -> Vec<i64> {
     let items = bucket.get_array("history").unwrap().iter();
     items
         .map(|item| item.as_document().unwrap().get_i64("n").unwrap())
@@ -39,7 +39,7 @@ pub fn numbers(bucket: &Document) -> Vec<i64> {
 }
 
 pub async fn pages(db: &TestDatabase) -> Vec<Page> {
-    let page = |bucket: &Document| (numbers(bucket), i64::from(bucket.get_i32("bytes").unwrap()));
+    let page = |bucket: &Document| (numbers_in(bucket), i64::from(bucket.get_i32("bytes").unwrap()));
     all(&plain(db)).await.iter().map(page).collect()
 }
 
@@ -88,12 +88,12 @@ pub async fn check(db: &TestDatabase, orders: &Orders) {
 }
 
 pub async fn problems(orders: &Orders) -> Vec<Problem> {
-    let found: Vec<_> = orders.verify().stream().try_collect().await.unwrap();
+    let found = collected(orders.verify().stream()).await;
     found.into_iter().map(|finding| finding.problem).collect()
 }
 
 pub async fn repair(orders: &Orders) {
-    let repaired: Vec<_> = orders.repair().stream().try_collect().await.unwrap();
+    let repaired = collected(orders.repair().stream()).await;
     assert!(
         repaired.iter().all(|repaired| repaired.unrepaired.is_none()),
         "{repaired:?}"
@@ -110,11 +110,7 @@ pub fn sent(db: &TestDatabase) -> Vec<String> {
 #[tokio::test]
 async fn an_append_that_does_not_fit_closes_the_bucket() {
     testkit::run(async |db| {
-        let orders = BucketRepository::<u32, Document>::builder(db.collection::<Document>("trades"))
-            .key_field("customerId")
-            .items_field("history")
-            .time_field("date")
-            .max_bucket_bytes(BOUND);
+        let orders = untimed::<u32, Document>(db).time_field("date").max_bucket_bytes(BOUND);
         let orders = prepared(db, orders).await;
         for n in 0..3 {
             orders.append(&123, &sized(n, 300)).await.unwrap();
@@ -146,7 +142,7 @@ async fn an_append_that_does_not_fit_closes_the_bucket() {
 #[tokio::test]
 async fn an_item_as_large_as_the_bound_has_a_bucket_of_its_own() {
     testkit::run(async |db| {
-        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+        for policy in POLICIES {
             plain(db).drop().await.unwrap();
             let orders = prepared(db, bounded(db).id_policy(policy)).await;
             for (n, bytes) in [(0, 100), (1, 5000), (2, 100), (3, 1000), (4, 1001), (5, 100)] {
@@ -171,9 +167,7 @@ async fn an_item_as_large_as_the_bound_has_a_bucket_of_its_own() {
 #[tokio::test]
 async fn other_values_than_documents_have_the_bytes_that_the_server_counts() {
     testkit::run(async |db| {
-        let values = BucketRepository::<u32, Bson>::builder(db.collection::<Document>("trades"))
-            .key_field("customerId")
-            .items_field("history")
+        let values = untimed::<u32, Bson>(db)
             .page_size(50)
             .max_bucket_bytes(30)
             .build()
@@ -205,10 +199,10 @@ async fn other_values_than_documents_have_the_bytes_that_the_server_counts() {
         }
         values.append_many(&2, &given).at(at(SECOND)).await.unwrap();
         for key in [1, 2] {
-            let stored: Vec<Bson> = values.items(&key).stream().try_collect().await.unwrap();
+            let stored: Vec<Bson> = collected(values.items(&key).stream()).await;
             assert_eq!(stored, given);
         }
-        let found: Vec<_> = values.verify().stream().try_collect().await.unwrap();
+        let found = collected(values.verify().stream()).await;
         let is_null = |problem| matches!(problem, Problem::ItemNull { .. });
         assert!(found.iter().all(|finding| is_null(finding.problem)), "{found:?}");
         let sums: Vec<i32> = all(&plain(db))
@@ -266,40 +260,10 @@ async fn a_batch_is_cut_by_items_and_by_bytes() {
             .await
             .unwrap();
         assert_eq!(pages(db).await[9..], [(vec![22], 1000), (vec![23, 24], 400)]);
-        let stored: Vec<Document> = orders.items(&123).stream().try_collect().await.unwrap();
+        let stored: Vec<Document> = collected(orders.items(&123).stream()).await;
         assert_eq!(stored.len(), 25);
         assert!(stored.is_sorted_by_key(|item| item.get_i64("n").unwrap()));
         check(db, &orders).await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_transaction_closes_a_bucket_without_a_conflict() {
-    testkit::run(async |db| {
-        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
-            plain(db).drop().await.unwrap();
-            let orders = prepared(db, bounded(db).id_policy(policy)).await;
-            let mut session = db.client().start_session().await.unwrap();
-            session.start_transaction().await.unwrap();
-            for (n, bytes) in [(0, 400), (1, 400), (2, 400), (3, 3000), (4, 400), (5, 400), (6, 400)] {
-                orders
-                    .append(&123, &sized(n, bytes))
-                    .session(&mut session)
-                    .await
-                    .unwrap();
-            }
-            let items: Vec<Document> = (7..15).map(|n| sized(n, 450)).collect();
-            orders.append_many(&123, &items).session(&mut session).await.unwrap();
-            session.commit_transaction().await.unwrap();
-            let stored: Vec<Vec<i64>> = pages(db).await.into_iter().map(|(items, _)| items).collect();
-            let expected: [&[i64]; 8] = [&[0, 1], &[2], &[3], &[4, 5], &[6, 7], &[8, 9], &[10, 11], &[12, 13]];
-            assert_eq!(
-                (&stored[..8], &stored[8..]),
-                (&expected.map(<[i64]>::to_vec)[..], &[vec![14]][..])
-            );
-            check(db, &orders).await;
-        }
     })
     .await;
 }
@@ -327,7 +291,7 @@ async fn each_window_has_an_open_bucket_of_its_own() {
         orders.append_many(&123, &batch).await.unwrap();
         assert!(orders.remove_item(&123, 0_i64).await.unwrap().found);
         check(db, &orders).await;
-        let stored: Vec<Document> = orders.items(&123).stream().try_collect().await.unwrap();
+        let stored: Vec<Document> = collected(orders.items(&123).stream()).await;
         assert_eq!(stored.len(), 15);
     })
     .await;

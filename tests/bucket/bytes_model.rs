@@ -1,14 +1,15 @@
 //! Buckets with a bound of bytes against a model in memory: the items of two keys, after each call.
 
 use futures::future::try_join_all;
-use futures::{TryStreamExt, stream};
+use futures::stream;
 use mongo_patterns::bucket::IdPolicy;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 use proptest::prelude::*;
 
-use crate::bucket::bytes::{BOUND, bounded, bytes_of, numbers, problems, sized, violations_of};
+use crate::bucket::bytes::{BOUND, bounded, bytes_of, numbers_in, problems, sized, violations_of};
 use crate::bucket::figures::{Orders, prepared};
+use crate::bucket::support::*;
 use crate::common::model::{Sequence, check_random};
 use crate::common::support::*;
 
@@ -85,9 +86,7 @@ async fn check_calls(db: &TestDatabase, repositories: &[Orders]) {
                     let new = new(sizes);
                     let mut session = None;
                     if within {
-                        let mut started = db.client().start_session().await.unwrap();
-                        started.start_transaction().await.unwrap();
-                        session = Some(started);
+                        session = Some(transaction(db).await);
                     }
                     match (new.as_slice(), &mut session) {
                         ([item], None) => drop(orders.append(&key, item).await.unwrap()),
@@ -145,7 +144,7 @@ async fn check_calls(db: &TestDatabase, repositories: &[Orders]) {
                     orders.remove_before(&key, time).exact().await.unwrap();
                 }
                 Call::Repair => {
-                    let repaired: Vec<_> = orders.repair().stream().try_collect().await.unwrap();
+                    let repaired = collected(orders.repair().stream()).await;
                     assert!(
                         repaired.iter().all(|repaired| repaired.unrepaired.is_none()),
                         "{repaired:?}"
@@ -159,7 +158,7 @@ async fn check_calls(db: &TestDatabase, repositories: &[Orders]) {
                 assert_eq!(violations_of(&buckets, BOUND, 5), [""; 0]);
             }
             let of_key = |bucket: &&Document| bucket.get("customerId") == Some(&i32::try_from(key).unwrap().into());
-            let mut found: Vec<i64> = buckets.iter().filter(of_key).flat_map(numbers).collect();
+            let mut found: Vec<i64> = buckets.iter().filter(of_key).flat_map(numbers_in).collect();
             found.sort_unstable();
             let mut expected: Vec<i64> = items[of].iter().map(id).collect();
             expected.sort_unstable();
@@ -167,7 +166,7 @@ async fn check_calls(db: &TestDatabase, repositories: &[Orders]) {
         }
         for (of, items) in items.iter_mut().enumerate() {
             let key = number * 2 + u32::try_from(of).unwrap();
-            let mut found: Vec<Document> = orders.items(&key).stream().try_collect().await.unwrap();
+            let mut found: Vec<Document> = collected(orders.items(&key).stream()).await;
             let id = |item: &Document| item.get_i64("n").unwrap();
             found.sort_by_key(id);
             items.sort_by_key(id);

@@ -26,21 +26,14 @@ fn shown(error: &Error) -> String {
 
 #[tokio::test]
 async fn an_unreachable_server_is_named_as_such() {
-    let closed = std::net::TcpListener::bind(("127.0.0.1", 0))
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let mut options = ClientOptions::parse(format!("mongodb://{closed}/")).await.unwrap();
+    let closed = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let uri = format!("mongodb://{}/", closed.local_addr().unwrap());
+    drop(closed);
+    let mut options = ClientOptions::parse(uri).await.unwrap();
     options.server_selection_timeout = Some(Duration::from_millis(300));
-    let collection = Client::with_options(options)
-        .unwrap()
-        .database("test")
-        .collection::<Document>("trades");
-    let trades = Trades::builder(collection)
-        .key_field("customerId")
-        .items_field("history")
-        .build()
-        .unwrap();
+    let database = Client::with_options(options).unwrap().database("test");
+    let trades = Trades::builder(database.collection::<Document>("trades"));
+    let trades = trades.key_field("customerId").items_field("history").build().unwrap();
     let errors = [
         trades.append(&123, &spread(0)).await.unwrap_err(),
         trades.page(&123, 1).await.unwrap_err(),
@@ -156,15 +149,8 @@ async fn no_error_shows_a_key_or_an_item() {
             .items_field("history")
             .build()
             .unwrap();
-        let error = numbers
-            .append(
-                key,
-                &Unwritable {
-                    number: 18_446_744_073_709_551_557,
-                },
-            )
-            .await
-            .unwrap_err();
+        let number = 18_446_744_073_709_551_557;
+        let error = numbers.append(key, &Unwritable { number }).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Encode);
         assert!(!shown(&error).contains("18446744073709551557"));
         errors.push(error);

@@ -7,21 +7,26 @@ use mongo_patterns::{ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::doc;
 
+use crate::bucket::support::*;
 use crate::common::support::*;
 
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn a_broken_connection_is_retried_by_the_driver_and_stored_once() {
+async fn a_broken_connection_and_a_stepdown_are_retried_by_the_driver_and_stored_once() {
     testkit::run(async |db| {
-        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+        for policy in POLICIES {
             plain(db).drop().await.unwrap();
             let trades = ready(db, builder(db).id_policy(policy)).await;
-            for n in 0..12 {
-                let fault = FailPoint::on(&["update"]).times(1).close_connection().enable(db).await;
+            let broken = || FailPoint::on(&["update"]).times(1);
+            let stepdown = broken().error_code(10107).error_labels(&["RetryableWriteError"]);
+            // Into a new bucket, and into the open one.
+            for (n, fault) in (0..).zip([broken().close_connection(), broken().close_connection(), stepdown]) {
+                let fault = fault.enable(db).await;
                 trades.append(&123, &spread(n)).await.unwrap();
                 fault.disable().await;
             }
-            assert_eq!(trades.counts(&123).await.unwrap().items, 12);
+            let fault = FailPoint::on(&["find"]).times(1).close_connection().enable(db).await;
+            assert_eq!(trades.page(&123, 1).await.unwrap().unwrap().items, trades_of(0..3));
+            fault.disable().await;
             assert_eq!(violations(&plain(db), 10).await, []);
         }
     })
@@ -39,23 +44,6 @@ async fn a_connection_that_stays_broken_leaves_the_outcome_unknown() {
         assert!(error.is_outcome_unknown() && !error.is_transient());
         assert_eq!(trades.counts(&123).await.unwrap().items, 0);
         trades.append(&123, &spread(0)).await.unwrap();
-        assert_eq!(trades.counts(&123).await.unwrap().items, 1);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_primary_that_steps_down_is_retried_by_the_driver() {
-    testkit::run(async |db| {
-        let trades = trades(db).await;
-        let fault = FailPoint::on(&["update"])
-            .times(1)
-            .error_code(10107)
-            .error_labels(&["RetryableWriteError"])
-            .enable(db)
-            .await;
-        trades.append(&123, &spread(0)).await.unwrap();
-        fault.disable().await;
         assert_eq!(trades.counts(&123).await.unwrap().items, 1);
     })
     .await;
@@ -92,8 +80,7 @@ async fn transient_errors_are_distinguished_from_unknown_outcomes() {
             assert_eq!(error.is_outcome_unknown(), unknown, "{command} {code} {labels:?}");
         }
         // A transaction that was aborted, and must be retried.
-        let mut session = db.client().start_session().await.unwrap();
-        session.start_transaction().await.unwrap();
+        let mut session = transaction(db).await;
         let fault = FailPoint::on(&["update"]).error_code(251);
         let fault = fault.error_labels(&["TransientTransactionError"]).enable(db).await;
         let error = trades.append(&123, &spread(0)).session(&mut session).await.unwrap_err();
@@ -134,7 +121,7 @@ async fn repeated_conflicts_end_by_count_or_by_time() {
         let by_count = RetryPolicy::default().with_max_attempts(7);
         let by_time = RetryPolicy::default().with_max_elapsed(Duration::from_millis(100));
         for field in ["_id", "customerId"] {
-            for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+            for policy in POLICIES {
                 plain(db).drop().await.unwrap();
                 let trades = ready(db, builder(db).id_policy(policy).retry(by_count.clone())).await;
                 let hurried = builder(db).id_policy(policy).retry(by_time.clone()).build().unwrap();
@@ -156,22 +143,6 @@ async fn repeated_conflicts_end_by_count_or_by_time() {
                 assert_eq!(trades.counts(&123).await.unwrap().items, 0);
             }
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_read_is_retried_by_the_driver() {
-    testkit::run(async |db| {
-        let trades = trades(db).await;
-        trades.append(&123, &spread(0)).await.unwrap();
-        let fault = FailPoint::on(&["find", "aggregate"])
-            .times(1)
-            .close_connection()
-            .enable(db)
-            .await;
-        assert_eq!(trades.page(&123, 1).await.unwrap().unwrap().items.len(), 1);
-        fault.disable().await;
     })
     .await;
 }

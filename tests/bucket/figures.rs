@@ -1,12 +1,16 @@
 //! Figures: sums, extremes, counts and times that each bucket keeps of its items.
 
-use futures::{TryStreamExt, future::join_all, stream};
+use futures::future::join_all;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::{BucketRepository, BucketRepositoryBuilder, IdPolicy, Totals};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Decimal128, Document, Regex, bson, doc};
 
+use crate::bucket::support::*;
 use crate::common::support::*;
+
+/// The commands of an update of a field with figures.
+const TWO: &[&str] = &["findAndModify", "findAndModify"];
 
 pub type Orders = BucketRepository<u32, Document>;
 
@@ -44,15 +48,19 @@ pub async fn prepared(db: &TestDatabase, builder: BucketRepositoryBuilder<u32, D
     orders
 }
 
+/// Returns the orders of these numbers.
+pub fn orders_of(numbers: std::ops::Range<i64>) -> Vec<Document> {
+    numbers.map(order).collect()
+}
+
 /// Appends the first orders to a key, in one batch.
 pub async fn append_orders(orders: &Orders, key: u32, count: i64) {
-    let first: Vec<Document> = (0..count).map(order).collect();
-    orders.append_many(&key, &first).await.unwrap();
+    orders.append_many(&key, &orders_of(0..count)).await.unwrap();
 }
 
 /// Checks all figures: by `verify`, and against sums of cents.
 pub async fn check(db: &TestDatabase, orders: &Orders) {
-    let findings: Vec<_> = orders.verify().stream().try_collect().await.unwrap();
+    let findings = collected(orders.verify().stream()).await;
     assert_eq!(findings, []);
     for bucket in all(&plain(db)).await {
         let items: Vec<&Document> = bucket
@@ -129,8 +137,7 @@ async fn an_append_keeps_the_figures_in_its_one_round_trip() {
         }
         check(db, &orders).await;
         db.recorder().clear();
-        let items: Vec<Document> = (1..40).map(order).collect();
-        check_totals(&orders.totals(&123).await.unwrap(), &items);
+        check_totals(&orders.totals(&123).await.unwrap(), &orders_of(1..40));
         assert_eq!(db.recorder().names(), ["aggregate"]);
         check_totals(&orders.totals(&124).await.unwrap(), &[]);
     })
@@ -175,13 +182,11 @@ async fn values_are_counted_whatever_they_are() {
         // 7 as int32 and as int64 is one value.
         let counts = totals.counts("ticker");
         assert_eq!(counts.len(), hostile.len() - 1);
-        assert!(
-            counts[0].1 == 8 && counts[1..].iter().all(|(_, count)| *count == 4),
-            "{counts:?}"
-        );
+        let are_equal = counts[1..].iter().all(|(_, count)| *count == 4);
+        assert!(counts[0].1 == 8 && are_equal, "{counts:?}");
         assert_eq!(totals.counts("open"), [(false.into(), 20), (true.into(), 20)]);
         assert_eq!(totals.counts("qty"), []);
-        let findings: Vec<_> = orders.verify().stream().try_collect().await.unwrap();
+        let findings = collected(orders.verify().stream()).await;
         assert_eq!(findings, []);
         let first = &all(&plain(db)).await[0];
         let open = first.get_document("figures").unwrap().get_document("open").unwrap();
@@ -191,55 +196,30 @@ async fn values_are_counted_whatever_they_are() {
     .await;
 }
 
+/// In a transaction. The model makes all other writes.
 #[tokio::test]
-async fn every_write_keeps_the_figures() {
+async fn every_write_of_a_transaction_keeps_the_figures() {
     testkit::run(async |db| {
         let monotonic = prepared(db, figured(db).id_policy(IdPolicy::Monotonic)).await;
-        let counted = figured(db).figures_field("figures").build().unwrap();
-        for orders in [&counted, &monotonic] {
+        let by_time = figured(db).figures_field("figures").build().unwrap();
+        for orders in [&by_time, &monotonic] {
             plain(db).delete_many(doc! {}).await.unwrap();
-            for n in 0..12 {
-                orders.append(&1, &order(n)).await.unwrap();
-            }
-            orders
-                .append_many(&1, &(12..18).map(order).collect::<Vec<_>>())
-                .await
-                .unwrap();
-            orders
-                .append_many(&1, &(18..60).map(order).collect::<Vec<_>>())
-                .await
-                .unwrap();
-            let keyed = (60..85).flat_map(|n| [(1, order(n)), (2, order(n))]);
-            orders
-                .append_stream(stream::iter(keyed.collect::<Vec<_>>()))
-                .await
-                .unwrap();
-            join_all((85..120).map(|n| async move { orders.append(&1, &order(n)).await.unwrap() })).await;
+            append_orders(orders, 1, 60).await;
+            join_all((60..80).map(|n| async move { orders.append(&1, &order(n)).await.unwrap() })).await;
             check(db, orders).await;
 
-            let mut session = orders.collection().client().start_session().await.unwrap();
-            session.start_transaction().await.unwrap();
-            orders.append(&1, &order(120)).session(&mut session).await.unwrap();
-            orders
-                .append_many(&1, &(121..135).map(order).collect::<Vec<_>>())
-                .session(&mut session)
-                .await
-                .unwrap();
+            let mut session = transaction(db).await;
+            orders.append(&1, &order(80)).session(&mut session).await.unwrap();
+            let more = orders.append_many(&1, &orders_of(81..95)).session(&mut session).await;
+            assert_eq!(more.unwrap().items, 14);
             orders.remove_item(&1, 3).session(&mut session).await.unwrap();
             orders.replace_item(&1, &order(40)).session(&mut session).await.unwrap();
-            orders
-                .update_item(&1, 41, update(doc! { "qty": 900 }))
-                .session(&mut session)
-                .await
-                .unwrap();
+            let set = orders.update_item(&1, 41, update(doc! { "qty": 900 }));
+            assert!(set.session(&mut session).await.unwrap().modified);
             session.commit_transaction().await.unwrap();
             check(db, orders).await;
-
-            for n in [0, 50, 100, 134, 133] {
-                assert!(orders.remove_item(&1, n).await.unwrap().found);
-                check(db, orders).await;
-            }
-            let items: Vec<Document> = orders.items(&1).stream().try_collect().await.unwrap();
+            let items = collected(orders.items(&1).stream()).await;
+            assert_eq!(items.len(), 94);
             check_totals(&orders.totals(&1).await.unwrap(), &items);
         }
     })
@@ -269,27 +249,16 @@ async fn a_changed_item_changes_the_figures() {
 
         // A field with figures takes a second command, another one does not.
         for (set, modified, names) in [
-            (
-                doc! { "qty": 1000, "dollars": decimal("0.01") },
-                true,
-                &["findAndModify", "findAndModify"][..],
-            ),
-            (doc! { "qty": 1000 }, false, &["findAndModify", "findAndModify"]),
-            (
-                doc! { "date": at(SECOND - 500) },
-                true,
-                &["findAndModify", "findAndModify"],
-            ),
+            (doc! { "qty": 1000, "dollars": decimal("0.01") }, true, TWO),
+            (doc! { "qty": 1000 }, false, TWO),
+            (doc! { "date": at(SECOND - 500) }, true, TWO),
             (doc! { "ticker": "X" }, true, &["update"]),
             (doc! { "ticker": "X" }, false, &["update"]),
         ] {
             db.recorder().clear();
             let updated = orders.update_item(&1, 8, update(set.clone())).await.unwrap();
-            assert_eq!(
-                (updated.modified, db.recorder().names()),
-                (modified, names.iter().map(|name| (*name).to_owned()).collect()),
-                "{set}"
-            );
+            assert_eq!(updated.modified, modified, "{set}");
+            assert_eq!(db.recorder().names(), names, "{set}");
             check(db, &orders).await;
         }
         let totals = orders.totals(&1).await.unwrap();
@@ -341,10 +310,9 @@ async fn an_item_without_a_number_is_refused_before_anything_is_sent() {
                 Some(value) => drop(item.insert(field, value.clone())),
                 None => drop(item.remove(field)),
             }
-            let kind = if field == "date" {
-                ErrorKind::InvalidTime
-            } else {
-                ErrorKind::InvalidArgument
+            let kind = match field {
+                "date" => ErrorKind::InvalidTime,
+                _ => ErrorKind::InvalidArgument,
             };
             let append = orders.append(&1, &item).at(at(SECOND)).await;
             let many = orders.append_many(&1, &[order(3), item.clone()]).await;
@@ -356,17 +324,13 @@ async fn an_item_without_a_number_is_refused_before_anything_is_sent() {
                 assert!(error.to_string().contains(field), "{error}");
             }
             if let Some(value) = value {
-                let error = orders
-                    .update_item(&1, 1, update(doc! { field: value }))
-                    .await
-                    .unwrap_err();
+                let set = update(doc! { field: value });
+                let error = orders.update_item(&1, 1, set).await.unwrap_err();
                 assert_eq!(error.kind(), kind, "{error}");
             }
         }
-        let error = orders
-            .update_item(&1, 1, doc! { "$unset": { "qty": "" } })
-            .await
-            .unwrap_err();
+        let unset = doc! { "$unset": { "qty": "" } };
+        let error = orders.update_item(&1, 1, unset).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert_eq!(db.recorder().names(), Vec::<String>::new());
         assert_eq!(all(&plain(db)).await, before);
@@ -379,27 +343,24 @@ async fn totals_of_a_range_are_exact_with_late_items() {
     testkit::run(async |db| {
         let orders = prepared(db, figured(db)).await;
         // Every third item is late, up to minutes.
-        let items: Vec<Document> = (0..97_i64)
-            .map(|n| {
-                let mut item = order(n);
-                let late = if n % 3 == 0 { n * 37 % 300 } else { 0 };
-                item.insert("date", at(SECOND + n - late));
-                item
-            })
-            .collect();
-        for item in &items {
-            orders.append(&1, item).await.unwrap();
-        }
+        let dated = |n: i64| {
+            let mut item = order(n);
+            let late = if n % 3 == 0 { n * 37 % 300 } else { 0 };
+            item.insert("date", at(SECOND + n - late));
+            item
+        };
+        let items: Vec<Document> = (0..57).map(dated).collect();
+        orders.append_many(&1, &items).await.unwrap();
         orders.append(&2, &order(5)).await.unwrap();
-        let time = |second: i64| Some(at(SECOND + second));
         for (from, until) in [
-            (time(10), time(60)),
-            (None, time(40)),
-            (time(50), None),
-            (time(-100), time(-50)),
-            (time(33), time(34)),
-            (time(500), None),
+            (Some(10), Some(40)),
+            (None, Some(30)),
+            (Some(30), None),
+            (Some(-100), Some(-50)),
+            (Some(500), None),
         ] {
+            let time = |second: Option<i64>| second.map(|second| at(SECOND + second));
+            let (from, until) = (time(from), time(until));
             let mut totals = orders.totals(&1);
             if let Some(from) = from {
                 totals = totals.from(from);

@@ -7,6 +7,7 @@ use mongodb::bson::{Document, doc};
 use proptest::prelude::*;
 
 use crate::bucket::figures::*;
+use crate::bucket::support::*;
 use crate::common::model::{Sequence, check_random};
 use crate::common::support::*;
 
@@ -137,12 +138,12 @@ async fn check_calls(db: &TestDatabase, orders: &Orders) {
                     }
                 }
                 Call::Repair => {
-                    let repaired: Vec<_> = orders.repair().key(&key).stream().try_collect().await.unwrap();
+                    let repaired = collected(orders.repair().key(&key).stream()).await;
                     assert!(
                         repaired.iter().all(|repaired| repaired.unrepaired.is_none()),
                         "{repaired:?}"
                     );
-                    let findings: Vec<_> = orders.verify().key(&key).stream().try_collect().await.unwrap();
+                    let findings = collected(orders.verify().key(&key).stream()).await;
                     assert_eq!(findings, []);
                 }
                 Call::Rebuild => drop(orders.rebuild_figures().await.unwrap()),

@@ -8,15 +8,16 @@ use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, doc};
 
 use crate::bucket::figures::*;
+use crate::bucket::support::*;
 use crate::common::support::*;
 
 async fn problems(orders: &Orders) -> Vec<Problem> {
-    let findings = orders.verify().stream().map_ok(|finding| finding.problem);
-    findings.try_collect().await.unwrap()
+    let findings = collected(orders.verify().stream()).await;
+    findings.into_iter().map(|finding| finding.problem).collect()
 }
 
 async fn repaired(orders: &Orders) -> Vec<Repaired> {
-    orders.repair().stream().try_collect().await.unwrap()
+    collected(orders.repair().stream()).await
 }
 
 async fn set(db: &TestDatabase, fields: Document) {
@@ -24,31 +25,17 @@ async fn set(db: &TestDatabase, fields: Document) {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_be_are_refused() {
+async fn calls_without_the_figures_that_they_need_are_refused() {
     testkit::run(async |db| {
-        let refused = [
-            figured(db).min("$x"),
-            figured(db).count_by("0"),
-            figured(db).figures_field("history"),
-            figured(db).figures_field("customerId"),
-            Orders::builder(db.collection::<Document>("trades"))
-                .key_field("customerId")
-                .items_field("history")
-                .first_and_last(),
-        ];
-        for builder in refused {
-            assert_eq!(builder.build().unwrap_err().kind(), ErrorKind::Configuration);
+        let (without, timeless) = (plain_builder(db), plain_builder(db).sum("qty"));
+        let [without, timeless, orders] = [without, timeless, figured(db)].map(|builder| builder.build().unwrap());
+        for refused in [
+            without.totals(&1).await.map(drop),
+            without.rebuild_figures().await.map(drop),
+            timeless.totals(&1).from(at(SECOND)).await.map(drop),
+        ] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Configuration);
         }
-        let without = plain_builder(db).build().unwrap();
-        assert_eq!(without.totals(&1).await.unwrap_err().kind(), ErrorKind::Configuration);
-        assert_eq!(
-            without.rebuild_figures().await.unwrap_err().kind(),
-            ErrorKind::Configuration
-        );
-        let timeless = plain_builder(db).sum("qty").build().unwrap();
-        let error = timeless.totals(&1).from(at(SECOND)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Configuration);
-        let orders = figured(db).build().unwrap();
         let error = orders.totals(&1).from(at(5)).until(at(5)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert_eq!(db.recorder().names(), Vec::<String>::new());
@@ -106,23 +93,18 @@ async fn items_without_a_valid_value_are_reported_and_left_out() {
     testkit::run(async |db| {
         let orders = prepared(db, figured(db).count_by("ticker")).await;
         append_orders(&orders, 1, 4).await;
-        set(
-            db,
-            doc! { "history.1.qty": "x", "history.2.ticker": [1], "history.3.qty": f64::NAN, "count": 9 },
-        )
-        .await;
-        let found = problems(&orders).await;
+        let invalid = doc! { "history.1.qty": "x", "history.2.ticker": [1], "history.3.qty": f64::NAN, "count": 9 };
+        set(db, invalid).await;
+        let (found, invalid) = (problems(&orders).await, Problem::ItemValueInvalid { items: 3 });
         assert!(
-            found.contains(&Problem::Figures) && found.contains(&Problem::ItemValueInvalid { items: 3 }),
+            found.contains(&Problem::Figures) && found.contains(&invalid),
             "{found:?}"
         );
         assert_eq!(repaired(&orders).await[0].unrepaired, Some(Unrepaired::UnreadableItems));
-        assert_eq!(problems(&orders).await, [Problem::ItemValueInvalid { items: 3 }]);
-        let figures = all(&plain(db)).await.remove(0).get_document("figures").unwrap().clone();
-        assert_eq!(
-            figures.get_document("qty").unwrap(),
-            &doc! { "count": 4, "max": 3, "min": 0, "sum": 3 }
-        );
+        assert_eq!(problems(&orders).await, [invalid]);
+        let bucket = all(&plain(db)).await.remove(0);
+        let qty = bucket.get_document("figures").unwrap().get_document("qty").unwrap();
+        assert_eq!(qty, &doc! { "count": 4, "max": 3, "min": 0, "sum": 3 });
         let totals = orders.totals(&1).await.unwrap();
         assert_eq!((totals.items, totals.sum("qty")), (4, Some(&Bson::Int32(3))));
     })
@@ -170,23 +152,17 @@ async fn totals_are_exact_for_buckets_that_other_programs_write() {
         append_orders(&orders, 2, 5).await;
         let pull = doc! { "$pull": { "history": { "n": 4_i64 } }, "$inc": { "count": -1 } };
         plain(db).update_one(doc! { "customerId": 2 }, pull).await.unwrap();
-        check_totals(
-            &orders.totals(&2).await.unwrap(),
-            &(0..4).map(order).collect::<Vec<_>>(),
-        );
-        let items: Vec<Document> = orders.items(&1).stream().try_collect().await.unwrap();
+        check_totals(&orders.totals(&2).await.unwrap(), &orders_of(0..4));
+        let items = collected(orders.items(&1).stream()).await;
         assert_eq!(items.len(), 15);
         check_totals(&orders.totals(&1).await.unwrap(), &items);
         let (from, until) = (at(SECOND + 2), at(SECOND + 12));
         let within = |item: &Document| (from..until).contains(item.get_datetime("date").unwrap());
         let expected: Vec<Document> = items.iter().filter(|item| within(item)).cloned().collect();
         check_totals(&orders.totals(&1).from(from).until(until).await.unwrap(), &expected);
-        let found = problems(&orders).await;
-        assert_eq!(
-            found.iter().filter(|problem| **problem == Problem::Figures).count(),
-            2,
-            "{found:?}"
-        );
+        let mut found = problems(&orders).await;
+        found.retain(|problem| *problem == Problem::Figures);
+        assert_eq!(found.len(), 2);
         repaired(&orders).await;
         check(db, &orders).await;
     })
@@ -203,11 +179,9 @@ async fn a_collection_gets_figures_on_the_server() {
         let refused = orders.ensure_indexes().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::SettingsMismatch);
         let other = figured(db).page_size(7).build().unwrap();
-        assert_eq!(
-            other.rebuild_figures().await.unwrap_err().kind(),
-            ErrorKind::SettingsMismatch
-        );
-        let items: Vec<Document> = (0..35).map(order).collect();
+        let refused = other.rebuild_figures().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::SettingsMismatch);
+        let items = orders_of(0..35);
         check_totals(&orders.totals(&1).await.unwrap(), &items);
 
         db.recorder().clear();
@@ -217,12 +191,10 @@ async fn a_collection_gets_figures_on_the_server() {
         orders.ensure_indexes().await.unwrap();
         check(db, &orders).await;
         check_totals(&orders.totals(&1).await.unwrap(), &items);
-        assert_eq!(
-            without.ensure_indexes().await.unwrap_err().kind(),
-            ErrorKind::SettingsMismatch
-        );
-        let refused: Result<Vec<_>, _> = without.repair().stream().try_collect().await;
-        assert_eq!(refused.unwrap_err().kind(), ErrorKind::SettingsMismatch);
+        let refused = without.ensure_indexes().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::SettingsMismatch);
+        let refused = without.repair().stream().try_next().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::SettingsMismatch);
 
         // Another figure for the same collection.
         let counted = figured(db).count_by("ticker").build().unwrap();
@@ -264,12 +236,8 @@ async fn a_migration_computes_the_figures_and_refuses_what_has_none() {
         let migrated = orders.migrate_from_flat(&flat).skip_invalid(&skipped).await.unwrap();
         assert_eq!((migrated.items, migrated.skipped.get("figure")), (45, 3));
         let listed = all(&db.plain_collection("skipped")).await;
-        assert!(
-            listed
-                .iter()
-                .all(|listed| listed.get_str("reason").unwrap() == "figure"),
-            "{listed:?}"
-        );
+        let is_figure = |listed: &Document| listed.get_str("reason").unwrap() == "figure";
+        assert!(listed.iter().all(is_figure), "{listed:?}");
         check(db, &orders).await;
         // The buckets are those that appends would have written.
         let migrated = all(&plain(db)).await;
@@ -278,7 +246,7 @@ async fn a_migration_computes_the_figures_and_refuses_what_has_none() {
             orders.append(&u32::try_from(n % 2).unwrap(), &order(n)).await.unwrap();
         }
         assert_eq!(all(&plain(db)).await, migrated);
-        orders.repair().stream().try_collect::<Vec<_>>().await.unwrap();
+        repaired(&orders).await;
         assert_eq!(all(&plain(db)).await, migrated);
     })
     .await;
@@ -293,8 +261,7 @@ async fn another_page_size_keeps_the_figures() {
             let resized = figured(db).count_by("ticker").page_size(new).build().unwrap();
             resized.migrate_page_size_from(old).await.unwrap();
             check(db, &resized).await;
-            let items: Vec<Document> = (0..47).map(order).collect();
-            check_totals(&resized.totals(&1).await.unwrap(), &items);
+            check_totals(&resized.totals(&1).await.unwrap(), &orders_of(0..47));
         }
     })
     .await;
@@ -323,7 +290,7 @@ async fn figures_are_exact_with_64_writers() {
             });
             join_all(tasks).await;
             check(db, &orders).await;
-            let items: Vec<Document> = orders.items(&1).stream().try_collect().await.unwrap();
+            let items = collected(orders.items(&1).stream()).await;
             assert_eq!(items.len(), 64 * 6 - 8);
             check_totals(&orders.totals(&1).await.unwrap(), &items);
         }
@@ -331,22 +298,24 @@ async fn figures_are_exact_with_64_writers() {
     .await;
 }
 
-/// An update of an item needs a second command for the figures. Without it, totals take the items.
+/// Updates an item by the first of two commands. The second, for the figures, fails.
+async fn update_without_figures(db: &TestDatabase, orders: &Orders, n: i64, set: Document) {
+    let fault = FailPoint::on(&["findAndModify"]).skip(1).error_code(8000);
+    let fault = fault.enable(db).await;
+    let updated = orders.update_item(&1, n, update(set)).await;
+    fault.disable().await;
+    assert!(updated.unwrap().modified);
+}
+
+/// Without the second command, totals take the items.
 #[tokio::test]
 async fn totals_are_exact_between_the_two_commands_of_an_update() {
     testkit::run(async |db| {
         let orders = prepared(db, figured(db)).await;
         append_orders(&orders, 1, 25).await;
-        let fault = FailPoint::on(&["findAndModify"])
-            .skip(1)
-            .error_code(8000)
-            .enable(db)
-            .await;
-        let updated = orders.update_item(&1, 3, update(doc! { "qty": 500 })).await;
-        fault.disable().await;
-        assert!(updated.unwrap().modified);
+        update_without_figures(db, &orders, 3, doc! { "qty": 500 }).await;
         assert_eq!(problems(&orders).await, [Problem::Figures]);
-        let items: Vec<Document> = orders.items(&1).stream().try_collect().await.unwrap();
+        let items = collected(orders.items(&1).stream()).await;
         assert_eq!(items[3].get_i32("qty").unwrap(), 500);
         check_totals(&orders.totals(&1).await.unwrap(), &items);
         let range = orders.totals(&1).from(DateTime::from_millis(0)).await.unwrap();
@@ -363,17 +332,10 @@ async fn a_marked_bucket_stays_out_of_the_expiry_until_its_figures_are_computed(
     testkit::run(async |db| {
         let orders = prepared(db, figured(db)).await;
         orders.append(&1, &order(0)).await.unwrap();
-        let fault = FailPoint::on(&["findAndModify"])
-            .skip(1)
-            .error_code(8000)
-            .enable(db)
-            .await;
-        let later = update(doc! { "date": at(SECOND + 1000) });
-        assert!(orders.update_item(&1, 0, later).await.unwrap().modified);
-        fault.disable().await;
-        let expires = || {
+        update_without_figures(db, &orders, 0, doc! { "date": at(SECOND + 1000) }).await;
+        let expires = async || {
             let indexed = doc! { "figures.date.count": { "$gt": 0 } };
-            async move { plain(db).count_documents(indexed).await.unwrap() }
+            plain(db).count_documents(indexed).await.unwrap()
         };
         for n in 1..9 {
             orders.append(&1, &order(n)).await.unwrap();

@@ -4,18 +4,16 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
+use mongo_patterns::bucket::action::Items;
 use mongo_patterns::bucket::{BucketRepository, ItemPage, ItemToken};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Bson, DateTime, Document};
 use serde::{Deserialize, Serialize};
 
+use crate::bucket::support::*;
 use crate::common::support::*;
 
 const HOUR: i64 = 3600;
-
-fn numbers(items: &[Trade]) -> Vec<i64> {
-    items.iter().map(|item| item.n).collect()
-}
 
 /// Stores a thousand full pages, one in two hours.
 async fn thousand_pages(db: &TestDatabase) -> Trades {
@@ -39,7 +37,7 @@ async fn examined(db: &TestDatabase) -> (usize, i64) {
 async fn pages_of_items_follow_each_other_in_both_directions() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let items: Vec<Trade> = (0..57).map(spread).collect();
+        let items = trades_of(0..57);
         trades.append_many(&123, &items).await.unwrap();
         trades.append_many(&12, &[spread(1000)]).await.unwrap();
         for limit in [1, 7, 10, 20, 56, 57, 58, u64::MAX] {
@@ -85,22 +83,11 @@ async fn pages_of_items_follow_each_other_in_both_directions() {
         assert_eq!((none.items, none.next, none.previous), (vec![], None, None));
         // The skipped items are before the page.
         let skipped = trades.items(&123).skip(13).limit(5).page().await.unwrap();
-        let back = trades
-            .items(&123)
-            .limit(5)
-            .page()
-            .before(skipped.previous)
-            .await
-            .unwrap();
+        let back = trades.items(&123).limit(5).page().before(skipped.previous);
+        let back = back.await.unwrap();
         assert_eq!(numbers(&back.items), [8, 9, 10, 11, 12]);
-        let further = trades
-            .items(&123)
-            .skip(2)
-            .limit(5)
-            .page()
-            .before(back.previous)
-            .await
-            .unwrap();
+        let further = trades.items(&123).skip(2).limit(5).page().before(back.previous);
+        let further = further.await.unwrap();
         assert_eq!(numbers(&further.items), [1, 2, 3, 4, 5]);
         let on = trades.items(&123).limit(2).after(further.next).page().await.unwrap();
         assert_eq!(numbers(&on.items), [6, 7]);
@@ -115,7 +102,7 @@ async fn pages_of_a_range_are_consistent_backwards_while_the_history_grows() {
         for newest_first in [false, true] {
             plain(db).drop().await.unwrap();
             let trades = ready(db, builder(db)).await;
-            let items: Vec<Trade> = (0..45).map(spread).collect();
+            let items = trades_of(0..45);
             trades.append_many(&123, &items).await.unwrap();
             let asked = || {
                 let items = trades
@@ -152,10 +139,7 @@ async fn pages_are_consistent_forwards_while_the_history_grows() {
             for ranged in [false, true] {
                 plain(db).drop().await.unwrap();
                 let trades = ready(db, builder(db)).await;
-                trades
-                    .append_many(&123, &(0..33).map(spread).collect::<Vec<_>>())
-                    .await
-                    .unwrap();
+                trades.append_many(&123, &trades_of(0..33)).await.unwrap();
                 let asked = || {
                     let mut items = trades.items(&123).limit(4);
                     if newest_first {
@@ -179,10 +163,9 @@ async fn pages_are_consistent_forwards_while_the_history_grows() {
                     }
                 }
                 let first = i64::from(ranged);
-                let expected: Vec<i64> = if newest_first {
-                    (first..33).rev().collect()
-                } else {
-                    (first..n).collect()
+                let expected: Vec<i64> = match newest_first {
+                    true => (first..33).rev().collect(),
+                    false => (first..n).collect(),
                 };
                 assert_eq!(read, expected, "newest first: {newest_first}, with a range: {ranged}");
             }
@@ -200,15 +183,12 @@ async fn a_narrow_range_examines_few_documents() {
             items.until(at(SECOND + (page + 12) * 2 * HOUR))
         };
         for newest_first in [false, true] {
-            let asked = |page| {
-                if newest_first {
-                    of_day(page).newest_first()
-                } else {
-                    of_day(page)
-                }
+            let asked = |page| match newest_first {
+                true => of_day(page).newest_first(),
+                false => of_day(page),
             };
             for page in [0, 500, 988] {
-                let read: Vec<Trade> = asked(page).stream().try_collect().await.unwrap();
+                let read: Vec<Trade> = collected(asked(page).stream()).await;
                 assert_eq!(read.len(), 120, "of page {page}");
                 let (round_trips, documents) = examined(db).await;
                 // Twelve contain the range, four are around it, and the search reads four.
@@ -239,7 +219,7 @@ async fn the_cost_of_a_range_depends_on_the_allowed_lateness() {
                     .allowed_lateness(Duration::from_secs(allowed_lateness.unsigned_abs()));
                 let items = items.from(at(SECOND + 800 * 60)).until(at(SECOND + 810 * 60));
                 let items = if newest_first { items.newest_first() } else { items };
-                let read: Vec<Trade> = items.stream().try_collect().await.unwrap();
+                let read: Vec<Trade> = collected(items.stream()).await;
                 assert_eq!(read.len(), 100);
                 let (round_trips, documents) = examined(db).await;
                 assert!(documents <= 10 + around + 8 + 5, "{documents} for {allowed_lateness} s");
@@ -259,36 +239,23 @@ async fn a_skip_counts_pages_and_reads_few() {
                 let items = trades.items(&123).limit(5);
                 if newest_first { items.newest_first() } else { items }
             };
-            let read: Vec<Trade> = asked().skip(5003).stream().try_collect().await.unwrap();
-            let expected: Vec<i64> = if newest_first {
-                vec![6, 5, 4, 3, 2]
-            } else {
-                vec![3, 4, 5, 6, 7]
-            };
+            let read: Vec<Trade> = collected(asked().skip(5003).stream()).await;
+            let expected = if newest_first { [6, 5, 4, 3, 2] } else { [3, 4, 5, 6, 7] };
             assert_eq!(numbers(&read), expected);
             let counting = db.recorder().commands()[0].clone();
             let reply = counting.reply.unwrap();
             let counted = reply.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
-            assert!(
-                counted
-                    .iter()
-                    .all(|page| page.as_document().unwrap().get_i32("history").unwrap() == 10)
-            );
-            let (round_trips, documents) = examined(db).await;
-            assert_eq!(
-                (round_trips, documents),
-                (2, 504),
-                "502 pages are counted, and two are read"
-            );
+            let is_full = |page: &Bson| page.as_document().unwrap().get_i32("history").unwrap() == 10;
+            assert!(counted.iter().all(is_full));
+            // 502 pages are counted, and two are read.
+            assert_eq!(examined(db).await, (2, 504));
 
             let slice = asked().skip(9).page().await.unwrap();
             assert_eq!(slice.items.len(), 5);
             assert_eq!(examined(db).await.0, 1, "within a page nothing is counted");
             let slice = asked().skip(20).after(slice.next).page().await.unwrap();
-            assert_eq!(
-                numbers(&slice.items),
-                if newest_first { [5, 4, 3, 2, 1] } else { [4, 5, 6, 7, 8] }
-            );
+            let expected = if newest_first { [5, 4, 3, 2, 1] } else { [4, 5, 6, 7, 8] };
+            assert_eq!(numbers(&slice.items), expected);
             db.recorder().clear();
             for skip in [10_000, 1_000_000, u64::MAX] {
                 let slice = asked().skip(skip).page().await.unwrap();
@@ -305,52 +272,39 @@ async fn a_skip_counts_pages_and_reads_few() {
 async fn invalid_input_sends_nothing() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let without_time = BucketRepository::<u32, Trade>::builder(trades.collection().clone())
-            .key_field("customerId")
-            .items_field("history")
-            .build()
-            .unwrap();
-        let cases = [
-            (trades.items(&123).limit(0), ErrorKind::InvalidArgument),
-            (trades.items(&123).from(at(5)).until(at(5)), ErrorKind::InvalidArgument),
-            (trades.items(&123).from(at(5)).until(at(4)), ErrorKind::InvalidArgument),
-            (without_time.items(&123).from(at(5)), ErrorKind::Configuration),
-            (without_time.items(&123).until(at(5)), ErrorKind::Configuration),
+        let timeless = untimed::<u32, Trade>(db).build().unwrap();
+        type Asked<'a> = &'a dyn Fn() -> Items<'a, u32, Trade>;
+        let cases: [(Asked<'_>, ErrorKind); 5] = [
+            (&|| trades.items(&123).limit(0), ErrorKind::InvalidArgument),
+            (
+                &|| trades.items(&123).from(at(5)).until(at(5)),
+                ErrorKind::InvalidArgument,
+            ),
+            (
+                &|| trades.items(&123).from(at(5)).until(at(4)),
+                ErrorKind::InvalidArgument,
+            ),
+            (&|| timeless.items(&123).from(at(5)), ErrorKind::Configuration),
+            (&|| timeless.items(&123).until(at(5)), ErrorKind::Configuration),
         ];
-        for (number, (items, kind)) in cases.into_iter().enumerate() {
-            let error = if number % 2 == 0 {
-                items.page().await.unwrap_err()
-            } else {
-                items.stream().try_next().await.unwrap_err()
-            };
-            assert_eq!((error.kind(), error.operation()), (kind, Some("items")), "{number}");
+        for (asked, kind) in cases {
+            let of_page = asked().page().await.unwrap_err();
+            let of_stream = asked().stream().try_next().await.unwrap_err();
+            for error in [of_page, of_stream] {
+                assert_eq!((error.kind(), error.operation()), (kind, Some("items")));
+            }
         }
-        let error = trades.items(&123).limit(0).stream().try_next().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert_eq!(db.recorder().round_trips(), 0);
         // Extreme values are no errors.
         trades.append(&123, &spread(1)).await.unwrap();
-        let (first, last) = (mongodb::bson::DateTime::MIN, mongodb::bson::DateTime::MAX);
+        let (first, last) = (DateTime::MIN, DateTime::MAX);
         for allowed_lateness in [Duration::ZERO, Duration::MAX] {
-            let items = trades.items(&123).allowed_lateness(allowed_lateness);
-            let read = items.from(first).until(last).page().await.unwrap();
+            let items = || trades.items(&123).allowed_lateness(allowed_lateness);
+            let read = items().from(first).until(last).page().await.unwrap();
             assert_eq!(numbers(&read.items), [1]);
-            let read = trades
-                .items(&123)
-                .allowed_lateness(allowed_lateness)
-                .from(last)
-                .page()
-                .await
-                .unwrap();
-            assert_eq!(read.items, []);
-            let read = trades
-                .items(&123)
-                .allowed_lateness(allowed_lateness)
-                .until(first)
-                .page()
-                .await
-                .unwrap();
-            assert_eq!(read.items, []);
+            for none in [items().from(last), items().until(first)] {
+                assert_eq!(none.page().await.unwrap().items, []);
+            }
         }
     })
     .await;
@@ -360,14 +314,8 @@ async fn invalid_input_sends_nothing() {
 async fn a_forged_token_is_a_position_in_the_key() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        trades
-            .append_many(&123, &(0..30).map(spread).collect::<Vec<_>>())
-            .await
-            .unwrap();
-        trades
-            .append_many(&12, &(100..130).map(spread).collect::<Vec<_>>())
-            .await
-            .unwrap();
+        trades.append_many(&123, &trades_of(0..30)).await.unwrap();
+        trades.append_many(&12, &trades_of(100..130)).await.unwrap();
         let of_other = trades.items(&12).page().await.unwrap().next.unwrap();
         let forged = [
             "0.0",
@@ -398,14 +346,13 @@ async fn a_forged_token_is_a_position_in_the_key() {
 async fn it_reads_in_a_transaction() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let mut session = db.client().start_session().await.unwrap();
-        session.start_transaction().await.unwrap();
-        let items: Vec<Trade> = (0..45).map(spread).collect();
+        let mut session = transaction(db).await;
+        let items = trades_of(0..45);
         trades.append_many(&123, &items).session(&mut session).await.unwrap();
         let asked = || trades.items(&123).from(at(SECOND + 5)).skip(12).limit(3).newest_first();
         let slice = asked().session(&mut session).page().await.unwrap();
         assert_eq!(numbers(&slice.items), [32, 31, 30]);
-        let read: Vec<Trade> = asked().session(&mut session).stream().try_collect().await.unwrap();
+        let read: Vec<Trade> = collected(asked().session(&mut session).stream()).await;
         assert_eq!(read, slice.items);
         session.abort_transaction().await.unwrap();
         assert_eq!(asked().page().await.unwrap().items, []);
@@ -421,23 +368,25 @@ struct Odd {
 }
 
 #[tokio::test]
-async fn fields_may_have_dollars_in_their_names() {
+async fn fields_may_have_any_names() {
     testkit::run(async |db| {
         let odd = BucketRepository::<String, Odd>::builder(db.collection::<Document>("odd"))
-            .key_field("k$ey")
+            .key_field("k$größe")
             .items_field("i$tems$")
             .count_field("n$")
             .time_field("a$b date")
             .build()
             .unwrap();
         odd.ensure_indexes().await.unwrap();
-        let items: Vec<Odd> = (0..1000)
-            .map(|n| Odd {
-                n,
-                date: at(SECOND + n * 600),
-            })
-            .collect();
+        let item = |n: i64| Odd {
+            n,
+            date: at(SECOND + n * 600),
+        };
+        let items: Vec<Odd> = (0..1000).map(item).collect();
         odd.append_many("a.b|c$_`", &items).await.unwrap();
+        let stored = all(&db.plain_collection("odd")).await;
+        let names = ["_id", "k$größe", "i$tems$", "n$"];
+        assert!(names.iter().all(|name| stored[0].contains_key(name)) && stored[0].len() == 4);
         odd.append_many("a.b|c$", &items[..1]).await.unwrap();
         let asked = || odd.items("a.b|c$_`").from(at(SECOND + 600 * 600)).skip(30).limit(2);
         let read = asked().page().await.unwrap().items;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::ItemToken;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
@@ -12,6 +11,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Handle;
 
+use crate::bucket::support::*;
 use crate::common::support::*;
 
 const HOUR: i64 = 3600;
@@ -204,7 +204,7 @@ async fn check(db: &TestDatabase, steps: &[Step], queries: &[Query], page_size: 
         };
         if !query.by_page {
             expected.truncate(usize::try_from(query.limit).unwrap());
-            let read: Vec<Trade> = asked().skip(query.skip).stream().try_collect().await.unwrap();
+            let read: Vec<Trade> = collected(asked().skip(query.skip).stream()).await;
             assert_eq!(read, expected, "{query:?} of {history:?}");
             continue;
         }
@@ -230,7 +230,7 @@ fn allowed_lateness() -> Duration {
 
 /// `cargo xtask long ranges` checks some thousand histories.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: cargo xtask ci"]
+#[ignore = "long: cargo xtask ci --full"]
 async fn random_histories_and_queries() {
     let is_long = std::env::var_os("MONGO_PATTERNS_LONG").is_some_and(|value| value == "1");
     let histories = (
@@ -255,10 +255,6 @@ async fn random_histories_and_queries() {
         ran.unwrap_or_else(|failure| panic!("{failure}"));
     })
     .await;
-}
-
-fn numbers(items: &[Trade]) -> Vec<i64> {
-    items.iter().map(|item| item.n).collect()
 }
 
 /// The pages of the range start with the page of the token.
@@ -307,11 +303,11 @@ async fn ids_with_old_seconds_hide_no_item() {
                 .from(at(start + 3000 * 60))
                 .until(at(start + 3100 * 60))
         };
-        let read: Vec<Trade> = asked().stream().try_collect().await.unwrap();
+        let read: Vec<Trade> = collected(asked().stream()).await;
         assert_eq!(numbers(&read), (3000..3100).collect::<Vec<_>>());
         let round_trips = db.recorder().round_trips();
         assert!(round_trips <= 7, "{round_trips}");
-        let read: Vec<Trade> = asked().newest_first().stream().try_collect().await.unwrap();
+        let read: Vec<Trade> = collected(asked().newest_first().stream()).await;
         assert_eq!(numbers(&read), (3000..3100).rev().collect::<Vec<_>>());
     })
     .await;
@@ -342,9 +338,9 @@ async fn items_that_moved_up_from_a_late_page_are_found() {
                 .from(at(SECOND + 10 * HOUR))
                 .until(at(SECOND + 31 * HOUR))
         };
-        let read: Vec<Trade> = of_days().stream().try_collect().await.unwrap();
+        let read: Vec<Trade> = collected(of_days().stream()).await;
         assert_eq!(numbers(&read), [20 * HOUR, 30 * HOUR]);
-        let read: Vec<Trade> = of_days().newest_first().stream().try_collect().await.unwrap();
+        let read: Vec<Trade> = collected(of_days().newest_first().stream()).await;
         assert_eq!(numbers(&read), [30 * HOUR, 20 * HOUR]);
     })
     .await;

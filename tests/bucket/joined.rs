@@ -4,7 +4,7 @@
 
 use futures::future::join_all;
 use futures::{FutureExt, poll};
-use mongo_patterns::bucket::{Appended, BucketRepository, IdPolicy};
+use mongo_patterns::bucket::{Appended, BucketRepository};
 use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::IndexModel;
@@ -12,56 +12,51 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::IndexOptions;
 use serde::Serialize;
 
+use crate::bucket::support::*;
 use crate::common::support::*;
 
 async fn append_all<T: Serialize>(trades: &BucketRepository<u32, T>, items: &[T]) -> Vec<Result<Appended>> {
     join_all(items.iter().map(|item| trades.append(&123, item).into_future())).await
 }
 
-fn many(numbers: std::ops::Range<i64>) -> Vec<Trade> {
-    numbers.map(spread).collect()
-}
-
 /// The numbers of all items of a key, in order.
-async fn numbers(trades: &Trades, key: u32) -> Vec<i64> {
+async fn numbers_of(trades: &Trades, key: u32) -> Vec<i64> {
     let pages = trades.pages(&key).limit(100_000).await.unwrap().pages;
-    assert!(
-        pages.iter().filter(|page| page.items.len() < 10).count() <= 1,
-        "all pages but one are full"
-    );
-    pages.iter().flat_map(|page| &page.items).map(|trade| trade.n).collect()
+    let open = pages.iter().filter(|page| page.items.len() < 10);
+    assert!(open.count() <= 1, "all pages but one are full");
+    pages.iter().flat_map(|page| numbers(&page.items)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_tasks_on_one_key_share_round_trips() {
     testkit::run(async |db| {
-        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+        for policy in POLICIES {
             plain(db).drop().await.unwrap();
             let trades = ready(db, builder(db).id_policy(policy)).await;
             let tasks = (0..64_i64).map(|task| {
                 let trades = trades.clone();
                 tokio::spawn(async move {
-                    for n in 0..50 {
-                        trades.append(&123, &same_second(task * 50 + n)).await.unwrap();
+                    for n in 0..20 {
+                        trades.append(&123, &same_second(task * 20 + n)).await.unwrap();
                     }
                 })
             });
             for task in join_all(tasks).await {
                 task.unwrap();
             }
-            let round_trips = db.recorder().round_trips() as f64 / 3200.0;
+            let round_trips = db.recorder().round_trips() as f64 / 1280.0;
             println!("round trips an append, 64 tasks on one key: {round_trips:.3}");
             assert!(round_trips < 0.2, "{round_trips}");
-            let stored = numbers(&trades, 123).await;
+            let stored = numbers_of(&trades, 123).await;
             for task in 0..64 {
-                let of_task: Vec<i64> = stored.iter().copied().filter(|n| n / 50 == task).collect();
+                let of_task: Vec<i64> = stored.iter().copied().filter(|n| n / 20 == task).collect();
                 assert_eq!(
                     of_task,
-                    (task * 50..(task + 1) * 50).collect::<Vec<_>>(),
+                    (task * 20..(task + 1) * 20).collect::<Vec<_>>(),
                     "the items of each task are in order"
                 );
             }
-            assert_eq!(stored.len(), 3200);
+            assert_eq!(stored.len(), 1280);
             assert_eq!(violations(&plain(db), 10).await, []);
         }
     })
@@ -86,7 +81,7 @@ async fn a_single_item_that_waited_takes_the_same_command() {
 async fn keys_do_not_wait_for_each_other() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let appends = many(0..200).into_iter().map(|trade| {
+        let appends = trades_of(0..200).into_iter().map(|trade| {
             let trades = &trades;
             async move { trades.append(&u32::try_from(trade.n % 20).unwrap(), &trade).await }
         });
@@ -95,7 +90,7 @@ async fn keys_do_not_wait_for_each_other() {
         }
         for key in 0..20 {
             let expected: Vec<i64> = (0..10).map(|n| n * 20 + i64::from(key)).collect();
-            assert_eq!(numbers(&trades, key).await, expected);
+            assert_eq!(numbers_of(&trades, key).await, expected);
         }
         assert!(db.recorder().round_trips() <= 60, "{}", db.recorder().round_trips());
     })
@@ -105,11 +100,11 @@ async fn keys_do_not_wait_for_each_other() {
 #[tokio::test]
 async fn each_caller_learns_which_bucket_its_item_opened() {
     testkit::run(async |db| {
-        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+        for policy in POLICIES {
             plain(db).drop().await.unwrap();
             let trades = ready(db, builder(db).id_policy(policy)).await;
             for numbers in [0..3, 3..8, 8..47, 47..60] {
-                let items = many(numbers);
+                let items = trades_of(numbers);
                 for (item, appended) in items.iter().zip(append_all(&trades, &items).await) {
                     let documents = all(&plain(db)).await;
                     let is_first = |document: &&Document| {
@@ -140,7 +135,7 @@ async fn an_item_that_is_refused_fails_alone() {
         plain(db).create_index(index).await.unwrap();
         trades.append_many(&7, &[spread(13), spread(77)]).await.unwrap();
         db.recorder().clear();
-        for (n, result) in (0..).zip(append_all(&trades, &many(0..100)).await) {
+        for (n, result) in (0..).zip(append_all(&trades, &trades_of(0..100)).await) {
             match n {
                 13 | 77 => assert_eq!(result.unwrap_err().kind(), ErrorKind::DuplicateKey),
                 _ => assert!(!result.unwrap().already_there),
@@ -148,7 +143,7 @@ async fn an_item_that_is_refused_fails_alone() {
         }
         assert!(db.recorder().round_trips() < 60, "{}", db.recorder().round_trips());
         let expected: Vec<i64> = (0..100).filter(|n| ![13, 77].contains(n)).collect();
-        assert_eq!(numbers(&trades, 123).await, expected);
+        assert_eq!(numbers_of(&trades, 123).await, expected);
     })
     .await;
 }
@@ -156,19 +151,12 @@ async fn an_item_that_is_refused_fails_alone() {
 #[tokio::test]
 async fn items_that_exceed_the_limit_together_are_sent_separately() {
     testkit::run(async |db| {
-        let texts = BucketRepository::<u32, String>::builder(db.collection::<Document>("trades"))
-            .key_field("customerId")
-            .items_field("history")
-            .page_size(2)
-            .build()
-            .unwrap();
+        let texts = untimed::<u32, String>(db).page_size(2).build().unwrap();
         texts.ensure_indexes().await.unwrap();
         let sizes = [1, 9 << 20, 9 << 20, 1, 17 << 20, 1];
         let results = append_all(&texts, &sizes.map(|bytes| "x".repeat(bytes))).await;
-        let kinds: Vec<Option<ErrorKind>> = results
-            .into_iter()
-            .map(|result| result.err().map(|error| error.kind()))
-            .collect();
+        let kind = |result: &Result<Appended>| result.as_ref().err().map(|error| error.kind());
+        let kinds: Vec<Option<ErrorKind>> = results.iter().map(kind).collect();
         assert_eq!(kinds, [None, None, None, None, Some(ErrorKind::TooLarge), None]);
         assert_eq!(texts.counts(&123).await.unwrap().items, 5);
     })
@@ -179,7 +167,7 @@ async fn items_that_exceed_the_limit_together_are_sent_separately() {
 async fn a_bucket_is_named_by_the_given_time() {
     testkit::run(async |db| {
         let trades = ready(db, builder(db).page_size(1)).await;
-        let items = many(0..3);
+        let items = trades_of(0..3);
         let times = items.iter().map(|item| at(SECOND + 100 + item.n));
         let appends = items.iter().zip(times);
         let appends = appends.map(|(item, time)| trades.append(&123, item).at(time).into_future());
@@ -194,24 +182,22 @@ async fn a_bucket_is_named_by_the_given_time() {
 async fn an_error_of_the_server_reaches_every_caller_at_once() {
     testkit::run(async |db| {
         let trades = builder(db).build().unwrap();
-        for result in append_all(&trades, &many(0..50)).await {
+        for result in append_all(&trades, &trades_of(0..50)).await {
             assert_eq!(result.unwrap_err().kind(), ErrorKind::IndexMissing);
         }
         assert!(db.recorder().round_trips() <= 8, "{:?}", db.recorder().names());
         trades.ensure_indexes().await.unwrap();
 
-        let fault = FailPoint::on(&["findAndModify", "update"])
-            .close_connection()
-            .enable(db)
-            .await;
-        for result in append_all(&trades, &many(0..50)).await {
+        let fault = FailPoint::on(&["findAndModify", "update"]).close_connection();
+        let fault = fault.enable(db).await;
+        for result in append_all(&trades, &trades_of(0..50)).await {
             assert!(result.unwrap_err().is_outcome_unknown());
         }
         fault.disable().await;
-        for result in append_all(&trades, &many(0..50)).await {
+        for result in append_all(&trades, &trades_of(0..50)).await {
             result.unwrap();
         }
-        assert_eq!(numbers(&trades, 123).await, (0..50).collect::<Vec<_>>());
+        assert_eq!(numbers_of(&trades, 123).await, (0..50).collect::<Vec<_>>());
     })
     .await;
 }
@@ -221,7 +207,7 @@ async fn an_error_of_the_server_reaches_every_caller_at_once() {
 async fn a_call_that_is_dropped_while_it_waits_has_no_effect() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let items = many(0..3);
+        let items = trades_of(0..3);
         let mut appends = items.iter().map(|item| trades.append(&123, item).into_future());
         let [mut first, second, mut third] = [(); 3].map(|()| appends.next().unwrap());
         assert!(poll!(&mut first).is_pending());
@@ -229,7 +215,7 @@ async fn a_call_that_is_dropped_while_it_waits_has_no_effect() {
         assert!(poll!(&mut third).is_pending());
         assert!(first.await.unwrap().opened.is_some());
         third.await.unwrap();
-        assert_eq!(numbers(&trades, 123).await, [0, 2]);
+        assert_eq!(numbers_of(&trades, 123).await, [0, 2]);
     })
     .await;
 }
@@ -239,16 +225,13 @@ async fn a_call_that_is_dropped_while_it_waits_has_no_effect() {
 async fn calls_have_their_turn_after_the_command_of_a_dropped_one() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let items = many(0..3);
+        let items = trades_of(0..3);
         assert!(trades.append(&123, &items[0]).into_future().now_or_never().is_none());
         for appended in append_all(&trades, &items[1..]).await {
-            assert_eq!(
-                appended.unwrap().opened,
-                None,
-                "the item of the dropped call opened the bucket"
-            );
+            let opened = appended.unwrap().opened;
+            assert_eq!(opened, None, "the item of the dropped call opened the bucket");
         }
-        assert_eq!(numbers(&trades, 123).await, [0, 1, 2]);
+        assert_eq!(numbers_of(&trades, 123).await, [0, 1, 2]);
     })
     .await;
 }
@@ -258,7 +241,7 @@ async fn calls_have_their_turn_after_the_command_of_a_dropped_one() {
 async fn the_queue_of_a_key_survives_the_end_of_a_runtime() {
     testkit::run(async |db| {
         let trades = trades(db).await;
-        let items = many(0..3);
+        let items = trades_of(0..3);
         let mut first = trades.append(&123, &items[0]).into_future();
         assert!(poll!(&mut first).is_pending());
         let mut waiting = trades.append(&123, &items[1]).into_future();
@@ -273,7 +256,7 @@ async fn the_queue_of_a_key_survives_the_end_of_a_runtime() {
         assert!(error.is_outcome_unknown(), "{error:?}");
         first.await.unwrap();
         trades.append(&123, &items[2]).await.unwrap();
-        assert_eq!(numbers(&trades, 123).await, [0, 2]);
+        assert_eq!(numbers_of(&trades, 123).await, [0, 2]);
     })
     .await;
 }

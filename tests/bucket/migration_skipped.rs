@@ -61,10 +61,8 @@ async fn documents_that_were_corrected_leave_the_list() {
         let (_, skipped) = fill_mixed(db).await;
         migrate(db).await.unwrap();
         plain(db).drop().await.unwrap();
-        flat(db)
-            .update_one(doc! { "_id": 100000 }, doc! { "$set": { "customerId": 2 } })
-            .await
-            .unwrap();
+        let correction = doc! { "$set": { "customerId": 2 } };
+        flat(db).update_one(doc! { "_id": 100000 }, correction).await.unwrap();
         let migrated = migrate(db).await.unwrap();
         assert_eq!((migrated.items, migrated.skipped.total()), (101, 7));
         assert_eq!(listed(db).await, skipped[1..]);
@@ -78,20 +76,12 @@ async fn invalid_documents_are_found_with_a_filter_that_the_shell_takes() {
         let (_, skipped) = fill_mixed(db).await;
         let trades = histories::<u32>(db).build().unwrap();
         let found = trades.migrate_from_flat(&flat(db)).find_invalid(None).await.unwrap();
-        assert_eq!(
-            (found.checked, found.invalid.get("key"), found.invalid.get("time")),
-            (108, 6, 2)
-        );
-        assert_eq!(
-            flat(db).count_documents(found.filter).await.unwrap(),
-            skipped.len() as u64
-        );
-        let sampled = trades
-            .migrate_from_flat(&flat(db))
-            .find_invalid(Some(50))
-            .await
-            .unwrap();
-        assert_eq!(sampled.checked, 50);
+        let counts = (found.checked, found.invalid.get("key"), found.invalid.get("time"));
+        assert_eq!(counts, (108, 6, 2));
+        let matched = flat(db).count_documents(found.filter).await.unwrap();
+        assert_eq!(matched, skipped.len() as u64);
+        let sampled = trades.migrate_from_flat(&flat(db)).find_invalid(Some(50));
+        assert_eq!(sampled.await.unwrap().checked, 50);
         nothing_is_stored(db).await;
     })
     .await;
@@ -134,22 +124,6 @@ async fn a_filter_selects_documents_and_another_one_is_refused_when_it_resumes()
         let rest = of(rest).allow_non_empty_target().await.unwrap();
         assert_eq!((rest.keys, rest.items), (3, 75));
         assert!(stored(&plain(db)).await == buckets::<u32>(&documents, "customerId", 10, false));
-    })
-    .await;
-}
-
-/// Without an index on the key, all items are one chunk, which a rate does not slice.
-#[tokio::test]
-async fn a_rate_slices_no_chunk_without_an_index() {
-    testkit::run(async |db| {
-        let keys: Vec<Bson> = (0..5).map(Bson::Int32).collect();
-        fill(db, &documents(&keys, 10)).await;
-        flat(db).drop_indexes().await.unwrap();
-        let trades = histories::<u32>(db).build().unwrap();
-        let mut chunks = 0;
-        let (source, count) = (flat(db), |_| chunks += 1);
-        let migration = trades.migrate_from_flat(&source).rate(20).on_progress(count);
-        assert_eq!((migration.await.unwrap().items, chunks), (50, 1));
     })
     .await;
 }

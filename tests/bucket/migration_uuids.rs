@@ -2,30 +2,22 @@
 
 use futures::TryStreamExt;
 use futures::stream::iter;
-use mongo_patterns::bucket::BucketRepository;
 use mongo_patterns::{AsKey, ErrorKind};
 use mongo_patterns_core::PlannedCommand;
-use mongo_patterns_testkit as testkit;
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::Collection;
 use mongodb::bson::{Bson, Document, Uuid, doc};
-use mongodb::{Collection, Database};
 
-use crate::bucket::migration::{flat, nothing_is_stored};
+use crate::bucket::migration::{self, Histories, flat, nothing_is_stored};
+use crate::bucket::support::*;
 use crate::common::plans::essence;
 use crate::common::support::*;
 
 /// The server's code of a conversion that it does not have.
 const CONVERSION_FAILURE: i32 = 241;
 
-type Histories = BucketRepository<Uuid, Document>;
-
-fn histories(database: &Database) -> Histories {
-    BucketRepository::builder(database.collection::<Document>("trades"))
-        .key_field("customerId")
-        .items_field("history")
-        .time_field("date")
-        .page_size(2)
-        .build()
-        .unwrap()
+fn histories(db: &TestDatabase) -> Histories<Uuid> {
+    migration::histories(db).page_size(2).build().unwrap()
 }
 
 /// Stores three trades of each of some keys, and returns the keys.
@@ -83,13 +75,8 @@ async fn a_server_without_the_text_of_a_uuid_is_refused_before_anything_is_writt
         }
         fill(&flat(db), 4).await;
         let source = db.collection::<Document>("flat");
-        let trades = histories(db.database());
-        let of_customers = BucketRepository::<Customer, Document>::builder(db.collection::<Document>("trades"))
-            .key_field("customerId")
-            .items_field("history")
-            .time_field("date")
-            .build()
-            .unwrap();
+        let trades = histories(db);
+        let of_customers = untimed::<Customer, Document>(db).time_field("date").build().unwrap();
         db.recorder().clear();
         for refused in [
             trades.migrate_from_flat(&source).await.map(drop),
@@ -125,7 +112,7 @@ async fn a_server_without_the_text_of_a_uuid_is_refused_before_anything_is_writt
 async fn documents_that_are_read_through_the_client_are_appended() {
     testkit::run(async |db| {
         let keys = fill(&flat(db), 25).await;
-        let trades = histories(db.database());
+        let trades = histories(db);
         trades.ensure_indexes().await.unwrap();
         let source = flat(db);
         let sorted = source.find(doc! {}).sort(doc! { "customerId": 1, "date": 1 });
@@ -153,7 +140,7 @@ async fn uuid_keys_are_migrated_there_and_back_since_mongodb_8() {
         }
         let source = db.collection::<Document>("flat");
         let keys = fill(&flat(db), 9).await;
-        let trades = histories(db.database());
+        let trades = histories(db);
         let essences = |planned: &[PlannedCommand]| -> Vec<Document> {
             planned.iter().map(|planned| essence(&planned.command)).collect()
         };

@@ -1,15 +1,13 @@
 //! Concurrent writers that append, change and remove, against a model in memory.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::TryStreamExt;
 use futures::future::join_all;
 use mongo_patterns::bucket::{Finding, IdPolicy};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 
+use crate::bucket::support::*;
 use crate::common::support::*;
 
 const WRITERS: i64 = 64;
@@ -111,25 +109,13 @@ async fn stored(db: &TestDatabase) -> Model {
 
 async fn everything_at_once(db: &TestDatabase, policy: IdPolicy) {
     let trades = ready(db, builder(db).item_id_field("n").page_size(5).id_policy(policy)).await;
-    let done = Arc::new(AtomicBool::new(false));
-    let watch = async {
-        let mut reads = 0;
-        while !done.load(Ordering::Relaxed) {
-            assert_eq!(violations(&plain(db), 5).await, Vec::<Document>::new());
-            reads += 1;
-        }
-        reads
-    };
-    let writers = async {
-        let writers = (0..WRITERS).map(|writer| tokio::spawn(write(trades.clone(), writer)));
-        let models = join_all(writers).await;
-        done.store(true, Ordering::Relaxed);
-        models.into_iter().flat_map(Result::unwrap).collect::<Model>()
-    };
-    let (reads, model) = futures::join!(watch, writers);
-    assert!(reads > 1);
+    let collection = plain(db);
+    let check = async || assert_eq!(violations(&collection, 5).await, Vec::<Document>::new());
+    let writers = (0..WRITERS).map(|writer| tokio::spawn(write(trades.clone(), writer)));
+    let models = observed(check, join_all(writers)).await;
+    let model: Model = models.into_iter().flat_map(Result::unwrap).collect();
     assert_eq!(stored(db).await, model);
-    let findings: Vec<Finding> = trades.verify().stream().try_collect().await.unwrap();
+    let findings: Vec<Finding> = collected(trades.verify().stream()).await;
     assert_eq!(findings, []);
     let open = plain(db).count_documents(doc! { "count": { "$lt": 5 } }).await.unwrap();
     assert!(open <= KEYS.len() as u64, "every other page is full");
@@ -142,7 +128,7 @@ async fn writers_of_all_kinds_by_item_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: cargo xtask ci"]
+#[ignore = "long: cargo xtask ci --full"]
 async fn writers_of_all_kinds_monotonic() {
     testkit::run(async |db| everything_at_once(db, IdPolicy::Monotonic).await).await;
 }

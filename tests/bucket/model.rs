@@ -9,6 +9,7 @@ use mongodb::bson::{Document, deserialize_from_bson, doc};
 use proptest::prelude::*;
 
 use crate::bucket::across;
+use crate::bucket::support::*;
 use crate::common::model::{Sequence, check_random};
 use crate::common::support::*;
 
@@ -359,7 +360,7 @@ impl Model<'_> {
             } => {
                 let items = trades.items(&key).skip(skip).limit(limit);
                 let items = if newest_first { items.newest_first() } else { items };
-                let read: Vec<Trade> = items.stream().try_collect().await.unwrap();
+                let read: Vec<Trade> = collected(items.stream()).await;
                 let (skip, limit) = (usize::try_from(skip).unwrap(), usize::try_from(limit).unwrap());
                 let expected = history.in_order(newest_first).into_iter().skip(skip).take(limit);
                 assert_eq!(read, expected.collect::<Vec<_>>());
@@ -403,9 +404,9 @@ impl Model<'_> {
                 assert_eq!(trades.count_pages(&key).await.unwrap(), pages);
             }
             _ => {
-                let findings: Vec<_> = trades.verify().key(&key).stream().try_collect().await.unwrap();
+                let findings = collected(trades.verify().key(&key).stream()).await;
                 assert_eq!(findings, []);
-                let repaired: Vec<_> = trades.repair().key(&key).stream().try_collect().await.unwrap();
+                let repaired = collected(trades.repair().key(&key).stream()).await;
                 assert!(repaired.is_empty(), "{repaired:?}");
             }
         }

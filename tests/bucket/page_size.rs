@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use futures::TryStreamExt;
 use mongo_patterns::ErrorKind;
 use mongo_patterns::bucket::action::MigratePageSize;
-use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
+use mongodb::IndexModel;
 use mongodb::bson::{Document, doc};
+use mongodb::options::IndexOptions;
 
 use crate::bucket::bytes::violations_of;
 use crate::bucket::damage::problems;
+use crate::bucket::support::*;
 use crate::common::pace::Pace;
 use crate::common::support::*;
 
@@ -43,7 +45,7 @@ fn from<'a>(new: &'a Trades, (page_size, bytes): Size) -> MigratePageSize<'a, u3
 async fn stored(trades: &Trades) -> BTreeMap<i64, u32> {
     let mut stored = BTreeMap::new();
     for key in 0..KEYS {
-        let items: Vec<Trade> = trades.items(&key).stream().try_collect().await.unwrap();
+        let items: Vec<Trade> = collected(trades.items(&key).stream()).await;
         for trade in items {
             assert_eq!(stored.insert(trade.n, key), None, "trade {} is stored twice", trade.n);
         }
@@ -53,7 +55,7 @@ async fn stored(trades: &Trades) -> BTreeMap<i64, u32> {
 
 async fn check(trades: &Trades, acknowledged: &BTreeMap<i64, u32>) {
     assert_eq!(&stored(trades).await, acknowledged);
-    let found: Vec<_> = trades.verify().stream().try_collect().await.unwrap();
+    let found = collected(trades.verify().stream()).await;
     assert_eq!(problems(&found), []);
 }
 
@@ -130,11 +132,8 @@ async fn change_under_load(db: &TestDatabase, old: Size, new: Size) {
     for writer in writers {
         acknowledged.extend(writer.await.unwrap());
     }
-    assert_eq!(
-        i64::from(refused.load(Ordering::Relaxed)),
-        WRITERS,
-        "each was refused once"
-    );
+    let refused = i64::from(refused.load(Ordering::Relaxed));
+    assert_eq!(refused, WRITERS, "each was refused once");
     assert!(change.keys >= u64::from(KEYS), "{change:?}");
     let done: Vec<u64> = progress.iter().map(|at| at.done).collect();
     assert_eq!(done, Vec::from_iter(1..=done.len() as u64), "each bucket once");
@@ -150,37 +149,27 @@ async fn change_under_load(db: &TestDatabase, old: Size, new: Size) {
         }
     }
     let indexes = plain(db).list_index_names().await.unwrap();
-    assert_eq!(
-        indexes,
-        ["_id_".to_owned(), new_size.indexes()[0].indexes()[0].name.clone()]
-    );
+    assert_eq!(indexes, ["_id_", new_size.indexes()[0].indexes()[0].name.as_str()]);
     let again = from(&new_size, old).await.unwrap();
     assert_eq!((again.keys, again.buckets), (0, 0), "and nothing is left to do");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn to_larger_pages_under_load() {
-    testkit::run(async |db| change_under_load(db, (3, None), (10, None)).await).await;
+/// One test for each change of the size.
+macro_rules! under_load {
+    ($($test:ident: $old:expr => $new:expr;)*) => { $(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $test() {
+            testkit::run(async |db| change_under_load(db, $old, $new).await).await;
+        }
+    )* };
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn to_smaller_pages_under_load() {
-    testkit::run(async |db| change_under_load(db, (10, None), (3, None)).await).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn to_a_bound_of_bytes_under_load() {
-    testkit::run(async |db| change_under_load(db, (10, None), (10, Some(100))).await).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn to_a_larger_bound_of_bytes_under_load() {
-    testkit::run(async |db| change_under_load(db, (10, Some(100)), (20, Some(500))).await).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn to_a_smaller_bound_of_bytes_under_load() {
-    testkit::run(async |db| change_under_load(db, (10, Some(250)), (8, Some(100))).await).await;
+under_load! {
+    to_larger_pages: (3, None) => (10, None);
+    to_smaller_pages: (10, None) => (3, None);
+    to_a_bound_of_bytes: (10, None) => (10, Some(100));
+    to_a_larger_bound_of_bytes: (10, Some(100)) => (20, Some(500));
+    to_a_smaller_bound_of_bytes: (10, Some(250)) => (8, Some(100));
 }
 
 #[tokio::test]
@@ -210,69 +199,6 @@ async fn an_impossible_bound_is_an_error_and_changes_nothing() {
     .await;
 }
 
-/// A second call completes a migration that was interrupted anywhere.
-#[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn an_interrupted_migration_is_completed_by_another_call() {
-    testkit::run(async |db| {
-        for (old, new) in [(3, 10), (10, 3)] {
-            for stop_after in 1..=5 {
-                let buckets = stop_after * 28_u64.div_ceil(old.into());
-                plain(db).drop().await.unwrap();
-                let (old_size, new_size) = (sized(db, old), sized(db, new));
-                old_size.ensure_indexes().await.unwrap();
-                let mut acknowledged = BTreeMap::new();
-                for key in 0..KEYS {
-                    let first = i64::from(key) * 1000;
-                    let trades: Vec<Trade> = (first..first + 28).map(spread).collect();
-                    old_size.append_many(&key, &trades).await.unwrap();
-                    acknowledged.extend(trades.iter().map(|trade| (trade.n, key)));
-                }
-                let (stop, stopped) = tokio::sync::oneshot::channel();
-                let mut stop = Some(stop);
-                let change = new_size.migrate_page_size_from(old).concurrency(1);
-                let change = change.on_progress(move |change| {
-                    if change.done == buckets {
-                        let _ = stop.take().unwrap().send(());
-                    }
-                });
-                tokio::select! {
-                    biased;
-                    _ = stopped => {}
-                    done = change => panic!("{done:?}"),
-                }
-                assert_eq!(stored(&new_size).await, acknowledged);
-                new_size.migrate_page_size_from(old).await.unwrap();
-                check(&new_size, &acknowledged).await;
-                new_size.append(&0, &spread(-1)).await.unwrap();
-            }
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_migration_that_fails_at_an_index_is_completed_by_another_call() {
-    testkit::run(async |db| {
-        for (old, new) in [(3, 10), (10, 3)] {
-            for command in ["listCollections", "listIndexes", "dropIndexes", "createIndexes"] {
-                plain(db).drop().await.unwrap();
-                let (old_size, new_size) = (sized(db, old), sized(db, new));
-                old_size.ensure_indexes().await.unwrap();
-                let trades: Vec<Trade> = (0..28).map(spread).collect();
-                old_size.append_many(&0, &trades).await.unwrap();
-                let fault = FailPoint::on(&[command]).error_code(8000).enable(db).await;
-                new_size.migrate_page_size_from(old).await.unwrap_err();
-                fault.disable().await;
-                new_size.migrate_page_size_from(old).await.unwrap();
-                check(&new_size, &trades.iter().map(|trade| (trade.n, 0)).collect()).await;
-                new_size.append(&0, &spread(-1)).await.unwrap();
-            }
-        }
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn an_impossible_migration_is_an_error_and_changes_nothing() {
     testkit::run(async |db| {
@@ -286,14 +212,9 @@ async fn an_impossible_migration_is_an_error_and_changes_nothing() {
         // An index of that name with another definition.
         sized(db, 3).ensure_indexes().await.unwrap();
         plain(db).drop_indexes().await.unwrap();
-        let index = mongodb::IndexModel::builder()
-            .keys(doc! { "customerId": 1 })
-            .options(
-                mongodb::options::IndexOptions::builder()
-                    .name("customerId_1_count_lt_3".to_owned())
-                    .build(),
-            )
-            .build();
+        let name = IndexOptions::builder().name("customerId_1_count_lt_3".to_owned());
+        let index = IndexModel::builder().keys(doc! { "customerId": 1 });
+        let index = index.options(name.build()).build();
         plain(db).create_index(index).await.unwrap();
         for page_size in [10, 2] {
             let error = sized(db, page_size).migrate_page_size_from(3).await.unwrap_err();
@@ -310,7 +231,7 @@ async fn a_key_that_cannot_be_rewritten_stops_a_migration_to_larger_pages() {
     testkit::run(async |db| {
         let old_size = sized(db, 3);
         old_size.ensure_indexes().await.unwrap();
-        let trades: Vec<Trade> = (0..7).map(spread).collect();
+        let trades = trades_of(0..7);
         old_size.append_many(&123, &trades).await.unwrap();
         let mut damaged: Document = full_bucket(SECOND + 100);
         damaged.insert("history", 7);

@@ -1,14 +1,10 @@
 //! Polling for the items of a key that are appended later.
 
-use futures::TryStreamExt;
 use mongo_patterns::bucket::{IdPolicy, ItemToken};
 use mongo_patterns_testkit as testkit;
 
+use crate::bucket::support::*;
 use crate::common::support::*;
-
-fn numbers(items: &[Trade]) -> Vec<i64> {
-    items.iter().map(|trade| trade.n).collect()
-}
 
 #[tokio::test]
 async fn a_poller_gets_each_item_once_and_in_order() {
@@ -30,20 +26,11 @@ async fn a_poller_gets_each_item_once_and_in_order() {
                 appended += more;
                 loop {
                     db.recorder().clear();
-                    let page = trades
-                        .items(&123)
-                        .after(seen.clone())
-                        .limit(limit)
-                        .page()
-                        .await
-                        .unwrap();
+                    let items = trades.items(&123).after(seen.clone()).limit(limit);
+                    let page = items.page().await.unwrap();
                     assert!(db.recorder().round_trips() <= 2);
-                    if page.next.is_some() {
-                        assert_eq!(
-                            page.next, page.last_token,
-                            "the position is the same where there are more"
-                        );
-                    }
+                    // The position is the same where there are more.
+                    assert!(page.next.is_none() || page.next == page.last_token);
                     assert_eq!(page.last_token.is_none(), polled.is_empty() && page.items.is_empty());
                     // A program stores the token as text.
                     seen = page.last_token.map(|token| token.to_string().parse().unwrap());
@@ -68,17 +55,14 @@ async fn a_poller_of_a_range_gets_its_items() {
         let mut seen = None;
         let mut polled = Vec::new();
         for n in [0, 1, 2, 3, 4, 5, 9, 10, 6, 11, 12, 7, 13] {
-            trades
-                .append(&123, &spread(n))
-                .at(at(SECOND + 20 + polled.len() as i64))
-                .await
-                .unwrap();
+            let time = at(SECOND + 20 + polled.len() as i64);
+            trades.append(&123, &spread(n)).at(time).await.unwrap();
             let page = of_range().after(seen.clone()).page().await.unwrap();
             polled.extend(numbers(&page.items));
             seen = page.last_token;
         }
         assert_eq!(polled, [4, 5, 6, 7]);
-        let all: Vec<Trade> = of_range().stream().try_collect().await.unwrap();
+        let all: Vec<Trade> = collected(of_range().stream()).await;
         assert_eq!(numbers(&all), polled);
     })
     .await;
@@ -91,7 +75,7 @@ async fn a_poller_misses_items_that_open_a_page_before_its_position() {
         for (policy, expected) in [(IdPolicy::ItemTime, vec![]), (IdPolicy::Monotonic, vec![1, 2])] {
             plain(db).drop().await.unwrap();
             let trades = ready(db, builder(db).page_size(3).id_policy(policy)).await;
-            let first: Vec<Trade> = (10..13).map(spread).collect();
+            let first = trades_of(10..13);
             trades.append_many(&123, &first).await.unwrap();
             let seen = trades.items(&123).page().await.unwrap().last_token;
             trades.append(&123, &spread(1)).await.unwrap();
@@ -109,27 +93,17 @@ async fn a_poller_misses_items_that_open_a_page_before_its_position() {
 async fn the_end_of_a_slice_is_a_position_in_each_direction() {
     testkit::run(async |db| {
         let trades = ready(db, builder(db).page_size(3)).await;
-        let items: Vec<Trade> = (0..8).map(spread).collect();
+        let items = trades_of(0..8);
         trades.append_many(&123, &items).await.unwrap();
         let newest = trades.items(&123).newest_first().limit(20).page().await.unwrap();
         assert_eq!((newest.items.len(), &newest.next), (8, &None));
-        let older = trades
-            .items(&123)
-            .newest_first()
-            .after(newest.last_token.clone())
-            .page()
-            .await
-            .unwrap();
+        let older = trades.items(&123).newest_first().after(newest.last_token.clone());
+        let older = older.page().await.unwrap();
         assert_eq!((older.items, older.last_token), (vec![], newest.last_token));
 
         let all = trades.items(&123).limit(20).page().await.unwrap();
-        let last = trades
-            .items(&123)
-            .limit(2)
-            .page()
-            .before(all.last_token.clone())
-            .await
-            .unwrap();
+        let last = trades.items(&123).limit(2).page().before(all.last_token.clone());
+        let last = last.await.unwrap();
         assert_eq!((numbers(&last.items), &last.last_token), (vec![6, 7], &all.last_token));
         let after = trades.items(&123).after(last.last_token).page().await.unwrap();
         assert_eq!(after.items, []);

@@ -1,6 +1,5 @@
 //! Keys of another type than the repository's: `verify` says that they are corrected by hand, and `repair` never merges them.
 
-use futures::TryStreamExt;
 use mongo_patterns::Key;
 use mongo_patterns::bucket::{BucketRepository, Problem, Repaired, Unrepaired};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
@@ -8,16 +7,11 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, Uuid, doc};
 
 use crate::bucket::damage::{bucket_at, plant, with};
+use crate::bucket::support::*;
 use crate::common::support::*;
 
 fn repository<K: Key>(db: &TestDatabase) -> BucketRepository<K, Trade> {
-    BucketRepository::<K, Trade>::builder(db.collection::<Document>("trades"))
-        .key_field("customerId")
-        .items_field("history")
-        .time_field("date")
-        .page_size(3)
-        .build()
-        .unwrap()
+    untimed::<K, Trade>(db).time_field("date").page_size(3).build().unwrap()
 }
 
 /// Stores two open buckets with the text of a key in their `_id`s, one with the key and one with a key of another type.
@@ -32,14 +26,14 @@ async fn refuses_to_merge<K: Key>(db: &TestDatabase, key: Bson, text: &str, othe
     let buckets = repository::<K>(db);
     let before = both(db, &key, text, &other).await;
     confirm_settings(buckets.ensure_indexes()).await;
-    let found: Vec<_> = buckets.verify().stream().try_collect().await.unwrap();
+    let found = collected(buckets.verify().stream()).await;
     let wrong: Vec<_> = found.iter().filter(|found| found.problem == Problem::KeyType).collect();
     assert_eq!(wrong.len(), 1, "{shown}: {found:?}");
     assert_eq!(wrong[0].document_id, before[1].get("_id").unwrap().clone(), "{shown}");
     assert!(wrong[0].problem.to_string().contains("by hand"), "{shown}");
 
-    let planned: Vec<Repaired> = buckets.repair().dry_run().stream().try_collect().await.unwrap();
-    let repaired: Vec<Repaired> = buckets.repair().stream().try_collect().await.unwrap();
+    let planned: Vec<Repaired> = collected(buckets.repair().dry_run().stream()).await;
+    let repaired: Vec<Repaired> = collected(buckets.repair().stream()).await;
     assert_eq!(planned, repaired, "{shown}");
     assert_eq!(repaired.len(), 1, "{shown}: {repaired:?}");
     assert_eq!(repaired[0].unrepaired, Some(Unrepaired::AmbiguousKey), "{shown}");
@@ -53,12 +47,12 @@ async fn refuses_to_merge<K: Key>(db: &TestDatabase, key: Bson, text: &str, othe
         .update_one(doc! { "_id": before[1].get("_id") }, correct)
         .await
         .unwrap();
-    let repaired: Vec<Repaired> = buckets.repair().stream().try_collect().await.unwrap();
+    let repaired: Vec<Repaired> = collected(buckets.repair().stream()).await;
     assert!(
         repaired.iter().all(|one| one.unrepaired.is_none()),
         "{shown}: {repaired:?}"
     );
-    let found: Vec<_> = buckets.verify().stream().try_collect().await.unwrap();
+    let found = collected(buckets.verify().stream()).await;
     assert_eq!(found, [], "{shown}");
     let history: usize = all(&plain(db))
         .await

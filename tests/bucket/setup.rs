@@ -1,7 +1,9 @@
 //! Builder, indexes, collation and validator.
 
+use std::time::Duration;
+
 use mongo_patterns::ErrorKind;
-use mongo_patterns::bucket::BucketRepository;
+use mongo_patterns::bucket::{BucketRepository, Window};
 use mongo_patterns::embedded::EmbeddedRepository;
 use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns::subset::{Direction, Subset, SubsetRepository};
@@ -10,6 +12,7 @@ use mongodb::IndexModel;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::{Collation, IndexOptions};
 
+use crate::bucket::support::*;
 use crate::common::support::*;
 
 fn index(keys: Document, options: IndexOptions) -> IndexModel {
@@ -23,16 +26,35 @@ async fn index_names(db: &testkit::TestDatabase) -> Vec<String> {
 #[tokio::test]
 async fn invalid_settings_are_refused() {
     testkit::run(async |db| {
+        let timeless = || untimed::<u32, Trade>(db);
+        let bounded = || builder(db).max_bucket_bytes(1000).sum("n").window(Window::Hour);
         let builders = [
-            builder(db).page_size(0),
-            builder(db).page_size(u32::MAX),
+            Trades::builder(plain(db)),
+            Trades::builder(plain(db)).key_field("customerId"),
             builder(db).items_field("_id"),
-            builder(db).item_id_field("0"),
-            builder(db).item_id_field("12"),
             builder(db).items_field("customerId"),
             builder(db).count_field("history"),
-            Trades::builder(db.collection::<Document>("trades")),
-            Trades::builder(db.collection::<Document>("trades")).key_field("customerId"),
+            builder(db).min("$x"),
+            builder(db).count_by("0"),
+            builder(db).sum("n").figures_field("history"),
+            builder(db).sum("n").figures_field("customerId"),
+            timeless().first_and_last(),
+            timeless().window(Window::Day),
+            bounded().window_field("history"),
+            bounded().window_field("customerId"),
+            bounded().window_field("figures"),
+            bounded().bytes_field("count"),
+            bounded().bytes_field("history"),
+            bounded().bytes_field("customerId"),
+            bounded().bytes_field("figures"),
+            bounded().bytes_field("window"),
+            bounded().max_bucket_bytes(0),
+            bounded().max_bucket_bytes(16 * 1024 * 1024),
+            bounded().page_size(2_000_000),
+            builder(db).expire_after(Duration::ZERO),
+            builder(db).expire_after(Duration::from_secs(1 << 31)),
+            builder(db).expire_after(Duration::new(1, 1)),
+            builder(db).expire_after(Duration::new(1, 999_999_999)),
         ];
         for builder in builders {
             let shown = format!("{builder:?}");
@@ -40,31 +62,10 @@ async fn invalid_settings_are_refused() {
             assert_eq!(error.kind(), ErrorKind::Configuration, "{shown}");
             assert!(error.is_invalid_input());
         }
+        let error = builder(db).expire_after(Duration::new(1, 1)).build().unwrap_err();
+        assert!(error.to_string().contains("round it up"), "{error}");
+        builder(db).expire_after(Duration::new(1, 0)).build().unwrap();
         assert_eq!(db.recorder().round_trips(), 0);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn names_and_page_size_are_configurable() {
-    testkit::run(async |db| {
-        let trades = Trades::builder(db.collection::<Document>("trades"))
-            .key_field("größe")
-            .items_field("a b")
-            .count_field("n$")
-            .time_field("date")
-            .page_size(3)
-            .build()
-            .unwrap();
-        trades.ensure_indexes().await.unwrap();
-        for n in 0..7 {
-            trades.append(&123, &spread(n)).await.unwrap();
-        }
-        let stored = all(&plain(db)).await;
-        let fields: Vec<&str> = stored[0].keys().map(String::as_str).collect();
-        assert_eq!(fields, ["_id", "größe", "a b", "n$"].map(|name| name), "{stored:?}");
-        assert_eq!(trades.counts(&123).await.unwrap().pages, 3);
-        assert_eq!(trades.newest(&123, 2).await.unwrap(), [spread(6), spread(5)]);
     })
     .await;
 }
@@ -73,44 +74,36 @@ async fn names_and_page_size_are_configurable() {
 async fn without_the_index_an_append_is_refused_and_has_no_effect() {
     testkit::run(async |db| {
         let trades = builder(db).build().unwrap();
-        let error = trades.append(&123, &spread(0)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::IndexMissing, "no collection: {error:?}");
-        assert!(
-            error.is_setup_error() && error.to_string().contains("ensure_indexes()"),
-            "{error}"
-        );
-        assert!(all(&plain(db)).await.is_empty());
+        let refused = async |expected: ErrorKind, context: &str, stored: usize| {
+            let error = trades.append(&123, &spread(0)).await.unwrap_err();
+            assert_eq!(error.kind(), expected, "{context}: {error:?}");
+            assert_eq!(all(&plain(db)).await.len(), stored, "{context}");
+            error
+        };
+        let error = refused(ErrorKind::IndexMissing, "no collection", 0).await;
+        let says_what_to_do = error.to_string().contains("ensure_indexes()");
+        assert!(error.is_setup_error() && says_what_to_do, "{error}");
 
         plain(db).insert_one(full_bucket(SECOND)).await.unwrap();
-        let error = trades.append(&123, &spread(0)).await.unwrap_err();
-        assert_eq!(
-            error.kind(),
-            ErrorKind::IndexMissing,
-            "a collection without the index: {error:?}"
-        );
-        assert_eq!(all(&plain(db)).await.len(), 1);
+        refused(ErrorKind::IndexMissing, "a collection without the index", 1).await;
+        let mut session = transaction(db).await;
+        let error = trades.append(&123, &spread(0)).session(&mut session).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::IndexMissing, "in a transaction: {error:?}");
+        session.abort_transaction().await.unwrap();
 
         // With the index of another page size, a key could have several open buckets.
         ready(db, builder(db).page_size(20)).await;
-        let error = trades.append(&123, &spread(0)).await.unwrap_err();
-        assert_eq!(
-            error.kind(),
-            ErrorKind::IndexMissing,
-            "an index of another page size: {error:?}"
-        );
-        assert_eq!(all(&plain(db)).await.len(), 1);
+        refused(ErrorKind::IndexMissing, "an index of another page size", 1).await;
 
         // The other index counts the full bucket of ten as open.
         trades.ensure_indexes().replace_settings().await.unwrap();
-        let error = trades.append(&123, &spread(0)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::IndexMismatch, "{error:?}");
+        let error = refused(ErrorKind::IndexMismatch, "another index", 1).await;
         assert!(error.to_string().contains("customerId_1_count_lt_20"), "{error}");
 
         plain(db).drop_index("customerId_1_count_lt_20").await.unwrap();
         trades.append(&123, &spread(0)).await.unwrap();
         plain(db).drop_index("customerId_1_count_lt_10").await.unwrap();
-        let error = trades.append(&123, &spread(1)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::IndexMissing, "a dropped index: {error:?}");
+        refused(ErrorKind::IndexMissing, "a dropped index", 2).await;
         assert_eq!(trades.counts(&123).await.unwrap().items, 11);
     })
     .await;
@@ -122,24 +115,16 @@ async fn indexes_are_created_once_and_never_dropped() {
         let trades = builder(db).build().unwrap();
         let own = index(doc! { "history.n": 1 }, IndexOptions::default());
         plain(db).create_index(own).await.unwrap();
+        let ours = vec!["customerId_1_count_lt_10".to_owned()];
         let first = trades.ensure_indexes().await.unwrap();
-        assert_eq!(
-            (first.created, first.existing),
-            (vec!["customerId_1_count_lt_10".to_owned()], vec![])
-        );
+        assert_eq!((&first.created, first.existing), (&ours, vec![]));
         assert_eq!(db.recorder().round_trips(), 6);
         db.recorder().clear();
         let second = trades.ensure_indexes().await.unwrap();
-        assert_eq!(
-            (second.created, second.existing),
-            (vec![], vec!["customerId_1_count_lt_10".to_owned()])
-        );
+        assert_eq!((second.created, &second.existing), (vec![], &ours));
         assert_eq!(db.recorder().round_trips(), 3);
-        assert_eq!(
-            index_names(db).await,
-            ["_id_", "history.n_1", "customerId_1_count_lt_10"]
-        );
-        assert_eq!(trades.indexes()[0].indexes()[0].name, "customerId_1_count_lt_10");
+        assert_eq!(index_names(db).await, ["_id_", "history.n_1", ours[0].as_str()]);
+        assert_eq!(trades.indexes()[0].indexes()[0].name, ours[0]);
     })
     .await;
 }
@@ -160,55 +145,33 @@ async fn many_tasks_can_create_the_indexes_concurrently() {
 #[tokio::test]
 async fn a_conflicting_index_is_named_with_its_definition() {
     testkit::run(async |db| {
-        let name = "customerId_1_count_lt_10";
-        let filter = doc! { "count": { "$lt": 10 } };
+        let ours = "customerId_1_count_lt_10";
+        let open = || Some(doc! { "count": { "$lt": 10 } });
+        let fewer = Some(doc! { "count": { "$lt": 9 } });
+        // The last is the same index under another name.
         let others = [
-            index(
-                doc! { "customerId": 1 },
-                IndexOptions::builder().name(name.to_owned()).unique(true).build(),
-            ),
-            index(
-                doc! { "other": 1 },
-                IndexOptions::builder().name(name.to_owned()).build(),
-            ),
-            index(
-                doc! { "customerId": 1 },
-                IndexOptions::builder()
-                    .name(name.to_owned())
-                    .partial_filter_expression(filter.clone())
-                    .build(),
-            ),
-            index(
-                doc! { "customerId": 1 },
-                IndexOptions::builder()
-                    .name(name.to_owned())
-                    .unique(true)
-                    .partial_filter_expression(doc! { "count": { "$lt": 9 } })
-                    .build(),
-            ),
-            // the same index under another name
-            index(
-                doc! { "customerId": 1 },
-                IndexOptions::builder()
-                    .name("mine".to_owned())
-                    .unique(true)
-                    .partial_filter_expression(filter)
-                    .build(),
-            ),
+            ("customerId", ours, true, None),
+            ("other", ours, false, None),
+            ("customerId", ours, false, open()),
+            ("customerId", ours, true, fewer),
+            ("customerId", "mine", true, open()),
         ];
         let trades = builder(db).build().unwrap();
-        for other in others {
-            let shown = format!("{other:?}");
+        for (field, name, unique, filter) in others {
             plain(db).drop().await.unwrap();
+            let mut options = IndexOptions::builder().name(name.to_owned()).build();
+            options.unique = unique.then_some(true);
+            options.partial_filter_expression = filter;
+            let other = index(doc! { field: 1 }, options);
+            let shown = format!("{other:?}");
             plain(db).create_index(other).await.unwrap();
             let before = index_names(db).await;
             let error = trades.ensure_indexes().await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::IndexMismatch, "{shown}: {error:?}");
             let text = error.to_string();
-            assert!(
-                text.contains("found {") && text.contains("planned {") && text.contains(name),
-                "{text}"
-            );
+            for part in ["found {", "planned {", ours] {
+                assert!(text.contains(part), "{text}");
+            }
             assert_eq!(index_names(db).await, before);
         }
     })
@@ -230,49 +193,39 @@ async fn two_open_buckets_are_reported_and_the_index_is_not_created() {
     .await;
 }
 
+/// By the setup, by an append, and by a migration.
 #[tokio::test]
 async fn a_collation_under_which_bounds_are_lost_is_refused() {
     testkit::run(async |db| {
-        let plain_database = db.plain_client().database(db.database().name());
-        let insensitive = Collation::builder().locale("en").build();
-        plain_database
-            .create_collection("trades")
-            .collation(insensitive)
-            .await
-            .unwrap();
+        let database = db.plain_client().database(db.database().name());
+        let create = async |locale: &str| {
+            let collation = Collation::builder().locale(locale).build();
+            let create = database.create_collection("trades").collation(collation);
+            create.await.unwrap();
+        };
+        create("en").await;
         let trades = builder(db).build().unwrap();
-        let error = trades.ensure_indexes().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::UnsupportedCollation, "{error:?}");
-        assert!(error.is_setup_error());
+        let flat = db.plain_collection::<Document>("flat");
+        let document = doc! { "_id": 1, "customerId": 1, "date": at(SECOND) };
+        flat.insert_one(document).await.unwrap();
+        let refused = [
+            trades.ensure_indexes().await.map(drop),
+            trades.migrate_from_flat(&flat).await.map(drop),
+        ];
+        for error in refused.map(Result::unwrap_err) {
+            assert_eq!(error.kind(), ErrorKind::UnsupportedCollation, "{error:?}");
+            assert!(error.is_setup_error());
+        }
         let error = trades.append(&123, &spread(0)).await.unwrap_err();
         assert!(error.is_setup_error(), "{error:?}");
         assert!(all(&plain(db)).await.is_empty());
         assert_eq!(index_names(db).await, ["_id_"]);
+        assert_eq!(all(&db.plain_collection("mongo_patterns")).await, []);
 
         plain(db).drop().await.unwrap();
-        let simple = Collation::builder().locale("simple").build();
-        plain_database
-            .create_collection("trades")
-            .collation(simple)
-            .await
-            .unwrap();
+        create("simple").await;
         trades.ensure_indexes().await.unwrap();
         trades.append(&123, &spread(0)).await.unwrap();
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_view_is_refused() {
-    testkit::run(async |db| {
-        let create = doc! { "create": "trades", "viewOn": "others", "pipeline": [] };
-        db.plain_client()
-            .database(db.database().name())
-            .run_command(create)
-            .await
-            .unwrap();
-        let error = builder(db).build().unwrap().ensure_indexes().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Configuration);
     })
     .await;
 }
@@ -321,32 +274,14 @@ async fn a_unique_index_of_the_user_is_not_mistaken_for_ours() {
     testkit::run(async |db| {
         let trades = unsharded(db).await;
         let unique = IndexOptions::builder().unique(true).sparse(true).build();
-        plain(db)
-            .create_index(index(doc! { "history.n": 1 }, unique))
-            .await
-            .unwrap();
+        let of_user = index(doc! { "history.n": 1 }, unique);
+        plain(db).create_index(of_user).await.unwrap();
         trades.append(&1, &spread(7)).await.unwrap();
         db.recorder().clear();
         let error = trades.append(&2, &spread(7)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error:?}");
         assert_eq!(db.recorder().round_trips(), 1, "the append is not retried");
         assert_eq!(trades.counts(&2).await.unwrap().items, 0);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn repositories_are_clone_and_send() {
-    fn sendable<T: Clone + Send + Sync + 'static>(value: &T) -> T {
-        value.clone()
-    }
-    testkit::run(async |db| {
-        let trades: BucketRepository<u32, Trade> = trades(db).await;
-        let clone = sendable(&trades);
-        tokio::spawn(async move { clone.append(&1, &spread(0)).await.unwrap() })
-            .await
-            .unwrap();
-        assert_eq!(trades.counts(&1).await.unwrap().items, 1);
     })
     .await;
 }

@@ -6,11 +6,10 @@ use std::collections::BTreeSet;
 use mongo_patterns::bucket::{BucketRepository, ItemToken, PageToken};
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
-use mongodb::bson::{DateTime, Document, doc};
+use mongodb::bson::{DateTime, Document};
 use serde::{Deserialize, Serialize};
 
 use crate::common::support::*;
-use crate::outlier::support as outlier_support;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Note {
@@ -196,37 +195,6 @@ async fn a_token_of_another_key_collection_or_page_size_stays_within_the_key() {
         is_refused(&page.token().to_string().parse::<ItemToken>().unwrap_err());
         let item = here.items("12").limit(1).page().await.unwrap().next.unwrap();
         is_refused(&item.to_string().parse::<PageToken>().unwrap_err());
-    })
-    .await;
-}
-
-/// A list has no tokens: a position in it is a number.
-#[tokio::test]
-async fn no_position_reads_another_list() {
-    testkit::run(async |db| {
-        let books = outlier_support::builder(db).threshold(3).max_overflow_elements(2);
-        let books: outlier_support::Books = outlier_support::ready(db, books).await;
-        for id in 1..4 {
-            let mut book = outlier_support::book(id, 0);
-            book.customers_purchased = (0..10).map(|n| format!("{id}-{n}")).collect();
-            books.insert(&book).await.unwrap();
-        }
-        let all: Vec<String> = (0..10).map(|n| format!("2-{n}")).collect();
-        let numbers = [0, 1, 3, 4, 9, 10, 11, u64::from(u32::MAX), i64::MAX as u64, u64::MAX];
-        for skip in numbers {
-            for limit in numbers {
-                let start = usize::try_from(skip).unwrap_or(usize::MAX).min(10);
-                let end = start
-                    .saturating_add(usize::try_from(limit).unwrap_or(usize::MAX))
-                    .min(10);
-                let read = books.elements(2).skip(skip).limit(limit).await.unwrap();
-                assert_eq!(read, all[start..end], "{skip} {limit}");
-            }
-        }
-        for id in [doc! { "$gt": 0 }, doc! { "$ne": 2 }] {
-            let error = books.elements(id).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::NotFound);
-        }
     })
     .await;
 }

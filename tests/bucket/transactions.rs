@@ -1,59 +1,36 @@
-//! Calls in a session and a transaction of the caller.
+//! Appends in a transaction of the caller.
 
-use mongo_patterns::ErrorKind;
-use mongo_patterns::bucket::IdPolicy;
-use mongo_patterns_testkit::{self as testkit, TestDatabase};
-use mongodb::ClientSession;
-use mongodb::bson::doc;
+use mongo_patterns_testkit as testkit;
 
+use crate::bucket::support::*;
 use crate::common::support::*;
-
-async fn session(db: &TestDatabase) -> ClientSession {
-    db.client().start_session().await.unwrap()
-}
 
 /// A collision would abort the transaction, and would be met again in the next one. So in a session a free `_id` of a
 /// new bucket is read, and not tried.
 #[tokio::test]
 async fn a_taken_second_does_not_abort_a_transaction() {
     testkit::run(async |db| {
-        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+        for policy in POLICIES {
             plain(db).drop().await.unwrap();
             let trades = ready(db, builder(db).id_policy(policy)).await;
-            let mut session = session(db).await;
-            session.start_transaction().await.unwrap();
-            for n in 0..35 {
-                trades
-                    .append(&123, &same_second(n))
-                    .session(&mut session)
-                    .await
-                    .unwrap();
+            let mut session = transaction(db).await;
+            for n in 0..15 {
+                let appended = trades.append(&123, &same_second(n)).session(&mut session).await;
+                appended.unwrap();
             }
+            let batch = |numbers: std::ops::Range<i64>| numbers.map(same_second).collect::<Vec<_>>();
+            let of_batch = trades.append_many(&123, &batch(15..35)).session(&mut session).await;
+            assert_eq!(of_batch.unwrap().items, 20);
             session.commit_transaction().await.unwrap();
-            let stored = all(&plain(db)).await;
-            assert_eq!(
-                ids(&stored),
-                [
-                    "123_1698335223",
-                    "123_1698335223_000001",
-                    "123_1698335223_000002",
-                    "123_1698335223_000003"
-                ]
-            );
+            session.start_transaction().await.unwrap();
+            let of_batch = trades.append_many(&123, &batch(35..60)).session(&mut session).await;
+            assert_eq!(of_batch.unwrap().items, 25);
+            session.abort_transaction().await.unwrap();
+            let read = collected(trades.items(&123).stream()).await;
+            assert_eq!(read, batch(0..35));
+            let suffixes = ["", "_000001", "_000002", "_000003"].map(|suffix| format!("123_{SECOND}{suffix}"));
+            assert_eq!(ids(&all(&plain(db)).await), suffixes);
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_missing_index_is_named_in_a_transaction_too() {
-    testkit::run(async |db| {
-        let trades = builder(db).build().unwrap();
-        plain(db).insert_one(full_bucket(SECOND)).await.unwrap();
-        let mut session = session(db).await;
-        session.start_transaction().await.unwrap();
-        let error = trades.append(&123, &spread(0)).session(&mut session).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::IndexMissing, "{error:?}");
     })
     .await;
 }

@@ -1,15 +1,13 @@
 //! Verification finds all problems of stored buckets, and no others.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use futures::TryStreamExt;
+use futures::future::join_all;
 use mongo_patterns::ErrorKind;
-use mongo_patterns::bucket::{IdPolicy, Problem};
+use mongo_patterns::bucket::Problem;
 use mongo_patterns_testkit as testkit;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, doc};
 
 use crate::bucket::damage::*;
+use crate::bucket::support::*;
 use crate::common::explain::{documents_examined, explained};
 use crate::common::support::*;
 
@@ -18,45 +16,35 @@ use crate::common::support::*;
 async fn hand_written_ids_are_found_under_their_own_key() {
     testkit::run(async |db| {
         let named = named(db).build().unwrap();
-        plant(
-            db,
-            [
-                bucket("a_3", 0..2),
-                bucket("a", 0..2),
-                bucket("a%5F3", 0..1),
-                bucket("a%", 5..6),
-            ],
-        )
-        .await;
+        let keys = [("a_3", 0..2), ("a", 0..2), ("a%5F3", 0..1), ("a%", 5..6)];
+        plant(db, keys.map(|(key, trades)| bucket(key, trades))).await;
         let found = findings(&named).await;
-        assert_eq!(
-            problems(&found),
-            [
-                ("a%_1698335228", Problem::IdFormat),
-                ("a%5F3_1698335223", Problem::IdFormat),
-                ("a_3_1698335223", Problem::IdFormat)
-            ]
-        );
+        let ids = ["a%_1698335228", "a%5F3_1698335223", "a_3_1698335223"];
+        assert_eq!(problems(&found), ids.map(|id| (id, Problem::IdFormat)));
         let keys: Vec<Option<Bson>> = found.iter().map(|finding| finding.related_id.clone()).collect();
         assert_eq!(keys, ["a%", "a%5F3", "a_3"].map(|key| Some(key.into())));
 
-        let of_a: Vec<_> = named.verify().key("a").stream().try_collect().await.unwrap();
+        let of_a = collected(named.verify().key("a").stream()).await;
         assert_eq!(problems(&of_a), []);
-        let of_a_3: Vec<_> = named.verify().key("a_3").stream().try_collect().await.unwrap();
+        let of_a_3 = collected(named.verify().key("a_3").stream()).await;
         assert_eq!(problems(&of_a_3), [("a_3_1698335223", Problem::IdFormat)]);
     })
     .await;
 }
 
-/// It is the open one, at any position.
+/// It is the open one, at any position. A number that is a key can have any numeric type.
 #[tokio::test]
 async fn a_single_page_that_is_not_full_is_correct() {
     testkit::run(async |db| {
         plant(db, [bucket("a", 0..3), bucket("a", 3..4), bucket("a", 4..7)]).await;
-        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+        for policy in POLICIES {
             let named = named(db).id_policy(policy).build().unwrap();
             assert_eq!(problems(&findings(&named).await), []);
         }
+        let [first, second] = [0, 10].map(|second| full_bucket(SECOND + second));
+        plant(db, [with(first, "customerId", 123.0), second]).await;
+        let numbered = collected(builder(db).build().unwrap().verify().stream()).await;
+        assert_eq!(problems(&numbered), []);
     })
     .await;
 }
@@ -68,26 +56,12 @@ async fn missing_and_duplicate_item_ids_are_found() {
             let item = |id: &Bson| doc! { "n": id, "date": at(SECOND) }.into();
             ids.iter().map(item).collect()
         };
-        let first = with(
-            bucket("a", 0..3),
-            "history",
-            history(&[1.into(), Bson::Null, 2.5.into()]),
-        );
-        let second = with(
-            bucket("a", 3..6),
-            "history",
-            history(&["1".into(), 1_i64.into(), 1.0.into()]),
-        );
-        plant(
-            db,
-            [
-                first,
-                second,
-                bucket("b", 0..3),
-                with(bucket("c", 0..1), "history", [7]),
-            ],
-        )
-        .await;
+        let first: [Bson; 3] = [1.into(), Bson::Null, 2.5.into()];
+        let second: [Bson; 3] = ["1".into(), 1_i64.into(), 1.0.into()];
+        let first = with(bucket("a", 0..3), "history", history(&first));
+        let second = with(bucket("a", 3..6), "history", history(&second));
+        let scalar = with(bucket("c", 0..1), "history", [7]);
+        plant(db, [first, second, bucket("b", 0..3), scalar]).await;
         let with_ids = named(db).item_id_field("n").build().unwrap();
         assert_eq!(
             problems(&findings(&with_ids).await),
@@ -106,63 +80,30 @@ async fn missing_and_duplicate_item_ids_are_found() {
     .await;
 }
 
-/// A number can have any numeric type.
-#[tokio::test]
-async fn keys_that_shells_write_are_correct() {
-    testkit::run(async |db| {
-        let buckets = [0, 10].map(|second| full_bucket(SECOND + second));
-        let [first, second] = buckets;
-        plain(db)
-            .insert_many([with(first, "customerId", 123.0), second])
-            .await
-            .unwrap();
-        let trades = trades(db).await;
-        let found: Vec<_> = trades.verify().stream().try_collect().await.unwrap();
-        assert_eq!(problems(&found), []);
-    })
-    .await;
-}
-
 /// Buckets are not all read at one moment, so a key with findings is read again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_healthy_collection_gives_no_findings_while_many_write() {
     testkit::run(async |db| {
-        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+        for policy in POLICIES {
             plain(db).drop().await.unwrap();
             let trades = ready(db, builder(db).page_size(3).id_policy(policy)).await;
-            let done = Arc::new(AtomicBool::new(false));
-            let verifier = tokio::spawn({
-                let (trades, done) = (trades.clone(), Arc::clone(&done));
-                async move {
-                    let mut looks = 0;
-                    while !done.load(Ordering::Relaxed) {
-                        let found: Vec<_> = trades.verify().stream().try_collect().await.unwrap();
-                        assert_eq!(problems(&found), []);
-                        looks += 1;
+            let check = async || {
+                let found = collected(trades.verify().stream()).await;
+                assert_eq!(problems(&found), []);
+            };
+            let writers = (0..16).map(|writer| {
+                let trades = trades.clone();
+                tokio::spawn(async move {
+                    for n in 0..30_u32 {
+                        let trade = spread(writer * 30 + i64::from(n));
+                        trades.append(&(n % 4), &trade).await.unwrap();
                     }
-                    looks
-                }
-            });
-            let writers: Vec<_> = (0..16)
-                .map(|writer| {
-                    let trades = trades.clone();
-                    tokio::spawn(async move {
-                        for n in 0..30 {
-                            trades
-                                .append(&(n % 4), &spread(writer * 30 + i64::from(n)))
-                                .await
-                                .unwrap();
-                        }
-                    })
                 })
-                .collect();
-            for writer in writers {
-                writer.await.unwrap();
+            });
+            for writer in observed(&check, join_all(writers)).await {
+                writer.unwrap();
             }
-            done.store(true, Ordering::Relaxed);
-            assert!(verifier.await.unwrap() > 0);
-            let found: Vec<_> = trades.verify().stream().try_collect().await.unwrap();
-            assert_eq!(problems(&found), []);
+            check().await;
         }
     })
     .await;
@@ -175,30 +116,12 @@ async fn the_cost_of_one_key_is_that_of_its_buckets() {
         plant(db, others.chain([bucket("a", 0..3), bucket("a", 3..7)])).await;
         let named = named(db).build().unwrap();
         db.recorder().clear();
-        let found: Vec<_> = named.verify().key("a").stream().try_collect().await.unwrap();
+        let found = collected(named.verify().key("a").stream()).await;
         assert_eq!(problems(&found), [("a_1698335226", Problem::TooManyItems { items: 4 })]);
-        assert_eq!(
-            db.recorder().names(),
-            ["find", "aggregate", "aggregate"],
-            "the catalog, and the key once more, because there is a finding"
-        );
+        // The catalog, and the key once more, because there is a finding.
+        assert_eq!(db.recorder().names(), ["find", "aggregate", "aggregate"]);
         let explained = explained(db, &db.recorder().commands()[1]).await;
         assert_eq!(documents_examined(&explained), 2, "{explained}");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_key_that_cannot_be_encoded_is_an_error() {
-    testkit::run(async |db| {
-        let named = named(db).build().unwrap();
-        let long = "x".repeat(5000);
-        let error = named.verify().key(long.as_str()).stream().try_next().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidKey);
-        assert_eq!(error.operation(), Some("verify"));
-        let error = named.repair().key(long.as_str()).stream().try_next().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidKey);
-        assert_eq!(db.recorder().round_trips(), 0);
     })
     .await;
 }
@@ -208,22 +131,11 @@ async fn a_key_that_cannot_be_encoded_is_an_error() {
 async fn items_that_are_null_or_have_no_time_are_found() {
     testkit::run(async |db| {
         let dated = named(db).build().unwrap();
-        let undated = Named::builder(db.collection::<Document>("trades"))
-            .key_field("customerId")
-            .items_field("history")
-            .page_size(3)
-            .build()
-            .unwrap();
-        let items = [
-            Bson::Null,
-            doc! { "n": 1 }.into(),
-            doc! { "n": 2, "date": "2023-10-26" }.into(),
-        ];
-        plant(
-            db,
-            [with(bucket("a", 0..3), "history", items.to_vec()), bucket("a", 3..4)],
-        )
-        .await;
+        let undated = untimed::<String, Trade>(db).page_size(3).build().unwrap();
+        let (timeless, dated_by_text) = (doc! { "n": 1 }, doc! { "n": 2, "date": "2023-10-26" });
+        let items: [Bson; 3] = [Bson::Null, timeless.into(), dated_by_text.into()];
+        let invalid = with(bucket("a", 0..3), "history", items.to_vec());
+        plant(db, [invalid, bucket("a", 3..4)]).await;
         for named in [&dated, &undated] {
             assert_eq!(named.page("a", 1).await.unwrap_err().kind(), ErrorKind::Decode);
         }

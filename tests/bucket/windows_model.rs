@@ -9,6 +9,7 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, DateTime, Document, deserialize_from_bson, doc};
 use proptest::prelude::*;
 
+use crate::bucket::support::*;
 use crate::bucket::windows::violations_of;
 use crate::common::model::{Sequence, check_random};
 use crate::common::support::*;
@@ -162,8 +163,7 @@ impl Model<'_> {
                 let appended = match in_transaction {
                     false => trades.append_many(&key, &items).await.unwrap(),
                     true => {
-                        let mut session = trades.collection().client().start_session().await.unwrap();
-                        session.start_transaction().await.unwrap();
+                        let mut session = transaction(self.db).await;
                         let appended = trades.append_many(&key, &items).session(&mut session).await.unwrap();
                         session.commit_transaction().await.unwrap();
                         appended
@@ -238,7 +238,7 @@ impl Model<'_> {
                 plain(self.db).update_one(of_item, damage).await.unwrap();
                 let place = self.items[of].iter_mut().find(|other| other.n == n);
                 place.unwrap().date = date;
-                let repaired: Vec<_> = trades.repair().key(&key).stream().try_collect().await.unwrap();
+                let repaired = collected(trades.repair().key(&key).stream()).await;
                 assert!(repaired.iter().all(|key| key.unrepaired.is_none()), "{repaired:?}");
             }
             read => return self.read(of, read).await,
@@ -295,7 +295,7 @@ impl Model<'_> {
             Call::Items(skip, limit, newest_first) => {
                 let items = trades.items(&key).skip(skip).limit(limit);
                 let items = if newest_first { items.newest_first() } else { items };
-                let read: Vec<Trade> = items.stream().try_collect().await.unwrap();
+                let read: Vec<Trade> = collected(items.stream()).await;
                 let (skip, limit) = (usize::try_from(skip).unwrap(), usize::try_from(limit).unwrap());
                 let expected = in_order(newest_first).into_iter().skip(skip).take(limit);
                 assert_eq!(read, expected.collect::<Vec<_>>());
@@ -318,7 +318,7 @@ impl Model<'_> {
                 let (from, until) = (at(SECOND + from), at(SECOND + from + length));
                 let items = trades.items(&key).from(from).until(until);
                 let items = if newest_first { items.newest_first() } else { items };
-                let read: Vec<Trade> = items.stream().try_collect().await.unwrap();
+                let read: Vec<Trade> = collected(items.stream()).await;
                 let mut expected = in_order(newest_first);
                 expected.retain(|item| (from..until).contains(&item.date));
                 assert_eq!(read, expected);
@@ -332,9 +332,9 @@ impl Model<'_> {
                 assert_eq!(totals.sum("n").cloned(), (totals.items > 0).then_some(Bson::Int64(sum)));
             }
             _ => {
-                let findings: Vec<_> = trades.verify().key(&key).stream().try_collect().await.unwrap();
+                let findings = collected(trades.verify().key(&key).stream()).await;
                 assert_eq!(findings, []);
-                let repaired: Vec<_> = trades.repair().key(&key).stream().try_collect().await.unwrap();
+                let repaired = collected(trades.repair().key(&key).stream()).await;
                 assert!(repaired.is_empty(), "{repaired:?}");
             }
         }

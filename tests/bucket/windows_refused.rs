@@ -84,18 +84,6 @@ async fn a_time_of_another_window_or_none_is_refused() {
 async fn settings_of_other_windows_are_refused() {
     testkit::run(async |db| {
         let plain_settings = || builder(db).page_size(3);
-        let refused = [
-            windowed(db).window_field("history"),
-            windowed(db).window_field("customerId"),
-            windowed(db).sum("n").window_field("figures"),
-            Trades::builder(db.collection::<Document>("trades"))
-                .key_field("customerId")
-                .items_field("history")
-                .window(Window::Day),
-        ];
-        for builder in refused {
-            assert_eq!(builder.build().unwrap_err().kind(), ErrorKind::Configuration);
-        }
         let trades = ready(db, windowed(db)).await;
         trades.append(&123, &in_hour(1, 0, 5)).await.unwrap();
         let others = [

@@ -1,17 +1,15 @@
 //! Windows of time: batches, damage and its repair, migrations, concurrent writers.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::future::try_join_all;
-use futures::{TryStreamExt, stream};
-use mongo_patterns::bucket::{IdPolicy, Problem, Window};
+use futures::future::join_all;
+use mongo_patterns::bucket::{Problem, Window};
 use mongo_patterns::{ErrorKind, RetryPolicy};
-use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Bson, doc};
 
 use crate::bucket::migration::{fill, flat, histories};
+use crate::bucket::support::*;
 use crate::bucket::windows::*;
 use crate::common::support::*;
 
@@ -19,14 +17,8 @@ async fn check(db: &TestDatabase) {
     assert_eq!(violations_of(&all(&plain(db)).await, 3, 3600), Vec::<String>::new());
 }
 
-async fn numbers(trades: &Trades, key: u32) -> Vec<i64> {
-    let mut numbers: Vec<i64> = trades
-        .items(&key)
-        .stream()
-        .map_ok(|trade| trade.n)
-        .try_collect()
-        .await
-        .unwrap();
+async fn numbers_of(trades: &Trades, key: u32) -> Vec<i64> {
+    let mut numbers = numbers(&collected(trades.items(&key).stream()).await);
     numbers.sort_unstable();
     numbers
 }
@@ -61,80 +53,14 @@ async fn a_batch_opens_the_buckets_of_several_windows_at_once() {
         once.append_many(&1, &mixed).await.unwrap();
         assert!(db.recorder().round_trips() <= 170, "{}", db.recorder().round_trips());
         check(db).await;
-        assert_eq!(numbers(&trades, 1).await, (0..208).collect::<Vec<_>>());
-
-        let streamed = batch(0..1000)
-            .into_iter()
-            .flat_map(|trade| [(2, trade.clone()), (3, trade)]);
-        trades
-            .append_stream(stream::iter(streamed.collect::<Vec<_>>()))
-            .await
-            .unwrap();
-        check(db).await;
-        assert_eq!(numbers(&trades, 3).await, (0..1000).collect::<Vec<_>>());
-        let hours: Vec<Trade> = (0..60).map(|n| in_hour(n, n % 3, n)).collect();
-        try_join_all(hours.iter().map(|trade| trades.append(&4, trade).into_future()))
-            .await
-            .unwrap();
-        check(db).await;
-        assert_eq!(numbers(&trades, 4).await, (0..60).collect::<Vec<_>>());
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn batches_are_stored_in_a_transaction_and_with_monotonic_ids() {
-    testkit::run(async |db| {
-        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
-            plain(db).delete_many(doc! {}).await.unwrap();
-            let trades = ready(db, windowed(db).item_id_field("n").id_policy(policy)).await;
-            for n in 0..8 {
-                trades.append(&1, &in_hour(n, n % 4, n)).await.unwrap();
-            }
-            let mut session = trades.collection().client().start_session().await.unwrap();
-            session.start_transaction().await.unwrap();
-            let batch: Vec<Trade> = (0..60).map(|n| in_hour(n, n * 7 % 5, n)).collect();
-            let appended = trades.append_many(&1, &batch).session(&mut session).await.unwrap();
-            assert_eq!((appended.items, appended.already_there), (52, 8));
-            session.commit_transaction().await.unwrap();
-            let again = trades.append_many(&1, &batch).await.unwrap();
-            assert_eq!((again.items, again.already_there), (0, 60));
-            check(db).await;
-            assert_eq!(numbers(&trades, 1).await, (0..60).collect::<Vec<_>>());
-            let large: Vec<Trade> = (60..1200).map(|n| in_hour(n, n / 100, n % 100)).collect();
-            trades.append_many(&1, &large).await.unwrap();
-            check(db).await;
-            assert_eq!(numbers(&trades, 1).await.len(), 1200);
-        }
-    })
-    .await;
-}
-
-/// The error has the length of the prefix that is stored, whichever command fails.
-#[tokio::test]
-async fn a_failed_batch_is_a_prefix() {
-    testkit::run(async |db| {
-        let batch: Vec<Trade> = (0..40).map(|n| in_hour(n, n / 6, n)).collect();
-        for command in ["findAndModify", "insert"] {
-            plain(db).delete_many(doc! {}).await.unwrap();
-            let trades = ready(db, windowed(db)).await;
-            trades.append(&1, &in_hour(100, 3, 0)).await.unwrap();
-            let fault = FailPoint::on(&[command]).error_code(8).enable(db).await;
-            let error = trades.append_many(&1, &batch).await.unwrap_err();
-            fault.disable().await;
-            let stored = error.stored_count().unwrap();
-            let mut expected: Vec<i64> = (0..i64::try_from(stored).unwrap()).collect();
-            expected.push(100);
-            assert_eq!(numbers(&trades, 1).await, expected, "{command}");
-            check(db).await;
-        }
+        assert_eq!(numbers_of(&trades, 1).await, (0..208).collect::<Vec<_>>());
     })
     .await;
 }
 
 async fn problems(trades: &Trades) -> Vec<Problem> {
-    let findings = trades.verify().stream().map_ok(|finding| finding.problem);
-    findings.try_collect().await.unwrap()
+    let findings = collected(trades.verify().stream()).await;
+    findings.into_iter().map(|finding| finding.problem).collect()
 }
 
 #[tokio::test]
@@ -172,7 +98,7 @@ async fn damaged_windows_are_found_and_repaired() {
             plain(db).update_one(first, damaged).await.unwrap();
             let before: BTreeSet<String> = items(db).await;
             assert_eq!(problems(&trades).await, expected, "{damage}");
-            let repaired: Vec<_> = trades.repair().stream().try_collect().await.unwrap();
+            let repaired = collected(trades.repair().stream()).await;
             assert_eq!(repaired.len(), 1);
             assert_eq!(repaired[0].unrepaired, None, "{damage}");
             assert_eq!(items(db).await, before, "{damage}");
@@ -197,7 +123,7 @@ async fn damaged_windows_are_found_and_repaired() {
                 Problem::SeveralOpen { open: 2 },
             ]
         );
-        let repaired: Vec<_> = trades.repair().stream().try_collect().await.unwrap();
+        let repaired = collected(trades.repair().stream()).await;
         assert_eq!(repaired[0].written, 1);
         check(db).await;
         assert_eq!(ids(&all(&plain(db)).await), ["123_1698332409", "123_1698336003"]);
@@ -208,7 +134,7 @@ async fn damaged_windows_are_found_and_repaired() {
         foreign.remove("window");
         plain(db).insert_one(foreign).await.unwrap();
         assert_eq!(problems(&trades).await.first(), Some(&Problem::IdFormat));
-        let repaired: Vec<_> = trades.repair().stream().try_collect().await.unwrap();
+        let repaired = collected(trades.repair().stream()).await;
         assert_eq!(repaired[0].unrepaired, None);
         check(db).await;
         assert_eq!(ids(&all(&plain(db)).await), ["123_1698332409", "123_1698336003"]);
@@ -235,7 +161,7 @@ async fn an_open_bucket_of_another_window_is_reported() {
         let error = trades.append(&123, &in_hour(1, 0, 1)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert_eq!(all(&plain(db)).await, [foreign]);
-        let repaired: Vec<_> = trades.repair().key(&123).stream().try_collect().await.unwrap();
+        let repaired = collected(trades.repair().key(&123).stream()).await;
         assert_eq!(repaired.len(), 1);
         trades.append(&123, &in_hour(1, 0, 1)).await.unwrap();
         check(db).await;
@@ -262,7 +188,7 @@ async fn the_validator_requires_the_window() {
 async fn a_migration_writes_what_appends_write() {
     testkit::run(async |db| {
         let mut documents = Vec::new();
-        for n in 0..200_i64 {
+        for n in 0..80_i64 {
             let second = n * 397 % 20_000;
             documents.push(doc! { "_id": n, "customerId": i32::try_from(n % 3).unwrap(), "date": at(HOUR + second) });
         }
@@ -274,13 +200,13 @@ async fn a_migration_writes_what_appends_write() {
         };
         let trades = builder().build().unwrap();
         let migrated = trades.migrate_from_flat(&flat(db)).keep_ids().await.unwrap();
-        assert_eq!((migrated.keys, migrated.items), (3, 200));
-        let found: Vec<_> = trades.verify().stream().try_collect().await.unwrap();
+        assert_eq!((migrated.keys, migrated.items), (3, 80));
+        let found = collected(trades.verify().stream()).await;
         assert_eq!(found, []);
         let by_migration = all(&plain(db)).await;
         assert_eq!(by_migration.len() as u64, migrated.buckets);
         let again = trades.migrate_from_flat(&flat(db)).keep_ids().await.unwrap();
-        assert!(again.resumed && again.items == 200);
+        assert!(again.resumed && again.items == 80);
 
         plain(db).delete_many(doc! {}).await.unwrap();
         documents.sort_by_key(|document| *document.get_datetime("date").unwrap());
@@ -310,7 +236,7 @@ async fn pages_of_windows_get_another_size() {
         small.migrate_page_size_from(4).await.unwrap();
         check(db).await;
         assert_eq!(problems(&small).await, []);
-        assert_eq!(numbers(&small, 1).await, (0..60).collect::<Vec<_>>());
+        assert_eq!(numbers_of(&small, 1).await, (0..60).collect::<Vec<_>>());
     })
     .await;
 }
@@ -320,22 +246,14 @@ async fn pages_of_windows_get_another_size() {
 #[ignore = "slow: cargo xtask ci"]
 async fn concurrent_writers_open_one_bucket_a_window() {
     testkit::run(async |db| {
-        for policy in [IdPolicy::ItemTime, IdPolicy::Monotonic] {
+        for policy in POLICIES {
             plain(db).delete_many(doc! {}).await.unwrap();
             let trades = ready(db, windowed(db).id_policy(policy)).await;
-            let done = Arc::new(AtomicBool::new(false));
-            let observer = tokio::spawn({
-                let (collection, done) = (plain(db), Arc::clone(&done));
-                async move {
-                    let mut reads = 0;
-                    while !done.load(Ordering::Relaxed) {
-                        let buckets = snapshot(&collection).await;
-                        assert_eq!(violations_of(&buckets, 3, 3600), Vec::<String>::new());
-                        reads += 1;
-                    }
-                    reads
-                }
-            });
+            let collection = plain(db);
+            let check_all = async || {
+                let buckets = snapshot(&collection).await;
+                assert_eq!(violations_of(&buckets, 3, 3600), Vec::<String>::new());
+            };
             let writers = (0..64_i64).map(|writer| {
                 let trades = trades.clone();
                 tokio::spawn(async move {
@@ -346,13 +264,11 @@ async fn concurrent_writers_open_one_bucket_a_window() {
                     }
                 })
             });
-            for writer in writers.collect::<Vec<_>>() {
-                writer.await.unwrap();
+            for writer in observed(check_all, join_all(writers)).await {
+                writer.unwrap();
             }
-            done.store(true, Ordering::Relaxed);
-            assert!(observer.await.unwrap() > 0, "the observer read while they wrote");
             check(db).await;
-            assert_eq!(numbers(&trades, 1).await, (0..320).collect::<Vec<_>>());
+            assert_eq!(numbers_of(&trades, 1).await, (0..320).collect::<Vec<_>>());
         }
     })
     .await;
