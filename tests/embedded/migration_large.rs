@@ -12,10 +12,8 @@ async fn children_of_more_than_8_mib_are_migrated_there_and_back_and_compared() 
     testkit::run(async |db| {
         // One patron has a single address of 9 MB, and the other several.
         for (patron, children, bytes) in [(0, 1, 9_000_000), (1, 5, 1_900_000)] {
-            stored(db)
-                .insert_one(doc! { "_id": patron, "name": "Joe" })
-                .await
-                .unwrap();
+            let new = doc! { "_id": patron, "name": "Joe" };
+            stored(db).insert_one(new).await.unwrap();
             for n in 0..children {
                 let mut address = referring(patron * 10 + n, patron);
                 address.insert("street", "x".repeat(bytes));

@@ -36,9 +36,7 @@ async fn every_operator_changes_one_child_and_nothing_else() {
         assert_eq!(db.recorder().names(), ["update"]);
         let commands = db.recorder().commands();
         assert_eq!(documents_examined(&explained(db, &commands[0]).await), 1);
-        let Some(Bson::Array(stored)) = addresses(db, "joe").await else {
-            panic!("no addresses")
-        };
+        let stored = array(db, "joe").await;
         assert_eq!((&stored[0], &stored[2]), (&address("a").into(), &address("b").into()));
         let mut changed = stored[1].as_document().unwrap().clone();
         assert!(changed.remove("seen").unwrap().as_datetime().is_some());
@@ -61,9 +59,7 @@ async fn increments_of_sixty_four_tasks_add_up() {
         let (patrons, naive) = (patrons(db), stored(db));
         plant(db, &patron("joe", [address("a"), home()])).await;
         let visits = async || {
-            let Some(Bson::Array(stored)) = addresses(db, "joe").await else {
-                panic!("no addresses")
-            };
+            let stored = array(db, "joe").await;
             stored[1].as_document().unwrap().get_i32("visits").unwrap()
         };
         // Both read before either writes.
@@ -76,7 +72,7 @@ async fn increments_of_sixty_four_tasks_add_up() {
         let tasks = (0..64).map(|_| {
             let patrons = patrons.clone();
             tokio::spawn(async move {
-                for _ in 0..5 {
+                for _ in 0..3 {
                     let visit = doc! { "$inc": { "visits": 1 } };
                     patrons.update_child("joe", "home", visit).await.unwrap();
                 }
@@ -85,7 +81,7 @@ async fn increments_of_sixty_four_tasks_add_up() {
         for task in join_all(tasks).await {
             task.unwrap();
         }
-        assert_eq!(visits().await, 2 + 64 * 5);
+        assert_eq!(visits().await, 2 + 64 * 3);
     })
     .await;
 }
@@ -97,7 +93,9 @@ async fn refused_updates_send_nothing() {
         let joe = patron("joe", [home()]);
         plant(db, &joe).await;
         for update in [
+            doc! {},
             doc! { "zip": "secret" },
+            doc! { "$set": "secret" },
             doc! { "$rename": { "zip": "secret" } },
             doc! { "$set": { "zip": "secret" }, "$setOnInsert": { "a": 1 } },
             doc! { "$set": { "": "secret" } },
@@ -107,6 +105,7 @@ async fn refused_updates_send_nothing() {
             doc! { "$set": { "tags..0": "secret" } },
             doc! { "$set": { "id": "secret" } },
             doc! { "$set": { "id.secret": 1 } },
+            doc! { "$inc": { "id.x": 1 } },
             doc! { "$inc": { "visits": "secret" } },
             doc! { "$currentDate": { "seen": "secret" } },
             doc! { "$set": { "geo": "secret" }, "$inc": { "geo.lat": 1 } },
@@ -115,10 +114,8 @@ async fn refused_updates_send_nothing() {
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{update}");
             assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
         }
-        let plain = patrons
-            .update_child("joe", "home", doc! { "zip": 1 })
-            .await
-            .unwrap_err();
+        let change = doc! { "zip": 1 };
+        let plain = patrons.update_child("joe", "home", change).await.unwrap_err();
         assert!(plain.to_string().contains("$set"), "{plain}");
         let pipeline = vec![doc! { "$set": { "zip": 1 } }];
         let error = patrons.update_child("joe", "home", pipeline).await.unwrap_err();

@@ -49,11 +49,16 @@ pub async fn addresses(db: &TestDatabase, id: impl Into<Bson>) -> Option<Bson> {
     patron.unwrap().get("addresses").cloned()
 }
 
+/// Returns the elements of the array field.
+pub async fn array(db: &TestDatabase, id: impl Into<Bson>) -> Vec<Bson> {
+    match addresses(db, id).await {
+        Some(Bson::Array(addresses)) => addresses,
+        other => panic!("{other:?} is not an array"),
+    }
+}
+
 /// Returns the ids of the addresses, in their order.
 pub async fn ids(db: &TestDatabase, id: impl Into<Bson>) -> Vec<Bson> {
-    let Some(Bson::Array(addresses)) = addresses(db, id).await else {
-        panic!("not an array")
-    };
-    let id = |address: &Bson| address.as_document().unwrap().get("id").unwrap().clone();
-    addresses.iter().map(id).collect()
+    let id_of = |address: &Bson| address.as_document().unwrap().get("id").unwrap().clone();
+    array(db, id).await.iter().map(id_of).collect()
 }

@@ -4,11 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
-use mongo_patterns::embedded::EmbeddedRepository;
 use mongo_patterns::{ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Bson, Document, doc};
-use mongodb::options::{Collation, CollationStrength};
 
 use crate::common::explain::{documents_examined, explained, has_stage};
 use crate::embedded::support::*;
@@ -68,32 +66,6 @@ async fn a_refused_upsert_has_its_reason_and_no_effect() {
         }
         assert_eq!(db.recorder().names(), ["findAndModify", "find"].repeat(2));
         assert_eq!(addresses(db, "joe").await, stored_before);
-
-        for value in [Bson::Null, "none".into(), 0.into(), address(1).into()] {
-            let set = doc! { "$set": { "addresses": &value } };
-            stored(db).update_one(doc! { "_id": "joe" }, set).await.unwrap();
-            let error = patrons.upsert_child("joe", &address(1)).await.unwrap_err();
-            assert!(error.is_corrupt(), "{value}: {error}");
-            assert_eq!(error.field(), Some("addresses"));
-            assert_eq!(addresses(db, "joe").await, Some(value));
-        }
-
-        db.recorder().clear();
-        for id in [Bson::Null, Bson::Array(vec![1.into()]), Bson::MinKey, Bson::Undefined] {
-            let error = patrons.upsert_child(id.clone(), &address(1)).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-            let error = patrons.upsert_child("joe", &address(id)).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidItemId, "{error}");
-        }
-        let error = patrons.upsert_child("joe", &doc! {}).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidItemId, "{error}");
-        let scalars = EmbeddedRepository::<Document, i32>::builder(db.collection::<Document>("patron"))
-            .children_field("addresses")
-            .build()
-            .unwrap();
-        let error = scalars.upsert_child("joe", &1).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Encode, "{error}");
-        assert_eq!(db.recorder().round_trips(), 0);
     })
     .await;
 }
@@ -105,9 +77,7 @@ async fn numbers_of_all_types_are_one_id() {
         plant(db, &patron("joe", [address(-0.0), address(1), address("1")])).await;
         for (child, position) in [(other(1_i64), 1), (other(1.0), 1), (other(0), 0)] {
             assert!(!upsert(db, &child).await, "{child}");
-            let Some(Bson::Array(stored)) = addresses(db, "joe").await else {
-                panic!("no addresses")
-            };
+            let stored = array(db, "joe").await;
             assert_eq!((stored.len(), &stored[position]), (3, &child.into()));
         }
         assert!(upsert(db, &address(f64::NAN)).await);
@@ -158,29 +128,10 @@ async fn in_a_damaged_parent_it_replaces_the_child_that_the_other_calls_find() {
     .await;
 }
 
-/// In expressions, the server compares by the collation of the collection, unless the command has one.
-#[tokio::test]
-async fn ids_that_are_equal_under_a_collation_are_different_children() {
-    testkit::run(async |db| {
-        let collation = Collation::builder().locale("en").strength(CollationStrength::Primary);
-        let database = db.plain_client().database(db.database().name());
-        database
-            .create_collection("patron")
-            .collation(collation.build())
-            .await
-            .unwrap();
-        plant(db, &patron("joe", [address("a")])).await;
-        assert!(upsert(db, &address("A")).await);
-        assert!(!upsert(db, &other("a")).await);
-        assert_eq!(addresses(db, "joe").await, Some(vec![other("a"), address("A")].into()));
-    })
-    .await;
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixty_four_writers_upsert_without_duplicates_within_the_bound() {
     testkit::run(async |db| {
-        for parent in 0..4 {
+        for parent in 0..2 {
             plant(db, &patron(parent, [address("own")])).await;
         }
         let writers = (0..64).map(|writer: i32| {
@@ -188,8 +139,8 @@ async fn sixty_four_writers_upsert_without_duplicates_within_the_bound() {
             let patrons = patrons(db);
             tokio::spawn(async move {
                 let mut inserted = 0;
-                for n in 0..6 {
-                    for parent in 0..4 {
+                for n in 0..4 {
+                    for parent in 0..2 {
                         let child = doc! { "id": (writer + n) % 6, "by": writer };
                         match patrons.upsert_child(parent, &child).await {
                             Ok(upserted) => inserted += usize::from(upserted.inserted),
@@ -204,11 +155,9 @@ async fn sixty_four_writers_upsert_without_duplicates_within_the_bound() {
         for writer in join_all(writers).await {
             inserted += writer.unwrap();
         }
-        assert_eq!(inserted, 4 * 4, "each added child was reported as inserted once");
-        for parent in 0..4 {
-            let Some(Bson::Array(stored)) = addresses(db, parent).await else {
-                panic!("no addresses")
-            };
+        assert_eq!(inserted, 2 * 4, "each added child was reported as inserted once");
+        for parent in 0..2 {
+            let stored = array(db, parent).await;
             assert_eq!((stored.len(), &stored[0]), (5, &address("own").into()));
             let different: BTreeSet<String> = ids(db, parent).await.iter().map(Bson::to_string).collect();
             assert_eq!(different.len(), 5);

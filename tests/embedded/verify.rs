@@ -93,9 +93,9 @@ async fn each_kind_of_damage_is_found_without_false_findings() {
 #[tokio::test]
 async fn findings_of_many_parents_are_streamed() {
     testkit::run(async |db| {
-        let bad = (0..500).map(|id| doc! { "_id": id });
+        let bad = (0..150).map(|id| doc! { "_id": id });
         stored(db).insert_many(bad).await.unwrap();
-        assert_eq!(findings(db).await.len(), 500);
+        assert_eq!(findings(db).await.len(), 150);
         let names = db.recorder().names();
         assert!(names.contains(&"getMore".to_owned()), "{names:?}");
     })
@@ -166,40 +166,26 @@ async fn no_index_is_needed_and_only_the_simple_collation_is_accepted() {
 }
 
 #[tokio::test]
-async fn debug_output_contains_no_ids_or_children() {
+async fn errors_contain_no_ids_or_children() {
     testkit::run(async |db| {
         let patrons = patrons(db);
         plant(db, &patron("secret", [address("secret")])).await;
         let child = doc! { "id": "secret", "note": "secret" };
-        let shown = [
-            format!("{:?}", patrons.get("secret")),
-            format!("{:?}", patrons.child("secret", "secret")),
-            format!("{:?}", patrons.add_child("secret", &child)),
-            format!("{:?}", patrons.replace_child("secret", &child)),
-            format!("{:?}", patrons.update_child("secret", "secret", child.clone())),
-            format!("{:?}", patrons.remove_child("secret", "secret")),
-            format!("{:?}", patrons.reorder_children("secret", ["secret"])),
-            format!("{:?}", patrons.insert(&patron("secret", []))),
-        ];
-        for shown in shown {
-            assert!(!shown.contains("secret"), "{shown}");
-        }
+        let update = |field: &str| doc! { "$set": { field: 1 } };
         for error in [
-            patrons.insert(&patron("secret", [])).await.unwrap_err(),
-            patrons.add_child("secret", &child).await.unwrap_err(),
+            patrons.insert(&patron("secret", [])).await.map(drop),
+            patrons.add_child("secret", &child).await,
             patrons
-                .update_child("secret", "other", doc! { "$set": { "secret": 1 } })
+                .update_child("secret", "other", update("secret"))
                 .await
-                .unwrap_err(),
+                .map(drop),
             patrons
-                .update_child("secret", "other", doc! { "$set": { "$secret": 1 } })
+                .update_child("secret", "other", update("$secret"))
                 .await
-                .unwrap_err(),
-            patrons
-                .reorder_children("secret", ["secret", "secret"])
-                .await
-                .unwrap_err(),
+                .map(drop),
+            patrons.reorder_children("secret", ["secret", "secret"]).await,
         ] {
+            let error = error.unwrap_err();
             assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
         }
     })

@@ -42,8 +42,7 @@ pub fn without(mut document: Document, field: &str) -> Document {
 }
 
 pub async fn plant(db: &TestDatabase, main: Vec<Document>, extras: Vec<Document>) {
-    sales(db).delete_many(doc! {}).await.unwrap();
-    extra_sales(db).delete_many(doc! {}).await.unwrap();
+    clear(db).await;
     if !main.is_empty() {
         sales(db).insert_many(main).await.unwrap();
     }

@@ -30,7 +30,7 @@ async fn many_tasks_on_one_list_share_round_trips() {
             let books = books.clone();
             tokio::spawn(async move {
                 let mut pushed = Vec::new();
-                for n in 0..50 {
+                for n in 0..16 {
                     let user = format!("w{task:02}-{n:02}");
                     pushed.push((books.push(2, &user).await.unwrap(), user));
                 }
@@ -38,16 +38,16 @@ async fn many_tasks_on_one_list_share_round_trips() {
             })
         });
         let pushed: Vec<(Pushed, String)> = join_all(tasks).await.into_iter().flat_map(Result::unwrap).collect();
-        let round_trips = db.recorder().round_trips() as f64 / 3200.0;
+        let round_trips = db.recorder().round_trips() as f64 / 1024.0;
         println!("round trips a push, 64 tasks on one list: {round_trips:.3}");
         assert!(round_trips < 0.2, "{round_trips}");
 
         let stored = stored(db, 2).await;
-        assert_eq!(stored.len(), 3200);
+        assert_eq!(stored.len(), 1024);
         for task in 0..64 {
             let own = format!("w{task:02}-");
             let of_task: Vec<&String> = stored.iter().filter(|user| user.starts_with(&own)).collect();
-            let expected: Vec<String> = (0..50).map(|n| format!("{own}{n:02}")).collect();
+            let expected: Vec<String> = (0..16).map(|n| format!("{own}{n:02}")).collect();
             assert_eq!(of_task, expected.iter().collect::<Vec<_>>(), "in the order of the task");
         }
         for (pushed, user) in pushed {
@@ -213,7 +213,7 @@ async fn dropped_callers_do_not_affect_others() {
         let books: Books = ready(db, builder(db).threshold(10).max_overflow_elements(50)).await;
         books.insert(&book(2, 0)).await.unwrap();
         let mut acknowledged = Vec::new();
-        for round in 0..40 {
+        for round in 0..20 {
             let tasks: Vec<_> = (0..8_u64)
                 .map(|task| {
                     let (books, user) = (books.clone(), format!("user{round:02}-{task}"));
@@ -231,7 +231,7 @@ async fn dropped_callers_do_not_affect_others() {
                 acknowledged.extend(task.await.unwrap());
             }
         }
-        assert!((160..320).contains(&acknowledged.len()), "some callers were dropped");
+        assert!((80..160).contains(&acknowledged.len()), "some callers were dropped");
         mongo_patterns::drain().await;
         let stored = sorted(db, 2).await;
         assert!(stored.is_sorted_by(|a, b| a < b), "an element is stored twice");
@@ -262,22 +262,6 @@ async fn a_call_that_is_dropped_while_it_waits_has_no_effect() {
     .await;
 }
 
-/// Also when the call that the others wait for is dropped, with its command on the way.
-#[tokio::test]
-async fn calls_have_their_turn_after_the_command_of_a_dropped_one() {
-    testkit::run(async |db| {
-        let books = books(db).await;
-        books.insert(&book(2, 0)).await.unwrap();
-        let users = users(0..3);
-        assert!(books.push(2, &users[0]).into_future().now_or_never().is_none());
-        for pushed in push_all(&books, 2, &users[1..]).await {
-            pushed.unwrap();
-        }
-        assert_eq!(stored(db, 2).await, users);
-    })
-    .await;
-}
-
 /// The task that writes for a list ends with its runtime. The next push must not wait for it.
 #[tokio::test]
 async fn the_queue_of_a_list_survives_the_end_of_a_runtime() {
@@ -303,17 +287,17 @@ async fn the_queue_of_a_list_survives_the_end_of_a_runtime() {
     .await;
 }
 
-/// Tasks push, while the same process and another one rebalance and remove, until a rebalance has moved
-/// elements.
+/// Tasks push and remove, while the same process and another one rebalance, until a rebalance has moved elements. Most elements
+/// go again, so that the list is short and the flag comes and goes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: cargo xtask ci"]
+#[ignore = "long: cargo xtask ci --full"]
 async fn no_element_is_lost_while_others_rebalance_and_remove() {
     testkit::run(async |db| {
-        let books: Books = ready(db, builder(db).threshold(10).max_overflow_elements(20)).await;
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4)).await;
         books.insert(&book(2, 0)).await.unwrap();
         let done = Arc::new(AtomicBool::new(false));
         let modified = Arc::new(AtomicBool::new(false));
-        let rebalances = [books.clone(), of_another_process(db, 10, 20)].map(|books| {
+        let rebalances = [books.clone(), of_another_process(db, 5, 4)].map(|books| {
             let (done, modified) = (Arc::clone(&done), Arc::clone(&modified));
             tokio::spawn(async move {
                 while !done.load(Ordering::Relaxed) {
@@ -334,10 +318,10 @@ async fn no_element_is_lost_while_others_rebalance_and_remove() {
                     }
                     let user = format!("w{task}-{n}");
                     books.push(2, &user).await.unwrap();
-                    if n % 4 == 0 {
-                        assert!(books.remove(2, &user).await.unwrap().found, "{user} is stored");
-                    } else {
+                    if n % 8 == 0 {
                         kept.push(user);
+                    } else {
+                        assert!(books.remove(2, &user).await.unwrap().found, "{user} is stored");
                     }
                 }
                 kept
@@ -358,7 +342,7 @@ async fn no_element_is_lost_while_others_rebalance_and_remove() {
         assert_eq!(sorted(db, 2).await, expected);
         books.rebalance(2).await.unwrap();
         assert_eq!(findings(&books).await, []);
-        assert_eq!(violations(db, 10, 20).await, Vec::<String>::new());
+        assert_eq!(violations(db, 5, 4).await, Vec::<String>::new());
     })
     .await;
 }

@@ -7,7 +7,6 @@ use futures::TryStreamExt;
 use mongo_patterns::outlier::Problem;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::Client;
-use mongodb::bson::doc;
 
 use crate::common::support::{dropped_commands, end_transactions, quiet};
 use crate::outlier::support::*;
@@ -21,8 +20,7 @@ fn books_of(db: &TestDatabase, client: &Client) -> Books {
 }
 
 async fn plant(db: &TestDatabase, elements: usize) {
-    sales(db).delete_many(doc! {}).await.unwrap();
-    extra_sales(db).delete_many(doc! {}).await.unwrap();
+    clear(db).await;
     let books = books_of(db, db.plain_client());
     books.ensure_indexes().await.unwrap();
     if elements > 0 {
@@ -74,38 +72,32 @@ async fn call(books: &Books, call: Call, before: usize) {
 #[ignore = "slow: cargo xtask ci"]
 async fn a_client_killed_between_any_two_commands_loses_nothing() {
     testkit::run(async |db| {
-        let killed = killed_anywhere(db).await;
+        let mut killed = 0;
+        for (what, before) in [
+            (Call::Push, 5),
+            (Call::Push, 15),
+            (Call::PushMany, 3),
+            (Call::PushMany, 12),
+            (Call::Remove, 12),
+            (Call::Insert, 0),
+            (Call::Delete, 4),
+            (Call::Delete, 28),
+        ] {
+            for commands in 1.. {
+                plant(db, before).await;
+                db.recorder().clear();
+                let books = books_of(db, db.client());
+                let done = kill_at(db, commands, call(&books, what, before)).await;
+                killed += usize::from(!done);
+                check(db, what, before, commands).await;
+                if done {
+                    break;
+                }
+            }
+        }
         assert!(killed >= 20, "{killed}");
     })
     .await;
-}
-
-async fn killed_anywhere(db: &TestDatabase) -> usize {
-    let mut killed = 0;
-    let calls = [
-        (Call::Push, 5),
-        (Call::Push, 15),
-        (Call::PushMany, 3),
-        (Call::PushMany, 12),
-        (Call::Remove, 12),
-        (Call::Insert, 0),
-        (Call::Delete, 4),
-        (Call::Delete, 28),
-    ];
-    for (what, before) in calls {
-        for commands in 1.. {
-            plant(db, before).await;
-            db.recorder().clear();
-            let books = books_of(db, db.client());
-            let done = kill_at(db, commands, call(&books, what, before)).await;
-            killed += usize::from(!done);
-            check(db, what, before, commands).await;
-            if done {
-                break;
-            }
-        }
-    }
-    killed
 }
 
 async fn check(db: &TestDatabase, what: Call, before: usize, commands: usize) {

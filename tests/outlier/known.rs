@@ -192,22 +192,30 @@ async fn a_unique_push_sees_that_a_rebalance_moved_its_element_to_the_array() {
 async fn a_delete_is_one_command_or_a_transaction() {
     testkit::run(async |db| {
         let (books, other) = known_book(db, 6).await;
-        books.insert(&book(2, 5)).await.unwrap();
-        books.insert(&book(3, 6)).await.unwrap();
+        for (id, purchases) in [(2, 5), (3, 14), (5, 14)] {
+            books.insert(&book(id, purchases)).await.unwrap();
+        }
         let in_transaction = ["delete extra_sales", "delete sales", "commitTransaction -"].map(str::to_owned);
         let first = ["findAndModify sales".to_owned()];
         let after_first = [first.as_slice(), &in_transaction].concat();
-        for (books, id, found, expected) in [
-            (&books, 2, true, first.as_slice()),
-            (&books, 1, true, &in_transaction),
-            (&other, 3, true, &after_first),
-            (&other, 4, false, &after_first),
+        for (books, id, found, overflow_documents, expected) in [
+            (&books, 2, true, 0, first.as_slice()),
+            (&books, 1, true, 1, &in_transaction),
+            (&other, 3, true, 3, &after_first),
+            (&other, 4, false, 0, &after_first),
         ] {
             db.recorder().clear();
-            assert_eq!(books.delete(id).await.unwrap().found, found, "{id}");
+            let deleted = books.delete(id).await.unwrap();
+            assert_eq!(
+                (deleted.found, deleted.overflow_documents),
+                (found, overflow_documents),
+                "{id}"
+            );
             assert_eq!(sent(db), expected, "{id}");
         }
-        assert!(all(&sales(db)).await.is_empty() && all(&extra_sales(db)).await.is_empty());
+        assert_eq!(stored(db, 5).await, users(0..14), "another one stays");
+        assert_eq!(violations(db, 5, 4).await, [""; 0]);
+        assert_eq!(all(&sales(db)).await.len(), 1);
     })
     .await;
 }
@@ -220,11 +228,8 @@ async fn an_element_of_a_known_outlier_whose_flag_another_program_cleared_is_fou
         let clear = doc! { "$unset": { "has_extras": 1 } };
         sales(db).update_one(doc! { "_id": 1 }, clear).await.unwrap();
         assert_eq!(books.push(1, "user06").await.unwrap(), Pushed::Overflow);
-        let found = findings(&books).await;
-        assert!(
-            matches!(found[0].problem, Problem::OverflowWithoutFlag { .. }),
-            "{found:?}"
-        );
+        let found = found_problems(&books).await;
+        assert!(matches!(found[0], Problem::OverflowWithoutFlag { .. }), "{found:?}");
         books.rebalance(1).await.unwrap();
         let read: Vec<String> = books.elements(1).await.unwrap();
         assert_eq!(read, users(0..7));

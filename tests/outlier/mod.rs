@@ -14,7 +14,6 @@ pub(crate) mod model;
 pub(crate) mod push;
 pub(crate) mod reads;
 pub(crate) mod rebalance;
-pub(crate) mod rebalance_live;
 pub(crate) mod repair;
 pub(crate) mod repair_live;
 pub(crate) mod support;

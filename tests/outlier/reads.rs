@@ -52,18 +52,17 @@ async fn a_typical_document_is_one_find_and_an_outlier_two() {
 }
 
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
 async fn any_page_of_elements_of_any_list() {
     testkit::run(async |db| {
         let books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
-        for (id, purchases) in [(1, 0), (2, 4), (3, 5), (4, 6), (5, 15), (6, 47)] {
+        for (id, purchases) in [(1, 0), (2, 5), (3, 6), (4, 47)] {
             books.insert(&book(id, purchases)).await.unwrap();
             let expected = users(0..purchases);
             assert_eq!(books.elements(id).await.unwrap(), expected);
             let streamed: Vec<String> = books.elements(id).stream().try_collect().await.unwrap();
             assert_eq!(streamed, expected);
-            for skip in [0, 1, 4, 5, 6, 14, 15, 16, 44, 47, 60] {
-                for limit in [0, 1, 5, 10, 30, 100] {
+            for skip in [0, 4, 5, 6, 15, 44, 60] {
+                for limit in [1, 10, 100] {
                     let page: Vec<String> = expected.iter().skip(skip).take(limit).cloned().collect();
                     let (skip, limit) = (skip as u64, limit as u64);
                     let elements = books.elements(id).skip(skip);
@@ -85,7 +84,7 @@ async fn any_page_of_elements_of_any_list() {
         }
         // a page in the middle is three round trips, and no more overflow documents than it needs
         db.recorder().clear();
-        books.elements(6).skip(16).limit(5).await.unwrap();
+        books.elements(4).skip(16).limit(5).await.unwrap();
         let commands = db.recorder().commands();
         assert_eq!(db.recorder().names(), ["find", "find", "find"]);
         assert_eq!(commands[2].command.get("limit"), Some(&Bson::Int64(1)));
@@ -208,10 +207,8 @@ async fn names_and_types_are_the_users() {
 async fn an_unreadable_document_is_named() {
     testkit::run(async |db| {
         let books = books(db).await;
-        sales(db)
-            .insert_one(doc! { "_id": 1, "title": 5, "customers_purchased": [] })
-            .await
-            .unwrap();
+        let new = doc! { "_id": 1, "title": 5, "customers_purchased": [] };
+        sales(db).insert_one(new).await.unwrap();
         let error = books.get(1).await.unwrap_err();
         assert_eq!(
             (error.kind(), error.document_id()),
@@ -219,32 +216,28 @@ async fn an_unreadable_document_is_named() {
         );
         let text = error.to_string();
         assert!(
-            text.starts_with("outlier get on ") && text.contains("cannot be read"),
+            text.starts_with("outlier get on ") && text.contains("cannot be read") && !text.contains("``"),
             "{text}"
         );
-        sales(db)
-            .insert_one(doc! { "_id": 2, "title": "", "customers_purchased": ["a", 7] })
-            .await
-            .unwrap();
+        assert_eq!(error.field(), None);
+        let null = doc! { "_id": 4, "title": "", "customers_purchased": null };
+        sales(db).insert_one(null).await.unwrap();
+        for error in [books.get(4).await.unwrap_err(), books.get_full(4).await.unwrap_err()] {
+            assert_at(&error, ErrorKind::Decode, "customers_purchased");
+        }
+        let new = doc! { "_id": 2, "title": "", "customers_purchased": ["a", 7] };
+        sales(db).insert_one(new).await.unwrap();
         let error = books.elements(2).await.unwrap_err();
-        assert_eq!(
-            (error.kind(), error.field()),
-            (ErrorKind::Decode, Some("customers_purchased.1"))
-        );
+        assert_at(&error, ErrorKind::Decode, "customers_purchased.1");
         let error = books.elements(2).stream().try_collect::<Vec<_>>().await.unwrap_err();
         assert_eq!((error.kind(), error.operation()), (ErrorKind::Decode, Some("elements")));
 
-        sales(db)
-            .insert_one(doc! { "_id": 3, "title": "", "has_extras": true })
-            .await
-            .unwrap();
+        let new = doc! { "_id": 3, "title": "", "has_extras": true };
+        sales(db).insert_one(new).await.unwrap();
         let broken = doc! { "book_id": 3, "seq": 0, "count": 1, "customers_purchased_extra": "user" };
         extra_sales(db).insert_one(broken).await.unwrap();
         let error = books.get_full(3).await.unwrap_err();
-        assert_eq!(
-            (error.kind(), error.field()),
-            (ErrorKind::Corrupt, Some("customers_purchased_extra"))
-        );
+        assert_at(&error, ErrorKind::Corrupt, "customers_purchased_extra");
         // The push has not read which overflow document it is.
         let error = books.push(3, &"user".to_owned()).await.unwrap_err();
         assert_eq!((error.kind(), error.field()), (ErrorKind::Corrupt, None));
@@ -273,11 +266,7 @@ async fn a_whole_document_without_an_array_is_corrupt_also_without_a_flag() {
             sales(db).delete_many(doc! {}).await.unwrap();
             sales(db).insert_one(document).await.unwrap();
             let error = books.get_full(1).await.unwrap_err();
-            assert_eq!(
-                (error.kind(), error.field()),
-                (ErrorKind::Corrupt, Some("customers_purchased")),
-                "{flag}: {error:?}"
-            );
+            assert_at(&error, ErrorKind::Corrupt, "customers_purchased");
         }
         for document in [doc! { "_id": 2 }, doc! { "_id": 3, "customers_purchased": Bson::Null }] {
             sales(db).insert_one(&document).await.unwrap();

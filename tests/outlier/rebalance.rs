@@ -1,13 +1,15 @@
 //! Rebalance puts elements where they belong, and loses none while others write.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::{Problem, Pushed};
 use mongo_patterns_testkit::{self as testkit, FailPoint};
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, doc};
 
-use crate::common::support::all;
+use crate::common::support::{all, pause};
 use crate::outlier::damage::*;
 use crate::outlier::support::*;
 
@@ -33,14 +35,11 @@ async fn gaps_of_removals_are_filled_in_order() {
         db.recorder().clear();
         assert!(!books.rebalance(1).await.unwrap().modified);
         assert_eq!(db.recorder().names(), ["find", "find", "commitTransaction"]);
-        println!("nothing to do: {:?}", db.recorder().names());
 
         for user in &expected[4..] {
             assert!(books.remove(1, user).await.unwrap().found);
         }
-        db.recorder().clear();
         let rebalanced = books.rebalance(1).await.unwrap();
-        println!("the flag goes: {:?}", db.recorder().names());
         assert_eq!(
             (rebalanced.inline, rebalanced.overflow, rebalanced.modified),
             (4, 0, true)
@@ -81,23 +80,15 @@ async fn the_main_document_keeps_its_other_fields_and_is_not_sent() {
 async fn a_list_that_cannot_be_rebalanced_is_an_error_and_stays_unchanged() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
+        use ErrorKind::{Corrupt, NotFound, Unsupported};
+        let no_array = with(main_of(1, 0..1), "customers_purchased", 7);
+        let no_elements = with(extra(1, 0, 0..3), "customers_purchased_extra", "nobody");
+        let own_fields = with(extra(1, 0, 2..4), "note", "mine");
         let refused = [
-            (vec![], vec![extra(1, 0, 0..3)], ErrorKind::NotFound),
-            (
-                vec![with(main_of(1, 0..1), "customers_purchased", 7)],
-                vec![],
-                ErrorKind::Corrupt,
-            ),
-            (
-                vec![flagged(1, 0..2)],
-                vec![with(extra(1, 0, 0..3), "customers_purchased_extra", "nobody")],
-                ErrorKind::Corrupt,
-            ),
-            (
-                vec![flagged(1, 0..2)],
-                vec![with(extra(1, 0, 2..4), "note", "mine")],
-                ErrorKind::Unsupported,
-            ),
+            (vec![], vec![extra(1, 0, 0..3)], NotFound),
+            (vec![no_array], vec![], Corrupt),
+            (vec![flagged(1, 0..2)], vec![no_elements], Corrupt),
+            (vec![flagged(1, 0..2)], vec![own_fields], Unsupported),
         ];
         for (main, extras, kind) in refused {
             plant(db, main.clone(), extras.clone()).await;
@@ -114,19 +105,12 @@ async fn a_list_that_cannot_be_rebalanced_is_an_error_and_stays_unchanged() {
 }
 
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
+#[ignore = "long: cargo xtask ci --full"]
 async fn large_elements_fill_the_array_as_far_as_they_should() {
     testkit::run(async |db| {
         let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(10)).await;
         let large: Vec<String> = (0..7).map(|n| n.to_string().repeat(3 << 20)).collect();
-        books
-            .insert(&Book {
-                _id: 1,
-                title: String::new(),
-                customers_purchased: vec![],
-            })
-            .await
-            .unwrap();
+        books.insert(&book(1, 0)).await.unwrap();
         for element in &large {
             books.push(1, element).await.unwrap();
         }
@@ -212,13 +196,14 @@ async fn an_overflow_document_that_is_opened_after_the_flag_was_cleared_sets_it_
             session.commit_transaction().await.unwrap();
             assert_eq!(main.contains_key("has_extras"), extras > 0);
             watch += 1;
+            pause().await;
         }
         assert!(watch > 1);
         assert_eq!(push.await.unwrap().unwrap(), Pushed::Overflow);
         fault.disable().await;
         assert_eq!(books.elements(1).await.unwrap(), users(0..6));
         // one position is empty, and no element is lost
-        assert_eq!(findings(&books).await[0].problem, Problem::Gap { positions: 1 });
+        assert_eq!(found_problems(&books).await[0], Problem::Gap { positions: 1 });
         books.rebalance(1).await.unwrap();
         assert_eq!(findings(&books).await, []);
         assert_eq!(violations(db, 5, 4).await, Vec::<String>::new());
@@ -226,50 +211,52 @@ async fn an_overflow_document_that_is_opened_after_the_flag_was_cleared_sets_it_
     .await;
 }
 
-#[tokio::test]
-async fn hostile_elements_and_ids_are_values() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long: cargo xtask ci --full"]
+async fn unique_elements_stay_so_while_another_process_moves_them() {
     testkit::run(async |db| {
-        let things = builder::<Document, Bson>(db).threshold(4).max_overflow_elements(3);
-        let things = ready(db, things).await;
-        let hostile = vec![
-            Bson::Document(doc! { "$each": [1, 2], "a.b": 1 }),
-            Bson::Document(doc! { "$literal": "$title" }),
-            Bson::String("$has_extras".into()),
-            Bson::Document(doc! { "a": "$customers_purchased", "b": [{ "c": "$$NOW" }] }),
-            Bson::Array(vec![Bson::Int32(1), Bson::Null]),
-            Bson::Null,
-            Bson::Document(doc! {}),
-            Bson::Int32(7),
-        ];
-        for id in [
-            Bson::from(doc! { "$ne": 1 }),
-            "$title".into(),
-            doc! { "a": { "gt": 1 } }.into(),
-        ] {
-            let Ok(_) = things.insert(&doc! { "_id": id.clone() }).await else {
-                assert!(id.as_document().is_some(), "only this one is refused, by the server");
-                continue;
-            };
-            let fillers: Vec<Bson> = (0..4).map(|n| format!("filler{n}").into()).collect();
-            things.push_many(id.clone(), &fillers).await.unwrap();
-            things.push_many(id.clone(), &hostile).await.unwrap();
-            for filler in &fillers {
-                assert!(things.remove(id.clone(), filler).await.unwrap().found);
-            }
-            assert_eq!(things.rebalance(id.clone()).await.unwrap().inline, 4);
-            assert_eq!(things.elements(id.clone()).await.unwrap(), hostile);
-            let small = builder::<Document, Bson>(db)
-                .threshold(1)
-                .max_overflow_elements(2)
-                .build()
-                .unwrap();
-            assert_eq!(small.rebalance(id.clone()).await.unwrap().inline, 1);
-            assert_eq!(things.elements(id.clone()).await.unwrap(), hostile);
-            small.ensure_indexes().replace_settings().await.unwrap();
-            assert_eq!(findings(&small).await, []);
+        let books: Books = ready(db, builder(db).threshold(5).max_overflow_elements(4).unique_elements()).await;
+        let other = builder_in(&db.plain_client().database(db.database().name()));
+        let other = other.threshold(5).max_overflow_elements(4).unique_elements();
+        let other: Books = other.build().unwrap();
+        books.insert(&book(1, 0)).await.unwrap();
+        let writing = Arc::new(AtomicUsize::new(16));
+        let writers: Vec<_> = (0..16)
+            .map(|writer| {
+                let (books, writing) = (books.clone(), Arc::clone(&writing));
+                tokio::spawn(async move {
+                    for n in 0..24_usize {
+                        let user = format!("u{}", (n * 7 + writer * 13) % 12);
+                        if (n + writer) % 3 == 0 {
+                            books.remove(1, &user).await.unwrap();
+                        } else {
+                            books.push_unique(1, &user).await.unwrap();
+                        }
+                    }
+                    for n in 0..12 {
+                        books.push_unique(1, &format!("u{n}")).await.unwrap();
+                    }
+                    writing.fetch_sub(1, Ordering::Relaxed);
+                })
+            })
+            .collect();
+        let mut changed = 0;
+        while writing.load(Ordering::Relaxed) > 0 {
+            changed += usize::from(other.rebalance(1).await.unwrap().modified);
         }
-        let error = things.rebalance(doc! { "$gt": 0 }).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::NotFound);
+        println!("{changed} rebalances that moved");
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        for n in 0..12 {
+            books.push_unique(1, &format!("u{n}")).await.unwrap();
+        }
+        let mut expected: Vec<String> = (0..12).map(|n| format!("u{n}")).collect();
+        expected.sort_unstable();
+        assert_eq!(sorted(db, 1).await, expected);
+        books.rebalance(1).await.unwrap();
+        assert_eq!(sorted(db, 1).await, expected);
+        assert_eq!(violations(db, 5, 4).await, Vec::<String>::new());
     })
     .await;
 }

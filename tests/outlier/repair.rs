@@ -1,7 +1,6 @@
 //! Every problem of a list is repaired, and no element is lost.
 
 use futures::TryStreamExt;
-use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::{Problem, Repaired, Unrepaired};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document};
@@ -195,26 +194,6 @@ async fn many_books_with_random_damage_lose_no_element() {
         }
         books.migrate_existing().await.unwrap();
         assert_eq!(violations(db, 5, 10).await, Vec::<String>::new());
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn what_cannot_be_is_an_error() {
-    testkit::run(async |db| {
-        let books: Books = again(db, 5, 10);
-        let error = books
-            .repair()
-            .document(Bson::Null)
-            .stream()
-            .try_next()
-            .await
-            .unwrap_err();
-        assert_eq!(
-            (error.kind(), error.operation()),
-            (ErrorKind::InvalidArgument, Some("repair"))
-        );
-        assert_eq!(db.recorder().round_trips(), 0);
     })
     .await;
 }

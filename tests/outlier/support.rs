@@ -4,7 +4,8 @@ pub use mongo_patterns::Repository;
 use std::collections::HashMap;
 
 use futures::TryStreamExt;
-use mongo_patterns::outlier::{Finding, OutlierRepository, OutlierRepositoryBuilder};
+use mongo_patterns::outlier::{Finding, OutlierRepository, OutlierRepositoryBuilder, Problem};
+use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Collection, Database};
@@ -86,6 +87,24 @@ pub fn of_another_process(db: &TestDatabase, threshold: u32, cap: u32) -> Books 
 /// The findings of a verify.
 pub async fn findings<D, E>(books: &OutlierRepository<D, E>) -> Vec<Finding> {
     books.verify().stream().try_collect().await.unwrap()
+}
+
+/// The problems that a verify finds.
+pub async fn found_problems<D, E>(books: &OutlierRepository<D, E>) -> Vec<Problem> {
+    let findings = findings(books).await.into_iter();
+    findings.map(|finding| finding.problem).collect()
+}
+
+/// Asserts that an error has this kind and names this field.
+#[track_caller]
+pub fn assert_at(error: &Error, kind: ErrorKind, field: &str) {
+    assert_eq!((error.kind(), error.field()), (kind, Some(field)), "{error:?}");
+}
+
+/// Deletes all documents.
+pub async fn clear(db: &TestDatabase) {
+    sales(db).delete_many(doc! {}).await.unwrap();
+    extra_sales(db).delete_many(doc! {}).await.unwrap();
 }
 
 pub fn users(range: std::ops::Range<usize>) -> Vec<String> {

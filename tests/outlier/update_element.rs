@@ -37,10 +37,8 @@ async fn orders(db: &TestDatabase, number: usize) -> Orders {
         .max_overflow_elements(CAP as u32);
     let books: Orders = ready(db, books).await;
     let all: Vec<Document> = (0..number).map(order).collect();
-    books
-        .insert(&doc! { "_id": 2, "customers_purchased": all })
-        .await
-        .unwrap();
+    let document = doc! { "_id": 2, "customers_purchased": all };
+    books.insert(&document).await.unwrap();
     db.recorder().clear();
     books
 }
@@ -100,10 +98,8 @@ async fn of_equal_elements_the_first_is_updated() {
             books.update_element(2, by(user), one_more()).await.unwrap();
         }
         let boston = doc! { "shop.city": "Boston", "user": 1_i64 };
-        books
-            .update_element(2, boston, doc! { "$set": { "copies": 9 } })
-            .await
-            .unwrap();
+        let update = doc! { "$set": { "copies": 9 } };
+        books.update_element(2, boston, update).await.unwrap();
         let copies: Vec<i32> = elements(&books)
             .await
             .iter()
@@ -189,19 +185,15 @@ async fn an_absent_element_is_not_found() {
         let error = books.update_element(3, by(1), one_more()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
         assert_eq!(names(db), "update find");
-        books
-            .insert(&doc! { "_id": 4, "customers_purchased": [order(1)] })
-            .await
-            .unwrap();
+        let document = doc! { "_id": 4, "customers_purchased": [order(1)] };
+        books.insert(&document).await.unwrap();
         names(db);
         let error = books.update_element(4, by(2), one_more()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
         assert_eq!(names(db), "update find");
         // Strings have no fields.
-        books
-            .insert(&doc! { "_id": 5, "customers_purchased": ["user"] })
-            .await
-            .unwrap();
+        let document = doc! { "_id": 5, "customers_purchased": ["user"] };
+        books.insert(&document).await.unwrap();
         let error = books.update_element(5, by(1), one_more()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
     })
@@ -210,7 +202,7 @@ async fn an_absent_element_is_not_found() {
 
 /// By repositories of two thresholds, which move elements to the array and back. No lock keeps them apart from the updates.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: cargo xtask ci"]
+#[ignore = "long: cargo xtask ci --full"]
 async fn increments_of_sixty_four_tasks_add_up_while_another_process_moves_the_elements() {
     testkit::run(async |db| {
         const EACH: usize = 4;

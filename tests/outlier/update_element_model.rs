@@ -34,10 +34,8 @@ async fn random_calls() {
         ];
         check_random(db, call, async |Sequence { calls, .. }| {
             books.delete(2).await.unwrap();
-            books
-                .insert(&doc! { "_id": 2, "customers_purchased": [] })
-                .await
-                .unwrap();
+            let document = doc! { "_id": 2, "customers_purchased": [] };
+            books.insert(&document).await.unwrap();
             let mut stored: Vec<Document> = Vec::new();
             for (number, call) in calls.into_iter().enumerate() {
                 match call {

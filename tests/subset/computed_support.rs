@@ -8,7 +8,7 @@ use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::common::support::all;
-use crate::subset::support::{builder_of, day, newest, product, ready, reviews};
+use crate::subset::support::{builder_of, day, newest, product, ready, reviews, stored_product};
 
 pub type Rated = SubsetRepository<Document, Document>;
 
@@ -82,7 +82,7 @@ pub async fn miscounted(db: &TestDatabase) -> Vec<Bson> {
 
 /// Returns the figures of product 1.
 pub async fn figures(db: &TestDatabase) -> Document {
-    let mut found = product(db).find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
+    let mut found = stored_product(db).await;
     let figures = FIELDS.iter().map(|field| ((*field).to_owned(), found.remove(field)));
     figures.filter_map(|(field, value)| Some((field, value?))).collect()
 }

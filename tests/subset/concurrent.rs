@@ -7,7 +7,6 @@ use futures::future::join_all;
 use mongo_patterns::subset::Finding;
 use mongo_patterns::{ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
-use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 use mongodb::options::{ReadConcern, TransactionOptions};
 
@@ -19,11 +18,6 @@ const PARENTS: i32 = 20;
 const WRITERS: i32 = 64;
 const OPERATIONS: i32 = 800;
 const SIZE: u32 = 5;
-
-async fn add_parents(products: &Collection<Document>) {
-    let parents = (0..PARENTS).map(|id| doc! { "_id": id, "name": "Super Widget", "reviews": [] });
-    products.insert_many(parents).await.unwrap();
-}
 
 /// Runs 50% inserts, 30% deletes and 20% updates of the date, mostly of embedded reviews.
 async fn write_mixed(repositories: &[Products]) {
@@ -68,7 +62,8 @@ async fn subsets_are_correct(db: &TestDatabase, processes: usize) {
     let repository = || builder_of(db.database(), newest().size(SIZE));
     let first = ready(db, repository()).await;
     product(db).delete_many(doc! {}).await.unwrap();
-    add_parents(&product(db)).await;
+    let parents = (0..PARENTS).map(|id| doc! { "_id": id, "name": "Super Widget", "reviews": [] });
+    product(db).insert_many(parents).await.unwrap();
     let mut repositories = vec![first];
     repositories.extend((1..processes).map(|_| repository().build().unwrap()));
     db.recorder().clear();
@@ -187,7 +182,7 @@ async fn an_insert_during_delete_parent_leaves_no_review() {
     testkit::run(async |db| {
         let products = products(db).await;
         let other: Products = builder(db.database()).build().unwrap();
-        for round in 0..20 {
+        for round in 0..10 {
             // The product of the first round has no version, and this process has not written it yet.
             let new: Vec<Review> = (0..round % 3).map(review).collect();
             products.insert_many(&new).await.unwrap();
@@ -215,7 +210,7 @@ async fn an_insert_during_delete_parent_leaves_no_review() {
 /// it, except the few that share its lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn writers_of_different_products_run_concurrently() {
-    const PRODUCTS: i32 = 64;
+    const PRODUCTS: i32 = 32;
     testkit::run(async |db| {
         let patient = RetryPolicy::default()
             .with_max_attempts(u32::MAX)
@@ -243,7 +238,7 @@ async fn writers_of_different_products_run_concurrently() {
         let first = insert(1);
         db.recorder().sent(1).await;
         let others: Vec<_> = (2..=PRODUCTS).map(insert).collect();
-        // The hash is fixed, so always the same products share the lock of the first one: about one of 63.
+        // The hash is fixed, so always the same products share the lock of the first one: about one of 64.
         let enough = seen.wait_for(|count| *count >= PRODUCTS - 8);
         tokio::time::timeout(Duration::from_secs(120), enough)
             .await

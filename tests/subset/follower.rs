@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::join_all;
 use mongo_patterns::subset::Followed;
-use mongo_patterns_testkit as testkit;
+use mongo_patterns_testkit::{self as testkit, FailPoint};
 use mongodb::bson::{Bson, doc};
 use tokio::sync::{oneshot, watch};
 
@@ -15,28 +15,26 @@ use crate::subset::migration::{fill, of_product};
 use crate::subset::support::*;
 
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
 async fn changes_before_the_follower_and_while_it_was_off_are_followed() {
     testkit::run(async |db| {
-        let products = followed(db, 40).await;
-        write_plainly(&reviews(db), 40, 0, 300).await;
-        assert!(count_wrong(db).await >= 30);
-        let follow = || products.follow(NAME).enable_pre_images().run_until_current();
-        let first = follow().await.unwrap();
+        let products = followed(db, 10).await;
+        write_plainly(&reviews(db), 10, 0, 60).await;
+        assert!(count_wrong(db).await >= 5);
+        let first = catch_up(&products).await;
         assert_eq!((first.repaired, first.changes), (1, 0));
         assert_right(db, &products, "at the start").await;
 
-        write_plainly(&reviews(db), 40, 1, 300).await;
-        assert!(count_wrong(db).await >= 30);
+        write_plainly(&reviews(db), 10, 1, 60).await;
+        assert!(count_wrong(db).await >= 5);
         let before = operation_time(db).await;
-        let second = follow().await.unwrap();
-        assert_eq!((second.repaired, second.changes), (0, 300));
-        assert!(second.written <= 40, "{second:?}");
+        let second = catch_up(&products).await;
+        assert_eq!((second.repaired, second.changes), (0, 60));
+        assert!(second.written <= 10, "{second:?}");
         assert!(second.up_to.unwrap() >= before);
         assert_right(db, &products, "after it was off").await;
 
         let versions = all(&product(db)).await;
-        let third = follow().await.unwrap();
+        let third = catch_up(&products).await;
         assert_eq!((third.repaired, third.changes, third.written), (0, 0, 0));
         assert_eq!(all(&product(db)).await, versions, "no parent is refreshed again");
         assert_eq!(records(db).await.len(), 1);
@@ -44,14 +42,13 @@ async fn changes_before_the_follower_and_while_it_was_off_are_followed() {
     .await;
 }
 
-/// A thousand changes of three products need few commands, and the server sends little of each change.
+/// Many changes of three products need few commands, and the server sends little of each change.
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
 async fn changes_of_one_parent_in_a_batch_need_one_refresh() {
     testkit::run(async |db| {
-        let products = behind(db, 3, 1000).await;
+        let products = behind(db, 3, 300).await;
         let followed = products.follow(NAME).run_until_current().await.unwrap();
-        assert_eq!((followed.changes, followed.written), (1000, 3));
+        assert_eq!((followed.changes, followed.written), (300, 3));
         let commands = db.recorder().commands();
         let updates: Vec<_> = commands.iter().filter(|command| command.name == "update").collect();
         let refreshes = updates
@@ -88,12 +85,7 @@ async fn changes_of_one_parent_in_a_batch_need_one_refresh() {
 async fn followers_run_concurrently_with_each_other_and_all_writers() {
     testkit::run(async |db| {
         let products = followed(db, 20).await;
-        products
-            .follow(NAME)
-            .enable_pre_images()
-            .run_until_current()
-            .await
-            .unwrap();
+        catch_up(&products).await;
         let (stop, stopped) = watch::channel(false);
         let (up_to, reached) = watch::channel(None);
         let begun: Arc<[AtomicBool; 4]> = Arc::default();
@@ -143,7 +135,7 @@ async fn followers_run_concurrently_with_each_other_and_all_writers() {
             if begun.iter().all(|begun| begun.load(Ordering::Relaxed)) {
                 break;
             }
-            let late = mongodb::bson::serialize_to_document(&review_of(1, id, 0)).unwrap();
+            let late = to_document(&review_of(1, id, 0));
             reviews(db).insert_one(late).await.unwrap();
             pause().await;
         }
@@ -218,12 +210,7 @@ async fn a_parent_has_any_id_and_other_values_are_ignored() {
         for id in &ids {
             add_product(db, id.clone()).await;
         }
-        products
-            .follow(NAME)
-            .enable_pre_images()
-            .run_until_current()
-            .await
-            .unwrap();
+        catch_up(&products).await;
         let review = |id: i32, parent: &Bson| doc! { "review_id": id, "product_id": parent, "published_date": day(1) };
         for (n, id) in (0..).zip(&ids) {
             reviews(db).insert_one(review(n, id)).await.unwrap();
@@ -244,18 +231,14 @@ async fn a_parent_has_any_id_and_other_values_are_ignored() {
         let pipeline = [doc! { "$set": { "product_id": { "$literal": &ids[2] } } }];
         reviews(db).update_one(by(1), pipeline.to_vec()).await.unwrap();
         let set = async |id: i32, field: &str, value: i32| {
-            reviews(db)
-                .update_one(by(id), doc! { "$set": { field: value } })
-                .await
-                .unwrap();
+            let update = doc! { "$set": { field: value } };
+            reviews(db).update_one(by(id), update).await.unwrap();
         };
         set(3, "product_id.a", 2).await;
         set(10, "product_id", 2).await;
         set(20, "product_id", 1).await;
-        reviews(db)
-            .update_one(by(5), doc! { "$unset": { "product_id": 1 } })
-            .await
-            .unwrap();
+        let update = doc! { "$unset": { "product_id": 1 } };
+        reviews(db).update_one(by(5), update).await.unwrap();
         reviews(db).delete_many(by(6)).await.unwrap();
         assert_eq!(count_wrong(db).await, 9);
         let followed = products.follow(NAME).run_until_current().await.unwrap();
@@ -276,8 +259,8 @@ async fn a_change_is_followed_immediately() {
             up_to.send_replace(at.up_to);
         });
         let writes = async {
-            for id in 0..5 {
-                let new = mongodb::bson::serialize_to_document(&review(id)).unwrap();
+            for id in 0..3 {
+                let new = to_document(&review(id));
                 reviews(db).insert_one(new).await.unwrap();
                 let last = operation_time(db).await;
                 reached
@@ -304,23 +287,16 @@ async fn a_followed_child_may_have_the_size_limit_of_a_document() {
         let shown = newest().embedded_fields(["review_author", "published_date"]);
         let products: Products = builder_of(db.database(), shown).build().unwrap();
         products.ensure_indexes().replace_settings().await.unwrap();
-        products
-            .follow(NAME)
-            .enable_pre_images()
-            .run_until_current()
-            .await
-            .unwrap();
+        catch_up(&products).await;
         let new = |day_of: i64| {
-            let mut new = mongodb::bson::serialize_to_document(&review_of(1, 7, day_of)).unwrap();
+            let mut new = to_document(&review_of(1, 7, day_of));
             new.insert("review_text", "x".repeat(12_000_000));
             new
         };
         let one = doc! { "review_id": 7 };
         reviews(db).insert_one(new(1)).await.unwrap();
-        reviews(db)
-            .update_one(one.clone(), doc! { "$set": { "published_date": day(2) } })
-            .await
-            .unwrap();
+        let update = doc! { "$set": { "published_date": day(2) } };
+        reviews(db).update_one(one.clone(), update).await.unwrap();
         reviews(db).replace_one(one.clone(), new(3)).await.unwrap();
         let followed = products.follow(NAME).run_until_current().await.unwrap();
         assert_eq!((followed.changes, followed.written, followed.repaired), (3, 1, 0));
@@ -345,19 +321,40 @@ async fn a_follower_leaves_unmanaged_parents_to_the_migration() {
             products
         };
         let unmanaged = with_reviews().await;
-        let follow = || products.follow(NAME).enable_pre_images().run_until_current();
-        assert_eq!(follow().await.unwrap().repaired, 1);
+        assert_eq!(catch_up(&products).await.repaired, 1);
         // Like a migration that is killed between its two commands.
         let embedded = unmanaged[0].get_array("reviews").unwrap();
         let copied = of_product(1, embedded[0].as_document().unwrap());
         reviews(db).insert_one(copied).await.unwrap();
-        let followed = follow().await.unwrap();
+        let followed = catch_up(&products).await;
         assert_eq!((followed.changes, followed.written), (1, 0));
         assert_eq!(with_reviews().await, unmanaged);
 
         products.migrate_from_embedded().allow_non_empty_target().await.unwrap();
-        assert!(follow().await.unwrap().changes > 0);
+        assert!(catch_up(&products).await.changes > 0);
         assert_right(db, &products, "after the migration").await;
+    })
+    .await;
+}
+
+/// It can be stopped while it waits for the server.
+#[tokio::test]
+async fn a_follower_without_a_server_can_be_stopped() {
+    testkit::run(async |db| {
+        let products = behind(db, 1, 5).await;
+        let fault = FailPoint::on(&["aggregate"]).error_code(262).enable(db).await;
+        let stop = async {
+            // The third attempt to open the stream.
+            let aggregates = || db.recorder().names().iter().filter(|name| *name == "aggregate").count();
+            while aggregates() < 3 {
+                let sent = db.recorder().round_trips();
+                db.recorder().sent(sent + 1).await;
+            }
+        };
+        let followed = products.follow(NAME).until(stop).await.unwrap();
+        fault.disable().await;
+        assert_eq!(followed.changes, 0);
+        assert_eq!(products.follow(NAME).run_until_current().await.unwrap().changes, 5);
     })
     .await;
 }

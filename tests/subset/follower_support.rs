@@ -1,7 +1,7 @@
 //! Shared by the tests of the follower: programs that write reviews without the repository.
 
 use futures::TryStreamExt;
-use mongo_patterns::subset::Finding;
+use mongo_patterns::subset::{Finding, Followed};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::Collection;
 use mongodb::bson::{Bson, Document, Timestamp, doc};
@@ -20,15 +20,16 @@ pub async fn followed(db: &TestDatabase, parents: i32) -> Products {
     products
 }
 
-/// Does the same, then runs a follower, and then this number of writes without the repository.
+/// Runs a follower that stores pre-images until it has caught up.
+pub async fn catch_up(products: &Products) -> Followed {
+    let follow = products.follow(NAME).enable_pre_images();
+    follow.run_until_current().await.unwrap()
+}
+
+/// Does what [`followed`] does, then runs a follower, and then this number of writes without the repository.
 pub async fn behind(db: &TestDatabase, parents: i32, writes: u64) -> Products {
     let products = followed(db, parents).await;
-    products
-        .follow(NAME)
-        .enable_pre_images()
-        .run_until_current()
-        .await
-        .unwrap();
+    catch_up(&products).await;
     write_plainly(&reviews(db), parents, 0, writes).await;
     db.recorder().clear();
     products

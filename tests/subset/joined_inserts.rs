@@ -3,7 +3,8 @@
 //! The futures of a test are polled by one thread, in their order: the first call locks the product, and all others join.
 
 use futures::future::join_all;
-use mongo_patterns::ErrorKind;
+use mongo_patterns::subset::Inserted;
+use mongo_patterns::{ErrorKind, Result};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 
@@ -33,12 +34,17 @@ async fn written(db: &TestDatabase) -> Products {
     products
 }
 
+/// Inserts reviews concurrently. Returns the results in order.
+async fn insert_all(products: &Products, new: &[Review]) -> Vec<Result<Inserted>> {
+    join_all(new.iter().map(|new| products.insert(new).into_future())).await
+}
+
 #[tokio::test]
 async fn waiting_inserts_share_one_transaction() {
     testkit::run(async |db| {
         let products = written(db).await;
         let new: Vec<Review> = (200..200 + WRITERS).map(review).collect();
-        let inserted = join_all(new.iter().map(|new| products.insert(new).into_future())).await;
+        let inserted = insert_all(&products, &new).await;
         assert_eq!(names(db), format!("{ALONE} {ALONE}"));
         for (id, inserted) in inserted.into_iter().enumerate() {
             let inserted = inserted.unwrap();
@@ -81,42 +87,29 @@ async fn many_tasks_take_few_round_trips() {
 async fn a_refused_child_fails_alone() {
     testkit::run(async |db| {
         let products = written(db).await;
+        let kinds = async |ids: [i32; 8]| {
+            let inserted = insert_all(&products, &ids.map(review)).await.into_iter();
+            let kinds = inserted.map(|one| one.err().map(|error| error.kind()));
+            kinds.collect::<Vec<Option<ErrorKind>>>()
+        };
         // 105 exists, and 203 comes twice.
-        let ids = [200, 201, 202, 203, 105, 204, 203, 205];
-        let new = ids.map(review);
-        let inserted = join_all(new.iter().map(|new| products.insert(new).into_future())).await;
-        let kinds = inserted
-            .iter()
-            .map(|one| one.as_ref().err().map(mongo_patterns::Error::kind));
+        let found = kinds([200, 201, 202, 203, 105, 204, 203, 205]).await;
         let exists = Some(ErrorKind::AlreadyExists);
-        assert_eq!(
-            kinds.collect::<Vec<_>>(),
-            [None, None, None, None, exists, None, exists, None]
-        );
+        assert_eq!(found, [None, None, None, None, exists, None, exists, None]);
         let expected: Vec<i32> = (100..110).chain(200..206).collect();
         assert_eq!(stored(db).await, expected);
-        assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
-    })
-    .await;
-}
 
-#[tokio::test]
-async fn a_validator_of_the_application_refuses_one_child() {
-    testkit::run(async |db| {
-        let products = written(db).await;
-        let validator = doc! { "review_id": { "$ne": 203 } };
-        let modify = doc! { "collMod": "review", "validator": validator };
-        db.database().run_command(modify).await.unwrap();
-        names(db);
-        let new: Vec<Review> = (200..208).map(review).collect();
-        let inserted = join_all(new.iter().map(|new| products.insert(new).into_future())).await;
-        for (id, inserted) in (200..).zip(inserted) {
-            match id {
-                203 => assert_eq!(inserted.unwrap_err().kind(), ErrorKind::ValidationFailed),
-                _ => drop(inserted.unwrap()),
-            }
-        }
-        assert_eq!(stored(db).await.len(), 17);
+        // By a validator of the application.
+        let modify = doc! { "collMod": "review", "validator": { "review_id": { "$ne": 303 } } };
+        db.plain_client()
+            .database(db.database().name())
+            .run_command(modify)
+            .await
+            .unwrap();
+        let found = kinds([300, 301, 302, 303, 304, 305, 306, 307]).await;
+        let invalid = Some(ErrorKind::ValidationFailed);
+        assert_eq!(found, [None, None, None, invalid, None, None, None, None]);
+        assert_eq!(stored(db).await.len(), 16 + 7);
         assert_eq!(wrong(&product(db), &reviews(db), 10).await, []);
     })
     .await;
@@ -128,7 +121,7 @@ async fn an_error_of_the_product_is_that_of_every_call() {
         let products = written(db).await;
         product(db).delete_one(doc! { "_id": 1 }).await.unwrap();
         let new: Vec<Review> = (200..204).map(review).collect();
-        for inserted in join_all(new.iter().map(|new| products.insert(new).into_future())).await {
+        for inserted in insert_all(&products, &new).await {
             let error = inserted.unwrap_err();
             assert_eq!((error.kind(), error.stored_count()), (ErrorKind::NotFound, None));
         }
@@ -145,7 +138,7 @@ async fn a_commit_without_a_reply_is_of_unknown_outcome_for_every_call() {
         let new: Vec<Review> = (200..204).map(review).collect();
         let second_commit = 7;
         let fault = FailPoint::on(&[]).times(1).error_code(EXCEEDED).plan(db, second_commit);
-        let inserted = join_all(new.iter().map(|new| products.insert(new).into_future())).await;
+        let inserted = insert_all(&products, &new).await;
         assert!(fault.is_made());
         fault.end();
         end_transactions(db).await;
@@ -155,7 +148,7 @@ async fn a_commit_without_a_reply_is_of_unknown_outcome_for_every_call() {
             let error = inserted.unwrap_err();
             assert!(error.is_outcome_unknown(), "{error:?}");
         }
-        let retried = join_all(new[1..].iter().map(|new| products.insert(new).into_future())).await;
+        let retried = insert_all(&products, &new[1..]).await;
         let is_stored = |error: &mongo_patterns::Error| error.kind() == ErrorKind::AlreadyExists;
         assert!(retried.iter().all(|one| one.as_ref().err().is_none_or(is_stored)));
         assert_eq!(stored(db).await.len(), 14);

@@ -57,54 +57,43 @@ async fn assert_migrated(db: &TestDatabase, products: &Any, large: &[Document], 
     assert_eq!(any_findings(products).await, []);
 }
 
+/// Also by the call after a migration was killed: while it copied the reviews of the large product, or before it wrote the
+/// product. A stored review with other content is refused.
 #[tokio::test]
 async fn a_product_of_nearly_16_mib_is_migrated_like_the_others() {
     testkit::run(async |db| {
-        let (large, children) = fill_large(db).await;
-        let products = any_products(db);
-        let migrated = products.migrate_from_embedded().await.unwrap();
-        assert_eq!((migrated.parents, migrated.children), (15, children));
-        assert_migrated(db, &products, &large, children).await;
-        let again = products.migrate_from_embedded().await.unwrap();
-        assert_eq!((again.parents, again.resumed), (0, false));
-    })
-    .await;
-}
-
-/// A migration was killed while it copied the reviews of the large product, or before it wrote the product.
-#[tokio::test]
-async fn a_product_of_nearly_16_mib_is_migrated_by_the_call_after_a_kill() {
-    testkit::run(async |db| {
-        for every in [2, 1] {
+        for copied in [0, CHILDREN / 2, CHILDREN] {
             for name in ["product", "review", "mongo_patterns"] {
                 db.plain_collection::<Document>(name).drop().await.unwrap();
             }
             let (large, children) = fill_large(db).await;
-            let copied = large.iter().step_by(every).map(|review| of_product(LARGE, review));
-            reviews(db).insert_many(copied).await.unwrap();
             let products = any_products(db);
-            let migrated = products.migrate_from_embedded().allow_non_empty_target().await.unwrap();
-            assert_eq!((migrated.parents, migrated.children), (15, children), "{every}");
+            let migrate = || products.migrate_from_embedded().allow_non_empty_target();
+            if copied > 0 {
+                let copied = large[..copied as usize].iter();
+                let copies = copied.map(|review| of_product(LARGE, review));
+                reviews(db).insert_many(copies).await.unwrap();
+                let one = doc! { "review_id": large[7].get("review_id") };
+                let author = |author: &str| doc! { "$set": { "review_author": author } };
+                reviews(db).update_one(one.clone(), author("another")).await.unwrap();
+                let refused = migrate().await.unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::TargetNotEmpty, "{refused}");
+                assert_eq!(refused.document_id(), Some(&LARGE.into()));
+                let stored = product(db).find_one(doc! { "_id": LARGE }).await.unwrap().unwrap();
+                assert_eq!(stored.get_array("reviews").unwrap().len(), large.len());
+                let first = large[7].get_str("review_author").unwrap();
+                reviews(db).update_one(one, author(first)).await.unwrap();
+            }
+            let migrated = match copied {
+                0 => products.migrate_from_embedded().await,
+                _ => migrate().await,
+            };
+            let migrated = migrated.unwrap();
+            assert_eq!((migrated.parents, migrated.children), (15, children), "{copied}");
             assert_migrated(db, &products, &large, children).await;
+            let again = products.migrate_from_embedded().await.unwrap();
+            assert_eq!((again.parents, again.resumed), (0, false));
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_review_of_a_large_product_that_is_stored_with_other_content_is_refused() {
-    testkit::run(async |db| {
-        let (large, _) = fill_large(db).await;
-        let mut copied: Vec<Document> = large.iter().map(|review| of_product(LARGE, review)).collect();
-        copied[7].insert("review_author", "another");
-        reviews(db).insert_many(copied).await.unwrap();
-        let products = any_products(db);
-        let refused = products.migrate_from_embedded().allow_non_empty_target().await;
-        let refused = refused.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::TargetNotEmpty, "{refused}");
-        assert_eq!(refused.document_id(), Some(&LARGE.into()));
-        let stored = product(db).find_one(doc! { "_id": LARGE }).await.unwrap().unwrap();
-        assert_eq!(stored.get_array("reviews").unwrap().len(), large.len());
     })
     .await;
 }

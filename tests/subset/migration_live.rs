@@ -18,12 +18,6 @@ const EMBEDDED: i32 = 40;
 const WRITERS: i32 = 16;
 const SIZE: u32 = 5;
 
-async fn empty(db: &TestDatabase) {
-    for name in ["product", "review", "mongo_patterns"] {
-        db.plain_collection::<Document>(name).drop().await.unwrap();
-    }
-}
-
 /// The children of one writer by product and id: the author, or `None` if deleted.
 type Written = BTreeMap<(i32, i32), Option<String>>;
 type Change = ((i32, i32), Option<String>);
@@ -93,7 +87,6 @@ async fn write(products: Products, writer: i32, pace: Pace, refused: Arc<AtomicU
 }
 
 async fn with_writers(db: &TestDatabase) {
-    empty(db).await;
     let sized = |database: &mongodb::Database| builder_of(database, newest().size(SIZE));
     let mover: Products = sized(db.database()).build().unwrap();
     mover.ensure_indexes().await.unwrap();
@@ -182,17 +175,9 @@ async fn a_migration_waits_for_a_copy_that_the_server_still_executes() {
             admin.run_command(hold).await.unwrap();
         };
         let held = doc! { "currentOp": true, "active": true, "failpointMsg": "hangDuringBatchInsert" };
-        let until_held = async || {
-            while admin
-                .run_command(held.clone())
-                .await
-                .unwrap()
-                .get_array("inprog")
-                .unwrap()
-                .is_empty()
-            {
-                pause().await;
-            }
+        let is_held = async || {
+            let reply = admin.run_command(held.clone()).await.unwrap();
+            !reply.get_array("inprog").unwrap().is_empty()
         };
         hold("alwaysOn").await;
         let database = db.plain_client().database(db.database().name());
@@ -201,7 +186,7 @@ async fn a_migration_waits_for_a_copy_that_the_server_still_executes() {
         tokio::select! {
             biased;
             migrated = &mut first => panic!("{migrated:?}"),
-            () = until_held() => {}
+            () = until("the copy", is_held) => {}
         }
         // It has found the missing children, and stops at a fail point before it writes them.
         let products = unmigrated(db);

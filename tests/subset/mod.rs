@@ -6,7 +6,6 @@ pub(crate) mod computed_values;
 pub(crate) mod concurrent;
 pub(crate) mod duplicates;
 pub(crate) mod follower;
-pub(crate) mod follower_killed;
 pub(crate) mod follower_refused;
 pub(crate) mod follower_support;
 pub(crate) mod joined_inserts;

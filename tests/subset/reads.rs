@@ -1,8 +1,9 @@
 //! Reads: a product with its newest reviews by one find, and all reviews by pages.
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::subset::{ChildToken, Direction, Subset, SubsetRepository};
+use mongo_patterns::subset::{ChildToken, Direction, Subset};
 use mongo_patterns_testkit as testkit;
+use mongodb::bson::oid::ObjectId;
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, DateTime, Document, doc};
 
@@ -26,10 +27,7 @@ async fn a_product_and_a_review_need_one_find_each() {
         assert_eq!(products.child(1, 1000).await.unwrap(), None);
         assert_eq!(db.recorder().round_trips(), 4);
 
-        product(db)
-            .update_one(doc! {}, doc! { "$set": { "name": 5 } })
-            .await
-            .unwrap();
+        change_product(db, doc! { "$set": { "name": 5 } }).await;
         assert_eq!(products.get(1).await.unwrap_err().kind(), ErrorKind::Decode);
     })
     .await;
@@ -92,19 +90,9 @@ async fn every_page_examines_what_it_returns() {
 async fn pages_skip_no_child() {
     testkit::run(async |db| {
         for direction in [Direction::Ascending, Direction::Descending] {
-            let (parents, children) = (
-                db.collection::<Document>("product"),
-                db.collection::<Document>("review"),
-            );
-            let repository = SubsetRepository::<Document, Document>::builder(parents, children)
-                .parent_field("product_id")
-                .child_id_field("review_id")
-                .subset(
-                    Subset::new("reviews")
-                        .order_by("rank", direction)
-                        .order_by("stars", Direction::Ascending),
-                );
-            let products = ready(db, repository).await;
+            let order = Subset::new("reviews").order_by("rank", direction);
+            let order = order.order_by("stars", Direction::Ascending);
+            let products = ready(db, builder_of::<Document, Document>(db.database(), order)).await;
             let ranks: [Bson; 8] = [
                 Bson::Null,
                 5.into(),
@@ -113,7 +101,7 @@ async fn pages_skip_no_child() {
                 doc! { "$gt": 1 }.into(),
                 true.into(),
                 day(1).into(),
-                mongodb::bson::oid::ObjectId::from_bytes([7; 12]).into(),
+                ObjectId::from_bytes([7; 12]).into(),
             ];
             let mut new = Vec::new();
             for (n, rank) in ranks.iter().cycle().take(40).enumerate() {
@@ -162,70 +150,41 @@ async fn pages_skip_no_child() {
 #[tokio::test]
 async fn no_id_is_between_a_position_and_its_adjacent_bound() {
     testkit::run(async |db| {
-        let decimal = |text: &str| Bson::Decimal128(text.parse().unwrap());
         let binary = |bytes: &[u8]| {
             let (subtype, bytes) = (BinarySubtype::Generic, bytes.to_vec());
             Bson::from(Binary { subtype, bytes })
         };
-        let mut ids: Vec<Bson> = vec![
-            i64::MIN.into(),
-            (-10).into(),
-            (-5).into(),
-            (-1).into(),
-            0.into(),
-            1.into(),
-            5.into(),
-            10.into(),
-            (1_i64 << 53).into(),
-            i64::MAX.into(),
-            5_f64.next_up().into(),
-            5_f64.next_down().into(),
-            f64::MIN_POSITIVE.into(),
-            (-f64::from_bits(1)).into(),
-            (-10_f64).next_up().into(),
-            1e300.into(),
-            f64::NEG_INFINITY.into(),
-            f64::NAN.into(),
-            decimal("5.000000000000000000000000000000002"),
-            decimal("4.999999999999999999999999999999998"),
-            decimal("9.999999999999999999999999999999998"),
-            decimal("-9.999999999999999999999999999999998"),
-            decimal("1E-6175"),
-            decimal("-1E-6175"),
-            decimal("9223372036854775807.000000000000002"),
-            "a".into(),
-            "a\0\0".into(),
-            "a\u{1}".into(),
-            "b".into(),
-            "".into(),
-            "\0".into(),
-            "é".into(),
-            binary(&[]),
-            binary(&[0]),
-            binary(&[255]),
-            binary(&[0, 0]),
-            binary(&[1, 0]),
-            binary(&[1, 255]),
-            true.into(),
-            false.into(),
-            DateTime::MIN.into(),
-            day(1).into(),
-            DateTime::MAX.into(),
-            Bson::Null,
+        let doubles = [
+            5_f64.next_up(),
+            5_f64.next_down(),
+            f64::MIN_POSITIVE,
+            -f64::from_bits(1),
+            (-10_f64).next_up(),
+            1e300,
+            f64::NEG_INFINITY,
+            f64::NAN,
         ];
-        let last = |byte: u8| mongodb::bson::oid::ObjectId::from_bytes([7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, byte]);
-        ids.extend([last(0), last(1), last(255)].map(Bson::ObjectId));
-        ids.push(mongodb::bson::oid::ObjectId::from_bytes([255; 12]).into());
+        let decimals = "5.000000000000000000000000000000002 4.999999999999999999999999999999998 \
+            9.999999999999999999999999999999998 -9.999999999999999999999999999999998 1E-6175 -1E-6175 \
+            9223372036854775807.000000000000002";
+        let decimals = decimals
+            .split_whitespace()
+            .map(|text| Bson::Decimal128(text.parse().unwrap()));
+        let object_ids = [0, 1, 255].map(|last| ObjectId::from_bytes([7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, last]));
+        let mut ids: Vec<Bson> = [-10, -5, -1, 0, 1, 5, 10].map(Bson::Int32).to_vec();
+        ids.extend([i64::MIN, 1 << 53, i64::MAX].map(Bson::Int64));
+        ids.extend(doubles.map(Bson::Double));
+        ids.extend(decimals);
+        ids.extend(["a", "a\0\0", "a\u{1}", "b", "", "\0", "é"].map(Bson::from));
+        let bytes: [&[u8]; 6] = [&[], &[0], &[255], &[0, 0], &[1, 0], &[1, 255]];
+        ids.extend(bytes.map(binary));
+        ids.extend([true, false].map(Bson::from));
+        ids.extend([DateTime::MIN, day(1), DateTime::MAX].map(Bson::from));
+        ids.extend(object_ids.map(Bson::ObjectId));
+        ids.extend([Bson::Null, ObjectId::from_bytes([255; 12]).into()]);
         for direction in [Direction::Ascending, Direction::Descending] {
-            let (parents, children) = (
-                db.collection::<Document>("product"),
-                db.collection::<Document>("review"),
-            );
-            let repository = SubsetRepository::<Document, Document>::builder(parents, children)
-                .parent_field("product_id")
-                .child_id_field("review_id")
-                .subset(Subset::new("reviews").order_by("stars", direction));
-            let products = ready(db, repository).await;
+            let order = Subset::new("reviews").order_by("stars", direction);
+            let products = ready(db, builder_of::<Document, Document>(db.database(), order)).await;
             let children = ids
                 .iter()
                 .map(|id| doc! { "product_id": 1, "review_id": id.clone(), "stars": 5 });
@@ -259,27 +218,18 @@ async fn no_id_is_between_a_position_and_its_adjacent_bound() {
 }
 
 #[tokio::test]
-async fn a_token_outlives_its_child_and_invalid_ones_are_refused() {
+async fn a_token_outlives_its_child() {
     testkit::run(async |db| {
         let products = products(db).await;
-        products
-            .insert_many(&(0..10).map(review).collect::<Vec<_>>())
-            .await
-            .unwrap();
+        let children: Vec<Review> = (0..10).map(review).collect();
+        products.insert_many(&children).await.unwrap();
         let page = products.children(1).limit(4).await.unwrap();
         let next = page.next.unwrap();
         products.delete(1, 6).await.unwrap();
         products.delete(1, 5).await.unwrap();
-        let second = products.children(1).limit(4).after(next.clone()).await.unwrap();
+        let second = products.children(1).limit(4).after(next).await.unwrap();
         let ids: Vec<i32> = second.children.iter().map(|review| review.review_id).collect();
         assert_eq!(ids, [4, 3, 2, 1]);
-
-        assert!("' || true".parse::<ChildToken>().is_err());
-        let other = builder_of::<Product, Review>(db.database(), newest().order_by("stars", Direction::Ascending));
-        let error = other.build().unwrap().children(1).after(next).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        let error = products.children(1).limit(0).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     })
     .await;
 }
@@ -340,15 +290,8 @@ async fn both_ends_of_the_children_can_be_polled() {
 #[tokio::test]
 async fn tokens_of_long_and_deep_values_are_read() {
     testkit::run(async |db| {
-        let by_rank = SubsetRepository::<Document, Document>::builder(
-            db.collection::<Document>("product"),
-            db.collection::<Document>("review"),
-        );
-        let by_rank = by_rank
-            .parent_field("product_id")
-            .child_id_field("review_id")
-            .subset(Subset::new("reviews").order_by("rank", Direction::Ascending).size(1));
-        let products = ready(db, by_rank).await;
+        let by_rank = Subset::new("reviews").order_by("rank", Direction::Ascending).size(1);
+        let products = ready(db, builder_of::<Document, Document>(db.database(), by_rank)).await;
         let deep = |levels: usize| (0..levels).fold(Bson::from(1), |inner, _| doc! { "a": inner }.into());
         let in_arrays = |levels: usize| (0..levels).fold(Bson::from(1), |inner, _| vec![inner].into());
         let values: [Bson; 6] = [

@@ -97,7 +97,7 @@ async fn the_stored_form_of_several_subsets() {
         for (id, stars) in [(1, 5), (2, 3), (3, 4), (4, 4)] {
             products.insert(&reviewed(1, id, id.into(), stars)).await.unwrap();
         }
-        let found = product(db).find_one(doc! {}).await.unwrap().unwrap();
+        let found = stored_product(db).await;
         let whole = |id: i32, stars: i32| {
             let mut review = reviewed(1, id, id.into(), stars);
             review.remove("product_id");
@@ -137,10 +137,7 @@ async fn a_stale_subset_is_named_and_repaired() {
                 named(&["reviews", "unnoticed"]),
             ),
         ] {
-            let damage = async || {
-                product(db).update_one(doc! { "_id": 1 }, bad.clone()).await.unwrap();
-            };
-            damage().await;
+            change_product(db, bad.clone()).await;
             let findings: Vec<Finding> = products.verify().stream().try_collect().await.unwrap();
             let [finding] = findings.as_slice() else {
                 panic!("{findings:?}")
@@ -150,14 +147,14 @@ async fn a_stale_subset_is_named_and_repaired() {
             assert_eq!((repaired.len(), repaired[0].unrepaired), (1, None));
             assert_eq!(wrong_subsets(db).await, [] as [String; 0], "{bad}");
 
-            damage().await;
+            change_product(db, bad.clone()).await;
             assert_eq!(products.rebuild_all().await.unwrap().rebuilt_individually, 0);
             assert_eq!(wrong_subsets(db).await, [] as [String; 0], "{bad}");
             let correct = all(&product(db)).await;
             products.rebuild_all().await.unwrap();
             assert_eq!(all(&product(db)).await, correct, "a correct parent is not written");
 
-            damage().await;
+            change_product(db, bad.clone()).await;
             products.insert(&reviewed(1, 100, -1, 1)).await.unwrap();
             assert_eq!(
                 wrong_subsets(db).await,
@@ -215,17 +212,13 @@ async fn no_value_is_interpreted() {
                 .filter(doc! { "$or": [{ "kind": &hostile }, { "$nor": [{ "kind": { "$ne": &hostile } }] }] });
             let builder = builder(db.database()).subset(of_value);
             let products: Shown = ready(db, builder).await;
-            for (id, kind) in [
-                (1, hostile.clone()),
-                (2, 5.into()),
-                (3, hostile.clone()),
-                (4, Bson::Null),
-            ] {
+            let kinds = [hostile.clone(), 5.into(), hostile.clone(), Bson::Null];
+            for (id, kind) in (1..).zip(kinds) {
                 let mut review = reviewed(1, id, id.into(), 1);
                 review.insert("kind", kind);
                 products.insert(&review).await.unwrap();
             }
-            let found = product(db).find_one(doc! {}).await.unwrap().unwrap();
+            let found = stored_product(db).await;
             let ids = found.get_array("of_value").unwrap().iter();
             let ids: Vec<i32> = ids
                 .map(|review| review.as_document().unwrap().get_i32("review_id").unwrap())
@@ -277,10 +270,8 @@ async fn an_invalid_subset_is_refused() {
         review.insert("votes", vec![1]);
         let refused = products.insert(&review).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
-        let refused = products
-            .update(1, 1, doc! { "$set": { "stars": [1] } })
-            .await
-            .unwrap_err();
+        let update = doc! { "$set": { "stars": [1] } };
+        let refused = products.update(1, 1, update).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
         assert_eq!(all(&reviews(db)).await, [] as [Document; 0]);
     })
@@ -296,12 +287,10 @@ async fn embedded_fields_that_an_index_has_are_read_from_the_document() {
         for id in 1..=3 {
             products.insert(&reviewed(1, id, id.into(), 1)).await.unwrap();
         }
-        products
-            .insert(&doc! { "review_id": 4, "product_id": 1 })
-            .await
-            .unwrap();
+        let new = doc! { "review_id": 4, "product_id": 1 };
+        products.insert(&new).await.unwrap();
         products.delete(1, 3).await.unwrap();
-        let found = product(db).find_one(doc! {}).await.unwrap().unwrap();
+        let found = stored_product(db).await;
         let embedded = |id: i32| doc! { "review_id": id, "published_date": day(id.into()) };
         let expected = vec![embedded(2), embedded(1), doc! { "review_id": 4 }];
         let expected: Vec<Bson> = expected.into_iter().map(Bson::from).collect();

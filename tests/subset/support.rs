@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use mongo_patterns::subset::{Direction, Subset, SubsetRepository, SubsetRepositoryBuilder};
 use mongo_patterns_testkit::TestDatabase;
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use mongodb::bson::{Bson, DateTime, Document, doc, serialize_to_document};
 use mongodb::{Collection, Database};
 use serde::{Deserialize, Serialize};
 
@@ -109,6 +109,21 @@ pub fn reviews(db: &TestDatabase) -> Collection<Document> {
     db.plain_collection("review")
 }
 
+/// Returns product 1 as it is stored.
+pub async fn stored_product(db: &TestDatabase) -> Document {
+    product(db).find_one(doc! { "_id": 1 }).await.unwrap().unwrap()
+}
+
+/// Changes product 1 as another program does.
+pub async fn change_product(db: &TestDatabase, update: Document) {
+    product(db).update_one(doc! { "_id": 1 }, update).await.unwrap();
+}
+
+/// Returns a review as another program inserts it.
+pub fn to_document(review: &Review) -> Document {
+    serialize_to_document(review).unwrap()
+}
+
 /// Computes the expected subset of a product from all reviews.
 pub fn truth(product: &Bson, reviews: &[Document], size: usize) -> Vec<Bson> {
     let mut of_product: Vec<&Document> = reviews
@@ -145,7 +160,7 @@ pub async fn wrong(products: &Collection<Document>, reviews: &Collection<Documen
 
 /// Returns the ids of the reviews in the subset of product 1.
 pub async fn embedded(db: &TestDatabase) -> Vec<i32> {
-    let found = product(db).find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
+    let found = stored_product(db).await;
     let reviews = found.get_array("reviews").unwrap().iter();
     reviews
         .map(|review| review.as_document().unwrap().get_i32("review_id").unwrap())

@@ -15,15 +15,8 @@ async fn missing_mixed_and_equal_values_are_ordered() {
             (Direction::Ascending, [1, 2, 3, 4, 5, 6]),
             (Direction::Descending, [8, 7, 6, 5, 4, 3]),
         ] {
-            let repository = SubsetRepository::<Document, Document>::builder(
-                db.collection::<Document>("product"),
-                db.collection::<Document>("review"),
-            );
-            let products = repository
-                .parent_field("product_id")
-                .child_id_field("review_id")
-                .subset(Subset::new("reviews").order_by("rank", direction).size(6));
-            let products = ready(db, products).await;
+            let first = Subset::new("reviews").order_by("rank", direction).size(6);
+            let products = ready(db, builder_of::<Document, Document>(db.database(), first)).await;
             let child = |id: i32, rank: Option<Bson>| {
                 let mut child = doc! { "product_id": 1, "review_id": id };
                 child.extend(rank.map(|rank| ("rank".to_owned(), rank)));
@@ -52,53 +45,33 @@ async fn missing_mixed_and_equal_values_are_ordered() {
 #[tokio::test]
 async fn embedded_fields_and_subset_size_are_settings() {
     testkit::run(async |db| {
-        let collections = (
-            db.collection::<Document>("product"),
-            db.collection::<Document>("review"),
-        );
-        let one_to_one = SubsetRepository::<Document, Document>::builder(collections.0, collections.1)
-            .version_field("writes")
-            .parent_field("product_id")
-            .child_id_field("_id")
-            .subset(
-                Subset::new("best")
-                    .order_by("stars", Direction::Descending)
-                    .order_by("votes", Direction::Ascending)
-                    .size(1)
-                    .embedded_fields(["text"]),
-            );
-        let products = ready(db, one_to_one).await;
+        let best = Subset::new("best")
+            .order_by("stars", Direction::Descending)
+            .order_by("votes", Direction::Ascending)
+            .size(1)
+            .embedded_fields(["text"]);
+        let one_to_one = builder_of::<Document, Document>(db.database(), best);
+        let products = ready(db, one_to_one.version_field("writes").child_id_field("_id")).await;
+        let best = async || {
+            let found = products.get(1).await.unwrap().unwrap();
+            found.get_array("best").unwrap().clone()
+        };
+        let only = |id: &str, text: &str| [Bson::from(doc! { "_id": id, "text": text })];
         for (id, stars, votes) in [("a", 3, 5), ("b", 4, 9), ("c", 4, 7), ("d", 4, 7)] {
             let new = doc! { "_id": id, "product_id": 1, "stars": stars, "votes": votes, "text": id, "long": "x" };
             products.insert(&new).await.unwrap();
         }
-        let found = products.get(1).await.unwrap().unwrap();
-        assert_eq!(
-            found.get_array("best").unwrap(),
-            &[Bson::Document(doc! { "_id": "c", "text": "c" })]
-        );
-        assert_eq!(found.get_i64("writes").unwrap(), 5);
+        assert_eq!(best().await, only("c", "c"));
+        assert_eq!(stored_product(db).await.get_i64("writes").unwrap(), 5);
         products.delete(1, "c").await.unwrap();
-        let found = products.get(1).await.unwrap().unwrap();
-        assert_eq!(
-            found.get_array("best").unwrap(),
-            &[Bson::Document(doc! { "_id": "d", "text": "d" })]
-        );
+        assert_eq!(best().await, only("d", "d"));
         add_product(db, 2).await;
         let taken = doc! { "_id": "a", "product_id": 2 };
-        assert_eq!(
-            products.insert(&taken).await.unwrap_err().kind(),
-            ErrorKind::AlreadyExists
-        );
-        products
-            .replace(&doc! { "_id": "a", "product_id": 1, "stars": 9, "text": "new" })
-            .await
-            .unwrap();
-        let found = products.get(1).await.unwrap().unwrap();
-        assert_eq!(
-            found.get_array("best").unwrap(),
-            &[Bson::Document(doc! { "_id": "a", "text": "new" })]
-        );
+        let error = products.insert(&taken).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        let new = doc! { "_id": "a", "product_id": 1, "stars": 9, "text": "new" };
+        products.replace(&new).await.unwrap();
+        assert_eq!(best().await, only("a", "new"));
     })
     .await;
 }
