@@ -1,7 +1,5 @@
 //! Documents whose id is their `_id`.
 
-use std::sync::Arc;
-
 use futures::TryStreamExt;
 use futures::future::join_all;
 use mongo_patterns::ErrorKind;
@@ -29,10 +27,7 @@ async fn the_revisions_have_the_id_in_a_field_of_their_own() {
         tick().await;
         db.recorder().clear();
         let updated = policies.update(1, push("watch")).await.unwrap();
-        assert_eq!(
-            db.recorder().names().join(" "),
-            "findAndModify insert commitTransaction"
-        );
+        assert_eq!(names(db), "findAndModify insert commitTransaction");
         let now = all(&current(db)).await;
         let expected = doc! {
             "_id": 1, "customerName": "Michelle", "itemsInsured": ["watch"], "revision": 2, "dateSet": updated.time,
@@ -82,8 +77,8 @@ async fn the_set_up_creates_the_collection_and_no_further_index() {
         let error = policies.insert(&policy_by_id(1)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::IndexMissing);
         let created = policies.ensure_indexes().await.unwrap().created;
-        let of_revisions = ["documentId_1_revision_1", "documentId_1_dateSet_1_revision_1"];
-        for index in of_revisions.iter().chain(["_id_"].iter()) {
+        let indexes = ["documentId_1_revision_1", "documentId_1_dateSet_1_revision_1", "_id_"];
+        for index in indexes {
             assert!(created.iter().any(|created| created == index), "{created:?}");
         }
         assert_eq!(created.len(), 3);
@@ -96,8 +91,7 @@ async fn the_set_up_creates_the_collection_and_no_further_index() {
             let error = other.build().unwrap().ensure_indexes().await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::SettingsMismatch);
         }
-        let named = ["contracts", "contractRevisions"].map(|name| db.collection::<Document>(name));
-        let [now, history] = named;
+        let [now, history] = ["contracts", "contractRevisions"].map(|name| db.collection::<Document>(name));
         let contracts = Policies::builder(now, history.clone())
             .id_field("_id")
             .document_id_field("contract");
@@ -114,21 +108,9 @@ async fn the_set_up_creates_the_collection_and_no_further_index() {
 #[tokio::test]
 async fn invalid_input_is_refused_and_has_no_effect() {
     testkit::run(async |db| {
-        let settings = || by_id(db.database());
-        for invalid in [
-            builder(db.database()).document_id_field("x"),
-            settings().document_id_field("_id"),
-            settings().document_id_field("revision"),
-            settings().document_id_field("a.b"),
-            settings().revision_field("documentId"),
-            settings().change_fields(["documentId"]),
-        ] {
-            let shown = format!("{invalid:?}");
-            assert_eq!(invalid.build().unwrap_err().kind(), ErrorKind::Configuration, "{shown}");
-        }
         let policies = policies_by_id(db).await;
         policies.insert(&policy_by_id(1)).await.unwrap();
-        let before = (all(&current(db)).await, all(&revisions(db)).await);
+        let before = contents(db).await;
         db.recorder().clear();
         let documents = [
             doc! { "customerName": "Michelle" },
@@ -162,13 +144,11 @@ async fn invalid_input_is_refused_and_has_no_effect() {
         assert!(policies.update(1, pipeline).await.unwrap_err().is_invalid_input());
         assert_eq!(db.recorder().round_trips(), 0);
         // The server refuses an `_id` with operators.
+        let operator = [policy_by_id(doc! { "$gt": 1 })];
         for error in [
-            policies.insert(&policy_by_id(doc! { "$gt": 1 })).await.unwrap_err(),
-            policies
-                .insert_many(&[policy_by_id(doc! { "$gt": 1 })])
-                .await
-                .unwrap_err(),
-            policies.upsert(&policy_by_id(doc! { "$gt": 1 })).await.unwrap_err(),
+            policies.insert(&operator[0]).await.unwrap_err(),
+            policies.insert_many(&operator).await.unwrap_err(),
+            policies.upsert(&operator[0]).await.unwrap_err(),
         ] {
             assert!(error.is_invalid_input(), "{error:?}");
         }
@@ -176,33 +156,26 @@ async fn invalid_input_is_refused_and_has_no_effect() {
         assert!(!policies.delete(doc! { "$gt": 0 }).await.unwrap().found);
         let exists = policies.insert(&policy_by_id(1.0)).await.unwrap_err();
         assert_eq!(exists.kind(), ErrorKind::AlreadyExists);
-        let exists = policies
-            .insert_many(&[policy_by_id(2), policy_by_id(1_i64)])
-            .await
-            .unwrap_err();
+        let many = [policy_by_id(2), policy_by_id(1_i64)];
+        let exists = policies.insert_many(&many).await.unwrap_err();
         assert_eq!(exists.kind(), ErrorKind::AlreadyExists);
-        assert_eq!((all(&current(db)).await, all(&revisions(db)).await), before);
+        assert_eq!(contents(db).await, before);
     })
     .await;
-}
-
-fn ids() -> [Bson; 8] {
-    [
-        "$name".into(),
-        "1".into(),
-        1.into(),
-        doc! { "shop": 1, "n": "a.b" }.into(),
-        doc! {}.into(),
-        ObjectId::new().into(),
-        true.into(),
-        DateTime::from_millis(5).into(),
-    ]
 }
 
 #[tokio::test]
 async fn ids_are_values_of_any_type() {
     testkit::run(async |db| {
-        let (policies, ids) = (policies_by_id(db).await, ids());
+        let policies = policies_by_id(db).await;
+        let ids: [Bson; 6] = [
+            "$name".into(),
+            "1".into(),
+            1.into(),
+            doc! { "shop": 1, "n": "a.b" }.into(),
+            ObjectId::new().into(),
+            true.into(),
+        ];
         let documents = ids.clone().map(policy_by_id);
         policies.insert_many(&documents).await.unwrap();
         for id in ids {
@@ -223,10 +196,8 @@ async fn ids_are_values_of_any_type() {
         assert_eq!(now.get("_id"), Some(&Bson::Int32(1)));
         policies.delete(1).await.unwrap();
         assert_eq!(policies.upsert(&policy_by_id(1.0)).await.unwrap().revision, 9);
-        assert_eq!(
-            policies.get(1).await.unwrap().unwrap().document.get("_id"),
-            Some(&Bson::Double(1.0))
-        );
+        let now = policies.get(1).await.unwrap().unwrap().document;
+        assert_eq!(now.get("_id"), Some(&Bson::Double(1.0)));
         assert_eq!(policies.revisions(1).page().await.unwrap().revisions.len(), 9);
         assert_eq!(findings(&policies).await, []);
     })
@@ -246,11 +217,8 @@ async fn what_other_programs_wrote_is_found_and_repaired() {
         revisions(db).delete_one(doc! { "documentId": 2 }).await.unwrap();
         set(3, "documentId").await;
         current(db).delete_one(doc! { "_id": 4 }).await.unwrap();
-        let mut found: Vec<(Bson, Problem)> = findings(&policies)
-            .await
-            .into_iter()
-            .map(|finding| (finding.document_id, finding.problem))
-            .collect();
+        let found = findings(&policies).await.into_iter();
+        let mut found: Vec<(Bson, Problem)> = found.map(|one| (one.document_id, one.problem)).collect();
         found.sort_by_key(|(id, _)| id.as_i32());
         let expected = [
             (1.into(), Problem::Different { revision: 1 }),
@@ -260,10 +228,8 @@ async fn what_other_programs_wrote_is_found_and_repaired() {
         ];
         assert_eq!(found, expected);
         let repaired: Vec<_> = policies.repair().stream().try_collect().await.unwrap();
-        assert_eq!(
-            repaired.iter().filter(|repaired| repaired.unrepaired.is_none()).count(),
-            2
-        );
+        let done = repaired.iter().filter(|repaired| repaired.unrepaired.is_none());
+        assert_eq!(done.count(), 2);
         let left = findings(&policies).await;
         assert_eq!(left.len(), 2, "{left:?}");
         assert_eq!(copies_by_id(db, 1).await.len(), 2);
@@ -299,11 +265,9 @@ async fn the_validators_take_the_documents_of_the_repository_alone() {
 async fn two_processes_lose_and_double_nothing() {
     testkit::run(async |db| {
         let processes = [policies_by_id(db).await, policies_by_id(db).await];
-        let processes = Arc::new(processes);
         let writers = (0..12).map(|writer: usize| {
-            let processes = Arc::clone(&processes);
+            let policies = processes[writer % 2].clone();
             tokio::spawn(async move {
-                let policies = &processes[writer % 2];
                 let mut written = 0;
                 for n in 0..8 {
                     let id = i32::try_from(n % 3).unwrap();
@@ -349,22 +313,14 @@ async fn a_follower_stores_the_writes_of_other_programs() {
             follow.run_until_current().await.unwrap().written
         };
         assert_eq!(follow().await, 0);
-        let other = current(db);
-        other
-            .insert_one(doc! { "_id": 1, "customerName": "new" })
-            .await
-            .unwrap();
+        let (other, first) = (current(db), || doc! { "_id": 1 });
+        let named = |name: &str| doc! { "_id": 1, "customerName": name };
+        other.insert_one(named("new")).await.unwrap();
         let rename = doc! { "$set": { "customerName": "renamed", "documentId": "taken" } };
-        other.update_one(doc! { "_id": 1 }, rename).await.unwrap();
-        other
-            .replace_one(doc! { "_id": 1 }, doc! { "customerName": "replaced" })
-            .await
-            .unwrap();
-        other.delete_one(doc! { "_id": 1 }).await.unwrap();
-        other
-            .insert_one(doc! { "_id": 1, "customerName": "again" })
-            .await
-            .unwrap();
+        other.update_one(first(), rename).await.unwrap();
+        other.replace_one(first(), named("replaced")).await.unwrap();
+        other.delete_one(first()).await.unwrap();
+        other.insert_one(named("again")).await.unwrap();
         policies.insert(&policy_by_id("own")).await.unwrap();
         policies.delete("own").await.unwrap();
         assert_eq!(follow().await, 5);

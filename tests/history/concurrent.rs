@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::TryStreamExt;
 use futures::future::join_all;
+use mongo_patterns::history::Recorded;
 use mongo_patterns::{ErrorKind, RetryPolicy};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::doc;
@@ -36,7 +37,7 @@ async fn sixty_four_writers_of_one_document_lose_nothing() {
                 let policies = processes[writer % processes.len()].clone();
                 tokio::spawn(async move {
                     let mut revisions = Vec::new();
-                    for n in 0..4 {
+                    for n in 0..2 {
                         let recorded = policies.update(1, push(&format!("{writer}-{n}"))).await.unwrap();
                         revisions.push((recorded.revision, format!("{writer}-{n}")));
                     }
@@ -48,15 +49,15 @@ async fn sixty_four_writers_of_one_document_lose_nothing() {
                 acknowledged.extend(writer.unwrap());
             }
             let expected = Judged {
-                items: 256,
-                revision: 257,
+                items: 128,
+                revision: 129,
                 ..Judged::default()
             };
             assert_eq!(judge(db, 1).await, expected, "{of} processes");
             // Each call returned the number of the revision that has its item first.
             let copies = copies(db, 1).await;
             let distinct: BTreeSet<u64> = acknowledged.iter().map(|(revision, _)| *revision).collect();
-            assert_eq!(distinct.len(), 256);
+            assert_eq!(distinct.len(), 128);
             for (revision, item) in acknowledged {
                 let stored = items(&copies[usize::try_from(revision).unwrap() - 1]);
                 assert_eq!(stored.last(), Some(&item));
@@ -84,7 +85,7 @@ async fn read_change_replace_with_an_expected_revision_loses_nothing() {
                 let all_have_read = Arc::clone(&all_have_read);
                 tokio::spawn(async move {
                     let (mut done, mut refused) = (0, 0);
-                    while done < 10 {
+                    while done < 5 {
                         let now = policies.get(1).await.unwrap().unwrap().document;
                         if done + refused == 0 {
                             all_have_read.wait().await;
@@ -112,8 +113,8 @@ async fn read_change_replace_with_an_expected_revision_loses_nothing() {
                 "of those that have read the first number, one writes"
             );
             let now = processes[0].get(1).await.unwrap().unwrap().document;
-            assert_eq!(now.get_i32("visits").unwrap(), 80);
-            assert_eq!(judge(db, 1).await.revision, 81);
+            assert_eq!(now.get_i32("visits").unwrap(), 40);
+            assert_eq!(judge(db, 1).await.revision, 41);
             assert_eq!(findings(&processes[0]).await, []);
         }
     })
@@ -138,16 +139,14 @@ async fn all_calls_together_leave_no_gap_and_no_double() {
                         let item = format!("{writer}-{n}");
                         let mut new = policy(id);
                         new.insert("itemsInsured", vec![item.as_str()]);
+                        let number = |recorded: Recorded| Some(recorded.revision);
                         let written = match fastrand::u32(0..10) {
-                            0 | 1 => policies.insert(&new).await.map(|recorded| Some(recorded.revision)),
+                            0 | 1 => policies.insert(&new).await.map(number),
                             2 => policies.delete(id).await.map(|deleted| deleted.revision),
-                            3 => policies.restore(id, 1).await.map(|recorded| Some(recorded.revision)),
-                            4 => policies.replace(id, &new).await.map(|recorded| Some(recorded.revision)),
+                            3 => policies.restore(id, 1).await.map(number),
+                            4 => policies.replace(id, &new).await.map(number),
                             5 => policies.prune(id).keep_last(5).await.map(|_| None),
-                            _ => policies
-                                .update(id, push(&item))
-                                .await
-                                .map(|recorded| Some(recorded.revision)),
+                            _ => policies.update(id, push(&item)).await.map(number),
                         };
                         match written {
                             Ok(revision) => revisions.extend(revision.map(|revision| (id, revision))),
@@ -174,12 +173,12 @@ async fn all_calls_together_leave_no_gap_and_no_double() {
             assert_eq!(findings(&processes[0]).await, [], "{of} processes");
             for id in 0..3 {
                 let stored = numbers(db, id).await;
-                let highest = distinct
-                    .iter()
-                    .filter(|(of, _)| *of == id)
-                    .map(|(_, revision)| *revision)
-                    .max();
-                assert_eq!(stored.last().map(|last| u64::try_from(*last).unwrap()), highest);
+                // The set is in the order of the ids and the numbers.
+                let highest = distinct.range((id, 0)..=(id, u64::MAX)).next_back();
+                assert_eq!(
+                    stored.last().map(|last| (id, u64::try_from(*last).unwrap())),
+                    highest.copied()
+                );
                 assert!(
                     stored.windows(2).all(|two| two[1] == two[0] + 1),
                     "{of} processes: {stored:?}"
@@ -195,7 +194,7 @@ async fn of_concurrent_inserts_of_one_id_one_succeeds() {
     testkit::run(async |db| {
         for of in [1, 4] {
             let processes = processes(db, of).await;
-            for id in 0..4 {
+            for id in 0..2 {
                 let inserts = (0..16).map(|writer: usize| {
                     let policies = processes[writer % processes.len()].clone();
                     async move { policies.insert(&policy(id)).await }
@@ -277,18 +276,18 @@ async fn other_programs_read_the_current_document_at_any_time() {
         let processes = processes(db, 4).await;
         processes[0].insert(&policy(1)).await.unwrap();
         let writers = processes.iter().map(|policies| async move {
-            for _ in 0..20 {
+            for _ in 0..10 {
                 policies.update(1, push("watch")).await.unwrap();
             }
         });
         let reads = async {
-            for _ in 0..100 {
+            for _ in 0..50 {
                 let now = current(db).find_one(doc! { "policyId": 1 }).await.unwrap().unwrap();
                 assert_eq!(items(&now).len() as i64, number(&now, "revision") - 1);
             }
         };
         futures::future::join(join_all(writers), reads).await;
-        assert_eq!(judge(db, 1).await.revision, 81);
+        assert_eq!(judge(db, 1).await.revision, 41);
     })
     .await;
 }

@@ -5,7 +5,7 @@ use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::options::IndexOptions;
 
-use crate::common::support::contents;
+use crate::common::support::{all, contents};
 use crate::history::follow_support::{follow, followed};
 use crate::history::support::*;
 
@@ -30,12 +30,8 @@ async fn many_documents_are_stored_as_many_inserts_would() {
             ["hello", "aggregate", "insert", "insert", "commitTransaction"]
         );
         assert_eq!(recorded.len(), many.len());
-        for (id, recorded) in (1..=150).zip(&recorded) {
-            let revision = match id {
-                7 => 3,
-                8 => 5,
-                _ => 1,
-            };
+        for (id, revision) in [(1, 1), (7, 3), (8, 5), (150, 1)] {
+            let recorded = &recorded[id as usize - 1];
             assert_eq!(recorded.revision, revision, "{id}");
             let now = policies.get(id).await.unwrap().unwrap();
             assert_eq!((now.revision, now.time), (revision, Some(recorded.time)));
@@ -43,18 +39,8 @@ async fn many_documents_are_stored_as_many_inserts_would() {
             assert_eq!(without_id(&now.document), without_id(&copy.document.unwrap()));
             assert_eq!(copy.change, doc! { "by": "$ann" });
             let fields: Vec<&str> = now.document.keys().map(String::as_str).collect();
-            assert_eq!(
-                fields,
-                [
-                    "_id",
-                    "policyId",
-                    "customerName",
-                    "itemsInsured",
-                    "revision",
-                    "dateSet",
-                    "by"
-                ]
-            );
+            assert_eq!(fields[..4], ["_id", "policyId", "customerName", "itemsInsured"]);
+            assert_eq!(fields[4..], ["revision", "dateSet", "by"]);
             if let Some(before) = policies.at(id, revision - 1).await.unwrap() {
                 assert!(before.time < recorded.time);
             }
@@ -101,10 +87,7 @@ async fn a_refused_document_stores_none() {
         current(db).create_index(by_email).await.unwrap();
         let before = contents(db).await;
         let mut used = policy(4);
-        used.insert(
-            "_id",
-            current(db).find_one(doc! {}).await.unwrap().unwrap().remove("_id"),
-        );
+        used.insert("_id", all(&current(db)).await[0].get("_id"));
         for (last, kind) in [
             (policy(1), ErrorKind::AlreadyExists),
             // An id is compared by its value.
@@ -119,12 +102,6 @@ async fn a_refused_document_stores_none() {
             assert_eq!((refused.kind(), refused.stored_count()), (kind, None), "{refused}");
             assert_eq!(contents(db).await, before);
         }
-        let unknown = policies
-            .insert_many(&[policy(2)])
-            .with(doc! { "who": 1 })
-            .await
-            .unwrap_err();
-        assert_eq!(unknown.kind(), ErrorKind::InvalidArgument);
     })
     .await;
 }

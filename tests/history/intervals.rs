@@ -13,10 +13,7 @@ use crate::history::intervals_support::*;
 async fn with_pants(db: &TestDatabase) -> Prices {
     let prices = prices(db).await;
     prices.insert(&price("pants", 5)).await.unwrap();
-    stored(db)
-        .update_one(doc! { "item": "pants" }, doc! { "$set": { "validFrom": at(1000) } })
-        .await
-        .unwrap();
+    begin_at(db, doc! { "item": "pants" }, at(1000)).await;
     db.recorder().clear();
     prices
 }
@@ -48,11 +45,8 @@ async fn the_stored_form_is_the_manuals() {
         assert_eq!(last, ["_id", "isValid", "item", "price", "validFrom", "validTo"]);
         // The valid document keeps its `_id`.
         assert_eq!(stored[2].get_object_id("_id").unwrap(), id);
-        assert!(
-            stored[..2]
-                .iter()
-                .all(|closed| closed.get_object_id("_id").unwrap() != id)
-        );
+        let mut closed = stored[..2].iter();
+        assert!(closed.all(|closed| closed.get_object_id("_id").unwrap() != id));
         assert_eq!(judge(db, "pants").await, [5, 7, 9]);
 
         let ended = prices.end("pants").await.unwrap();
@@ -113,19 +107,12 @@ async fn each_call_takes_the_documented_round_trips() {
 async fn the_price_at_a_time_is_that_of_its_interval() {
     testkit::run(async |db| {
         let prices = with_pants(db).await;
-        let changed = prices
-            .update("pants", to(7))
-            .await
-            .unwrap()
-            .valid_from
-            .timestamp_millis();
+        let changed = prices.update("pants", to(7)).await.unwrap().valid_from;
+        let changed = changed.timestamp_millis();
         let ended = prices.end("pants").await.unwrap().valid_to.unwrap().timestamp_millis();
         let later = ended + 10_000;
         prices.insert(&price("pants", 9)).await.unwrap();
-        stored(db)
-            .update_one(doc! { "isValid": true }, doc! { "$set": { "validFrom": at(later) } })
-            .await
-            .unwrap();
+        begin_at(db, doc! { "isValid": true }, at(later)).await;
         for (time, expected) in [
             (i64::MIN, None),
             (999, None),
@@ -139,8 +126,7 @@ async fn the_price_at_a_time_is_that_of_its_interval() {
             (i64::MAX, Some(9)),
         ] {
             let found = prices.as_of("pants", at(time)).await.unwrap();
-            let found = found.map(|found| found.document.get_i32("price").unwrap());
-            assert_eq!(found, expected, "at {time}");
+            assert_eq!(found.as_ref().map(price_of), expected, "at {time}");
         }
         assert_eq!(prices.as_of("shirt", at(later)).await.unwrap(), None);
         let now = prices.get("pants").await.unwrap().unwrap();
@@ -156,22 +142,19 @@ async fn the_price_at_a_time_is_that_of_its_interval() {
 async fn all_intervals_are_read_in_pages_in_either_direction() {
     testkit::run(async |db| {
         let prices = with_pants(db).await;
-        stored(db)
-            .update_one(doc! { "item": "pants" }, doc! { "$set": { "validFrom": BEGIN } })
-            .await
-            .unwrap();
+        begin_at(db, doc! { "item": "pants" }, BEGIN).await;
         for n in 1..=6 {
             prices.update("pants", to(n)).await.unwrap();
         }
         let mut expected = vec![5, 1, 2, 3, 4, 5, 6];
         for newest_first in [false, true] {
-            for limit in 1..=8 {
+            for limit in [1, 3, 7, 8] {
                 let (mut found, mut token): (Vec<i32>, Option<IntervalToken>) = (Vec::new(), None);
                 loop {
                     let call = prices.intervals("pants").limit(limit).after(token);
                     let call = if newest_first { call.newest_first() } else { call };
                     let page = call.page().await.unwrap();
-                    found.extend(page.intervals.iter().map(|one| one.document.get_i32("price").unwrap()));
+                    found.extend(page.intervals.iter().map(price_of));
                     let Some(next) = page.next else { break };
                     token = Some(next.to_string().parse().unwrap());
                 }
@@ -180,11 +163,7 @@ async fn all_intervals_are_read_in_pages_in_either_direction() {
             let call = prices.intervals("pants").limit(2);
             let call = if newest_first { call.newest_first() } else { call };
             let streamed: Vec<_> = call.stream().try_collect().await.unwrap();
-            let streamed: Vec<i32> = streamed
-                .iter()
-                .map(|one| one.document.get_i32("price").unwrap())
-                .collect();
-            assert_eq!(streamed, expected);
+            assert_eq!(streamed.iter().map(price_of).collect::<Vec<_>>(), expected);
             expected.reverse();
         }
         let error = prices.intervals("pants").limit(0).page().await.unwrap_err();
@@ -199,14 +178,11 @@ async fn a_change_at_another_start_is_refused_and_has_no_effect() {
         let prices = with_pants(db).await;
         let now = prices.update("pants", to(7)).await.unwrap().valid_from;
         let before = all(&stored(db)).await;
+        let new = price("pants", 9);
         for other in [at(1000), at(now.timestamp_millis() + 1), DateTime::MAX] {
             let refused = [
                 prices.update("pants", to(9)).expecting(other).await.unwrap_err(),
-                prices
-                    .replace("pants", &price("pants", 9))
-                    .expecting(other)
-                    .await
-                    .unwrap_err(),
+                prices.replace("pants", &new).expecting(other).await.unwrap_err(),
                 prices.end("pants").expecting(other).await.unwrap_err(),
             ];
             for error in refused {
@@ -215,13 +191,9 @@ async fn a_change_at_another_start_is_refused_and_has_no_effect() {
             }
         }
         assert_eq!(all(&stored(db)).await, before);
-        let now = prices.update("pants", to(9)).expecting(now).await.unwrap().valid_from;
-        let now = prices
-            .replace("pants", &price("pants", 8))
-            .expecting(now)
-            .await
-            .unwrap()
-            .valid_from;
+        let updated = prices.update("pants", to(9)).expecting(now).await.unwrap();
+        let replace = prices.replace("pants", &new).expecting(updated.valid_from);
+        let now = replace.await.unwrap().valid_from;
         assert!(prices.end("pants").expecting(now).await.unwrap().found);
         assert!(!prices.end("pants").expecting(now).await.unwrap().found);
     })
@@ -236,10 +208,8 @@ async fn missing_and_existing_documents_are_reported() {
             assert_eq!(error.pattern(), Some("intervals"));
             error.kind()
         };
-        assert_eq!(
-            kind(prices.insert(&price("pants", 7)).await.unwrap_err()),
-            ErrorKind::AlreadyExists
-        );
+        let exists = prices.insert(&price("pants", 7)).await;
+        assert_eq!(kind(exists.unwrap_err()), ErrorKind::AlreadyExists);
         for item in ["shirt", "hat"] {
             assert_eq!(kind(prices.update(item, to(7)).await.unwrap_err()), ErrorKind::NotFound);
             let replaced = prices.replace(item, &price(item, 7)).await;
@@ -275,10 +245,8 @@ async fn missing_and_existing_documents_are_reported() {
         }
         stored(db).drop_index("item_1_isValid").await.unwrap();
         let other = builder(db.database()).build().unwrap();
-        assert_eq!(
-            kind(other.update("pants", to(7)).await.unwrap_err()),
-            ErrorKind::IndexMissing
-        );
+        let missing = other.update("pants", to(7)).await;
+        assert_eq!(kind(missing.unwrap_err()), ErrorKind::IndexMissing);
         assert_eq!(kind(prices.get("pants").await.unwrap_err()), ErrorKind::IndexMissing);
     })
     .await;
@@ -290,27 +258,19 @@ async fn a_change_is_after_a_start_that_was_set_by_a_clock_that_is_ahead() {
     testkit::run(async |db| {
         let prices = with_pants(db).await;
         let ahead = DateTime::now().timestamp_millis() + 3_600_000;
-        stored(db)
-            .update_one(doc! { "item": "pants" }, doc! { "$set": { "validFrom": at(ahead) } })
-            .await
-            .unwrap();
+        begin_at(db, doc! { "item": "pants" }, at(ahead)).await;
         prices.get("pants").await.unwrap();
         db.recorder().clear();
         let begun = prices.update("pants", to(7)).await.unwrap();
         assert_eq!(begun.valid_from, at(ahead + 1));
         let expected = ["findAndModify", "find", "findAndModify", "insert", "commitTransaction"];
         assert_eq!(db.recorder().names()[db.recorder().names().len() - 5..], expected);
-        let replaced = prices
-            .replace("pants", &price("pants", 8))
-            .expecting(at(ahead + 1))
-            .await
-            .unwrap();
-        assert_eq!(replaced.valid_from, at(ahead + 2));
+        let new = price("pants", 8);
+        let replaced = prices.replace("pants", &new).expecting(at(ahead + 1)).await;
+        assert_eq!(replaced.unwrap().valid_from, at(ahead + 2));
         assert_eq!(prices.end("pants").await.unwrap().valid_to, Some(at(ahead + 3)));
-        assert_eq!(
-            prices.insert(&price("pants", 9)).await.unwrap().valid_from,
-            at(ahead + 3)
-        );
+        let inserted = prices.insert(&price("pants", 9)).await.unwrap();
+        assert_eq!(inserted.valid_from, at(ahead + 3));
         assert_eq!(judge(db, "pants").await, [5, 7, 8, 9]);
     })
     .await;

@@ -37,8 +37,8 @@ async fn sixty_four_writers_of_one_id_lose_nothing() {
                 let prices = processes[writer % processes.len()].clone();
                 tokio::spawn(async move {
                     let mut begun = Vec::new();
-                    for n in 0..4 {
-                        let price = i32::try_from(1 + writer * 4 + n).unwrap();
+                    for n in 0..2 {
+                        let price = i32::try_from(1 + writer * 2 + n).unwrap();
                         begun.push((prices.update("pants", to(price)).await.unwrap().valid_from, price));
                     }
                     begun
@@ -49,7 +49,7 @@ async fn sixty_four_writers_of_one_id_lose_nothing() {
                 acknowledged.extend(writer.unwrap());
             }
             let found = judge(db, "pants").await;
-            assert_eq!(found.len(), 257, "{of} processes");
+            assert_eq!(found.len(), 129, "{of} processes");
             // Each call returned the start of its own price.
             let all = intervals(&of_item(db, "pants").await);
             let starts: BTreeMap<DateTime, i32> = all[1..].iter().map(|one| (one.1, one.0)).collect();
@@ -74,7 +74,7 @@ async fn read_change_replace_with_an_expected_start_loses_nothing() {
                 let all_have_read = Arc::clone(&all_have_read);
                 tokio::spawn(async move {
                     let (mut done, mut refused) = (0, 0);
-                    while done < 10 {
+                    while done < 5 {
                         let now = prices.get("pants").await.unwrap().unwrap();
                         if done + refused == 0 {
                             all_have_read.wait().await;
@@ -96,7 +96,7 @@ async fn read_change_replace_with_an_expected_start_loses_nothing() {
                 refused >= WRITERS - 1,
                 "of those that have read the first start, one writes"
             );
-            assert_eq!(judge(db, "pants").await, (0..=80).collect::<Vec<i32>>());
+            assert_eq!(judge(db, "pants").await, (0..=40).collect::<Vec<i32>>());
         }
     })
     .await;
@@ -197,11 +197,7 @@ async fn an_insert_after_an_end_that_it_has_not_read_starts_again() {
             let (inserted, ()) = futures::join!(slow.insert(&price("pants", 2)).into_future(), async {
                 db.recorder().sent(2).await;
                 other.insert(&price("pants", 1)).await.unwrap();
-                let set = doc! { "$set": { "validFrom": ahead } };
-                let set = stored(db)
-                    .update_one(doc! { "item": "pants", "isValid": true }, set)
-                    .await;
-                assert_eq!(set.unwrap().modified_count, 1);
+                begin_at(db, doc! { "item": "pants", "isValid": true }, ahead).await;
                 other.end("pants").await.unwrap();
             });
             blocked.disable().await;
@@ -237,17 +233,9 @@ async fn readers_see_no_gap_while_others_write() {
                 let found = reader.as_of("pants", time).await.unwrap().unwrap();
                 assert!(found.valid_from <= time && found.valid_to.is_none_or(|to| time < to));
             }
-            let newest: Vec<_> = reader
-                .intervals("pants")
-                .newest_first()
-                .stream()
-                .try_collect()
-                .await
-                .unwrap();
-            let prices: Vec<i32> = newest
-                .iter()
-                .map(|one| one.document.get_i32("price").unwrap())
-                .collect();
+            let newest = reader.intervals("pants").newest_first().stream();
+            let newest: Vec<_> = newest.try_collect().await.unwrap();
+            let prices: Vec<i32> = newest.iter().map(price_of).collect();
             assert!(prices.windows(2).all(|two| two[0] == two[1] + 1), "{prices:?}");
             assert_eq!(findings(reader).await, []);
         }
@@ -287,12 +275,8 @@ async fn waiting_changes_share_a_transaction() {
         }
         assert_eq!((done, refused), (30, 10));
         assert_eq!(judge(db, "pants").await.len(), 31);
-        let commits = db
-            .recorder()
-            .names()
-            .iter()
-            .filter(|name| *name == "commitTransaction")
-            .count();
+        let names = db.recorder().names();
+        let commits = names.iter().filter(|name| *name == "commitTransaction").count();
         assert!(commits < 20, "{commits}");
     })
     .await;
@@ -304,7 +288,7 @@ async fn dropped_calls_leave_no_overlap() {
     testkit::run(async |db| {
         let processes = processes(db, 2).await;
         processes[0].insert(&price("pants", 0)).await.unwrap();
-        for n in 0..60 {
+        for n in 0..40 {
             let prices = &processes[n % 2];
             let call = prices.update("pants", to(1)).into_future();
             let dropped = async {

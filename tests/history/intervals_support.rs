@@ -3,7 +3,7 @@
 use futures::TryStreamExt;
 use mongo_patterns::Repository;
 use mongo_patterns::history::IntervalRepository;
-use mongo_patterns::history::intervals::{Finding, IntervalRepositoryBuilder, Problem};
+use mongo_patterns::history::intervals::{Finding, Interval, IntervalRepositoryBuilder, Problem};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::{Collection, Database};
@@ -46,6 +46,18 @@ pub fn to(price: i32) -> Document {
 
 pub fn at(millis: i64) -> DateTime {
     DateTime::from_millis(millis)
+}
+
+/// Changes the start of the interval that a filter matches.
+pub async fn begin_at(db: &TestDatabase, filter: Document, start: DateTime) {
+    let set = doc! { "$set": { "validFrom": start } };
+    let set = stored(db).update_one(filter, set).await.unwrap();
+    assert_eq!(set.modified_count, 1);
+}
+
+/// Returns the price of an interval.
+pub fn price_of(interval: &Interval<Document>) -> i32 {
+    interval.document.get_i32("price").unwrap()
 }
 
 /// Returns the prices of an item in the order of their starts, read without the repository.

@@ -17,21 +17,6 @@ const ALONE: &str = "findAndModify insert commitTransaction";
 /// The server's code for a time limit. The driver does not retry it.
 const EXCEEDED: i32 = 50;
 
-/// Returns the names of the commands since the last call.
-fn names(db: &TestDatabase) -> String {
-    let names = db.recorder().names().join(" ");
-    db.recorder().clear();
-    names
-}
-
-/// Returns a repository that has written the policy 1.
-async fn written(db: &TestDatabase) -> Policies {
-    let policies = policies(db).await;
-    policies.insert(&policy(1)).await.unwrap();
-    names(db);
-    policies
-}
-
 async fn update_all(policies: &Policies, updates: impl IntoIterator<Item = Document>) -> Vec<Result<Recorded, Error>> {
     let updates = updates.into_iter();
     join_all(updates.map(|update| policies.update(1, update).into_future())).await
@@ -54,7 +39,7 @@ async fn revisions_of(db: &TestDatabase, policies: &Policies) -> usize {
 #[tokio::test]
 async fn waiting_changes_share_one_transaction_and_each_has_its_revision() {
     testkit::run(async |db| {
-        let policies = written(db).await;
+        let policies = with_policy(db).await;
         let recorded = update_all(&policies, pushes(0..17)).await;
         let joined = ["findAndModify"; 16].join(" ");
         assert_eq!(names(db), format!("{ALONE} {joined} insert commitTransaction"));
@@ -72,7 +57,7 @@ async fn waiting_changes_share_one_transaction_and_each_has_its_revision() {
 #[tokio::test]
 async fn refused_changes_fail_alone() {
     testkit::run(async |db| {
-        let policies = written(db).await;
+        let policies = with_policy(db).await;
         let text = doc! { "$inc": { "customerName": 1 } };
         let mut updates = pushes(0..8);
         updates.insert(3, text.clone());
@@ -122,7 +107,7 @@ async fn a_change_that_a_unique_index_of_the_application_refuses_fails_alone() {
 #[tokio::test]
 async fn changes_after_a_joined_deletion_find_no_document() {
     testkit::run(async |db| {
-        let policies = written(db).await;
+        let policies = with_policy(db).await;
         let first = policies.update(1, push("car")).into_future();
         let deleted = policies.delete(1).into_future();
         let after = policies.update(1, push("watch")).into_future();
@@ -159,7 +144,7 @@ async fn the_copies_of_a_transaction_are_bounded() {
 #[tokio::test]
 async fn a_commit_without_a_reply_is_of_unknown_outcome_for_every_call() {
     testkit::run(async |db| {
-        let policies = written(db).await;
+        let policies = with_policy(db).await;
         // The first call has three commands, and the others four before their commit.
         let second_commit = 7;
         let fault = FailPoint::on(&[]).times(1).error_code(EXCEEDED).plan(db, second_commit);

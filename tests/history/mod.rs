@@ -24,4 +24,3 @@ pub(crate) mod support;
 pub(crate) mod update_many;
 pub(crate) mod upsert;
 pub(crate) mod values;
-pub(crate) mod values_of_reads;

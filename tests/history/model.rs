@@ -1,7 +1,8 @@
 //! The history repository against a model in memory.
 
 use futures::TryStreamExt;
-use mongo_patterns::ErrorKind;
+use mongo_patterns::history::Recorded;
+use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{DateTime, Document, doc};
 use proptest::prelude::*;
@@ -93,6 +94,11 @@ fn content_of(document: &Document) -> (Vec<String>, Option<i32>) {
     (items(document), document.get_i32("note").ok())
 }
 
+/// Returns the number and the time of the revision that a write has stored.
+fn written(recorded: Result<Recorded, Error>) -> Result<Option<(u64, Option<DateTime>)>, Error> {
+    recorded.map(|recorded| Some((recorded.revision, Some(recorded.time))))
+}
+
 impl Model<'_> {
     async fn run(&mut self, of: usize, call: Call) {
         let (policies, id, is_by_id) = (self.policies, self.ids[of], self.is_by_id);
@@ -108,37 +114,29 @@ impl Model<'_> {
         let new = |value: i32| new_policy(is_by_id, id, value);
         let fresh = |value: i32| Some((vec![value.to_string()], None));
         // The result of the call, and the expected error or the expected content.
-        let (written, expected) = match &call {
+        let (found, expected) = match &call {
             Call::Insert(value) => (
-                policies
-                    .insert(&new(*value))
-                    .await
-                    .map(|recorded| Some((recorded.revision, Some(recorded.time)))),
+                written(policies.insert(&new(*value)).await),
                 match now {
                     Some(_) => Err(ErrorKind::AlreadyExists),
                     None => Ok(fresh(*value)),
                 },
             ),
             Call::Push(value) => (
-                policies
-                    .update(id, push(&value.to_string()))
-                    .await
-                    .map(|recorded| Some((recorded.revision, Some(recorded.time)))),
+                written(policies.update(id, push(&value.to_string())).await),
                 missing().map_or_else(|| Ok(pushed(*value)), Err),
             ),
             Call::Set(value) => (
-                policies
-                    .update(id, vec![doc! { "$set": { "note": value } }])
-                    .await
-                    .map(|recorded| Some((recorded.revision, Some(recorded.time)))),
+                written(policies.update(id, vec![doc! { "$set": { "note": value } }]).await),
                 missing().map_or_else(|| Ok(now.clone().map(|(items, _)| (items, Some(*value)))), Err),
             ),
             Call::Expect(value, is_current) => (
-                policies
-                    .update(id, push(&value.to_string()))
-                    .expecting(if *is_current { newest.max(1) } else { newest + 1 })
-                    .await
-                    .map(|recorded| Some((recorded.revision, Some(recorded.time)))),
+                written(
+                    policies
+                        .update(id, push(&value.to_string()))
+                        .expecting(if *is_current { newest.max(1) } else { newest + 1 })
+                        .await,
+                ),
                 match (missing(), is_current) {
                     (Some(kind), _) => Err(kind),
                     (None, true) => Ok(pushed(*value)),
@@ -146,19 +144,10 @@ impl Model<'_> {
                 },
             ),
             Call::Replace(value) => (
-                policies
-                    .replace(id, &new(*value))
-                    .await
-                    .map(|recorded| Some((recorded.revision, Some(recorded.time)))),
+                written(policies.replace(id, &new(*value)).await),
                 missing().map_or_else(|| Ok(fresh(*value)), Err),
             ),
-            Call::Upsert(value) => (
-                policies
-                    .upsert(&new(*value))
-                    .await
-                    .map(|recorded| Some((recorded.revision, Some(recorded.time)))),
-                Ok(fresh(*value)),
-            ),
+            Call::Upsert(value) => (written(policies.upsert(&new(*value)).await), Ok(fresh(*value))),
             Call::Delete => {
                 let deleted = policies.delete(id).await.unwrap();
                 assert_eq!(deleted.found, now.is_some());
@@ -168,10 +157,7 @@ impl Model<'_> {
                 (Ok(deleted.revision.map(|revision| (revision, None))), Ok(None))
             }
             Call::Restore(revision) => (
-                policies
-                    .restore(id, *revision)
-                    .await
-                    .map(|recorded| Some((recorded.revision, Some(recorded.time)))),
+                written(policies.restore(id, *revision).await),
                 match versions.get(*revision) {
                     None => Err(ErrorKind::NotFound),
                     Some(Version { content: None, .. }) => Err(ErrorKind::InvalidArgument),
@@ -187,7 +173,7 @@ impl Model<'_> {
             }
             read => return self.read(of, read).await,
         };
-        match (written, expected) {
+        match (found, expected) {
             (Ok(Some((revision, time))), Ok(content)) => {
                 assert_eq!(revision, newest + 1, "{call:?}");
                 let stored = policies.at(id, revision).await.unwrap().unwrap();
@@ -202,7 +188,7 @@ impl Model<'_> {
                 self.versions[of].all.push(Version { time, content });
             }
             (Err(error), Err(kind)) if error.kind() == kind => {}
-            (written, expected) => panic!("{call:?}: {written:?}, expected {expected:?}"),
+            (found, expected) => panic!("{call:?}: {found:?}, expected {expected:?}"),
         }
         self.compare(of).await;
     }

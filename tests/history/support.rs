@@ -7,7 +7,7 @@ use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, DateTime, Document, doc};
 use mongodb::{Collection, Database};
 
-use crate::common::support::on_shards;
+use crate::common::support::{all, on_shards};
 
 pub type Policies = HistoryRepository<Document>;
 
@@ -52,6 +52,26 @@ async fn with_indexes(db: &TestDatabase, policies: Policies) -> Policies {
     revisions(db).delete_many(doc! {}).await.unwrap();
     db.recorder().clear();
     policies
+}
+
+/// Does what [`policies`] does, and inserts policy 1: the first write checks the indexes.
+pub async fn with_policy(db: &TestDatabase) -> Policies {
+    let policies = policies(db).await;
+    policies.insert(&policy(1)).await.unwrap();
+    db.recorder().clear();
+    policies
+}
+
+/// Returns the names of the commands since the last call.
+pub fn names(db: &TestDatabase) -> String {
+    let names = db.recorder().names().join(" ");
+    db.recorder().clear();
+    names
+}
+
+/// Returns the current documents and the revisions.
+pub async fn contents(db: &TestDatabase) -> [Vec<Document>; 2] {
+    [all(&current(db)).await, all(&revisions(db)).await]
 }
 
 /// Returns the current documents, by a client that is not recorded.

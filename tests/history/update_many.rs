@@ -5,7 +5,6 @@ use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::all;
 use crate::history::support::*;
 
 fn priced(id: impl Into<Bson>, price: i32) -> Document {
@@ -71,28 +70,20 @@ async fn ids_of_mixed_types_are_updated_once() {
             "$name".into(),
         ];
         for is_by_id in [false, true] {
-            let settings = if is_by_id {
-                by_id(db.database())
-            } else {
-                builder(db.database())
-            };
+            let settings = if is_by_id { by_id } else { builder };
             current(db).drop().await.unwrap();
             revisions(db).drop().await.unwrap();
-            let policies = ready(db, settings).await;
+            let policies = ready(db, settings(db.database())).await;
             let ids = ids.iter().filter(|id| !is_by_id || id.as_document().is_none());
-            let documents = ids
-                .cloned()
-                .map(|id| if is_by_id { policy_by_id(id) } else { policy(id) });
-            let documents: Vec<Document> = documents.collect();
+            let document = |id: &Bson| if is_by_id { policy_by_id(id) } else { policy(id) };
+            let documents: Vec<Document> = ids.map(document).collect();
             policies.insert_many(&documents).await.unwrap();
             let updated = policies.update_many(doc! {}, push("watch")).await.unwrap();
             assert_eq!(updated.updated, documents.len() as u64);
-            let now = all(&current(db)).await;
-            assert!(
-                now.iter()
-                    .all(|now| number(now, "revision") == 2 && items(now) == ["watch"])
-            );
-            assert_eq!(all(&revisions(db)).await.len(), 2 * documents.len());
+            let [now, copies] = contents(db).await;
+            let is_updated = |now: &Document| number(now, "revision") == 2 && items(now) == ["watch"];
+            assert!(now.iter().all(is_updated));
+            assert_eq!(copies.len(), 2 * documents.len());
             assert_eq!(findings(&policies).await, []);
         }
     })
@@ -165,7 +156,7 @@ async fn an_error_has_the_document_and_the_number_of_updates() {
 async fn what_cannot_be_done_is_refused_with_no_effect() {
     testkit::run(async |db| {
         let policies = with_priced(db, 2).await;
-        let before = (all(&current(db)).await, all(&revisions(db)).await);
+        let before = contents(db).await;
         for filter in [
             doc! { "$nothing": 1 },
             doc! { "price": { "$nothing": 1 } },
@@ -185,7 +176,7 @@ async fn what_cannot_be_done_is_refused_with_no_effect() {
             .update_many(doc! {}, push("x"))
             .with(doc! { "changedBy": "Ann" });
         assert_eq!(unknown.await.unwrap_err().kind(), ErrorKind::InvalidArgument);
-        assert_eq!((all(&current(db)).await, all(&revisions(db)).await), before);
+        assert_eq!(contents(db).await, before);
     })
     .await;
 }

@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 
 use futures::future::join_all;
-use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::support::all;
 use crate::history::support::*;
 
 fn with_items(id: impl Into<Bson>, items: &[&str]) -> Document {
@@ -24,18 +22,16 @@ async fn a_document_is_inserted_or_replaced_with_one_revision() {
         db.recorder().clear();
         let inserted = policies.upsert(&with_items(1, &["car"])).await.unwrap();
         assert_eq!(inserted.revision, 1);
-        let names = db.recorder().names().join(" ");
-        assert_eq!(names, "findAndModify find find findAndModify insert commitTransaction");
-        db.recorder().clear();
+        assert_eq!(
+            names(db),
+            "findAndModify find find findAndModify insert commitTransaction"
+        );
         let mut other = with_items(1, &["ring"]);
         other.extend(doc! { "_id": "another", "revision": 77 });
         let replaced = policies.upsert(&other).await.unwrap();
         assert_eq!(replaced.revision, 2);
         assert!(replaced.time > inserted.time);
-        assert_eq!(
-            db.recorder().names().join(" "),
-            "findAndModify insert commitTransaction"
-        );
+        assert_eq!(names(db), "findAndModify insert commitTransaction");
         let equal = policies.upsert(&with_items(1_i64, &["ring"])).await.unwrap();
         assert_eq!(equal.revision, 3, "each call is a revision");
         policies.delete(1).await.unwrap();
@@ -49,35 +45,6 @@ async fn a_document_is_inserted_or_replaced_with_one_revision() {
         assert_eq!(found, [vec!["car"], vec!["ring"], vec!["ring"], vec![]]);
         assert_eq!(judge(db, 1).await.revision, 5);
         assert_eq!(findings(&policies).await, []);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn what_cannot_be_stored_is_refused_with_no_effect() {
-    testkit::run(async |db| {
-        let policies = policies(db).await;
-        policies.insert(&policy(1)).await.unwrap();
-        current(db).insert_one(policy(2)).await.unwrap();
-        let mut marked = policy(3);
-        marked.extend(doc! { "revision": 1, "dateSet": mongodb::bson::DateTime::now(), "deleted": true });
-        current(db).insert_one(marked).await.unwrap();
-        let before = (all(&current(db)).await, all(&revisions(db)).await);
-        let kind = async |document: Document| policies.upsert(&document).await.unwrap_err().kind();
-        assert_eq!(
-            kind(doc! { "customerName": "Michelle" }).await,
-            ErrorKind::InvalidArgument
-        );
-        assert_eq!(kind(doc! { "policyId": [1] }).await, ErrorKind::InvalidArgument);
-        assert_eq!(
-            kind(doc! { "policyId": 1, "deleted": true }).await,
-            ErrorKind::InvalidArgument
-        );
-        assert_eq!(kind(policy(2)).await, ErrorKind::NotMigrated);
-        assert_eq!(kind(policy(3)).await, ErrorKind::Corrupt);
-        let unknown = policies.upsert(&policy(1)).with(doc! { "changedBy": "Ann" });
-        assert_eq!(unknown.await.unwrap_err().kind(), ErrorKind::InvalidArgument);
-        assert_eq!((all(&current(db)).await, all(&revisions(db)).await), before);
     })
     .await;
 }
@@ -106,25 +73,6 @@ async fn concurrent_upserts_of_a_new_document_are_its_first_revisions() {
             assert_eq!(items(stored), [name]);
         }
         assert_eq!(findings(&processes[0]).await, []);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn an_upsert_describes_its_change() {
-    testkit::run(async |db| {
-        let policies = ready(db, builder(db.database()).change_fields(["changedBy"])).await;
-        for by in ["Ann", "Joe"] {
-            policies
-                .upsert(&policy(1))
-                .with(doc! { "changedBy": by })
-                .await
-                .unwrap();
-        }
-        policies.upsert(&policy(1)).await.unwrap();
-        let changes = policies.revisions(1).page().await.unwrap().revisions;
-        let changes: Vec<Option<&str>> = changes.iter().map(|of| of.change.get_str("changedBy").ok()).collect();
-        assert_eq!(changes, [Some("Ann"), Some("Joe"), None]);
     })
     .await;
 }

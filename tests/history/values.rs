@@ -1,6 +1,5 @@
 //! Builder, ids of any type, and input that is refused with no effect.
 
-use mongo_patterns::history::HistoryRepositoryBuilder;
 use mongo_patterns::{Error, ErrorKind};
 use mongo_patterns_testkit as testkit;
 use mongodb::IndexModel;
@@ -20,14 +19,24 @@ async fn invalid_settings_are_refused() {
             .database("elsewhere")
             .collection::<Document>("policyRevisions");
         let manual = || builder(db.database());
-        let builders: [HistoryRepositoryBuilder<Document>; 6] = [
+        let by_id = || by_id(db.database());
+        let mut builders = vec![
             Policies::builder(collection("currentPolicies"), collection("policyRevisions")),
             Policies::builder(collection("currentPolicies"), elsewhere).id_field("policyId"),
             manual().revision_field("policyId"),
             manual().time_field("revision"),
             manual().deleted_field("dateSet"),
             manual().revision_field("_id"),
+            manual().document_id_field("x"),
+            by_id().document_id_field("_id"),
+            by_id().document_id_field("revision"),
+            by_id().document_id_field("a.b"),
+            by_id().revision_field("documentId"),
+            by_id().change_fields(["documentId"]),
+            manual().change_fields(["a", "a"]),
         ];
+        let taken = ["revision", "_id", "a.b", "policyId"].into_iter();
+        builders.extend(taken.map(|name| manual().change_fields([name])));
         for builder in builders {
             let shown = format!("{builder:?}");
             let error = builder.build().unwrap_err();
@@ -43,18 +52,21 @@ async fn invalid_input_is_refused_and_has_no_effect() {
     testkit::run(async |db| {
         let policies = policies(db).await;
         policies.insert(&policy(1)).await.unwrap();
-        let before = (all(&current(db)).await, all(&revisions(db)).await);
+        let before = contents(db).await;
         db.recorder().clear();
         let deleted = doc! { "policyId": 2, "deleted": true };
-        let other = policy(2);
+        let (other, without) = (policy(2), doc! { "customerName": "Michelle" });
         let refused = [
-            policies.insert(&doc! { "customerName": "Michelle" }).await.unwrap_err(),
+            policies.insert(&without).await.unwrap_err(),
             policies.insert(&deleted).await.unwrap_err(),
+            policies.upsert(&without).await.unwrap_err(),
+            policies.upsert(&deleted).await.unwrap_err(),
+            policies.upsert(&policy(vec![1])).await.unwrap_err(),
             policies.replace(1, &other).await.unwrap_err(),
             policies.replace(2, &deleted).await.unwrap_err(),
         ];
         for error in refused {
-            assert!(error.is_invalid_input(), "{error}");
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         }
         let updates = [
             doc! {},
@@ -86,7 +98,7 @@ async fn invalid_input_is_refused_and_has_no_effect() {
             assert!(error.is_invalid_input(), "{shown}: {error:?}");
         }
         assert_eq!(db.recorder().round_trips(), 0);
-        assert_eq!((all(&current(db)).await, all(&revisions(db)).await), before);
+        assert_eq!(contents(db).await, before);
     })
     .await;
 }
@@ -147,16 +159,26 @@ async fn a_document_without_a_revision_is_not_migrated() {
             policies.update(1, push("watch")).await.unwrap_err().kind(),
             policies.replace(1, &policy(1)).await.unwrap_err().kind(),
             policies.delete(1).await.unwrap_err().kind(),
+            policies.upsert(&policy(1)).await.unwrap_err().kind(),
         ];
-        assert_eq!(kinds, [ErrorKind::NotMigrated; 3]);
+        assert_eq!(kinds, [ErrorKind::NotMigrated; 4]);
         assert_eq!(
             policies.insert(&policy(1)).await.unwrap_err().kind(),
             ErrorKind::AlreadyExists
         );
         let now = policies.get(1).await.unwrap().unwrap();
         assert_eq!((now.revision, now.time, &now.document), (0, None, &before[0]));
-        assert_eq!(all(&current(db)).await, before);
-        assert!(all(&revisions(db)).await.is_empty());
+        assert_eq!(contents(db).await, [before, vec![]]);
+        // Nor to one that another program has marked as deleted.
+        let mut marked = policy(2);
+        marked.extend(doc! { "revision": 1, "dateSet": DateTime::now(), "deleted": true });
+        current(db).insert_one(marked).await.unwrap();
+        let before = contents(db).await;
+        assert_eq!(
+            policies.upsert(&policy(2)).await.unwrap_err().kind(),
+            ErrorKind::Corrupt
+        );
+        assert_eq!(contents(db).await, before);
     })
     .await;
 }
@@ -166,19 +188,16 @@ async fn without_the_indexes_a_write_is_refused_and_has_no_effect() {
     testkit::run(async |db| {
         policies(db).await.insert(&policy(1)).await.unwrap();
         for (collection, index) in [(current(db), "policyId_1"), (revisions(db), "policyId_1_revision_1")] {
-            let policies = policies(db).await;
+            policies(db).await;
             collection.drop_index(index).await.unwrap();
-            let policies = {
-                drop(policies);
-                builder(db.database()).build().unwrap()
-            };
+            let policies = builder(db.database()).build().unwrap();
             let error = policies.insert(&policy(2)).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::IndexMissing, "{index}: {error:?}");
             assert!(
                 error.is_setup_error() && error.to_string().contains("ensure_indexes()"),
                 "{error}"
             );
-            assert!(all(&current(db)).await.is_empty() && all(&revisions(db)).await.is_empty());
+            assert!(contents(db).await.iter().all(Vec::is_empty));
         }
     })
     .await;

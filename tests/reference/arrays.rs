@@ -52,8 +52,12 @@ async fn each_element_follows_its_own_source() {
                 doc! { "_id": 2, "name": "ink", "v": 0_i64, "quantity": 20 },
             ]
         );
+        db.recorder().clear();
         let updated = orders.update_source(2, rename("blue ink")).await.unwrap();
         assert_eq!((updated.version, updated.copies_updated), (1, 2));
+        let sweep = db.recorder().commands()[1].essence();
+        let statement = sweep.get_array("updates").unwrap()[0].as_document().unwrap();
+        assert_eq!(statement.get_str("hint").unwrap(), "products._id_1_products.v_1");
         assert_eq!(
             products(db, 7).await,
             [
@@ -165,10 +169,8 @@ async fn a_stored_value_of_another_type_is_reported_and_not_changed() {
         let orders = with_products(db).await;
         for products in [Bson::from("pen"), Bson::from(doc! { "_id": 2 })] {
             stored(db).delete_many(doc! {}).await.unwrap();
-            stored(db)
-                .insert_one(doc! { "_id": 7, "products": products.clone() })
-                .await
-                .unwrap();
+            let other = doc! { "_id": 7, "products": products.clone() };
+            stored(db).insert_one(other).await.unwrap();
             let before = contents(db).await;
             let error = orders.add_reference_to(7, 1).await.unwrap_err();
             assert!(
@@ -191,20 +193,10 @@ async fn a_deleted_product_is_kept_or_removed_in_every_order() {
         }
         let refused = orders.delete_source(1).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Referenced);
-        let kept = orders
-            .delete_source(1)
-            .on_references(OnReferences::KeepCopy)
-            .await
-            .unwrap();
-        assert_eq!((kept.found, kept.copies), (true, 3));
+        assert_eq!(delete(&orders, 1, OnReferences::KeepCopy).await, (true, 3));
         let expected = doc! { "_id": 1, "name": "pen", "v": 0_i64, "quantity": 2, "deleted": true };
         assert_eq!(products(db, 2).await[0], expected);
-        let cleared = orders
-            .delete_source(2)
-            .on_references(OnReferences::Clear)
-            .await
-            .unwrap();
-        assert_eq!((cleared.found, cleared.copies), (true, 3));
+        assert_eq!(delete(&orders, 2, OnReferences::Clear).await, (true, 3));
         assert_eq!(products(db, 2).await, [expected]);
         assert_eq!(findings(&orders).await, []);
         assert!(orders.delete_source(3).await.unwrap().found);
@@ -245,7 +237,7 @@ async fn many_sources_are_read_in_one_round_trip() {
         let orders = with_products(db).await;
         let more = (4..=600).map(|id| doc! { "_id": id, "name": id.to_string() });
         customers(db).insert_many(more).await.unwrap();
-        for sources in [100, 101, 102, 500, 600] {
+        for sources in [101, 102, 600] {
             db.recorder().clear();
             let of: Vec<(i32, i32)> = (1..=sources).map(|id| (id, 1)).collect();
             orders.insert(&order_of(sources, &of)).await.unwrap();
@@ -255,30 +247,6 @@ async fn many_sources_are_read_in_one_round_trip() {
         db.recorder().clear();
         assert_eq!(findings(&orders).await, []);
         assert_eq!(names(db), "find find find", "the catalog, the orders, their products");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn the_error_of_a_positional_operator_names_it() {
-    testkit::run(async |db| {
-        let orders = with_products(db).await;
-        for path in ["prices.$[]", "prices.$[one].net", "prices.$"] {
-            let update = doc! { "$inc": { path: 1 } };
-            let error = orders.update_source(1, update).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{path}");
-            assert!(
-                error.to_string().contains("positional operator, $, $[] or $[name]"),
-                "{error}"
-            );
-        }
-        assert_eq!(names(db), "");
-        let numbered = doc! { "$set": { "prices.0": 5 } };
-        let with_prices = doc! { "$set": { "prices": [1, 2] } };
-        orders.update_source(1, with_prices).await.unwrap();
-        orders.update_source(1, numbered).await.unwrap();
-        let product = customers(db).find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
-        assert_eq!(product.get_array("prices").unwrap(), &[Bson::Int32(5), Bson::Int32(2)]);
     })
     .await;
 }

@@ -80,11 +80,7 @@ async fn each_call_takes_the_documented_round_trips() {
         assert_eq!(names(db), "update find delete");
         orders.set_reference(7, 1).await.unwrap();
         db.recorder().clear();
-        orders
-            .delete_source(1)
-            .on_references(OnReferences::KeepCopy)
-            .await
-            .unwrap();
+        delete(&orders, 1, OnReferences::KeepCopy).await;
         assert_eq!(names(db), "delete update");
     })
     .await;
@@ -96,12 +92,15 @@ async fn an_unknown_customer_is_refused_and_nothing_is_stored() {
         let orders = with_customers(db).await;
         orders.insert(&order(7, 1)).await.unwrap();
         let before = contents(db).await;
+        let visit = doc! { "$inc": { "visits": 1 } };
         for error in [
             orders.insert(&order(8, 3)).await.unwrap_err(),
             orders.set_reference(7, 3).await.unwrap_err(),
             orders.update_source(3, rename("Bea")).await.unwrap_err(),
+            orders.update_source(3, visit).await.unwrap_err(),
+            // No `_id` has an operator, and it matches none.
             orders
-                .update_source(3, doc! { "$inc": { "visits": 1 } })
+                .update_source(doc! { "$gt": "" }, rename("Bea"))
                 .await
                 .unwrap_err(),
             // An order that does not exist.
@@ -113,8 +112,10 @@ async fn an_unknown_customer_is_refused_and_nothing_is_stored() {
             assert!(!error.is_transient() && !error.is_outcome_unknown());
         }
         for rule in [OnReferences::Restrict, OnReferences::KeepCopy, OnReferences::Clear] {
-            let deleted = orders.delete_source(3).on_references(rule).await.unwrap();
-            assert_eq!((deleted.found, deleted.copies), (false, 0));
+            assert_eq!(delete(&orders, 3, rule).await, (false, 0));
+        }
+        for id in [doc! { "$gt": "" }, doc! { "$eq": 1, "a": 2 }] {
+            assert!(orders.insert(&order(8, id.clone())).await.is_err(), "{id}");
         }
         assert_eq!(orders.get(9).await.unwrap(), None);
         assert_eq!(contents(db).await, before);
@@ -157,7 +158,7 @@ async fn a_reference_is_replaced_and_cleared() {
 }
 
 #[tokio::test]
-async fn an_update_of_other_fields_sweeps_nothing() {
+async fn an_update_sweeps_if_it_changes_a_copied_field() {
     testkit::run(async |db| {
         let orders = with_customers(db).await;
         orders.insert(&order(7, 1)).await.unwrap();
@@ -166,11 +167,16 @@ async fn an_update_of_other_fields_sweeps_nothing() {
             doc! { "$inc": { "visits": 1 } },
             doc! { "$set": { "names": 1, "addressee": 2 } },
             doc! { "$unset": { "visits": "" } },
+            doc! { "$set": { "prices": [1, 2] } },
+            // A position in an array is no positional operator.
+            doc! { "$set": { "prices.0": 5 } },
         ] {
             let updated = orders.update_source(1, update).await.unwrap();
             assert_eq!((updated.version, updated.copies_updated), (0, 0));
         }
         assert_eq!(copy_in(db, 7).await, before);
+        let source = customers(db).find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
+        assert_eq!(source.get_array("prices").unwrap(), &[Bson::Int32(5), Bson::Int32(2)]);
         for (update, version) in [
             (doc! { "$set": { "address.city": "Cork" } }, 1),
             (doc! { "$unset": { "address": "" } }, 2),
@@ -178,27 +184,17 @@ async fn an_update_of_other_fields_sweeps_nothing() {
             (doc! { "$set": { "name": "Bea", "visits": 3 } }, 4),
         ] {
             let updated = orders.update_source(1, update.clone()).await.unwrap();
-            assert_eq!((updated.version, updated.copies_updated), (version, 1), "{update}");
-            assert_current(db, &orders).await;
+            assert_eq!(
+                (updated.version, updated.copies_updated),
+                (version, version),
+                "{update}"
+            );
+            // A field that the source does not have is not in its copies either.
+            assert_eq!(copy_in(db, 7).await.contains_key("address"), version != 2);
+            orders.insert(&order(format!("at {version}"), 1)).await.unwrap();
+            assert_eq!(copy_in(db, format!("at {version}")).await, copy_in(db, 7).await);
+            assert_eq!(assert_current(db, &orders).await as u64, version + 1);
         }
-    })
-    .await;
-}
-
-/// A field that the source does not have is not in the copy either.
-#[tokio::test]
-async fn fields_that_are_unset_leave_the_copy() {
-    testkit::run(async |db| {
-        let orders = with_customers(db).await;
-        orders.insert(&order(7, 1)).await.unwrap();
-        orders
-            .update_source(1, doc! { "$unset": { "address": "" } })
-            .await
-            .unwrap();
-        assert_eq!(copy_in(db, 7).await, doc! { "_id": 1, "name": "Ann", "v": 1_i64 });
-        orders.insert(&order(8, 1)).await.unwrap();
-        assert_eq!(copy_in(db, 8).await, copy_in(db, 7).await);
-        assert_eq!(assert_current(db, &orders).await, 2);
     })
     .await;
 }
@@ -263,10 +259,8 @@ async fn a_sweep_updates_what_a_process_left_that_died() {
             assert_eq!(assert_current(db, &orders).await, 3);
         }
         // Orders that a program stored without a version.
-        stored(db)
-            .insert_one(doc! { "_id": 10, "customer": { "_id": 1, "name": "?" } })
-            .await
-            .unwrap();
+        let unversioned = doc! { "_id": 10, "customer": { "_id": 1, "name": "?" } };
+        stored(db).insert_one(unversioned).await.unwrap();
         let swept = orders.sweep().await.unwrap();
         assert_eq!((swept.sources, swept.copies), (1, 1));
         assert_eq!(assert_current(db, &orders).await, 4);

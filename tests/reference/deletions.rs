@@ -2,16 +2,22 @@
 
 use std::time::Duration;
 
-use mongo_patterns::ErrorKind;
 use mongo_patterns::reference::OnReferences;
-use mongo_patterns_testkit::{self as testkit, FailPoint};
+use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns_testkit::{self as testkit, FailPoint, FailPointGuard, TestDatabase};
+use mongodb::bson::doc;
 use mongodb::bson::oid::ObjectId;
-use mongodb::bson::{Document, doc};
 
 use crate::common::support::all;
 use crate::reference::support::*;
 
 const MARK: &str = "mongo_patterns_deleting";
+
+/// Lets the server hold the next command with this name.
+async fn block(db: &TestDatabase, command: &str) -> FailPointGuard {
+    let block = FailPoint::on(&[command]).times(1).block(Duration::from_secs(2));
+    block.enable(db).await
+}
 
 #[tokio::test]
 async fn a_customer_with_orders_is_not_deleted() {
@@ -26,12 +32,7 @@ async fn a_customer_with_orders_is_not_deleted() {
         assert_eq!(contents(db).await, before, "the mark is removed");
 
         orders.clear_reference(7).await.unwrap();
-        let deleted = orders
-            .delete_source(1)
-            .on_references(OnReferences::Restrict)
-            .await
-            .unwrap();
-        assert_eq!((deleted.found, deleted.copies), (true, 0));
+        assert_eq!(delete(&orders, 1, OnReferences::Restrict).await, (true, 0));
         assert_eq!(all(&customers(db)).await, [customer(2, "Ann")]);
         assert!(!orders.delete_source(1).await.unwrap().found);
     })
@@ -45,12 +46,7 @@ async fn copies_of_a_deleted_customer_are_kept_or_cleared() {
         for (id, customer) in [(1, 1), (2, 1), (3, 2)] {
             orders.insert(&order(id, customer)).await.unwrap();
         }
-        let kept = orders
-            .delete_source(1)
-            .on_references(OnReferences::KeepCopy)
-            .await
-            .unwrap();
-        assert_eq!((kept.found, kept.copies), (true, 2));
+        assert_eq!(delete(&orders, 1, OnReferences::KeepCopy).await, (true, 2));
         let expected = doc! { "_id": 1, "name": "Ann", "address": { "city": "Dublin" }, "v": 0_i64, "deleted": true };
         for id in 1..=2 {
             assert_eq!(copy_in(db, id).await, expected);
@@ -58,39 +54,12 @@ async fn copies_of_a_deleted_customer_are_kept_or_cleared() {
         assert!(!copy_in(db, 3).await.contains_key("deleted"));
         assert_eq!(findings(&orders).await, []);
         // A repeated call finds nothing to do.
-        let again = orders
-            .delete_source(1)
-            .on_references(OnReferences::KeepCopy)
-            .await
-            .unwrap();
-        assert_eq!((again.found, again.copies), (false, 0));
+        assert_eq!(delete(&orders, 1, OnReferences::KeepCopy).await, (false, 0));
 
-        let cleared = orders
-            .delete_source(2)
-            .on_references(OnReferences::Clear)
-            .await
-            .unwrap();
-        assert_eq!((cleared.found, cleared.copies), (true, 1));
+        assert_eq!(delete(&orders, 2, OnReferences::Clear).await, (true, 1));
         let order = stored(db).find_one(doc! { "_id": 3 }).await.unwrap().unwrap();
         assert_eq!(order, doc! { "_id": 3, "total": 5 });
         assert_eq!(findings(&orders).await, []);
-    })
-    .await;
-}
-
-/// A deletion completes what one left that died after it had deleted the source.
-#[tokio::test]
-async fn a_repeated_deletion_completes_an_interrupted_one() {
-    testkit::run(async |db| {
-        for rule in [OnReferences::KeepCopy, OnReferences::Clear] {
-            let orders = with_customers(db).await;
-            orders.insert(&order(7, 1)).await.unwrap();
-            customers(db).delete_one(doc! { "_id": 1 }).await.unwrap();
-            assert_eq!(findings(&orders).await.len(), 1);
-            let completed = orders.delete_source(1).on_references(rule).await.unwrap();
-            assert_eq!((completed.found, completed.copies), (false, 1));
-            assert_eq!(findings(&orders).await, []);
-        }
     })
     .await;
 }
@@ -128,18 +97,14 @@ async fn a_marked_customer_can_be_used_and_deleted() {
 #[ignore = "slow: cargo xtask ci"]
 async fn an_insert_that_overtakes_a_deletion_stops_it() {
     testkit::run(async |db| {
-        let slow = with_customers(db).await;
-        let fast = builder(&db.plain_client().database(db.database().name()))
-            .build()
-            .unwrap();
+        let (slow, fast) = (with_customers(db).await, unrecorded(db));
         // The deletion of the source waits after its check.
-        let delete = FailPoint::on(&["delete"]).times(1).block(Duration::from_secs(2));
-        let delete = delete.enable(db).await;
+        let blocked = block(db, "delete").await;
         let (deleted, inserted) = futures::join!(slow.delete_source(1).into_future(), async {
             db.recorder().sent(3).await;
             fast.insert(&order(7, 1)).await
         });
-        delete.disable().await;
+        blocked.disable().await;
         inserted.unwrap();
         assert_eq!(deleted.unwrap_err().kind(), ErrorKind::Referenced);
         assert_eq!(all(&customers(db)).await, [customer(1, "Ann"), customer(2, "Ann")]);
@@ -148,46 +113,51 @@ async fn an_insert_that_overtakes_a_deletion_stops_it() {
     .await;
 }
 
+/// Calls `insert` or `set_reference` of order 7 for customer 1, and another call while it writes. Returns both results.
+async fn overtaken<T>(
+    db: &TestDatabase,
+    slow: &Orders,
+    is_insert: bool,
+    other: impl Future<Output = T>,
+) -> (Result<(), Error>, T) {
+    db.recorder().clear();
+    let blocked = block(db, if is_insert { "insert" } else { "update" }).await;
+    let write = async {
+        match is_insert {
+            true => slow.insert(&order(7, 1)).await.map(drop),
+            false => slow.set_reference(7, 1).await.map(drop),
+        }
+    };
+    let both = futures::join!(write, async {
+        db.recorder().sent(2).await;
+        other.await
+    });
+    blocked.disable().await;
+    both
+}
+
 /// The source is deleted between the two reads of an insert, or of a `set_reference`.
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
+#[ignore = "long: cargo xtask ci --full"]
 async fn a_write_that_a_deletion_overtakes_is_withdrawn() {
     testkit::run(async |db| {
         for rule in [OnReferences::Restrict, OnReferences::Clear] {
             for is_insert in [true, false] {
-                let slow = with_customers(db).await;
-                let fast = builder(&db.plain_client().database(db.database().name()))
-                    .build()
-                    .unwrap();
+                let (slow, fast) = (with_customers(db).await, unrecorded(db));
                 if !is_insert {
                     fast.insert(&order(7, 2)).await.unwrap();
                 }
-                let before = all(&stored(db)).await;
-                db.recorder().clear();
-                let blocked = FailPoint::on(&["insert", "update"])
-                    .times(1)
-                    .block(Duration::from_secs(2));
-                let blocked = blocked.enable(db).await;
-                let write = async {
-                    match is_insert {
-                        true => slow.insert(&order(7, 1)).await.map(drop),
-                        false => slow.set_reference(7, 1).await.map(drop),
-                    }
-                };
-                let (written, deleted) = futures::join!(write, async {
-                    db.recorder().sent(2).await;
-                    fast.delete_source(1).on_references(rule).await
-                });
-                blocked.disable().await;
-                assert!(deleted.unwrap().found);
+                let (written, deleted) = overtaken(db, &slow, is_insert, delete(&fast, 1, rule)).await;
+                assert!(deleted.0);
                 let error = written.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-                let mut expected = before;
-                if !is_insert {
-                    // The old reference was replaced, and the new one removed.
-                    expected = vec![doc! { "_id": 7, "total": 5 }];
-                }
-                assert_eq!(all(&stored(db)).await, expected, "{rule:?} {is_insert}");
+                // The old reference was replaced, and the new one removed.
+                let left = if is_insert {
+                    vec![]
+                } else {
+                    vec![doc! { "_id": 7, "total": 5 }]
+                };
+                assert_eq!(all(&stored(db)).await, left, "{rule:?} {is_insert}");
                 assert_eq!(findings(&slow).await, []);
             }
         }
@@ -197,33 +167,16 @@ async fn a_write_that_a_deletion_overtakes_is_withdrawn() {
 
 /// A rename between the two reads of an insert, or of a `set_reference`.
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
+#[ignore = "long: cargo xtask ci --full"]
 async fn a_write_that_a_rename_overtakes_is_refreshed() {
     testkit::run(async |db| {
         for is_insert in [true, false] {
-            let slow = with_customers(db).await;
-            let fast = builder(&db.plain_client().database(db.database().name()))
-                .build()
-                .unwrap();
+            let (slow, fast) = (with_customers(db).await, unrecorded(db));
             if !is_insert {
                 fast.insert(&order(7, 2)).await.unwrap();
             }
-            db.recorder().clear();
-            let blocked = FailPoint::on(&["insert", "update"])
-                .times(1)
-                .block(Duration::from_secs(2));
-            let blocked = blocked.enable(db).await;
-            let write = async {
-                match is_insert {
-                    true => slow.insert(&order(7, 1)).await.map(drop),
-                    false => slow.set_reference(7, 1).await.map(drop),
-                }
-            };
-            let (written, updated) = futures::join!(write, async {
-                db.recorder().sent(2).await;
-                fast.update_source(1, rename("Bea")).await
-            });
-            blocked.disable().await;
+            let renamed = fast.update_source(1, rename("Bea")).into_future();
+            let (written, updated) = overtaken(db, &slow, is_insert, renamed).await;
             written.unwrap();
             assert_eq!(updated.unwrap().copies_updated, 0, "the sweep came before the order");
             assert!(names(db).ends_with("find update"), "{is_insert}");
@@ -238,16 +191,12 @@ async fn a_write_that_a_rename_overtakes_is_refreshed() {
 #[tokio::test]
 async fn a_sweep_that_another_one_overtakes_changes_nothing() {
     testkit::run(async |db| {
-        let slow = with_customers(db).await;
-        let fast = builder(&db.plain_client().database(db.database().name()))
-            .build()
-            .unwrap();
+        let (slow, fast) = (with_customers(db).await, unrecorded(db));
         for id in 1..=3 {
             fast.insert(&order(id, 1)).await.unwrap();
         }
         db.recorder().clear();
-        let blocked = FailPoint::on(&["update"]).times(1).block(Duration::from_secs(2));
-        let blocked = blocked.enable(db).await;
+        let blocked = block(db, "update").await;
         let (first, second) = futures::join!(slow.update_source(1, rename("Bea")).into_future(), async {
             db.recorder().sent(2).await;
             fast.update_source(1, rename("Cas")).await
@@ -257,12 +206,9 @@ async fn a_sweep_that_another_one_overtakes_changes_nothing() {
         assert_eq!((first.version, first.copies_updated), (1, 0));
         assert_eq!((second.version, second.copies_updated), (2, 3));
         assert_eq!(assert_current(db, &slow).await, 3);
-        let copies: Vec<Document> = all(&stored(db)).await;
-        assert!(
-            copies
-                .iter()
-                .all(|order| order.get_document("customer").unwrap().get_str("name").ok() == Some("Cas"))
-        );
+        for id in 1..=3 {
+            assert_eq!(copy_in(db, id).await.get_str("name").unwrap(), "Cas");
+        }
     })
     .await;
 }

@@ -16,11 +16,11 @@ use crate::reference::follow_support::*;
 use crate::reference::support::*;
 use crate::subset::support::Random;
 
-pub const SOURCES: i32 = 4;
+const SOURCES: i32 = 4;
 const DOCUMENTS: u64 = 20;
 
 /// Writes at random without the repository.
-pub struct Program {
+struct Program {
     random: Random,
     customers: Collection<Document>,
     documents: [Collection<Document>; 2],
@@ -28,7 +28,7 @@ pub struct Program {
 }
 
 impl Program {
-    pub fn new(db: &TestDatabase, number: u64) -> Self {
+    fn new(db: &TestDatabase, number: u64) -> Self {
         Self {
             random: Random(20_261_124 + number),
             customers: customers(db),
@@ -37,7 +37,7 @@ impl Program {
         }
     }
 
-    pub async fn write(&mut self) {
+    async fn write(&mut self) {
         self.writes += 1;
         let source = self.random.below(SOURCES as u64) as i32 + 1;
         let name = format!("{}-{}", self.writes, self.random.below(1000));
@@ -127,20 +127,17 @@ async fn write(orders: &Orders, writer: u64, writes: i32) {
 }
 
 /// Removes the values that are no references, which `verify` reports.
-pub async fn remove_others(db: &TestDatabase) {
+async fn remove_others(db: &TestDatabase) {
     for collection in ["orders", "invoices"] {
         let collection = db.plain_collection::<Document>(collection);
-        let other = doc! { "customer": 5 };
-        collection
-            .update_many(other, doc! { "$unset": { "customer": "" } })
-            .await
-            .unwrap();
+        let (other, unset) = (doc! { "customer": 5 }, doc! { "$unset": { "customer": "" } });
+        collection.update_many(other, unset).await.unwrap();
     }
 }
 
 /// Three followers of two names, repositories, and programs that use the driver.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "slow: cargo xtask ci"]
+#[ignore = "long: cargo xtask ci --full"]
 async fn followers_repositories_and_other_programs_run_concurrently() {
     testkit::run(async |db| {
         for round in 0..2 {
@@ -189,8 +186,7 @@ async fn followers_repositories_and_other_programs_run_concurrently() {
             assert_eq!(end.run_until_current().await.unwrap().repaired, 0);
             remove_others(db).await;
             assert_eq!(findings(&orders).await, [], "{round}");
-            let names: Vec<Document> = records(db).await;
-            assert_eq!(names.len(), 2);
+            assert_eq!(records(db).await.len(), 2);
         }
     })
     .await;

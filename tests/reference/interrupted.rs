@@ -1,6 +1,9 @@
 //! Calls that are dropped between their commands, as by a process that dies: what they leave, and what corrects it.
 
-use mongo_patterns::reference::{OnReferences, Problem};
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use mongo_patterns::reference::{OnReferences, Problem, Repaired};
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::doc;
 
@@ -10,16 +13,14 @@ use crate::reference::support::*;
 /// Drops a call when it has sent the command with this number: the process dies after it.
 async fn died<T>(db: &TestDatabase, command: usize, call: impl IntoFuture<Output = T>) {
     db.recorder().clear();
-    let blocked = FailPoint::on(&[])
-        .times(1)
-        .block(std::time::Duration::from_millis(1))
-        .plan(db, command);
+    let blocked = FailPoint::on(&[]).times(1).block(Duration::from_millis(1));
+    let blocked = blocked.plan(db, command);
     tokio::select! {
         biased;
         () = db.recorder().sent(command + 1) => {}
         _ = call.into_future() => panic!("the call ended before it was dropped"),
     }
-    blocked.met(db, std::time::Duration::from_secs(2)).await;
+    blocked.met(db, Duration::from_secs(2)).await;
     blocked.end();
     dropped_commands(db).await;
     quiet(db).await;
@@ -86,12 +87,7 @@ async fn an_insert_that_died_before_its_second_read_is_corrected() {
         assert!(other(db).delete_source(2).await.unwrap().found);
         stored(db).insert_one(dangling).await.unwrap();
         assert_eq!(problems(&other(db)).await, [Problem::SourceMissing]);
-        let cleared = other(db)
-            .delete_source(2)
-            .on_references(OnReferences::Clear)
-            .await
-            .unwrap();
-        assert_eq!((cleared.found, cleared.copies), (false, 1));
+        assert_eq!(delete(&other(db), 2, OnReferences::Clear).await, (false, 1));
         assert_eq!(assert_current(db, &other(db)).await, 2);
     })
     .await;
@@ -125,21 +121,32 @@ async fn a_deletion_that_died_before_the_copies_is_completed() {
         for rule in [OnReferences::KeepCopy, OnReferences::Clear] {
             for by_repair in [false, true] {
                 let orders = with_customers(db).await;
-                for id in 1..=3 {
-                    orders.insert(&order(id, 1)).await.unwrap();
+                for (id, customer) in [(1, 1), (2, 1), (3, 1), (4, 2)] {
+                    orders.insert(&order(id, customer)).await.unwrap();
                 }
                 died(db, 0, orders.delete_source(1).on_references(rule)).await;
                 let orders = other(db);
                 assert_eq!(problems(&orders).await, [Problem::SourceMissing; 3]);
                 if by_repair {
-                    use futures::TryStreamExt;
-                    let repaired: Vec<_> = orders.repair().on_missing(rule).stream().try_collect().await.unwrap();
+                    let repair = orders.repair().on_missing(rule);
+                    let repaired: Vec<Repaired> = repair.stream().try_collect().await.unwrap();
                     assert_eq!(repaired.len(), 3);
+                    assert!(repaired.iter().all(|repaired| repaired.unrepaired.is_none()));
                 } else {
-                    let deleted = orders.delete_source(1).on_references(rule).await.unwrap();
-                    assert_eq!((deleted.found, deleted.copies), (false, 3));
+                    assert_eq!(delete(&orders, 1, rule).await, (false, 3));
                 }
                 assert_eq!(findings(&orders).await, [], "{rule:?}");
+                let stored = all(&stored(db)).await;
+                for order in &stored[..3] {
+                    match rule {
+                        OnReferences::KeepCopy => {
+                            let copy = order.get_document("customer").unwrap();
+                            assert!(copy.get_bool("deleted").unwrap() && copy.get_str("name").ok() == Some("Ann"));
+                        }
+                        _ => assert!(!order.contains_key("customer")),
+                    }
+                }
+                assert_eq!(stored[3].get_document("customer").unwrap().len(), 4);
             }
         }
     })
@@ -176,12 +183,7 @@ async fn an_error_after_the_first_write_reports_that_write() {
         fault.end();
         let error = error.unwrap_err();
         assert_eq!(error.stored_count(), Some(1), "{error:?}");
-        let completed = orders
-            .delete_source(1)
-            .on_references(OnReferences::KeepCopy)
-            .await
-            .unwrap();
-        assert_eq!((completed.found, completed.copies), (false, 2));
+        assert_eq!(delete(&orders, 1, OnReferences::KeepCopy).await, (false, 2));
         assert_eq!(findings(&orders).await, []);
     })
     .await;

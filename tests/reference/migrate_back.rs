@@ -2,9 +2,8 @@
 
 use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
-use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::bson::{Bson, Document, doc};
 
-use crate::common::plans::essence;
 use crate::common::support::all;
 use crate::reference::migrate_support::*;
 use crate::reference::support::*;
@@ -42,8 +41,7 @@ async fn the_copies_are_dropped_and_the_ids_kept() {
             doc! { "_id": 4, "products": [] },
             doc! { "_id": 5, "payer": 1 },
         ];
-        let expected = expected.map(|one| RawDocumentBuf::try_from(&one).unwrap());
-        assert_same(&raw(db, "orders").await, &expected);
+        assert_same(&raw(db, "orders").await, &encoded(&expected));
         let record = raw(db, "mongo_patterns").await;
         db.recorder().clear();
         assert_eq!(orders.migrate_to_references().await.unwrap().documents, 0);
@@ -100,6 +98,8 @@ async fn what_would_be_lost_is_refused() {
             copy.insert(name, value);
             copy
         };
+        let orders = fill(db, [doc! { "_id": 1, "customer": &copy }]).await;
+        let migration = || orders.migrate_to_references().to_field("products", "productIds");
         for (bad, kind) in [
             (doc! { "customer": with("own", 1.into()) }, NotMigrated),
             (doc! { "products": [&copy, { "_id": 2, "quantity": 2 }] }, NotMigrated),
@@ -123,20 +123,18 @@ async fn what_would_be_lost_is_refused() {
         ] {
             let mut bad = bad;
             bad.insert("_id", "bad");
-            let orders = fill(db, [doc! { "_id": 1, "customer": &copy }, bad.clone()]).await;
+            stored(db).insert_one(&bad).await.unwrap();
             let before = raw(db, "orders").await;
-            for plan in [true, false] {
-                let migration = orders.migrate_to_references().to_field("products", "productIds");
-                let refused = match plan {
-                    true => migration.plan().await.map(drop),
-                    false => migration.await.map(drop),
-                };
-                let refused = refused.unwrap_err();
+            for refused in [
+                migration().plan().await.map(drop).unwrap_err(),
+                migration().await.map(drop).unwrap_err(),
+            ] {
                 assert_eq!(refused.kind(), kind, "{bad}: {refused}");
                 assert_eq!(refused.document_id(), Some(&"bad".into()), "{bad}: {refused}");
                 assert!(refused.to_string().contains("nothing was migrated"), "{refused}");
             }
             assert_same(&raw(db, "orders").await, &before);
+            stored(db).delete_one(doc! { "_id": "bad" }).await.unwrap();
             assert_eq!(raw(db, "mongo_patterns").await.len(), 0);
         }
     })
@@ -178,25 +176,18 @@ async fn losses_can_be_allowed() {
         ];
         let orders = fill(db, of_deleted).await;
         orders.migrate_to_references().drop_snapshots().await.unwrap_err();
-        assert_eq!(
-            orders.migrate_to_references().drop_deleted().await.unwrap().documents,
-            2
-        );
+        let migrated = orders.migrate_to_references().drop_deleted().await.unwrap();
+        assert_eq!(migrated.documents, 2);
         assert_eq!(
             all(&stored(db)).await,
             [doc! { "_id": 1, "customer": 8 }, doc! { "_id": 2, "products": [9] }]
         );
 
-        let orders = fill(
-            db,
-            [doc! { "_id": 1, "payer": { "_id": 1, "name": "paid", "v": 0_i64 } }],
-        )
-        .await;
+        let snapshot = doc! { "_id": 1, "name": "paid", "v": 0_i64 };
+        let orders = fill(db, [doc! { "_id": 1, "payer": snapshot }]).await;
         orders.migrate_to_references().drop_deleted().await.unwrap_err();
-        assert_eq!(
-            orders.migrate_to_references().drop_snapshots().await.unwrap().documents,
-            1
-        );
+        let migrated = orders.migrate_to_references().drop_snapshots().await.unwrap();
+        assert_eq!(migrated.documents, 1);
         assert_eq!(all(&stored(db)).await, [doc! { "_id": 1, "payer": 1 }]);
     })
     .await;
@@ -217,24 +208,24 @@ async fn there_and_back_gives_the_original() {
                 old.extend(names.iter().map(|name| (*name).to_owned()).zip(ids));
                 old
             };
-            let orders = fill(db, (0..100).map(old)).await;
+            let orders = fill(db, (0..40).map(old)).await;
             let before = raw(db, "orders").await;
             let from = || {
-                let from = orders.migrate_from_references().chunk(30);
+                let from = orders.migrate_from_references().chunk(12);
                 let from = from.from_field("customer", names[0]).from_field("payer", names[1]);
                 from.from_field("products", names[2])
             };
             let to = || {
-                let to = orders.migrate_to_references().chunk(30).drop_snapshots();
+                let to = orders.migrate_to_references().chunk(12).drop_snapshots();
                 let to = to.to_field("customer", names[0]).to_field("payer", names[1]);
                 to.to_field("products", names[2])
             };
             for _ in 0..2 {
-                assert_eq!(number_of(&from().await.unwrap()), 100);
+                assert_eq!(number_of(&from().await.unwrap()), 40);
                 assert_eq!(findings(&orders).await, []);
                 orders.update_source(1, rename("Bea")).await.unwrap();
                 assert_eq!(findings(&orders).await, []);
-                assert_eq!(to().await.unwrap().documents, 100);
+                assert_eq!(to().await.unwrap().documents, 40);
                 assert_same(&raw(db, "orders").await, &before);
             }
         }
@@ -243,30 +234,16 @@ async fn there_and_back_gives_the_original() {
 }
 
 #[tokio::test]
-async fn a_chunk_takes_two_round_trips_and_the_plan_lists_them() {
+async fn a_chunk_takes_two_round_trips() {
     testkit::run(async |db| {
         let copy = doc! { "_id": 1, "name": "Ann", "v": 0_i64 };
         let orders = fill(db, (0..50).map(|id| doc! { "_id": id, "customer": &copy })).await;
-        let migration = || orders.migrate_to_references().chunk(20);
-        let before = raw(db, "orders").await;
-        let plan = migration().plan().await.unwrap();
-        assert_eq!(plan.migrated.documents, 50);
-        assert_same(&raw(db, "orders").await, &before);
         db.recorder().clear();
         let mut progress = Vec::new();
-        migration()
-            .on_progress(|at| progress.push((at.done, at.total)))
-            .await
-            .unwrap();
+        let migration = orders.migrate_to_references().chunk(20);
+        let migration = migration.on_progress(|at| progress.push((at.done, at.total)));
+        migration.await.unwrap();
         assert_eq!(progress, [(20, 50), (40, 50), (50, 50)]);
-        let commands = db.recorder().commands();
-        let sent = commands.iter().filter(|sent| sent.name != "getMore");
-        let sent: Vec<Document> = sent.map(|sent| essence(&sent.essence())).collect();
-        let planned: Vec<Document> = plan.commands.iter().map(|planned| essence(&planned.command)).collect();
-        for (sent, planned) in sent.iter().zip(&planned) {
-            assert_eq!(sent, planned);
-        }
-        assert_eq!(sent.len(), planned.len());
         let names = names_without_more(db);
         let mut expected = vec!["find", "find", "aggregate", "update", "find"];
         (0..3).for_each(|_| expected.extend(["update", "update"]));

@@ -1,5 +1,6 @@
 //! Shared code of the tests of the migrations: orders in the form of a program without the repository.
 
+use futures::TryStreamExt;
 use mongo_patterns::reference::{Migrated, Reference};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::Collection;
@@ -37,10 +38,15 @@ pub async fn unmigrated(db: &TestDatabase, orders: impl IntoIterator<Item = Docu
 
 /// Returns the documents of a collection byte by byte, in the order of their ids.
 pub async fn raw(db: &TestDatabase, name: &str) -> Vec<RawDocumentBuf> {
-    use futures::TryStreamExt;
     let collection = db.plain_collection::<RawDocumentBuf>(name);
     let found = collection.find(doc! {}).sort(doc! { "_id": 1 });
     found.await.unwrap().try_collect().await.unwrap()
+}
+
+/// Returns the bytes of documents.
+pub fn encoded(documents: &[Document]) -> Vec<RawDocumentBuf> {
+    let encoded = documents.iter().map(|one| RawDocumentBuf::try_from(one).unwrap());
+    encoded.collect()
 }
 
 /// Asserts that two lists of documents have the same bytes.

@@ -109,10 +109,8 @@ async fn what_names_no_source_is_refused_and_nothing_is_stored() {
         ] {
             let refused = orders.insert(&by(7, given.clone())).await.unwrap_err();
             assert_eq!(refused.kind(), kind, "{given}: {refused}");
-            let refused = orders
-                .insert_many(&[by(8, "bob"), by(9, given.clone())])
-                .await
-                .unwrap_err();
+            let many = [by(8, "bob"), by(9, given.clone())];
+            let refused = orders.insert_many(&many).await.unwrap_err();
             assert_eq!(refused.kind(), kind, "{given}: {refused}");
             assert!(!refused.to_string().contains("ann"), "{refused}");
         }
@@ -159,11 +157,8 @@ async fn numbers_name_a_source_in_any_type() {
             orders.insert(&by(n, name)).await.unwrap();
             assert_eq!(copy_in(db, n).await.get("_id"), Some(&expected.into()));
         }
-        let twice = doc! { "_id": 9, "members": [7, 7.0] };
-        assert_eq!(
-            orders.insert(&twice).await.unwrap_err().kind(),
-            ErrorKind::InvalidArgument
-        );
+        let twice = orders.insert(&doc! { "_id": 9, "members": [7, 7.0] }).await;
+        assert_eq!(twice.unwrap_err().kind(), ErrorKind::InvalidArgument);
         let again = customers(db).insert_one(person(6, 7.0, "again")).await;
         assert!(again.is_err());
     })
@@ -208,27 +203,14 @@ async fn references_are_set_by_the_key_and_removed_by_the_id() {
         let add = |name: &'static str| orders.add_reference_to(7, name).field("members");
         assert!(add("ann").await.unwrap().modified);
         assert!(!add("ann").await.unwrap().modified);
-        assert!(
-            !orders
-                .remove_reference(7, "ann")
-                .field("members")
-                .await
-                .unwrap()
-                .modified
-        );
+        let by_key = orders.remove_reference(7, "ann").field("members");
+        assert!(!by_key.await.unwrap().modified);
         assert!(orders.remove_reference(7, 1).field("members").await.unwrap().modified);
         assert_eq!(findings(&orders).await, []);
         assert_eq!(orders.delete_source(2).await.unwrap_err().kind(), ErrorKind::Referenced);
-        let kept = orders
-            .delete_source(2)
-            .on_references(OnReferences::KeepCopy)
-            .await
-            .unwrap();
-        assert_eq!((kept.found, kept.copies), (true, 1));
-        assert_eq!(
-            orders.set_reference(7, "bob").await.unwrap_err().kind(),
-            ErrorKind::NotFound
-        );
+        assert_eq!(delete(&orders, 2, OnReferences::KeepCopy).await, (true, 1));
+        let missing = orders.set_reference(7, "bob").await.unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
     })
     .await;
 }
@@ -262,10 +244,8 @@ async fn a_changed_key_reaches_the_copies_and_names_the_source_from_then_on() {
             copy_in(db, 0).await,
             doc! { "_id": 1, "username": "anna", "name": "Ann", "v": 1_i64 }
         );
-        assert_eq!(
-            orders.insert(&by(7, "ann")).await.unwrap_err().kind(),
-            ErrorKind::NotFound
-        );
+        let unknown = orders.insert(&by(7, "ann")).await.unwrap_err();
+        assert_eq!(unknown.kind(), ErrorKind::NotFound);
         // The key of the first source is now that of the second one.
         orders.update_source(2, set("ann")).await.unwrap();
         orders.insert(&by(7, "ann")).await.unwrap();
@@ -318,17 +298,17 @@ async fn keys_that_change_beside_writers_leave_every_copy_right() {
                     let id = fastrand::i32(1..=3);
                     let now = customers.find_one(doc! { "_id": id }).await.unwrap().unwrap();
                     let key = now.get_str("username").unwrap();
-                    let order = by(format!("{id}-{writer}-{n}"), key);
+                    let id = format!("{id}-{writer}-{n}");
+                    let order = by(id.as_str(), key);
                     let done = match n % 3 {
                         0 => orders.insert_many(&[order]).await.map(drop),
                         1 => orders.insert(&order).await.map(drop),
                         _ => {
-                            let bare = doc! { "_id": format!("{id}-{writer}-{n}") };
+                            let bare = doc! { "_id": &id };
                             orders.insert(&bare).await.unwrap();
-                            let set = orders.set_reference(format!("{id}-{writer}-{n}"), key).await;
+                            let set = orders.set_reference(id, key).await;
                             if set.is_err() {
-                                let delete = doc! { "_id": format!("{id}-{writer}-{n}") };
-                                orders.collection().delete_one(delete).await.unwrap();
+                                orders.collection().delete_one(bare).await.unwrap();
                             }
                             set.map(drop)
                         }
@@ -363,11 +343,8 @@ async fn a_transaction_of_the_caller_keeps_the_key() {
         let mut session = db.client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();
         orders.insert(&by("1-a", "ann")).session(&mut session).await.unwrap();
-        orders
-            .insert_many(&[by("2-b", "bob"), by("1-c", "ann")])
-            .session(&mut session)
-            .await
-            .unwrap();
+        let many = [by("2-b", "bob"), by("1-c", "ann")];
+        orders.insert_many(&many).session(&mut session).await.unwrap();
         orders.set_reference("1-a", "ann").session(&mut session).await.unwrap();
         let changes = {
             let orders = orders.clone();
@@ -379,12 +356,9 @@ async fn a_transaction_of_the_caller_keeps_the_key() {
         assert_eq!(changes.await.unwrap().unwrap().copies_updated, 2);
         assert_eq!(assert_attached(db, &orders).await, 3);
         session.start_transaction().await.unwrap();
-        let unknown = orders
-            .insert(&by("1-d", "ann"))
-            .session(&mut session)
-            .await
-            .unwrap_err();
-        assert_eq!(unknown.kind(), ErrorKind::NotFound);
+        let unknown = by("1-d", "ann");
+        let unknown = orders.insert(&unknown).session(&mut session).await;
+        assert_eq!(unknown.unwrap_err().kind(), ErrorKind::NotFound);
         let _ = session.abort_transaction().await;
         assert_eq!(assert_attached(db, &orders).await, 3);
     })

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use mongo_patterns::RetryPolicy;
-use mongo_patterns::reference::{Finding, Problem, ReferenceRepository, ReferenceRepositoryBuilder, Repaired};
+use mongo_patterns::reference::{
+    Finding, OnReferences, Problem, ReferenceRepository, ReferenceRepositoryBuilder, Repaired,
+};
+use mongo_patterns::{IntoId, RetryPolicy};
 use mongo_patterns_testkit::TestDatabase;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Collection, Database};
@@ -43,10 +45,8 @@ pub async fn ready(db: &TestDatabase, builder: Builder) -> Orders {
     on_shards(db, orders.ensure_sharded()).await;
     orders.ensure_indexes().replace_settings().await.unwrap();
     for name in COLLECTIONS {
-        db.plain_collection::<Document>(name)
-            .delete_many(doc! {})
-            .await
-            .unwrap();
+        let collection = db.plain_collection::<Document>(name);
+        collection.delete_many(doc! {}).await.unwrap();
     }
     db.recorder().clear();
     orders
@@ -100,6 +100,18 @@ pub fn order(id: impl Into<Bson>, customer: impl Into<Bson>) -> Document {
 /// Returns the update that renames a customer.
 pub fn rename(name: &str) -> Document {
     doc! { "$set": { "name": name } }
+}
+
+/// Deletes a source by a rule. Returns whether it was found, and the number of changed copies.
+pub async fn delete(orders: &Orders, source: impl IntoId, rule: OnReferences) -> (bool, u64) {
+    let deleted = orders.delete_source(source).on_references(rule).await.unwrap();
+    (deleted.found, deleted.copies)
+}
+
+/// Returns a repository of a process whose commands are not recorded.
+pub fn unrecorded(db: &TestDatabase) -> Orders {
+    let database = db.plain_client().database(db.database().name());
+    builder(&database).build().unwrap()
 }
 
 /// Returns the orders, by a client that is not recorded.
