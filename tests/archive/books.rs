@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 use mongo_patterns::archive::{Archive, ArchiveBuilder, Problem};
 use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns::{ErrorKind, Repository};
-use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Database;
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Bson, Document, doc};
@@ -48,10 +48,8 @@ pub(super) async fn shop(db: &TestDatabase, elsewhere: bool) -> ([Books; 2], Arc
         books.ensure_indexes().await.unwrap();
     }
     for name in HOT.iter().chain(&COLD) {
-        db.plain_collection::<Document>(name)
-            .delete_many(doc! {})
-            .await
-            .unwrap();
+        let stored = db.plain_collection::<Document>(name);
+        stored.delete_many(doc! {}).await.unwrap();
     }
     let archive = wholes(builder(db), db.database());
     let archive = if elsewhere { archive.another_cluster() } else { archive };
@@ -160,28 +158,14 @@ async fn a_push_between_the_read_and_the_deletion_is_archived() {
             let (books, archive) = shop(db, elsewhere).await;
             let other = books_in(&db.plain_client().database(db.database().name()), HOT);
             other.insert(&book(1, 0, customers)).await.unwrap();
-            let fault = FailPoint::on(&["delete"])
-                .times(1)
-                .block(Duration::from_millis(500))
-                .enable(db)
-                .await;
-            let push = async {
-                assert!(fault.met(db, Duration::from_secs(10)).await);
-                other.push(1, "late").await.unwrap();
-            };
-            let (moved, ()) = tokio::join!(archive.run(), push);
-            fault.disable().await;
+            let deletes = ("delete", Duration::from_millis(500));
+            let (moved, pushed) = beside_blocked(db, deletes, archive.run(), other.push(1, "late").into_future()).await;
+            pushed.unwrap();
             assert_eq!(moved.unwrap().documents, 1);
             let list = elements(&books[1], 1).await;
             assert_eq!((list.len(), list.last().unwrap().as_str()), (customers + 1, "late"));
             assert_eq!(other.push(1, "later").await.unwrap_err().kind(), ErrorKind::NotFound);
-            assert_eq!(
-                db.plain_collection::<Document>(HOT[1])
-                    .count_documents(doc! {})
-                    .await
-                    .unwrap(),
-                0
-            );
+            assert!(all(&db.plain_collection(HOT[1])).await.is_empty());
             assert_whole(&books, &archive).await;
         }
     })
@@ -257,7 +241,7 @@ async fn a_conflict_stays_as_a_whole_unless_it_replaces() {
 
 /// Too many for a chunk, which is halved, and too many for a transaction.
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
+#[ignore = "long: cargo xtask ci --full"]
 async fn wholes_of_any_size_move_or_are_counted() {
     testkit::run(async |db| {
         let (books, archive) = shop(db, false).await;
@@ -327,10 +311,8 @@ async fn the_copies_of_a_move_that_died_are_deleted() {
             "move": ObjectId::new(), "before": entry.get_object_id("move").unwrap(), "restores": false, "ids": [1],
             "related": [related],
         } };
-        catalog
-            .update_one(doc! { "_id.kind": "archive_of" }, left)
-            .await
-            .unwrap();
+        let record = doc! { "_id.kind": "archive_of" };
+        catalog.update_one(record, left).await.unwrap();
         assert!(archive.restore(1).await.unwrap().already_there);
         let mut left: Vec<Bson> = all(&cold_extra).await.iter().map(id).collect();
         left.retain(|id| id.as_str().is_some());

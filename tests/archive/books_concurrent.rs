@@ -2,13 +2,13 @@
 
 use std::sync::Mutex;
 
-use futures::future::{join_all, try_join_all};
+use futures::future::try_join_all;
 use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::doc;
 
 use super::books::*;
-use crate::common::pace::Pace;
+use super::sales::beside_writers;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "slow: cargo xtask ci"]
@@ -28,46 +28,31 @@ async fn no_push_is_lost(db: &TestDatabase, elsewhere: bool) {
     let ([hot, cold], archive) = shop(db, elsewhere).await;
     // Not recorded: their commands would allow further ones.
     let plain = db.plain_client().database(db.database().name());
-    let [one, other] = [(); 2].map(|()| books_in(&plain, HOT));
+    let processes = [(); 2].map(|()| books_in(&plain, HOT));
     for id in 0..BOOKS {
         hot.insert(&book(id, 0, 1)).await.unwrap();
     }
-    let (pace, acknowledged) = (Pace::of(0), Mutex::new(Vec::new()));
-    let writers = (0..4).map(|writer| {
-        let (pace, acknowledged) = (pace.clone(), &acknowledged);
-        let books = if writer % 2 == 0 { &one } else { &other };
-        async move {
-            for n in 0.. {
-                if !pace.next().await {
-                    break;
-                }
-                let (id, element) = ((n * 3 + writer) % BOOKS, format!("writer{writer} {n}"));
-                match books.push(id, &element).await {
-                    Ok(_) => acknowledged.lock().unwrap().push((id, element)),
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error:?}"),
-                }
-            }
+    let acknowledged = Mutex::new(Vec::new());
+    let push = async |id: i32, n: i32| {
+        let element = format!("writer {n}");
+        let pushed = processes[usize::from(n % 2 == 0)].push(id, &element).await;
+        match &pushed {
+            Ok(_) => acknowledged.lock().unwrap().push((id, element)),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error:?}"),
         }
-    });
-    let moves = async {
-        let work = async {
-            let mut rounds = 0;
-            while rounds < 6 || acknowledged.lock().unwrap().len() <= 60 {
-                rounds += 1;
-                let run = || archive.run().chunk(3).into_future();
-                try_join_all([run(), run()]).await.unwrap();
-                archive.restore_many(doc! { "_id": { "$mod": [2, 0] } }).await.unwrap();
-                archive.restore_many(doc! {}).chunk(2).await.unwrap();
-            }
-        };
-        pace.beside(db, 2, work).await;
-        pace.end();
+        pushed.is_ok()
     };
-    tokio::join!(join_all(writers), moves);
+    let round = async || {
+        let run = || archive.run().chunk(3).into_future();
+        try_join_all([run(), run()]).await.unwrap();
+        archive.restore_many(doc! { "_id": { "$mod": [2, 0] } }).await.unwrap();
+        archive.restore_many(doc! {}).chunk(2).await.unwrap();
+    };
+    beside_writers(db, (BOOKS, 60), push, round).await;
     archive.run().await.unwrap();
     assert_whole(&[hot, cold.clone()], &archive).await;
     archive.restore_many(doc! {}).await.unwrap();
-    let hot = other;
+    let [hot, _] = processes;
     let mut acknowledged = acknowledged.into_inner().unwrap();
     for id in 0..BOOKS {
         let stored: Vec<String> = hot.elements(id).await.unwrap();

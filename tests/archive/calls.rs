@@ -10,10 +10,11 @@ use mongodb::options::IndexOptions;
 use super::sales::*;
 
 #[tokio::test]
-async fn a_document_is_found_wherever_it_is() {
+async fn a_document_is_found_wherever_it_is_and_restored_once() {
     testkit::run(async |db| {
         let archive = archive(db).await;
-        plant(db, [sale(1, old(0)), sale(2, new(1))]).await;
+        let stored = sale(1, old(0));
+        plant(db, [stored.clone(), sale(2, new(1))]).await;
         archive.run().await.unwrap();
         for (id, is_archived, round_trips) in [(2, Some(false), 1), (1, Some(true), 2), (3, None, 3)] {
             db.recorder().clear();
@@ -24,17 +25,7 @@ async fn a_document_is_found_wherever_it_is() {
         }
         let invalid = archive.get(Bson::Array(vec![])).await.unwrap_err();
         assert_eq!(invalid.kind(), ErrorKind::InvalidArgument);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_document_is_restored_once() {
-    testkit::run(async |db| {
-        let archive = archive(db).await;
-        let stored = sale(1, old(0));
-        plant(db, [stored.clone()]).await;
-        archive.run().await.unwrap();
+        current(db).delete_one(doc! { "_id": 2 }).await.unwrap();
         db.recorder().clear();
         assert!(!archive.restore(1).await.unwrap().already_there);
         assert_eq!(db.recorder().names(), ["find", "delete", "insert", "commitTransaction"]);
@@ -68,23 +59,12 @@ async fn a_restore_is_a_part_of_the_callers_transaction() {
             archive.restore(1).session(&mut session).await.unwrap();
             let keep = doc! { "$set": { "retentionPolicy": "permanent" } };
             let sales = archive.collection();
-            sales
-                .update_one(doc! { "_id": 1 }, keep)
-                .session(&mut session)
-                .await
-                .unwrap();
+            let update = sales.update_one(doc! { "_id": 1 }, keep);
+            update.session(&mut session).await.unwrap();
             let read = archive.get(1).session(&mut session).await.unwrap().unwrap();
             assert!(!read.is_archived && read.document.contains_key("retentionPolicy"));
-            assert_eq!(
-                archive
-                    .find(doc! {})
-                    .session(&mut session)
-                    .await
-                    .unwrap()
-                    .documents
-                    .len(),
-                2
-            );
+            let found = archive.find(doc! {}).session(&mut session).await.unwrap();
+            assert_eq!(found.documents.len(), 2);
             // A refused call does not abort the transaction.
             let missing = archive.restore(7).session(&mut session).await.unwrap_err();
             assert_eq!(missing.kind(), ErrorKind::NotFound);
@@ -119,16 +99,8 @@ async fn a_restore_is_a_part_of_the_callers_transaction() {
         let mut snapshot = db.client().start_session().snapshot(true).await.unwrap();
         assert!(archive.get(9).session(&mut snapshot).await.unwrap().is_none());
         assert!(archive.get(2).session(&mut snapshot).await.unwrap().is_some());
-        assert_eq!(
-            archive
-                .find(doc! {})
-                .session(&mut snapshot)
-                .await
-                .unwrap()
-                .documents
-                .len(),
-            2
-        );
+        let found = archive.find(doc! {}).session(&mut snapshot).await.unwrap();
+        assert_eq!(found.documents.len(), 2);
     })
     .await;
 }
@@ -225,10 +197,8 @@ async fn a_run_needs_the_settings_and_the_index() {
         assert_eq!(both(db).await, [numbers([1]), vec![]]);
         // An archive that has documents without the field is none of this.
         db.plain_collection::<Document>("mongo_patterns").drop().await.unwrap();
-        archived(db)
-            .insert_one(doc! { "_id": 7, "sold": old(0) })
-            .await
-            .unwrap();
+        let without = doc! { "_id": 7, "sold": old(0) };
+        archived(db).insert_one(without).await.unwrap();
         let refused = archive.ensure_indexes().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::SettingsMismatch);
     })

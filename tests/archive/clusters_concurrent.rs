@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mongo_patterns::{ErrorKind, Repository, RetryPolicy};
-use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::doc;
 use mongodb::bson::oid::ObjectId;
 
@@ -24,28 +24,22 @@ async fn writes_of_the_entry(db: &TestDatabase, moves: usize) {
 
 /// Another process begins a move between two commands of one.
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
+#[ignore = "long: cargo xtask ci --full"]
 async fn a_move_that_another_one_takes_the_place_of_is_tried_again() {
     testkit::run(async |db| {
         elsewhere(db).await;
         for (attempts, expected) in [(1, Err(ErrorKind::Contention)), (5, Ok(2))] {
             plant(db, (0..2).map(|id| sale(id, old(0)))).await;
-            // The update that begins the move in the archive's catalog.
-            let fault = FailPoint::on(&["update"])
-                .times(1)
-                .block(Duration::from_secs(2))
-                .enable(db)
-                .await;
             let policy = RetryPolicy::default().with_max_attempts(attempts);
             let archive = builder(db).another_cluster().retry(policy).build().unwrap();
             let other = async {
-                assert!(fault.met(db, Duration::from_secs(10)).await);
                 let attempt = doc! { "$set": { "attempt": ObjectId::new() } };
                 let entry = doc! { "_id.kind": "archive" };
                 assert_eq!(catalog(db).update_one(entry, attempt).await.unwrap().matched_count, 1);
             };
-            let (moved, ()) = tokio::join!(archive.run().into_future(), other);
-            fault.disable().await;
+            // The update that begins the move in the archive's catalog.
+            let begins = ("update", Duration::from_secs(2));
+            let (moved, ()) = beside_blocked(db, begins, archive.run(), other).await;
             let moved = moved.map(|moved| moved.documents);
             assert_eq!(moved.map_err(|error| error.kind()), expected, "{attempts}");
             let archived_ids = if expected.is_ok() { numbers(0..2) } else { vec![] };

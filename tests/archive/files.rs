@@ -33,11 +33,8 @@ async fn old_documents_are_archived_in_files() {
         let stay = [permanent, sale(101, new(1)), doc! { "_id": 102 }];
         plant(db, sales(0..12).chain(stay)).await;
         let mut seen = Vec::new();
-        let run = archive
-            .run()
-            .chunk(5)
-            .on_progress(|progress: Progress| seen.push(progress));
-        let moved = run.await.unwrap();
+        let run = archive.run().chunk(5);
+        let moved = run.on_progress(|at: Progress| seen.push(at)).await.unwrap();
         assert_eq!((moved.documents, moved.conflicts, moved.busy), (12, 0, 0));
         assert_eq!(seen.last().map(|last| (last.done, last.total)), Some((12, 12)));
         let mut expected = vec!["find", "listIndexes", "aggregate", "find", "find"];
@@ -119,14 +116,8 @@ async fn documents_keep_their_bytes_there_and_back() {
         let raw = db.plain_collection::<RawDocumentBuf>("sales");
         raw.insert_one(twice).await.unwrap();
         let read = async || -> Vec<Vec<u8>> {
-            let found: Vec<RawDocumentBuf> = raw
-                .find(doc! {})
-                .sort(doc! { "_id": 1 })
-                .await
-                .unwrap()
-                .try_collect()
-                .await
-                .unwrap();
+            let found = raw.find(doc! {}).sort(doc! { "_id": 1 }).await.unwrap();
+            let found: Vec<RawDocumentBuf> = found.try_collect().await.unwrap();
             found.into_iter().map(RawDocumentBuf::into_bytes).collect()
         };
         let before = read().await;
@@ -279,12 +270,6 @@ async fn invalid_names_and_settings_are_refused() {
             let missing = archive.read(name).await.unwrap_err();
             assert_eq!(missing.kind(), ErrorKind::NotFound, "{name}");
         }
-        for error in [
-            archive.run().chunk(0).await.unwrap_err(),
-            archive.run().rate(0).await.unwrap_err(),
-        ] {
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        }
         for invalid in [builder(db).age_field("_id"), builder(db).keep(doc! {})] {
             assert_eq!(invalid.build().unwrap_err().kind(), ErrorKind::Configuration);
         }
@@ -300,18 +285,18 @@ async fn invalid_names_and_settings_are_refused() {
 async fn the_reads_examine_the_documents_of_their_chunk() {
     testkit::run(async |db| {
         let archive = archive(db).await;
-        plant(db, sales(0..3000)).await;
-        archive.run().chunk(500).await.unwrap();
+        plant(db, sales(0..1000)).await;
+        archive.run().chunk(200).await.unwrap();
         let commands = db.recorder().commands();
         let reads = commands.iter().filter(|command| command.name == "find");
         // After those of the catalog and the walk.
         let reads: Vec<_> = reads.skip(3).step_by(2).collect();
-        plant(db, sales(0..3000)).await;
+        plant(db, sales(0..1000)).await;
         for read in [reads[0], reads[3]] {
             let examined = explain(db, read).await;
-            assert!(examined.documents <= 500, "{examined:?}");
+            assert!(examined.documents <= 200, "{examined:?}");
         }
-        assert_eq!(all(&current(db)).await.len(), 3000);
+        assert_eq!(all(&current(db)).await.len(), 1000);
     })
     .await;
 }

@@ -1,19 +1,17 @@
 //! Runs of an archive in files beside writers, and beside each other.
 
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
 use mongo_patterns::ErrorKind;
 use mongo_patterns::archive::files::ArchiveFile;
-use mongo_patterns_testkit::{self as testkit, FailPoint};
+use mongo_patterns_testkit as testkit;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::files::{numbers, sales};
 use super::files_support::{archive, assert_tidy, both, builder, filed, plant, sum};
-use super::sales::{current, new};
-use crate::common::pace::Pace;
+use super::sales::{beside_blocked, beside_writers, count_in, counted, current, new};
+use crate::common::support::all;
 
 /// Another client writes a document between the read of the chunk and its deletion. A change of type only counts too.
 #[tokio::test]
@@ -23,7 +21,6 @@ async fn a_write_after_the_file_was_written_is_kept() {
         let archive = archive(db).await;
         let n = |value: Bson| doc! { "$set": { "n": value } };
         for (command, written) in [
-            ("insert", Bson::Int32(2)),
             ("insert", Bson::Double(1.0)),
             ("update", Bson::Int64(1)),
             ("delete", Bson::Int32(3)),
@@ -31,19 +28,12 @@ async fn a_write_after_the_file_was_written_is_kept() {
             archive.delete_before(new(0)).await.unwrap();
             plant(db, sales(0..3)).await;
             current(db).update_many(doc! {}, n(1.into())).await.unwrap();
-            let fault = FailPoint::on(&[command])
-                .times(1)
-                .block(Duration::from_secs(2))
-                .enable(db)
-                .await;
-            let write = async {
-                assert!(fault.met(db, Duration::from_secs(10)).await);
-                let update = current(db).update_one(doc! { "_id": 1 }, n(written.clone())).await;
-                assert_eq!(update.unwrap().matched_count, 1);
-            };
-            let (moved, ()) = tokio::join!(archive.run().into_future(), write);
-            fault.disable().await;
-            assert_eq!(moved.unwrap().documents, 3, "{command}");
+            let sales = current(db);
+            let write = sales.update_one(doc! { "_id": 1 }, n(written.clone())).into_future();
+            let blocked = (command, Duration::from_secs(2));
+            let (moved, updated) = beside_blocked(db, blocked, archive.run(), write).await;
+            let counts = (moved.unwrap().documents, updated.unwrap().matched_count);
+            assert_eq!(counts, (3, 1), "{command}");
             let filed = filed(db).await;
             let found = filed.iter().find(|one| one.get("_id") == Some(&1.into())).unwrap();
             assert_eq!((found.get("n"), filed.len()), (Some(&written), 3), "{command}");
@@ -60,13 +50,7 @@ async fn a_document_that_no_longer_matches_stays() {
     testkit::run(async |db| {
         let archive = archive(db).await;
         plant(db, sales(0..4)).await;
-        let fault = FailPoint::on(&["insert"])
-            .times(1)
-            .block(Duration::from_secs(2))
-            .enable(db)
-            .await;
         let write = async {
-            assert!(fault.met(db, Duration::from_secs(10)).await);
             let update = async |id: i32, set: Document| {
                 let updated = current(db).update_one(doc! { "_id": id }, doc! { "$set": set }).await;
                 updated.unwrap();
@@ -75,8 +59,8 @@ async fn a_document_that_no_longer_matches_stays() {
             update(2, doc! { "retentionPolicy": "permanent" }).await;
             current(db).delete_one(doc! { "_id": 3 }).await.unwrap();
         };
-        let (moved, ()) = tokio::join!(archive.run().into_future(), write);
-        fault.disable().await;
+        let inserts = ("insert", Duration::from_secs(2));
+        let (moved, ()) = beside_blocked(db, inserts, archive.run(), write).await;
         assert_eq!(moved.unwrap().documents, 1);
         assert_eq!(both(db).await, [numbers([1, 2]), numbers([0])]);
         assert_tidy(db, &archive).await;
@@ -105,7 +89,7 @@ async fn a_document_that_others_hold_does_not_stop_a_run() {
     .await;
 }
 
-/// Eight writers, two processes that archive, and restores: each document is once in the collection or in a file, with all
+/// Writers, two processes that archive, and restores: each document is once in the collection or in a file, with all
 /// acknowledged writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_beside_writers() {
@@ -114,44 +98,20 @@ async fn nothing_is_lost_beside_writers() {
         let archive = archive(db).await;
         let other = builder(db).build().unwrap();
         plant(db, sales(0..DOCUMENTS)).await;
-        let (pace, acknowledged) = (Pace::of(0), AtomicI64::new(0));
-        let writers = (0..8).map(|writer| {
-            let (pace, acknowledged) = (pace.clone(), &acknowledged);
-            async move {
-                for n in writer.. {
-                    if !pace.next().await {
-                        break;
-                    }
-                    let of = doc! { "_id": n * 7 % DOCUMENTS };
-                    let updated = current(db).update_one(of, doc! { "$inc": { "n": 1 } }).await;
-                    let matched = i64::try_from(updated.unwrap().matched_count).unwrap();
-                    acknowledged.fetch_add(matched, Ordering::Relaxed);
-                }
+        let round = async || {
+            let runs = [
+                archive.run().chunk(10).into_future(),
+                other.run().chunk(10).into_future(),
+            ];
+            try_join_all(runs).await.unwrap();
+            for file in archive.files(..).await.unwrap().into_iter().step_by(2) {
+                archive.restore_file(file.name).await.unwrap();
             }
-        });
-        let moves = async {
-            let work = async {
-                let mut rounds = 0;
-                while rounds < 5 || acknowledged.load(Ordering::Relaxed) <= 20 {
-                    rounds += 1;
-                    let runs = [
-                        archive.run().chunk(10).into_future(),
-                        other.run().chunk(10).into_future(),
-                    ];
-                    try_join_all(runs).await.unwrap();
-                    for file in archive.files(..).await.unwrap().into_iter().step_by(2) {
-                        archive.restore_file(file.name).await.unwrap();
-                    }
-                }
-            };
-            pace.beside(db, 2, work).await;
-            pace.end();
         };
-        tokio::join!(join_all(writers), moves);
-        let [hot, cold] = both(db).await;
-        let ids: HashSet<i32> = hot.iter().chain(&cold).copied().collect();
-        assert_eq!((ids.len(), hot.len() + cold.len()), (60, 60));
-        assert_eq!(sum(db).await, acknowledged.into_inner());
+        let write = async |id: i32, _: i32| count_in(&current(db), id).await;
+        let acknowledged = beside_writers(db, (DOCUMENTS, 20), write, round).await;
+        let stored = [all(&current(db)).await, filed(db).await].concat();
+        assert_eq!(counted(DOCUMENTS, &stored), acknowledged);
         archive.run().await.unwrap();
         assert_tidy(db, &archive).await;
     })
@@ -164,7 +124,7 @@ async fn two_processes_at_once_move_each_document_once() {
     testkit::run(async |db| {
         let archive = archive(db).await;
         let other = builder(db).build().unwrap();
-        for _ in 0..5 {
+        for _ in 0..2 {
             plant(db, sales(0..40)).await;
             let runs = [archive.run().chunk(4).into_future(), other.run().chunk(4).into_future()];
             let moved = try_join_all(runs).await.unwrap();

@@ -2,51 +2,16 @@
 
 use std::io::ErrorKind as IoErrorKind;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use mongo_patterns::ErrorKind;
-use mongo_patterns::archive::files::{Directory, FileProblem, FileStore, StoreFuture};
+use mongo_patterns::archive::files::{Directory, FileProblem, FileStore};
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
+use super::files::sales;
 use super::files_support::*;
 use super::sales::{current, old, sale};
 use crate::common::support::{dropped_commands, ends};
-
-fn sales(ids: std::ops::Range<i32>) -> impl Iterator<Item = Document> {
-    ids.map(|id| sale(id, old(i64::from(id))))
-}
-
-/// Fails in the middle of a write, as a full disk does.
-struct Full {
-    directory: Directory,
-    error: IoErrorKind,
-}
-
-impl FileStore for Full {
-    fn put(&self, name: &str, mut content: Vec<u8>) -> StoreFuture<()> {
-        content.truncate(content.len() / 2);
-        // What is left of it.
-        let torn = self.directory.put(name, content);
-        let error = self.error;
-        Box::pin(async move {
-            let _ = torn.await;
-            Err(error.into())
-        })
-    }
-
-    fn get(&self, name: &str) -> StoreFuture<Vec<u8>> {
-        self.directory.get(name)
-    }
-
-    fn delete(&self, name: &str) -> StoreFuture<()> {
-        self.directory.delete(name)
-    }
-
-    fn list(&self) -> StoreFuture<Vec<String>> {
-        self.directory.list()
-    }
-}
 
 /// Writes all documents; an open transaction would let it wait.
 async fn write_all(db: &TestDatabase) {
@@ -69,8 +34,12 @@ async fn a_store_that_fails_changes_nothing() {
             IoErrorKind::ReadOnlyFilesystem,
             IoErrorKind::TimedOut,
         ] {
-            let directory = Directory::new(directory(db));
-            let full = builder_in(db, Full { directory, error }).build().unwrap();
+            let full = Gated {
+                fails_with: Some(error),
+                ..Gated::of(db)
+            };
+            full.open.add_permits(10);
+            let full = builder_in(db, full).build().unwrap();
             let refused = full.run().chunk(3).await.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::FileStore);
             assert!(refused.to_string().contains(&error.to_string()), "{refused}");
@@ -247,10 +216,8 @@ async fn a_damaged_file_is_found_and_not_restored() {
         assert_eq!(archive.restore_file(&name).await.unwrap().documents, 6);
         // A record that lacks a field.
         archive.run().await.unwrap();
-        catalog
-            .update_one(is_file, doc! { "$unset": { "sha256": 1 } })
-            .await
-            .unwrap();
+        let without = doc! { "$unset": { "sha256": 1 } };
+        catalog.update_one(is_file, without).await.unwrap();
         assert_eq!(archive.files(..).await.unwrap_err().kind(), ErrorKind::Corrupt);
     })
     .await;
@@ -313,10 +280,7 @@ async fn a_directory_has_only_its_own_files() {
         assert_eq!(missing.kind(), IoErrorKind::NotFound);
         let gone = Directory::new(directory.join("gone"));
         assert_eq!(gone.list().await.unwrap_err().kind(), IoErrorKind::NotFound);
-        tokio::time::timeout(Duration::from_secs(20), gone.put("a", vec![]))
-            .await
-            .unwrap()
-            .unwrap_err();
+        ends("the write", gone.put("a", vec![])).await.unwrap_err();
     })
     .await;
 }

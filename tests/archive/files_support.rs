@@ -161,6 +161,8 @@ pub struct Gated {
     pub open: Arc<Semaphore>,
     /// Whether the next deletions fail.
     pub refuses_deletions: Arc<AtomicBool>,
+    /// The error of writes, which fail in the middle, as on a full disk.
+    pub fails_with: Option<std::io::ErrorKind>,
 }
 
 impl Gated {
@@ -170,6 +172,7 @@ impl Gated {
             begun: Arc::new(Semaphore::new(0)),
             open: Arc::new(Semaphore::new(0)),
             refuses_deletions: Arc::default(),
+            fails_with: None,
         }
     }
 
@@ -180,12 +183,17 @@ impl Gated {
 }
 
 impl FileStore for Gated {
-    fn put(&self, name: &str, content: Vec<u8>) -> StoreFuture<()> {
+    fn put(&self, name: &str, mut content: Vec<u8>) -> StoreFuture<()> {
         let (gate, name) = (self.clone(), name.to_owned());
         Box::pin(async move {
             gate.begun.add_permits(1);
             gate.open.acquire().await.unwrap().forget();
-            gate.directory.put(&name, content).await
+            let Some(error) = gate.fails_with else {
+                return gate.directory.put(&name, content).await;
+            };
+            content.truncate(content.len() / 2);
+            let _ = gate.directory.put(&name, content).await;
+            Err(error.into())
         })
     }
 

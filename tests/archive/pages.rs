@@ -124,12 +124,8 @@ async fn a_page_examines_what_it_returns() {
         assert_eq!(db.recorder().names(), ["find", "find"]);
         let examined = explain_last(db).await;
         assert_eq!((&*examined.index, examined.documents), ("date_1__id_1", 12));
-        let found = archive
-            .find(doc! { "_id": { "$gte": 45 } })
-            .oldest_first()
-            .limit(8)
-            .await
-            .unwrap();
+        let find = archive.find(doc! { "_id": { "$gte": 45 } });
+        let found = find.oldest_first().limit(8).await.unwrap();
         let archived: Vec<bool> = found.documents.iter().map(|found| found.is_archived).collect();
         assert_eq!(archived, [true, true, true, true, true, false, false, false]);
         assert_eq!(pages(&archive, true, 30).await.len(), 100);

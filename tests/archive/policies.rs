@@ -4,16 +4,15 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use futures::future::{join_all, try_join_all};
+use futures::future::try_join_all;
 use mongo_patterns::archive::Archive;
 use mongo_patterns::{ErrorKind, Repository};
-use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
+use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::Database;
 use mongodb::bson::{DateTime, Document, doc};
 
 use super::books::problems;
-use super::sales::{AGE, new};
-use crate::common::pace::Pace;
+use super::sales::{AGE, beside_blocked, beside_writers, new};
 use crate::common::support::all;
 use crate::history::support::{Policies, builder, policy, policy_by_id, push};
 
@@ -96,10 +95,8 @@ async fn a_history_moves_there_and_back() {
             let again = archive.run().before(later()).await.unwrap();
             assert_eq!((again.documents, again.conflicts), (0, 1));
             hot.delete(1).await.unwrap();
-            hot.revisions_collection()
-                .delete_many(doc! { "revision": { "$lte": 2 } })
-                .await
-                .unwrap();
+            let first = doc! { "revision": { "$lte": 2 } };
+            hot.revisions_collection().delete_many(first).await.unwrap();
 
             let found = cold.collection().find_one(doc! { id: 2 }).await.unwrap().unwrap();
             archive.restore(found.get("_id").unwrap().clone()).await.unwrap();
@@ -119,21 +116,13 @@ async fn an_update_between_the_read_and_the_deletion_is_archived() {
         testkit::run(async |db| {
             let (policies, archive) = office(db, "policyId", elsewhere).await;
             policies[0].insert(&policy(1)).await.unwrap();
-            let other = builder(&db.plain_client().database(db.database().name()))
-                .build()
-                .unwrap();
+            let plain = db.plain_client().database(db.database().name());
+            let other = builder(&plain).build().unwrap();
             other.update(1, push("car")).await.unwrap();
-            let fault = FailPoint::on(&["delete"])
-                .times(1)
-                .block(Duration::from_millis(500))
-                .enable(db)
-                .await;
-            let update = async {
-                assert!(fault.met(db, Duration::from_secs(10)).await);
-                other.update(1, push("watch")).await.unwrap();
-            };
-            let (moved, ()) = tokio::join!(archive.run().before(later()), update);
-            fault.disable().await;
+            let deletes = ("delete", Duration::from_millis(500));
+            let update = other.update(1, push("watch")).into_future();
+            let (moved, updated) = beside_blocked(db, deletes, archive.run().before(later()), update).await;
+            updated.unwrap();
             let moved = moved.unwrap();
             assert_eq!((moved.documents, moved.related), (1, 3));
             assert_eq!(policies[1].get(1).await.unwrap().unwrap().revision, 3);
@@ -152,52 +141,38 @@ async fn no_revision_is_lost_beside_runs_and_restores() {
 
 async fn no_revision_is_lost(db: &TestDatabase, elsewhere: bool) {
     const POLICIES: i32 = 6;
-    /// The most updates of a writer.
-    const UPDATES: i32 = 50;
+    /// The most updates: each revision moves in each round, so their number is bounded, and so is their size.
+    const UPDATES: i64 = 200;
     let (policies, archive) = office(db, "policyId", elsewhere).await;
     let [hot, _] = &policies;
     // Not recorded: their commands would allow further ones.
-    let [one, other] = [(); 2].map(|()| {
+    let processes = [(); 2].map(|()| {
         let plain = db.plain_client().database(db.database().name());
         builder(&plain).build().unwrap()
     });
     for id in 0..POLICIES {
         hot.insert(&policy(id)).await.unwrap();
     }
-    let (pace, acknowledged) = (Pace::of(0), AtomicI64::new(0));
-    let writers = (0..4).map(|writer| {
-        let (pace, acknowledged) = (pace.clone(), &acknowledged);
-        let policies = if writer % 2 == 0 { &one } else { &other };
-        async move {
-            // Each revision moves in each round, so their number is bounded, and so is their size.
-            let (mut n, mut updates) = (0, 0);
-            while updates < UPDATES && pace.next().await {
-                n += 1;
-                let update = doc! { "$set": { "customerName": n.to_string() } };
-                match policies.update((n * 5 + writer) % POLICIES, update).await {
-                    Ok(_) => {
-                        updates += 1;
-                        acknowledged.fetch_add(1, Ordering::Relaxed);
-                    }
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error:?}"),
-                }
-            }
+    let done = AtomicI64::new(0);
+    let update = async |id: i32, n: i32| {
+        if done.load(Ordering::Relaxed) >= UPDATES {
+            return false;
         }
-    });
-    let moves = async {
-        let work = async {
-            let mut rounds = 0;
-            while rounds < 5 || acknowledged.load(Ordering::Relaxed) <= 30 {
-                rounds += 1;
-                let run = || archive.run().before(later()).chunk(2).into_future();
-                try_join_all([run(), run()]).await.unwrap();
-                archive.restore_many(doc! {}).chunk(2).await.unwrap();
-            }
-        };
-        pace.beside(db, 2, work).await;
-        pace.end();
+        let update = doc! { "$set": { "customerName": n.to_string() } };
+        let updated = processes[usize::from(n % 2 == 0)].update(id, update).await;
+        if let Err(error) = updated {
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{error:?}");
+            return false;
+        }
+        done.fetch_add(1, Ordering::Relaxed);
+        true
     };
-    tokio::join!(join_all(writers), moves);
+    let round = async || {
+        let run = || archive.run().before(later()).chunk(2).into_future();
+        try_join_all([run(), run()]).await.unwrap();
+        archive.restore_many(doc! {}).chunk(2).await.unwrap();
+    };
+    let acknowledged = beside_writers(db, (POLICIES, 30), update, round).await;
     assert_sound(&policies, &archive).await;
     archive.run().before(later()).await.unwrap();
     assert_sound(&policies, &archive).await;
@@ -206,7 +181,7 @@ async fn no_revision_is_lost(db: &TestDatabase, elsewhere: bool) {
         all(&db.plain_collection::<Document>(COLD[1])).await,
     );
     assert!(hot_left.is_empty());
-    assert_eq!(revisions.len() as i64, acknowledged.into_inner() + i64::from(POLICIES));
+    assert_eq!(revisions.len() as i64, acknowledged + i64::from(POLICIES));
 }
 
 /// A follower of the policies would take them for deleted ones.
@@ -217,12 +192,8 @@ async fn a_plan_warns_of_a_follower() {
         policies[0].insert(&policy(1)).await.unwrap();
         let planned = archive.run().before(later()).plan().await.unwrap();
         assert_eq!(planned.warnings, []);
-        policies[0]
-            .follow("policies")
-            .enable_pre_images()
-            .run_until_current()
-            .await
-            .unwrap();
+        let follow = policies[0].follow("policies").enable_pre_images();
+        follow.run_until_current().await.unwrap();
         let planned = archive.run().before(later()).plan().await.unwrap();
         let collection = format!("{}.currentPolicies", db.database().name());
         let text = planned.warnings[0].to_string();

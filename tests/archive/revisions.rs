@@ -38,14 +38,17 @@ async fn plant(db: &TestDatabase, histories: &[(i32, Vec<DateTime>)]) {
     for collection in [current(db), revisions(db), cold(db)] {
         collection.delete_many(doc! {}).await.unwrap();
     }
+    let (mut newest, mut stored) = (Vec::new(), Vec::new());
     for (id, times) in histories {
         let mut document = policy(*id);
         for (number, time) in (1_i32..).zip(times) {
             document.extend(doc! { "revision": number, "dateSet": time });
-            revisions(db).insert_one(&document).await.unwrap();
+            stored.push(document.clone());
         }
-        current(db).insert_one(&document).await.unwrap();
+        newest.push(document);
     }
+    current(db).insert_many(newest).await.unwrap();
+    revisions(db).insert_many(stored).await.unwrap();
     db.recorder().clear();
 }
 
@@ -105,11 +108,8 @@ async fn the_revisions_that_a_prune_keeps_stay() {
         db.recorder().clear();
         assert_eq!(archive.run().await.unwrap().documents, 0);
         let names = db.recorder().names();
-        assert_eq!(
-            names[4..],
-            ["find", "aggregate", "find", "commitTransaction"],
-            "{names:?}"
-        );
+        let commands = ["find", "aggregate", "find", "commitTransaction"];
+        assert_eq!(names[4..], commands, "{names:?}");
         // The numbers continue.
         assert_eq!(policies.update(2, push("watch")).await.unwrap().revision, 7);
         assert_eq!(archive.restore_many(doc! { "policyId": 1 }).await.unwrap().documents, 4);
@@ -190,12 +190,9 @@ async fn a_revision_that_cannot_move_ends_the_run() {
         plant(db, &histories()).await;
         let mut session = db.plain_client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();
-        let set = doc! { "$set": { "held": true } };
-        revisions(db)
-            .update_one(filter, set)
-            .session(&mut session)
-            .await
-            .unwrap();
+        let stored = revisions(db);
+        let hold = stored.update_one(filter, doc! { "$set": { "held": true } });
+        hold.session(&mut session).await.unwrap();
         let refused = archive.run().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Contention);
         session.abort_transaction().await.unwrap();

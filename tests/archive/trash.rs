@@ -250,13 +250,8 @@ async fn wrong_settings_are_refused() {
             assert_eq!(error.kind(), ErrorKind::SettingsMismatch, "{error:?}");
         }
         // The time can change.
-        builder(db)
-            .expires_after(MONTH)
-            .build()
-            .unwrap()
-            .ensure_indexes()
-            .await
-            .unwrap();
+        let other_time = builder(db).expires_after(MONTH).build().unwrap();
+        other_time.ensure_indexes().await.unwrap();
         ready.ensure_indexes().await.unwrap();
         plain.drop_indexes().await.unwrap();
         for error in [
@@ -297,10 +292,8 @@ async fn a_validator_of_the_trash_refuses_a_deletion() {
         plant(db, [user(1)]).await;
         let validator = doc! { "deletedBy": { "$type": "string" } };
         let database = db.plain_client().database(db.database().name());
-        database
-            .run_command(doc! { "collMod": "deleted_users", "validator": validator })
-            .await
-            .unwrap();
+        let validate = doc! { "collMod": "deleted_users", "validator": validator };
+        database.run_command(validate).await.unwrap();
         let refused = trash.delete(1).await.unwrap_err();
         assert_eq!(
             (refused.kind(), refused.document_id()),

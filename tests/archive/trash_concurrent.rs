@@ -1,22 +1,20 @@
 //! Deletions beside other clients.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures::future::{join_all, try_join_all};
-use mongo_patterns_testkit::{self as testkit, FailPoint};
-use mongodb::bson::{Bson, Document, doc};
+use futures::future::try_join_all;
+use mongo_patterns_testkit as testkit;
+use mongodb::bson::{Bson, doc};
 
-use super::sales::numbers;
+use super::sales::{beside_blocked, beside_writers, count_in, counted, numbers};
 use super::users::*;
-use crate::common::pace::Pace;
 use crate::common::support::all;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_several_deletions_finds_the_document() {
     testkit::run(async |db| {
         let trash = trash(db).await;
-        for id in 0..10 {
+        for id in 0..4 {
             plant(db, [user(id)]).await;
             let deletions = (0..8).map(|_| trash.delete(id).into_future());
             let deleted = try_join_all(deletions).await.unwrap();
@@ -59,22 +57,12 @@ async fn a_write_before_the_deletion_commits_is_kept_or_waits() {
         }
         // A write after the deletion waits for its commit, and finds no document.
         plant(db, [user(1)]).await;
-        let fault = FailPoint::on(&["insert"])
-            .times(1)
-            .block(Duration::from_secs(1))
-            .enable(db)
-            .await;
-        let write = async {
-            assert!(fault.met(db, Duration::from_secs(10)).await);
-            let updated = users(db)
-                .update_one(doc! { "_id": 1 }, doc! { "$set": { "n": 5 } })
-                .await;
-            updated.unwrap().matched_count
-        };
-        let (deleted, matched) = tokio::join!(trash.delete(1).into_future(), write);
-        fault.disable().await;
+        let users = users(db);
+        let write = users.update_one(doc! { "_id": 1 }, doc! { "$set": { "n": 5 } });
+        let inserts = ("insert", Duration::from_secs(1));
+        let (deleted, updated) = beside_blocked(db, inserts, trash.delete(1), write.into_future()).await;
         assert!(deleted.unwrap().found);
-        assert_eq!(matched, 0);
+        assert_eq!(updated.unwrap().matched_count, 0);
         assert_eq!(both(db).await, [vec![], numbers([1])]);
     })
     .await;
@@ -87,47 +75,18 @@ async fn no_write_is_lost_beside_deletions_and_restores() {
         const USERS: i32 = 12;
         let trash = trash(db).await;
         plant(db, (0..USERS).map(user)).await;
-        let (pace, acknowledged) = (Pace::of(0), AtomicU64::new(0));
-        let writers = (0..4).map(|writer| {
-            let (pace, users, acknowledged) = (pace.clone(), users(db), &acknowledged);
-            async move {
-                for n in writer.. {
-                    if !pace.next().await {
-                        break;
-                    }
-                    let write = users.update_one(doc! { "_id": n * 7 % USERS }, doc! { "$inc": { "n": 1 } });
-                    acknowledged.fetch_add(write.await.unwrap().matched_count, Ordering::Relaxed);
-                }
-            }
-        });
-        let moves = async {
-            let work = async {
-                let mut rounds = 0;
-                while rounds < 6 || acknowledged.load(Ordering::Relaxed) <= 20 {
-                    rounds += 1;
-                    try_join_all((0..USERS).step_by(2).map(|id| trash.delete(id).into_future()))
-                        .await
-                        .unwrap();
-                    try_join_all((0..USERS).step_by(4).map(|id| trash.restore(id).into_future()))
-                        .await
-                        .unwrap();
-                }
-            };
-            pace.beside(db, 2, work).await;
-            pace.end();
+        let round = async || {
+            let deletions = (0..USERS).step_by(2).map(|id| trash.delete(id).into_future());
+            try_join_all(deletions).await.unwrap();
+            let restores = (0..USERS).step_by(4).map(|id| trash.restore(id).into_future());
+            try_join_all(restores).await.unwrap();
         };
-        tokio::join!(join_all(writers), moves);
-        let deleted: Vec<Document> = all(&entries(db)).await;
-        let deleted = deleted
-            .iter()
-            .map(|entry| entry.get_document("document").unwrap().clone());
-        let stored: Vec<Document> = all(&users(db)).await.into_iter().chain(deleted).collect();
-        let mut ids: Vec<i32> = stored.iter().map(|one| one.get_i32("_id").unwrap()).collect();
-        ids.sort_unstable();
-        assert_eq!(ids, (0..USERS).collect::<Vec<_>>());
-        let written: i32 = stored.iter().map(|one| one.get_i32("n").unwrap_or(0)).sum();
-        let acknowledged = acknowledged.into_inner();
-        assert_eq!(u64::try_from(written).unwrap(), acknowledged);
+        let write = async |id: i32, _: i32| count_in(&users(db), id).await;
+        let acknowledged = beside_writers(db, (USERS, 20), write, round).await;
+        let mut stored = all(&users(db)).await;
+        let deleted = all(&entries(db)).await.into_iter();
+        stored.extend(deleted.map(|entry| entry.get_document("document").unwrap().clone()));
+        assert_eq!(counted(USERS, &stored), acknowledged);
     })
     .await;
 }

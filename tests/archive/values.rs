@@ -1,5 +1,6 @@
 //! Values of all types.
 
+use mongo_patterns::archive::Archive;
 use mongo_patterns::{ErrorKind, Repository};
 use mongo_patterns_testkit as testkit;
 use mongodb::bson::oid::ObjectId;
@@ -97,10 +98,8 @@ async fn a_validator_refuses_and_names_the_document() {
         let archive = archive(db).await;
         let validator = doc! { "total_amount": { "$gt": 1 } };
         let database = db.plain_client().database(db.database().name());
-        database
-            .run_command(doc! { "collMod": "archived_sales", "validator": validator })
-            .await
-            .unwrap();
+        let validate = doc! { "collMod": "archived_sales", "validator": validator };
+        database.run_command(validate).await.unwrap();
         let mut wrong = sale(1, old(1));
         wrong.insert("total_amount", 0.5);
         plant(db, [sale(0, old(0)), wrong, sale(2, old(2))]).await;
@@ -120,14 +119,11 @@ async fn the_archive_can_be_in_another_database() {
     testkit::run(async |db| {
         let other = db.client().database(&format!("{}_cold", db.database().name()));
         let archived = other.collection::<Document>("sales");
-        let archive =
-            mongo_patterns::archive::Archive::<Document>::builder(db.collection::<Document>("sales"), archived.clone());
+        let archive = Archive::<Document>::builder(db.collection::<Document>("sales"), archived.clone());
         let archive = archive.age_field("ä $date").older_than(AGE).build().unwrap();
         archive.ensure_indexes().await.unwrap();
-        current(db)
-            .insert_one(doc! { "_id": 1, "ä $date": old(0) })
-            .await
-            .unwrap();
+        let stored = doc! { "_id": 1, "ä $date": old(0) };
+        current(db).insert_one(stored).await.unwrap();
         assert_eq!(archive.run().await.unwrap().documents, 1);
         assert!(archive.get(1).await.unwrap().unwrap().is_archived);
         assert_eq!(archive.find(doc! {}).await.unwrap().documents.len(), 1);

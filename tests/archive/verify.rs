@@ -2,19 +2,12 @@
 
 use futures::TryStreamExt;
 use mongo_patterns::Progress;
-use mongo_patterns::archive::{Archive, Problem};
+use mongo_patterns::archive::Problem;
 use mongo_patterns_testkit as testkit;
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, doc};
 
+use super::books::problems;
 use super::sales::*;
-
-async fn found(archive: &Archive<Document>) -> Vec<(String, Bson, Problem)> {
-    let found: Vec<_> = archive.verify().stream().try_collect().await.unwrap();
-    let found = found.into_iter();
-    found
-        .map(|found| (found.namespace.coll, found.document_id, found.problem))
-        .collect()
-}
 
 #[tokio::test]
 async fn each_problem_is_found() {
@@ -32,11 +25,9 @@ async fn each_problem_is_found() {
             doc! { "_id": "none" },
         ];
         current(db).insert_many(current_documents).await.unwrap();
-        archived(db)
-            .insert_one(doc! { "_id": "text too", "date": "2018" })
-            .await
-            .unwrap();
-        let mut found = found(&archive).await;
+        let text = doc! { "_id": "text too", "date": "2018" };
+        archived(db).insert_one(text).await.unwrap();
+        let mut found = problems(&archive).await;
         found.sort_by_key(|(collection, id, _)| (collection.clone(), id.to_string()));
         let of = |collection: &str, id: Bson, problem| (collection.to_owned(), id, problem);
         assert_eq!(
@@ -57,12 +48,10 @@ async fn each_problem_is_found() {
 async fn a_verification_of_many_documents_is_one_read_for_a_thousand() {
     testkit::run(async |db| {
         let archive = archive(db).await;
-        plant(db, (0..2500).map(|id| sale(id, old(0)))).await;
-        archive.run().await.unwrap();
-        current(db)
-            .insert_many((1200..1203).map(|id| sale(id, new(0))))
-            .await
-            .unwrap();
+        let stored = (0..2500).map(|id| sale(id, old(0)));
+        archived(db).insert_many(stored).await.unwrap();
+        let both = (1200..1203).map(|id| sale(id, new(0)));
+        current(db).insert_many(both).await.unwrap();
         db.recorder().clear();
         let mut done = 0;
         let verify = archive.verify().on_progress(|progress: Progress| done = progress.done);

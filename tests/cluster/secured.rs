@@ -17,9 +17,7 @@ use tempfile::TempDir;
 use crate::cluster::secured_support::Shop;
 use crate::cluster::users::{READER, SECRET, Secured};
 use crate::common::support::spread;
-use crate::history::support::push;
-use crate::reference::support::{order, rename};
-use crate::subset::support::review;
+use crate::reference::support::rename;
 
 const SHOP: &str = "shop";
 
@@ -41,15 +39,52 @@ fn is_refused<T: Debug>(call: &str, outcome: Result<T>) -> Error {
 #[tokio::test]
 async fn a_user_with_the_role_read_write_can_run_all_calls() {
     let secured = Secured::start(&[SHOP]).await;
-    let shop = Shop::of(secured.writer(SHOP).await);
+    let writer = secured.writer(SHOP).await;
+    let shop = Shop::of(writer.clone());
     shop.fill().await;
     shop.read().await;
+    // The table of faults has all calls by a reader.
+    let reader = Shop::of(secured.reader(SHOP).await);
+    let advice = is_refused("append", reader.trades.append(&123, &spread(99)).await).to_string();
+    assert!(advice.contains("`readWrite`"), "{advice}");
+    without_privileges_on_the_catalog_calls_work_as_without_an_entry(&secured, &writer).await;
+}
+
+/// Such users were set up before there was a catalog.
+async fn without_privileges_on_the_catalog_calls_work_as_without_an_entry(secured: &Secured, writer: &Database) {
+    let admin = secured.root(SHOP).await.client().database("admin");
+    let trades = doc! { "db": "shop", "collection": "trades" };
+    let privileges = [
+        doc! { "resource": trades, "actions": ["find", "insert", "update", "remove", "listIndexes", "createIndex"] },
+        doc! { "resource": { "db": "shop", "collection": "" }, "actions": ["listCollections"] },
+    ];
+    let role = doc! { "createRole": "clerk", "privileges": &privileges[..], "roles": [] };
+    admin.run_command(role).await.unwrap();
+    let clerk = doc! { "createUser": "clerk", "pwd": "cl3rk", "roles": ["clerk"] };
+    admin.run_command(clerk).await.unwrap();
+
+    let catalog = writer.collection::<Document>("mongo_patterns");
+    let entries = catalog.count_documents(doc! {}).await.unwrap();
+    let trades = Shop::of(secured.log_in(["clerk", "cl3rk"], SHOP).await).trades;
+    trades.ensure_indexes().await.unwrap();
+    assert_eq!(trades.verify().stream().try_collect::<Vec<_>>().await.unwrap(), []);
+    let refused = trades.repair().stream().try_next().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::SettingsMismatch, "{refused}");
+    assert_eq!(catalog.count_documents(doc! {}).await.unwrap(), entries);
+
+    // A reader cannot store the settings, and the indexes are there.
+    catalog.delete_many(doc! {}).await.unwrap();
+    let reader = Shop::of(secured.reader(SHOP).await);
+    reader.trades.ensure_indexes().await.unwrap();
+    reader.books.ensure_indexes().await.unwrap();
+    assert_eq!(catalog.count_documents(doc! {}).await.unwrap(), 0);
 }
 
 #[tokio::test]
 #[ignore = "slow: cargo xtask ci"]
 async fn a_user_with_the_role_read_write_can_follow_and_migrate_references() {
     let secured = Secured::start(&[SHOP]).await;
+    a_wrong_password_is_reported_and_not_shown(&secured).await;
     let writer = secured.writer(SHOP).await;
     let shop = Shop::of(writer.clone());
     shop.fill().await;
@@ -79,80 +114,19 @@ async fn a_user_with_the_role_read_write_can_follow_and_migrate_references() {
     shop.policies.follow("policies").run_until_current().await.unwrap();
 }
 
-/// Returns whether the server is MongoDB 6.0 or newer.
-async fn has_followers(database: &Database) -> bool {
-    let info = database.run_command(doc! { "buildInfo": 1 }).await.unwrap();
-    info.get_array("versionArray").unwrap()[0].as_i32().unwrap() >= 6
-}
-
-/// The table of faults has all calls by a reader.
-#[tokio::test]
-async fn the_error_of_a_refused_call_says_what_to_do_and_has_no_values() {
-    let secured = Secured::start(&[SHOP]).await;
-    Shop::of(secured.writer(SHOP).await).fill().await;
-    let shop = Shop::of(secured.reader(SHOP).await);
-    let advice = is_refused("append", shop.trades.append(&123, &spread(99)).await).to_string();
-    assert!(advice.contains("`readWrite`"), "{advice}");
-    is_refused("push", shop.books.push(1, &"user99".to_owned()).await);
-    is_refused("insert", shop.products.insert(&review(9)).await);
-    let child = doc! { "id": "club" };
-    is_refused("add_child", shop.patrons.add_child("joe", &child).await);
-    is_refused("update", shop.policies.update(1, push("boat")).await);
-    is_refused("insert", shop.orders.insert(&order(9, 1)).await);
-}
-
-/// Such users were set up before there was a catalog.
-#[tokio::test]
-async fn without_privileges_on_the_catalog_calls_work_as_without_an_entry() {
-    let secured = Secured::start(&[SHOP]).await;
-    let writer = secured.writer(SHOP).await;
-    Shop::of(writer.clone()).fill().await;
-    let admin = secured.root(SHOP).await.client().database("admin");
-    let trades = doc! { "db": "shop", "collection": "trades" };
-    let privileges = [
-        doc! { "resource": trades, "actions": ["find", "insert", "update", "remove", "listIndexes", "createIndex"] },
-        doc! { "resource": { "db": "shop", "collection": "" }, "actions": ["listCollections"] },
-    ];
-    let role = doc! { "createRole": "clerk", "privileges": &privileges[..], "roles": [] };
-    admin.run_command(role).await.unwrap();
-    let clerk = doc! { "createUser": "clerk", "pwd": "cl3rk", "roles": ["clerk"] };
-    admin.run_command(clerk).await.unwrap();
-
-    let catalog = writer.collection::<Document>("mongo_patterns");
-    let entries = catalog.count_documents(doc! {}).await.unwrap();
-    let shop = Shop::of(secured.log_in(["clerk", "cl3rk"], SHOP).await);
-    shop.trades.ensure_indexes().await.unwrap();
-    assert!(
-        shop.trades
-            .verify()
-            .stream()
-            .try_collect::<Vec<_>>()
-            .await
-            .unwrap()
-            .is_empty()
-    );
-    let refused = shop.trades.repair().stream().try_next().await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::SettingsMismatch, "{refused}");
-    assert_eq!(catalog.count_documents(doc! {}).await.unwrap(), entries);
-
-    // A reader cannot store the settings, and the indexes are there.
-    catalog.delete_many(doc! {}).await.unwrap();
-    let reader = Shop::of(secured.reader(SHOP).await);
-    reader.trades.ensure_indexes().await.unwrap();
-    reader.books.ensure_indexes().await.unwrap();
-    assert_eq!(catalog.count_documents(doc! {}).await.unwrap(), 0);
-}
-
-#[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn a_wrong_password_is_reported_and_not_shown() {
-    let secured = Secured::start(&[SHOP]).await;
+async fn a_wrong_password_is_reported_and_not_shown(secured: &Secured) {
     let shop = Shop::of(secured.log_in([READER, "not_s3cret/of@Zoe"], SHOP).await);
     let error = is_refused("get", shop.books.get(1).await);
     assert!(error.to_string().contains("authSource"), "{error}");
     is_refused("append", shop.trades.append(&123, &spread(1)).await);
     let unauthenticated = secured.unauthenticated(SHOP).await;
     is_refused("get", Shop::of(unauthenticated).patrons.get("joe").await);
+}
+
+/// Returns whether the server is MongoDB 6.0 or newer.
+async fn has_followers(database: &Database) -> bool {
+    let info = database.run_command(doc! { "buildInfo": 1 }).await.unwrap();
+    info.get_array("versionArray").unwrap()[0].as_i32().unwrap() >= 6
 }
 
 /// Starts a replica set that accepts only TLS. Returns a folder with its certificate, and that of another server.

@@ -85,10 +85,8 @@ impl Shop {
         self.policies.update(1, push("car")).await.unwrap();
         self.orders.ensure_indexes().await.unwrap();
         let customers = self.orders.sources_collection();
-        customers
-            .insert_many([customer(1, "Ann"), customer(2, "Bob")])
-            .await
-            .unwrap();
+        let two = [customer(1, "Ann"), customer(2, "Bob")];
+        customers.insert_many(two).await.unwrap();
         for id in 0..3 {
             self.orders.insert(&order(id, 1)).await.unwrap();
         }
@@ -107,17 +105,8 @@ impl Shop {
         assert_eq!(trades.page(&123, 1).await.unwrap().unwrap().items.len(), 3);
         assert_eq!(trades.pages(&123).limit(9).await.unwrap().pages.len(), 2);
         assert_eq!(trades.items(&123).page().await.unwrap().items.len(), 6);
-        assert_eq!(
-            trades
-                .items(&123)
-                .from(spread(3).date)
-                .page()
-                .await
-                .unwrap()
-                .items
-                .len(),
-            4
-        );
+        let from = trades.items(&123).from(spread(3).date);
+        assert_eq!(from.page().await.unwrap().items.len(), 4);
         assert_eq!(trades.newest(&123, 2).await.unwrap().len(), 2);
         assert_eq!(trades.item(&123, 4).await.unwrap(), Some(spread(4)));
         assert_eq!(trades.counts(&123).await.unwrap().items, 6);

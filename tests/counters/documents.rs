@@ -218,10 +218,8 @@ async fn a_document_that_refuses_its_count_does_not_affect_others() {
             }
             views.add(4, 2).unwrap();
         }
-        articles(db)
-            .update_many(doc! {}, doc! { "$unset": { "views": "", "views_batches": "" } })
-            .await
-            .unwrap();
+        let unset = doc! { "$unset": { "views": "", "views_batches": "" } };
+        articles(db).update_many(doc! {}, unset).await.unwrap();
         views.add(1, 5).unwrap();
         assert_eq!(views.flush().await.unwrap().documents, 5);
         for (id, expected) in [(1, 7), (2, 2), (3, 2), (5, 2)] {

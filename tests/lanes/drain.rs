@@ -21,12 +21,8 @@ async fn check(operation: &'static Operation) {
     .await;
 }
 
-#[tokio::test]
-async fn of_append() {
-    check(operation("append")).await;
-}
-
-#[tokio::test]
-async fn of_update_source() {
-    check(operation("update_source")).await;
+each! {
+    check;
+    of_append: "append";
+    of_update_source: "update_source";
 }

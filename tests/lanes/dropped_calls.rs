@@ -8,7 +8,7 @@ use crate::lanes::support::*;
 
 /// The time-out of a request.
 const TIME_OUT: Duration = Duration::from_millis(300);
-const ROUNDS: i32 = 4;
+const ROUNDS: i32 = 3;
 
 async fn check(operation: &Operation) {
     testkit::run(async |db| {

@@ -1,4 +1,4 @@
-//! Calls that are dropped by `select!`, with a stream, with a migration, and with their runtime.
+//! Calls that are dropped with a stream, and with their runtime.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,44 +6,12 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt};
 use mongo_patterns::mongodb::Client;
 use mongo_patterns::mongodb::options::ClientOptions;
-use mongo_patterns::outlier::OutlierRepository;
 use mongo_patterns_testkit::{self as testkit, FailPoint, TestDatabase};
 use mongodb::bson::{Document, doc};
 use tokio::runtime::Runtime;
 
 use crate::common::support::pause;
 use crate::lanes::support::*;
-
-#[tokio::test]
-async fn select_drops_a_call() {
-    testkit::run(async |db| {
-        for operation in ["append", "push", "add_child", "update_source"].map(operation) {
-            let repositories = prepare(db, operation).await;
-            let holder = Holder::hold(db, operation, HELD).await;
-            for round in 1..=4 {
-                tokio::select! {
-                    called = operation.run(&repositories, HELD, FIRST + round) => panic!("{called:?}"),
-                    () = until_active(db) => {}
-                }
-                let call = operation.run(&repositories, FREE[0], FIRST + round);
-                ends(operation.name, call).await.unwrap();
-                let active = active_for(db, HELD).await;
-                assert_eq!(active.len(), 1, "{}: {active:?}", operation.name);
-            }
-            holder.release().await;
-            let call = operation.run(&repositories, HELD, FIRST + 50);
-            ends(operation.name, call).await.unwrap();
-        }
-    })
-    .await;
-}
-
-/// Waits until a command for the held document is on the server.
-async fn until_active(db: &TestDatabase) {
-    while active_for(db, HELD).await.is_empty() {
-        pause().await;
-    }
-}
 
 /// Waits until a command is sent.
 async fn until_sent(db: &TestDatabase, command: &str) {
@@ -64,7 +32,7 @@ async fn open_cursors(db: &TestDatabase) -> usize {
 
 /// The stream waits for a batch when it is dropped.
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
+#[ignore = "long: cargo xtask ci --full"]
 async fn a_stream_of_findings_is_dropped() {
     testkit::run(async |db| {
         let operation = operation("push");
@@ -103,56 +71,22 @@ async fn a_stream_of_findings_is_dropped() {
     .await;
 }
 
-/// The command of the migration that the server executes ends before the next one of the same call.
-#[tokio::test]
-async fn a_migration_is_dropped_and_run_again() {
-    testkit::run(async |db| {
-        let books = db.collection::<Document>("sales");
-        let extras = db.collection::<Document>("extra_sales");
-        let books = OutlierRepository::<Document, String>::builder(books, extras)
-            .array_field("customers")
-            .parent_field("book_id")
-            .threshold(3)
-            .build()
-            .unwrap();
-        let users: Vec<String> = (0..20).map(user).collect();
-        let documents = (0..20).map(|id| doc! { "_id": id, "customers": &users });
-        let sales = db.plain_collection::<Document>("sales");
-        sales.insert_many(documents).await.unwrap();
-        for command in ["find", "insert", "update", "commitTransaction"] {
-            let blocked = FailPoint::on(&[command]).times(1).block(Duration::from_millis(200));
-            let blocked = blocked.enable(db).await;
-            tokio::select! {
-                biased;
-                met = blocked.met(db, STUCK) => assert!(met, "{command}"),
-                migrated = async { books.migrate_existing().await } => panic!("{command}: {migrated:?}"),
-            }
-            blocked.disable().await;
-        }
-        ends("the migration", async { books.migrate_existing().await })
-            .await
-            .unwrap();
-        let found: Vec<_> = books.verify().stream().try_collect().await.unwrap();
-        assert_eq!(found, []);
-        for id in 0..20 {
-            assert_eq!(books.elements(id).await.unwrap(), users, "of {id}");
-        }
-    })
-    .await;
-}
-
 /// How a runtime ends.
 type End = fn(Runtime);
 
 #[test]
 #[ignore = "slow: cargo xtask ci"]
 fn a_runtime_ends_with_calls_in_flight() {
-    let ends_of_runtimes: [End; 2] = [drop, Runtime::shutdown_background];
-    for end in ends_of_runtimes {
-        for name in ["append", "push", "update", "insert"] {
-            let runtime = Runtime::new().unwrap();
-            runtime.block_on(testkit::run(async |db| end_runtime(db, operation(name), end).await));
-        }
+    // Two of calls that join, and two of transactions.
+    let ended: [(&str, End); 4] = [
+        ("append", drop),
+        ("push", Runtime::shutdown_background),
+        ("update", drop),
+        ("insert", Runtime::shutdown_background),
+    ];
+    for (name, end) in ended {
+        let runtime = Runtime::new().unwrap();
+        runtime.block_on(testkit::run(async |db| end_runtime(db, operation(name), end).await));
     }
 }
 

@@ -13,9 +13,9 @@ use crate::lanes::support::*;
 const NAME: &str = "follower";
 /// The time-out of a request, and how many are concurrent.
 const TIME_OUT: Duration = Duration::from_millis(50);
-const REQUESTS: i32 = 20;
+const REQUESTS: i32 = 12;
 /// How many changes the follower applies, one after another.
-const CHANGES: i32 = 20;
+const CHANGES: i32 = 6;
 
 /// Drops calls for the held document without end.
 async fn drop_calls(operation: &Operation, repositories: &Repositories) {
@@ -60,10 +60,8 @@ async fn change(db: &TestDatabase, operation: &Operation, number: i32) {
     let (collection, applied) = match operation.collection {
         "customers" => {
             let rename = doc! { "$set": { "name": user(number) } };
-            plain("customers")
-                .update_one(doc! { "_id": free }, rename)
-                .await
-                .unwrap();
+            let customers = plain("customers");
+            customers.update_one(doc! { "_id": free }, rename).await.unwrap();
             ("orders", doc! { "_id": free, "customer.name": user(number) })
         }
         "product" => {
@@ -75,10 +73,8 @@ async fn change(db: &TestDatabase, operation: &Operation, number: i32) {
         }
         _ => {
             let insure = doc! { "$push": { "itemsInsured": number } };
-            plain("currentPolicies")
-                .update_one(doc! { "policyId": free }, insure)
-                .await
-                .unwrap();
+            let policies = plain("currentPolicies");
+            policies.update_one(doc! { "policyId": free }, insure).await.unwrap();
             ("policyRevisions", doc! { "policyId": free, "itemsInsured": number })
         }
     };
@@ -108,17 +104,9 @@ async fn check(operation: &Operation) {
     .await;
 }
 
-#[tokio::test]
-async fn of_references() {
-    check(operation("update_source")).await;
-}
-
-#[tokio::test]
-async fn of_subsets() {
-    check(operation("insert")).await;
-}
-
-#[tokio::test]
-async fn of_histories() {
-    check(operation("update")).await;
+each! {
+    check;
+    of_references: "update_source";
+    of_subsets: "insert";
+    of_histories: "update";
 }

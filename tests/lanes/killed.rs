@@ -7,8 +7,8 @@ use crate::lanes::process::Process;
 use crate::lanes::support::*;
 
 /// How many requests for the held document are dropped, and how many for a free one succeed, before the kill.
-const DROPPED: usize = 50;
-const SUCCEEDED: usize = 50;
+const DROPPED: usize = 15;
+const SUCCEEDED: usize = 15;
 
 async fn check(operation: &'static Operation) {
     testkit::run(async |db| {
@@ -22,7 +22,7 @@ async fn check(operation: &'static Operation) {
                 "free" => succeeded += 1,
                 other => panic!("{other}"),
             }
-            if (dropped + succeeded) % 25 == 0 {
+            if (dropped + succeeded) % 10 == 0 {
                 let active = active_for(db, HELD).await;
                 assert!(active.len() <= 1, "{active:?}");
             }
@@ -43,22 +43,10 @@ async fn check(operation: &'static Operation) {
     .await;
 }
 
-#[tokio::test]
-async fn of_append() {
-    check(operation("append")).await;
-}
-
-#[tokio::test]
-async fn of_insert() {
-    check(operation("insert")).await;
-}
-
-#[tokio::test]
-async fn of_update() {
-    check(operation("update")).await;
-}
-
-#[tokio::test]
-async fn of_update_source() {
-    check(operation("update_source")).await;
+each! {
+    check;
+    of_append: "append";
+    of_insert: "insert";
+    of_update: "update";
+    of_update_source: "update_source";
 }

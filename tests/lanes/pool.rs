@@ -12,8 +12,8 @@ use crate::common::pace::Pace;
 use crate::lanes::support::*;
 
 /// How many calls are dropped while others wait, and how many after them, one after another.
-const CONCURRENT: i32 = 150;
-const IN_SEQUENCE: i32 = 100;
+const CONCURRENT: i32 = 40;
+const IN_SEQUENCE: i32 = 20;
 /// How many calls wait until the holder ends.
 const PATIENT: i32 = 5;
 /// The connections of the driver's default pool, and those that monitor the server.
@@ -169,32 +169,11 @@ async fn of_append() {
     check(operation("append")).await;
 }
 
-#[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn of_push() {
-    check(operation("push")).await;
-}
-
-#[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn of_insert() {
-    check(operation("insert")).await;
-}
-
-#[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn of_update() {
-    check(operation("update")).await;
-}
-
-#[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn of_add_child() {
-    check(operation("add_child")).await;
-}
-
-#[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
-async fn of_update_of_a_version() {
-    check(operation("update of a version")).await;
+each! {
+    check;
+    #[ignore = "slow: cargo xtask ci"] of_push: "push";
+    #[ignore = "slow: cargo xtask ci"] of_insert: "insert";
+    #[ignore = "slow: cargo xtask ci"] of_update: "update";
+    #[ignore = "slow: cargo xtask ci"] of_add_child: "add_child";
+    #[ignore = "slow: cargo xtask ci"] of_update_of_a_version: "update of a version";
 }

@@ -57,7 +57,7 @@ async fn check_without_transaction(operation: &Operation) {
         let repositories = prepare(db, operation).await;
         let sends_in_session = ["append", "push", "update_source"].contains(&operation.name);
         let holder = Holder::hold(db, operation, HELD).await;
-        for round in 1..=4 {
+        for round in 1..=3 {
             let mut session = db.client().start_session().await.unwrap();
             let call = run(operation, &repositories, &mut session, HELD, FIRST + round);
             // The other calls wait for the first, or run transactions of their own.
@@ -88,29 +88,13 @@ async fn check_without_transaction(operation: &Operation) {
     .await;
 }
 
-#[tokio::test]
-async fn without_a_transaction_of_append() {
-    check_without_transaction(operation("append")).await;
-}
-
-#[tokio::test]
-async fn without_a_transaction_of_push() {
-    check_without_transaction(operation("push")).await;
-}
-
-#[tokio::test]
-async fn without_a_transaction_of_insert() {
-    check_without_transaction(operation("insert")).await;
-}
-
-#[tokio::test]
-async fn without_a_transaction_of_update() {
-    check_without_transaction(operation("update")).await;
-}
-
-#[tokio::test]
-async fn without_a_transaction_of_update_source() {
-    check_without_transaction(operation("update_source")).await;
+each! {
+    check_without_transaction;
+    without_a_transaction_of_append: "append";
+    without_a_transaction_of_push: "push";
+    without_a_transaction_of_insert: "insert";
+    without_a_transaction_of_update: "update";
+    without_a_transaction_of_update_source: "update_source";
 }
 
 /// The transaction has written a document, and waits for the reply of another command when the call is dropped.
@@ -149,19 +133,11 @@ async fn check_in_transaction(operation: &Operation) {
     .await;
 }
 
-#[tokio::test]
-async fn in_a_transaction_of_append() {
-    check_in_transaction(operation("append")).await;
-}
-
-#[tokio::test]
-async fn in_a_transaction_of_insert() {
-    check_in_transaction(operation("insert")).await;
-}
-
-#[tokio::test]
-async fn in_a_transaction_of_update() {
-    check_in_transaction(operation("update")).await;
+each! {
+    check_in_transaction;
+    in_a_transaction_of_append: "append";
+    in_a_transaction_of_insert: "insert";
+    in_a_transaction_of_update: "update";
 }
 
 /// The error says what to do.

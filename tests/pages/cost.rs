@@ -7,11 +7,12 @@ use mongodb::bson::{Bson, Document, doc};
 use super::support::*;
 use crate::common::explain::{examined, explained, has_stage};
 
+const ORDERS: i32 = 2000;
 const LIMIT: u32 = 20;
 const INDEX: &str = "tenant_1_rank_-1_total_1__id_1";
 
 fn orders(id: impl Fn(i32) -> Bson) -> impl Iterator<Item = Document> {
-    (0..10_000).map(move |n| doc! { "_id": id(n), "tenant": n % 2, "rank": n % 10, "total": n % 70, "n": n })
+    (0..ORDERS).map(move |n| doc! { "_id": id(n), "tenant": n % 2, "rank": n % 10, "total": n % 70, "n": n })
 }
 
 /// Checks the command of a page, which has been read.
@@ -42,7 +43,7 @@ async fn a_page_is_one_round_trip_and_examines_one_key_more_than_it_has() {
             let page = pages.page().limit(LIMIT).await.unwrap();
             assert_eq!(page.documents.len(), LIMIT as usize);
             check(db, keys, "first").await;
-            for position in [20, 2000, 4900] {
+            for position in [20, 400, 900] {
                 let token = token(db, &pages, position).await;
                 let after = pages.page().limit(LIMIT).after(token.clone()).await.unwrap();
                 assert_eq!(after.documents.len(), LIMIT as usize);
@@ -65,7 +66,7 @@ async fn after_an_id_of_another_type_a_page_examines_one_more() {
     testkit::run(async |db| {
         plant(db, orders(|n| (f64::from(n) + 0.5).into())).await;
         let pages = ready(db, doc! { "tenant": 1 }, doc! { "rank": -1, "total": 1 }).await;
-        let token = token(db, &pages, 2000).await;
+        let token = token(db, &pages, 400).await;
         let page = pages.page().limit(LIMIT).after(token.clone()).await.unwrap();
         assert_eq!(page.documents.len(), LIMIT as usize);
         check(db, i64::from(LIMIT) + 2, "after").await;
@@ -81,10 +82,11 @@ async fn a_long_page_is_one_round_trip() {
     testkit::run(async |db| {
         plant(db, orders(Bson::from)).await;
         let pages = ready(db, doc! {}, doc! { "rank": 1 }).await;
-        for limit in [101, 102, 5000, 9_999, 10_000, u32::MAX] {
+        let orders = ORDERS as u32;
+        for limit in [101, 102, 1000, orders - 1, orders, u32::MAX] {
             let page = pages.page().limit(limit).await.unwrap();
-            assert_eq!(page.documents.len(), 10_000.min(limit as usize));
-            assert_eq!(page.next.is_none(), limit >= 10_000);
+            assert_eq!(page.documents.len(), orders.min(limit) as usize);
+            assert_eq!(page.next.is_none(), limit >= orders);
             assert_eq!(db.recorder().names(), ["find"], "{limit}");
             db.recorder().clear();
         }
@@ -98,15 +100,15 @@ async fn the_rest_of_the_filter_is_checked_between_the_bounds() {
         plant(db, orders(Bson::from)).await;
         let pages = ready(
             db,
-            doc! { "tenant": 1, "n": { "$lt": 5000 } },
+            doc! { "tenant": 1, "n": { "$lt": ORDERS / 2 } },
             doc! { "rank": -1, "total": 1 },
         )
         .await;
-        let token = token(db, &pages, 1000).await;
+        let token = token(db, &pages, 100).await;
         pages.page().limit(LIMIT).after(token).await.unwrap();
         let plan = explained(db, &db.recorder().last().unwrap()).await;
         let examined = examined(&plan);
-        // Of 71 orders with one rank and total, the second half does not match.
+        // Of the 28 orders with one rank and total, the second half does not match.
         assert!((21..=100).contains(&examined.keys), "{examined:?}");
         assert!(!has_stage(&plan, "SORT"));
     })

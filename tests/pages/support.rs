@@ -98,8 +98,10 @@ pub async fn plant(db: &TestDatabase, orders: impl IntoIterator<Item = Document>
     stored(db).insert_many(orders).await.unwrap();
 }
 
-/// Returns what the server finds, in the order of the sort.
-pub async fn sorted(db: &TestDatabase, filter: Document, sort: Document) -> Vec<Bson> {
+/// Returns what the server finds, in the order of the sort, and then of the `_id`, in the direction of the last field.
+pub async fn sorted(db: &TestDatabase, filter: Document, mut sort: Document) -> Vec<Bson> {
+    let last = sort.values().last().cloned().unwrap_or_else(|| 1.into());
+    sort.entry("_id").or_insert(last);
     let found = stored(db).find(filter).sort(sort).allow_disk_use(true).await.unwrap();
     ids(&found.try_collect::<Vec<Document>>().await.unwrap())
 }

@@ -1,7 +1,7 @@
 //! Many instances at once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -176,7 +176,7 @@ async fn a_commit_in_flight_when_the_lease_is_lost_counts() {
 
 /// The conflict can be with the instance that has the lease now.
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
+#[ignore = "long: cargo xtask ci --full"]
 async fn a_step_that_conflicts_after_its_lease_was_lost_does_not_run_again() {
     testkit::run(async |db| {
         let (runs, catalog) = (Arc::new(AtomicU32::new(0)), db.plain_collection("mongo_patterns"));
@@ -199,7 +199,7 @@ async fn a_step_that_conflicts_after_its_lease_was_lost_does_not_run_again() {
 
 /// The steps are applied and recorded: a server that does not answer the release holds up no start.
 #[tokio::test]
-#[ignore = "slow: cargo xtask ci"]
+#[ignore = "long: cargo xtask ci --full"]
 async fn a_release_without_a_reply_is_not_waited_for() {
     testkit::run(async |db| {
         // Those that claim the record, and that record the step and release the lease.
@@ -271,6 +271,47 @@ async fn the_lease_stays_after_an_error_with_unknown_outcome_alone() {
         assert!(error.is_outcome_unknown(), "{error:?}");
         assert!(holder().await);
         fault.disable().await;
+    })
+    .await;
+}
+
+/// A step that blocks its thread, so that the lease is not renewed, and the write of the record is sent after another
+/// instance has taken over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_record_is_refused_by_its_fence() {
+    testkit::run(async |db| {
+        let (uri, name) = (db.server().uri().to_owned(), db.database().name().to_owned());
+        let (begun, is_begun) = mpsc::channel();
+        let (over, is_over) = mpsc::channel();
+        let late = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async move {
+                let database = Client::with_uri_str(uri).await.unwrap().database(&name);
+                let is_over = std::sync::Mutex::new(is_over);
+                let late = Migrations::new(&database).time_to_live(Duration::from_secs(3));
+                let late = late.step("a", async move |_| {
+                    begun.send(()).unwrap();
+                    is_over.into_inner().unwrap().recv().unwrap();
+                    Ok(())
+                });
+                let error = late.run().await.unwrap_err();
+                mongo_patterns::drain().await; // also the write of the record
+                error
+            })
+        });
+        tokio::task::spawn_blocking(move || is_begun.recv().unwrap())
+            .await
+            .unwrap();
+        let applied = list(db.database(), &["a", "b"]).run().await.unwrap();
+        assert_eq!(applied.steps, ["a", "b"]);
+        let before = record(db).await;
+        over.send(()).unwrap();
+        let error = tokio::task::spawn_blocking(move || late.join().unwrap()).await.unwrap();
+        assert_error(&error, ErrorKind::Contention, Some("a"));
+        assert_eq!(record(db).await, before);
     })
     .await;
 }

@@ -72,8 +72,7 @@ async fn documents_of_all_versions_are_found_and_converted() {
         // With a filter for each version there is nothing to check.
         db.recorder().clear();
         find().limit(1).await.unwrap();
-        assert_eq!(db.recorder().names()[0], "find");
-        assert_eq!(db.recorder().names()[1..], ["aggregate"]);
+        assert_eq!(db.recorder().names(), ["find", "aggregate"]);
         // One command converts all documents of a version.
         db.recorder().clear();
         find().await.unwrap();
@@ -84,11 +83,6 @@ async fn documents_of_all_versions_are_found_and_converted() {
             (streamed.len(), db.recorder().names()),
             (found.len(), vec!["find".to_owned(), "aggregate".to_owned()])
         );
-        let mut session = db.client().start_session().await.unwrap();
-        session.start_transaction().await.unwrap();
-        let in_session = find().sort(doc! { "_id": 1 }).session(&mut session).await.unwrap();
-        assert_eq!(in_session, found);
-        session.commit_transaction().await.unwrap();
         // All documents of a version.
         let all = people.find(doc! {}).older(1, doc! {}).older(2, doc! {}).await.unwrap();
         assert_eq!(all.len(), 24);
@@ -100,14 +94,8 @@ async fn documents_of_all_versions_are_found_and_converted() {
 async fn a_query_that_would_miss_older_documents_is_refused() {
     testkit::run(async |db| {
         let people = people(builder(db));
-        plant(
-            db,
-            [
-                doc! { "_id": 1, "schemaVersion": 3, "n": 1 },
-                doc! { "_id": 2, "schemaVersion": 2, "n": 1 },
-            ],
-        )
-        .await;
+        let newest = doc! { "_id": 1, "schemaVersion": 3, "n": 1 };
+        plant(db, [newest, doc! { "_id": 2, "schemaVersion": 2, "n": 1 }]).await;
         for find in [
             people.find(doc! { "n": 1 }),
             people.find(doc! { "n": 1 }).older(1, doc! {}),
@@ -117,15 +105,8 @@ async fn a_query_that_would_miss_older_documents_is_refused() {
         }
         let refused: Result<Vec<_>, _> = people.find(doc! {}).stream().try_collect().await;
         assert_error(&refused.unwrap_err(), ErrorKind::NotMigrated, None, Some(&2.into()));
-        assert_eq!(
-            people
-                .find(doc! { "n": 1 })
-                .older(2, doc! { "n": 1 })
-                .await
-                .unwrap()
-                .len(),
-            2
-        );
+        let both = people.find(doc! { "n": 1 }).older(2, doc! { "n": 1 });
+        assert_eq!(both.await.unwrap().len(), 2);
         set_up(&people, db).await;
         people.migrate().await.unwrap();
         db.recorder().clear();

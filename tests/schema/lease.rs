@@ -39,13 +39,7 @@ async fn one_of_many_acquires_it_and_the_next_one_after_its_release() {
             held.renew().await.unwrap();
             assert!(held.release().await.unwrap());
         }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn who_waits_acquires_it_after_the_release() {
-    testkit::run(async |db| {
+        // One that waits acquires it after the release.
         let held = lease(db).acquire().await.unwrap();
         let first = held.fence();
         let lease = lease(db);

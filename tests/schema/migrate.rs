@@ -137,7 +137,7 @@ async fn a_refused_document_is_named_and_the_others_of_its_chunk_stay() {
     .await;
 }
 
-/// 20 MB in a chunk, and a document of nearly 16 MiB.
+/// 10 MB in a chunk, and a document of nearly 16 MiB.
 #[tokio::test]
 async fn documents_of_any_size_are_converted() {
     testkit::run(async |db| {
@@ -147,15 +147,15 @@ async fn documents_of_any_size_are_converted() {
                 document.insert("photo", "x".repeat(bytes));
                 document
             };
-            let documents = (0..20)
+            let documents = (0..10)
                 .map(|id| large(id, 1 << 20))
                 .chain([large(20, (16 << 20) - 400)]);
             plant(db, documents).await;
             set_up(&contacts, db).await;
-            assert_eq!(contacts.migrate().await.unwrap().documents, 21);
+            assert_eq!(contacts.migrate().await.unwrap().documents, 11);
             let converted =
                 doc! { "schemaVersion": 2, "contactInfo.home": "209-555-7788", "home": { "$exists": false } };
-            assert_eq!(stored(db).count_documents(converted).await.unwrap(), 21);
+            assert_eq!(stored(db).count_documents(converted).await.unwrap(), 11);
             let stored = stored(db);
             let photos = stored.aggregate([
                 doc! { "$group": { "_id": { "$strLenBytes": "$photo" }, "n": { "$sum": 1 } } },
@@ -165,7 +165,7 @@ async fn documents_of_any_size_are_converted() {
             assert_eq!(
                 photos,
                 [
-                    doc! { "_id": 1 << 20, "n": 20 },
+                    doc! { "_id": 1 << 20, "n": 10 },
                     doc! { "_id": (16 << 20) - 400, "n": 1 }
                 ]
             );
@@ -180,7 +180,7 @@ async fn documents_of_any_size_are_converted() {
 async fn no_write_is_lost_beside_the_migration() {
     testkit::run(async |db| {
         const DOCUMENTS: i32 = 40;
-        const WRITES: i32 = 80;
+        const WRITES: i32 = 30;
         for contacts in [typed(db), on_server(db), mixed(db)] {
             plant(db, (0..DOCUMENTS).map(v1)).await;
             set_up(&contacts, db).await;

@@ -57,7 +57,8 @@ async fn end_lease(db: &TestDatabase) {
     assert_eq!(ended.matched_count, 1);
 }
 
-fn line(child: &mut Child) -> String {
+/// Returns the next line that a process prints.
+pub(super) fn line(child: &mut Child) -> String {
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap())
         .read_line(&mut line)
@@ -71,23 +72,6 @@ fn signal(child: &Child, name: &str) {
         .status()
         .unwrap();
     assert!(status.success());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn many_processes_at_once() {
-    testkit::run(async |db| {
-        let children: Vec<Child> = (0..6).map(|_| instance(db, NOWHERE)).collect();
-        let mut lines: Vec<String> = Vec::new();
-        for mut child in children {
-            lines.push(line(&mut child));
-            assert!(child.wait().unwrap().success());
-        }
-        lines.sort();
-        assert_eq!(lines.pop().as_deref(), Some("applied one two three"), "{lines:?}");
-        assert!(lines.iter().all(|line| line == "applied "), "{lines:?}");
-        assert_eq!(traces(db).await, ["one", "two", "three"]);
-    })
-    .await;
 }
 
 /// The next process continues. A plain step whose record is missing runs again, and one in a transaction has left nothing.

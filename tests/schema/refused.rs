@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_patterns::schema::Migrations;
-use mongo_patterns::{Error, ErrorKind};
+use mongo_patterns::ErrorKind;
 use mongo_patterns_testkit::{self as testkit};
 use mongodb::bson::{Bson, Document, doc};
 
@@ -30,6 +29,9 @@ async fn wrong_settings_send_nothing() {
             assert_eq!(error.kind(), ErrorKind::Configuration, "{error:?}");
         }
         assert!(traces(db).await.is_empty() && record(db).await.is_none());
+        // The debug text has the names alone.
+        let text = format!("{:?}", of(&["a"]));
+        assert_eq!(text, r#"Migrations { list: "default", steps: ["a"], .. }"#);
     })
     .await;
 }
@@ -60,36 +62,6 @@ async fn a_damaged_record_is_named() {
             );
         }
         assert!(traces(db).await.is_empty());
-    })
-    .await;
-}
-
-#[test]
-fn errors_and_debug_text() {
-    let error = Error::new(ErrorKind::NotFound, "no file").with_step("a");
-    assert_eq!(
-        (error.to_string(), error.step()),
-        ("no file (step `a`)".to_owned(), Some("a"))
-    );
-    let json = serde_json::to_value(&error).unwrap();
-    assert_eq!(
-        (json["code"].as_str(), json["step"].as_str()),
-        (Some("not-found"), Some("a"))
-    );
-}
-
-#[tokio::test]
-async fn the_debug_text_has_the_names_alone() {
-    testkit::run(async |db| {
-        let secret = "secret".to_owned();
-        let list: Migrations = Migrations::new(db.database()).step("a", async move |_| {
-            assert!(!secret.is_empty());
-            Ok(())
-        });
-        assert_eq!(
-            format!("{list:?}"),
-            r#"Migrations { list: "default", steps: ["a"], .. }"#
-        );
     })
     .await;
 }

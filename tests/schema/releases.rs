@@ -1,12 +1,12 @@
 //! A rolling deployment: programs of two releases write one collection, and the second one migrates it.
 
-use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use mongo_patterns_testkit::{self as testkit, TestDatabase};
 use mongodb::bson::{Document, doc};
 
 use super::contacts::*;
+use super::processes::line;
 use crate::common::support::until;
 
 const DOCUMENTS: i32 = 30;
@@ -25,10 +25,7 @@ fn program(db: &TestDatabase, release: &str) -> Child {
 /// Returns the numbers that a program printed.
 fn numbers(child: &mut Child) -> Vec<i64> {
     drop(child.stdin.take());
-    let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().unwrap())
-        .read_line(&mut line)
-        .unwrap();
+    let line = line(child);
     assert!(child.wait().unwrap().success());
     line.split_whitespace().map(|number| number.parse().unwrap()).collect()
 }

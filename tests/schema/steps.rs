@@ -64,11 +64,15 @@ async fn a_start_with_nothing_to_do_is_one_round_trip() {
 #[tokio::test]
 async fn the_stored_form() {
     testkit::run(async |db| {
-        list(db.database(), &["2026-11-25 email index"])
-            .list("billing")
-            .run()
-            .await
-            .unwrap();
+        // The step of the documentation.
+        let migrations = Migrations::new(db.database()).step("2026-11-25 email index", async |database| {
+            let index = IndexModel::builder().keys(doc! { "email": 1 }).build();
+            database.collection::<Document>("users").create_index(index).await?;
+            Ok(())
+        });
+        migrations.list("billing").run().await.unwrap();
+        let users = db.plain_collection::<Document>("users");
+        assert_eq!(users.list_index_names().await.unwrap(), ["_id_", "email_1"]);
         let catalog = db.plain_collection::<Document>("mongo_patterns");
         let find = async |kind: &str, name: &str| {
             let id = doc! { "kind": kind, "name": name };
@@ -135,6 +139,9 @@ async fn a_failed_step_is_named_and_runs_again_and_earlier_steps_stay() {
         assert_error(&error, ErrorKind::NotFound, Some("b"));
         let text = error.to_string();
         assert!(text.contains("exchange rates does not exist (step `b`)"), "{text}");
+        let json = serde_json::to_value(&error).unwrap();
+        assert_eq!(json["code"], "not-found");
+        assert_eq!(json["step"], "b");
         assert_eq!(recorded(db).await, ["a"]);
         // The lease is released: nothing waits for its end.
         let applied = of(false).max_wait(std::time::Duration::ZERO).run().await.unwrap();
@@ -159,6 +166,17 @@ async fn a_failed_step_in_a_transaction_has_no_effect() {
         assert_error(&error, ErrorKind::DuplicateKey, Some("a"));
         assert!(error.as_driver_error().is_some());
         assert_eq!((traces(db).await, recorded(db).await), (vec![], vec![]));
+        // It must not end its transaction.
+        let migrations = Migrations::new(db.database()).step_in_transaction("a", async |database, session| {
+            trace_in(&database, session, "a").await?;
+            session.commit_transaction().await?;
+            Ok(())
+        });
+        let error = migrations.run().await.unwrap_err();
+        assert_error(&error, ErrorKind::InvalidArgument, Some("a"));
+        let text = error.to_string();
+        assert!(text.contains("the transaction of the session was ended"), "{text}");
+        assert_eq!(recorded(db).await, [""; 0]);
     })
     .await;
 }
@@ -183,25 +201,6 @@ async fn a_step_in_a_transaction_runs_again_after_a_conflict() {
             (traces(db).await, recorded(db).await),
             (vec!["a".to_owned()], vec!["a".to_owned()])
         );
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_step_that_ends_its_transaction_is_refused() {
-    testkit::run(async |db| {
-        let migrations = Migrations::new(db.database()).step_in_transaction("a", async |database, session| {
-            trace_in(&database, session, "a").await?;
-            session.commit_transaction().await?;
-            Ok(())
-        });
-        let error = migrations.run().await.unwrap_err();
-        assert_error(&error, ErrorKind::InvalidArgument, Some("a"));
-        assert!(
-            error.to_string().contains("the transaction of the session was ended"),
-            "{error}"
-        );
-        assert_eq!(recorded(db).await, Vec::<String>::new());
     })
     .await;
 }
@@ -237,22 +236,6 @@ async fn any_text_is_a_name() {
             (vec!["a".to_owned()], 0),
             "of another list"
         );
-    })
-    .await;
-}
-
-/// The step of the documentation.
-#[tokio::test]
-async fn an_index_is_created() {
-    testkit::run(async |db| {
-        let migrations = Migrations::new(db.database()).step("2026-11-25 email index", async |database| {
-            let index = IndexModel::builder().keys(doc! { "email": 1 }).build();
-            database.collection::<Document>("users").create_index(index).await?;
-            Ok(())
-        });
-        migrations.run().await.unwrap();
-        let users = db.plain_collection::<Document>("users");
-        assert_eq!(users.list_index_names().await.unwrap(), ["_id_", "email_1"]);
     })
     .await;
 }

@@ -85,28 +85,6 @@ async fn each_problem_is_found() {
     .await;
 }
 
-/// A program of the first release that does not use the repository writes by `_id`.
-#[tokio::test]
-async fn what_an_unguarded_program_wrote_is_found() {
-    testkit::run(async |db| {
-        let contacts = builder::<ContactV2>(db)
-            .step(1, |old: ContactV1| Ok(ContactV2::from(old)))
-            .build()
-            .unwrap();
-        plant(db, (0..20).map(v1)).await;
-        set_up(&contacts, db).await;
-        contacts.migrate().await.unwrap();
-        assert_eq!(found(&contacts).await, []);
-        stored(db)
-            .update_one(doc! { "_id": 3 }, doc! { "$set": { "home": "new" } })
-            .await
-            .unwrap();
-        let expected = (Bson::from(3), Problem::UnknownFields, vec!["home".to_owned()]);
-        assert_eq!(found(&contacts).await, [expected]);
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn the_validator_refuses_what_is_no_version() {
     testkit::run(async |db| {

@@ -1,15 +1,24 @@
 //! The visitor of the example `service` chooses a customer, a book, a product or a patron.
 
+use std::net::SocketAddr;
+
 use serde_json::{Value, json};
 
-use crate::service::pages::json_of;
+use crate::service::pages::{json_of, walk};
 use crate::service::support::*;
 
 #[tokio::test]
-async fn lists_lead_to_each_page_by_a_link_or_by_an_id() {
+async fn lists_lead_to_pages_and_ids_are_values() {
     let service = started().await;
-    let service = service.address;
-    let home = get(service, "/").await.unwrap().body;
+    lists_lead_to_each_page_by_a_link_or_by_an_id(service.address).await;
+    forms_come_before_lists_and_short_paths_lead_on(service.address).await;
+    hostile_ids_have_no_effect(service.address).await;
+    unknown_ids_are_not_found(service.address).await;
+    long_lists_have_pages(service.address).await;
+}
+
+async fn lists_lead_to_each_page_by_a_link_or_by_an_id(service: SocketAddr) {
+    let home = get(service, "/").await.body;
     for (list, page, ids) in [
         ("/customers", "/trades", vec![json!(123), json!(456)]),
         ("/books", "", vec![json!(1), json!(2)]),
@@ -23,7 +32,7 @@ async fn lists_lead_to_each_page_by_a_link_or_by_an_id() {
         ),
     ] {
         assert!(home.contains(&format!("href=\"{list}\"")), "{list}: {home}");
-        let html = get(service, list).await.unwrap().body;
+        let html = get(service, list).await.body;
         assert!(
             html.contains(&format!("<form method=\"get\" action=\"{list}\"")),
             "{html}"
@@ -42,61 +51,46 @@ async fn lists_lead_to_each_page_by_a_link_or_by_an_id() {
             assert_eq!(choice["path"], format!("{path}.json"));
             json_of(service, choice["path"].as_str().unwrap()).await;
             // The form sends what the visitor typed.
-            let chosen = get(service, &format!("{list}?id=+{id}+")).await.unwrap();
+            let chosen = get(service, &format!("{list}?id=+{id}+")).await;
             assert_eq!((chosen.status, chosen.header("location")), (303, Some(path.as_str())));
-            let chosen = get(service, &format!("{list}.json?id={id}")).await.unwrap();
+            let chosen = get(service, &format!("{list}.json?id={id}")).await;
             assert_eq!(chosen.header("location"), choice["path"].as_str());
-            let shown = get(service, &path).await.unwrap();
+            let shown = get(service, &path).await;
             assert_eq!(shown.status, 200);
             assert!(
                 shown.body.contains(&format!("href=\"{list}\"")),
                 "a link to the list: {shown:?}"
             );
         }
-        assert_eq!(get(service, &format!("{list}?id=")).await.unwrap().status, 200);
+        assert_eq!(get(service, &format!("{list}?id=")).await.status, 200);
     }
 }
 
-#[tokio::test]
-async fn long_lists_have_pages() {
-    let service = started().await;
-    let service = service.address;
-    for n in 0..60 {
+async fn long_lists_have_pages(service: SocketAddr) {
+    for n in 0..50 {
         let name = json!({ "name": format!("<b>Patron {n}</b>") });
-        let created = send(service, "PUT", &format!("/patrons/p{n:02}"), &name).await.unwrap();
+        let created = send(service, "PUT", &format!("/patrons/p{n:02}"), &name).await;
         assert_eq!(created.status, 201);
         let trade = json!({ "id": "a", "kind": "buy", "ticker": "MDB", "qty": 5 });
         let path = format!("/customers/{}/trades", 1000 + n);
-        assert_eq!(send(service, "POST", &path, &trade).await.unwrap().status, 201);
+        assert_eq!(send(service, "POST", &path, &trade).await.status, 201);
     }
     for list in ["/customers", "/patrons"] {
-        let (mut path, mut pages, mut ids) = (format!("{list}.json"), vec![], vec![]);
-        loop {
-            let page = json_of(service, &path).await;
-            let choices = page["choices"].as_array().unwrap();
-            pages.push(choices.len());
-            ids.extend(choices.iter().map(|choice| choice["id"].to_string()));
-            match page["next"].as_str() {
-                Some(next) => path = next.to_owned(),
-                None => break,
-            }
-        }
-        assert_eq!(pages, [50, 12], "{list}");
+        let (pages, _) = walk(service, &format!("{list}.json"), "next", "choices").await;
+        assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), [50, 2], "{list}");
+        let mut ids: Vec<String> = pages.iter().flatten().map(|choice| choice["id"].to_string()).collect();
         ids.dedup();
-        assert_eq!(ids.len(), 62, "{list}");
+        assert_eq!(ids.len(), 52, "{list}");
         assert!(ids.is_sorted(), "{list}");
     }
-    let page = get(service, "/patrons").await.unwrap().body;
+    let page = get(service, "/patrons").await.body;
     assert!(
         page.contains("&lt;b&gt;Patron 1&lt;/b&gt;") && !page.contains("<b>"),
         "{page}"
     );
 }
 
-#[tokio::test]
-async fn unknown_ids_are_not_found() {
-    let service = started().await;
-    let service = service.address;
+async fn unknown_ids_are_not_found(service: SocketAddr) {
     for (path, list, text) in [
         (
             "/customers/999/trades",
@@ -117,11 +111,11 @@ async fn unknown_ids_are_not_found() {
         ("/books/1/buyers/unknown", "/books", "It does not exist"),
         ("/patrons/joe/addresses/9", "/patrons", "It does not exist"),
     ] {
-        let page = get(service, path).await.unwrap();
+        let page = get(service, path).await;
         assert_eq!(page.status, 404, "{path}: {page:?}");
         assert!(page.body.contains(text), "{path}: {page:?}");
         assert!(page.body.contains(&format!("href=\"{list}\"")), "{path}: {page:?}");
-        let problem = get(service, &format!("{path}.json")).await.unwrap();
+        let problem = get(service, &format!("{path}.json")).await;
         assert_eq!(
             (problem.status, &problem.json()["type"]),
             (404, &json!("/problems#not-found"))
@@ -132,33 +126,22 @@ async fn unknown_ids_are_not_found() {
         );
     }
     // The first trade makes a customer.
-    let page = get(service, "/customers/999/trades").await.unwrap().body;
+    let page = get(service, "/customers/999/trades").await.body;
     assert!(
         page.contains("<form method=\"post\" action=\"/customers/999/trades\""),
         "{page}"
     );
     let trade = json!({ "id": "a", "kind": "buy", "ticker": "MDB", "qty": 5 });
-    assert_eq!(
-        send(service, "POST", "/customers/999/trades", &trade)
-            .await
-            .unwrap()
-            .status,
-        201
-    );
-    assert_eq!(get(service, "/customers/999/trades").await.unwrap().status, 200);
-    let removed = send(service, "DELETE", "/customers/999/trades/a", &json!({}))
-        .await
-        .unwrap();
+    assert_eq!(send(service, "POST", "/customers/999/trades", &trade).await.status, 201);
+    assert_eq!(get(service, "/customers/999/trades").await.status, 200);
+    let removed = send(service, "DELETE", "/customers/999/trades/a", &json!({})).await;
     assert_eq!(removed.status, 204);
-    assert_eq!(get(service, "/customers/999/trades").await.unwrap().status, 404);
+    assert_eq!(get(service, "/customers/999/trades").await.status, 404);
     let choices = json_of(service, "/customers.json").await;
     assert_eq!(choices["choices"].as_array().unwrap().len(), 2, "{choices}");
 }
 
-#[tokio::test]
-async fn hostile_ids_have_no_effect() {
-    let service = started().await;
-    let service = service.address;
+async fn hostile_ids_have_no_effect(service: SocketAddr) {
     let lists = ["/customers", "/books", "/products", "/patrons"];
     let mut before = vec![];
     for list in lists {
@@ -188,21 +171,21 @@ async fn hostile_ids_have_no_effect() {
                 format!("{list}/{id}{page}.json"),
                 format!("{list}/{id}"),
             ] {
-                let answer = get(service, &path).await.unwrap();
+                let answer = get(service, &path).await;
                 assert_eq!(answer.status, 404, "{path}: {answer:?}");
                 assert!(!answer.body.contains("<script>alert"), "{answer:?}");
             }
-            let chosen = get(service, &format!("{list}?id={id}")).await.unwrap();
+            let chosen = get(service, &format!("{list}?id={id}")).await;
             match chosen.header("location") {
                 // It leads to the page of the section that reports an unknown id.
                 Some(location) => {
                     assert!(location.starts_with(&format!("{list}/")), "{location}");
                     assert_eq!(chosen.head.matches("location:").count(), 1, "{chosen:?}");
-                    assert_eq!(get(service, location).await.unwrap().status, 404, "{location}");
+                    assert_eq!(get(service, location).await.status, 404, "{location}");
                 }
                 None => assert_eq!(chosen.status, if id == "%FF" { 400 } else { 404 }, "{chosen:?}"),
             }
-            let after = get(service, &format!("{list}?after={id}")).await.unwrap();
+            let after = get(service, &format!("{list}?after={id}")).await;
             assert!([200, 400].contains(&after.status), "{list} {id}: {after:?}");
         }
     }
@@ -211,17 +194,14 @@ async fn hostile_ids_have_no_effect() {
     }
 }
 
-#[tokio::test]
-async fn forms_come_before_lists_and_short_paths_lead_on() {
-    let service = started().await;
-    let service = service.address;
+async fn forms_come_before_lists_and_short_paths_lead_on(service: SocketAddr) {
     for (path, list) in [
         ("/customers/123/trades", "<table"),
         ("/books/2", "<ol"),
         ("/products/1", "<article"),
         ("/patrons/joe", "<address"),
     ] {
-        let page = get(service, path).await.unwrap().body;
+        let page = get(service, path).await.body;
         let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{path} has no {text}"));
         assert!(at("<form") < at(list), "{path}");
     }
@@ -231,7 +211,7 @@ async fn forms_come_before_lists_and_short_paths_lead_on() {
         ("/patrons/joe/addresses", "/patrons/joe"),
         ("/patrons/joe/addresses.json", "/patrons/joe.json"),
     ] {
-        let answer = get(service, path).await.unwrap();
+        let answer = get(service, path).await;
         assert_eq!(
             (answer.status, answer.header("location")),
             (303, Some(location)),

@@ -1,15 +1,19 @@
 //! The example `service` refuses writes that pages of other sites send.
 
+use std::net::SocketAddr;
+
 use serde_json::json;
 
 use crate::service::support::*;
 
-const FORM: &str = "content-type: application/x-www-form-urlencoded\r\n";
-
 #[tokio::test]
-async fn writes_from_other_sites_are_refused() {
+async fn writes_from_other_sites_are_refused_and_all_others_pass() {
     let service = started().await;
-    let address = service.address;
+    writes_from_other_sites_are_refused(service.address).await;
+    writes_from_the_service_and_from_other_programs_pass(service.address).await;
+}
+
+async fn writes_from_other_sites_are_refused(address: SocketAddr) {
     let refused = [
         "sec-fetch-site: cross-site\r\n".to_owned(),
         "sec-fetch-site: same-site\r\n".to_owned(),
@@ -38,33 +42,27 @@ async fn writes_from_other_sites_are_refused() {
             ("POST", "/none", ""),
         ] {
             let answer = ask(address, method, path, &format!("{headers}{FORM}"), body).await;
-            let answer = answer.unwrap();
             assert_eq!(answer.status, 403, "{headers:?} {method} {path}: {answer:?}");
             assert!(answer.body.contains("The request is from another site"), "{answer:?}");
         }
         // A link on another site leads here.
-        let read = ask(address, "GET", "/customers/123/trades", headers, "").await.unwrap();
+        let read = ask(address, "GET", "/customers/123/trades", headers, "").await;
         assert_eq!(read.status, 200, "{headers:?}");
     }
     let accept = format!("{}accept: application/json\r\n{FORM}", refused[0]);
-    let problem = ask(address, "POST", "/books/1/buyers", &accept, "customer=new")
-        .await
-        .unwrap();
+    let problem = ask(address, "POST", "/books/1/buyers", &accept, "customer=new").await;
     assert_eq!(problem.header("content-type"), Some("application/problem+json"));
     assert_eq!(problem.json()["type"], "/problems#cross-origin");
 
-    let book = get(address, "/books/1.json").await.unwrap().json();
+    let book = get(address, "/books/1.json").await.json();
     assert_eq!(book["buyers"], json!(["user00", "user01", "user02"]));
-    let stored = get(address, "/customers/7/trades/a").await.unwrap();
+    let stored = get(address, "/customers/7/trades/a").await;
     assert_eq!(stored.status, 404);
-    let kept = get(address, "/customers/123/trades/sample-33.json").await.unwrap();
+    let kept = get(address, "/customers/123/trades/sample-33.json").await;
     assert_eq!(kept.json()["kind"], "buy");
 }
 
-#[tokio::test]
-async fn writes_from_the_service_and_from_other_programs_pass() {
-    let service = started().await;
-    let address = service.address;
+async fn writes_from_the_service_and_from_other_programs_pass(address: SocketAddr) {
     let accepted = [
         // A program that is not a browser.
         String::new(),
@@ -86,8 +84,8 @@ async fn writes_from_the_service_and_from_other_programs_pass() {
             &body,
         )
         .await;
-        assert_eq!(answer.unwrap().status, 303, "{headers:?}");
+        assert_eq!(answer.status, 303, "{headers:?}");
     }
-    let trades = get(address, "/customers/7/trades.json").await.unwrap().json();
+    let trades = get(address, "/customers/7/trades.json").await.json();
     assert_eq!(trades["trades"].as_array().unwrap().len(), accepted.len());
 }

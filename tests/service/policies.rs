@@ -1,20 +1,23 @@
 //! The pages of a policy in the example `service`: its revisions, their differences, and a restoration.
 
+use std::net::SocketAddr;
+
 use serde_json::{Value, json};
 
-use crate::service::pages::json_of;
+use crate::service::pages::{json_of, walk};
 use crate::service::support::*;
 
 #[tokio::test]
 async fn a_repeated_change_is_one_revision_and_a_stale_one_is_refused() {
     let service = started().await;
     let service = service.address;
+    revisions_are_read_in_pages(service).await;
     let before = json_of(service, "/policies/1.json").await;
     assert_eq!(before["itemsInsured"], json!(["golf clubs", "car", "watch"]));
     assert_eq!(before["revision"], 2);
     let ring = json!({ "item": "<b>ring</b>", "by": "Ann", "revision": 2 });
     for (status, location) in [(201, Some("/policies/1/revisions/3")), (200, None)] {
-        let stored = send(service, "POST", "/policies/1/items", &ring).await.unwrap();
+        let stored = send(service, "POST", "/policies/1/items", &ring).await;
         assert_eq!(
             (stored.status, stored.header("location")),
             (status, location),
@@ -25,7 +28,7 @@ async fn a_repeated_change_is_one_revision_and_a_stale_one_is_refused() {
     // Another item, or another visitor, at the same revision.
     for (item, name) in [("boat", "Ann"), ("<b>ring</b>", "Bob")] {
         let stale = json!({ "item": item, "by": name, "revision": 2 });
-        let refused = send(service, "POST", "/policies/1/items", &stale).await.unwrap();
+        let refused = send(service, "POST", "/policies/1/items", &stale).await;
         assert_eq!(
             (refused.status, &refused.json()["type"]),
             (409, &json!("/problems#changed"))
@@ -40,7 +43,7 @@ async fn a_repeated_change_is_one_revision_and_a_stale_one_is_refused() {
         .collect();
     assert_eq!(names, ["Ann", "sample", "sample"]);
     for path in ["/policies/1", "/policies/1/revisions/3"] {
-        let page = get(service, path).await.unwrap().body;
+        let page = get(service, path).await.body;
         assert!(
             page.contains("&lt;b&gt;ring&lt;/b&gt;") && !page.contains("<b>"),
             "{page}"
@@ -59,26 +62,17 @@ async fn a_revision_shows_its_differences_and_is_restored_once() {
     );
     let first = json_of(service, "/policies/1/revisions/1.json").await;
     assert_eq!(first["changes"], json!([]));
-    let page = get(service, "/policies/1/revisions/2").await.unwrap().body;
+    let page = get(service, "/policies/1/revisions/2").await.body;
     assert!(
         !page.contains("<form"),
         "the current revision needs no restoration: {page}"
     );
-    let page = get(service, "/policies/1/revisions/1").await.unwrap().body;
+    let page = get(service, "/policies/1/revisions/1").await.body;
     assert!(page.contains("action=\"/policies/1/revisions/1/restore\""), "{page}");
     assert!(page.contains("name=\"revision\" value=\"2\""), "{page}");
 
-    let form = "content-type: application/x-www-form-urlencoded\r\n";
     for _ in 0..2 {
-        let restored = ask(
-            service,
-            "POST",
-            "/policies/1/revisions/1/restore",
-            form,
-            "revision=2&by=Ann",
-        )
-        .await
-        .unwrap();
+        let restored = post(service, "/policies/1/revisions/1/restore", "revision=2&by=Ann").await;
         assert_eq!(
             (restored.status, restored.header("location")),
             (303, Some("/policies/1")),
@@ -96,7 +90,7 @@ async fn a_revision_shows_its_differences_and_is_restored_once() {
         ("/policies/1/revisions/9/restore", 404),
         ("/policies/77/revisions/1/restore", 404),
     ] {
-        let refused = send(service, "POST", path, &by).await.unwrap();
+        let refused = send(service, "POST", path, &by).await;
         assert_eq!(refused.status, status, "{path}: {refused:?}");
     }
     for missing in [
@@ -104,33 +98,19 @@ async fn a_revision_shows_its_differences_and_is_restored_once() {
         "/policies/1/revisions/x",
         "/policies/77/revisions",
     ] {
-        assert_eq!(get(service, missing).await.unwrap().status, 404, "{missing}");
+        assert_eq!(get(service, missing).await.status, 404, "{missing}");
     }
 }
 
-#[tokio::test]
-async fn revisions_are_read_in_pages() {
-    let service = started().await;
-    let service = service.address;
-    for revision in 1..25 {
+async fn revisions_are_read_in_pages(service: SocketAddr) {
+    for revision in 1..12 {
         let item = json!({ "item": format!("item{revision}"), "by": "Ann", "revision": revision });
-        assert_eq!(
-            send(service, "POST", "/policies/2/items", &item).await.unwrap().status,
-            201
-        );
+        assert_eq!(send(service, "POST", "/policies/2/items", &item).await.status, 201);
     }
-    let (mut found, mut path) = (Vec::new(), "/policies/2/revisions.json".to_owned());
-    loop {
-        let page = json_of(service, &path).await;
-        let revisions = page["revisions"].as_array().unwrap();
-        assert!(revisions.len() <= 10);
-        found.extend(revisions.iter().map(|one| one["revision"].as_u64().unwrap()));
-        match page["next"].as_str() {
-            Some(next) => path = next.to_owned(),
-            None => break,
-        }
-    }
-    assert_eq!(found, (1..=25).rev().collect::<Vec<_>>());
-    let html = get(service, "/policies/2/revisions").await.unwrap().body;
-    assert!(html.contains("/policies/2/revisions?after=16"), "{html}");
+    let (pages, _) = walk(service, "/policies/2/revisions.json", "next", "revisions").await;
+    assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), [10, 2]);
+    let found = pages.iter().flatten().map(|one| one["revision"].as_u64().unwrap());
+    assert!(found.eq((1..=12).rev()), "{pages:?}");
+    let html = get(service, "/policies/2/revisions").await.body;
+    assert!(html.contains("/policies/2/revisions?after=3"), "{html}");
 }

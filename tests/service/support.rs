@@ -1,5 +1,6 @@
 //! The example `service` as a process, and a client of it.
 
+use std::io;
 use std::net::SocketAddr;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -15,6 +16,8 @@ use tokio::sync::OnceCell;
 use crate::common::support::pause;
 
 pub const TIMEOUT: Duration = Duration::from_secs(120);
+/// The header of a form.
+pub const FORM: &str = "content-type: application/x-www-form-urlencoded\r\n";
 
 /// A running service. It is killed when this is dropped.
 #[derive(Debug)]
@@ -89,7 +92,11 @@ impl Service {
     /// Sends requests until the response has this status.
     pub async fn wait_for(&self, path: &str, status: u16) {
         let answered = async {
-            while get(self.address, path).await.map_or(0, |answer| answer.status) != status {
+            while try_ask(self.address, "GET", path, "", "")
+                .await
+                .map_or(0, |answer| answer.status)
+                != status
+            {
                 pause().await;
             }
         };
@@ -120,17 +127,31 @@ pub fn program(uri: &str) -> Command {
     program
 }
 
-pub async fn get(service: SocketAddr, path: &str) -> std::io::Result<Answer> {
+pub async fn get(service: SocketAddr, path: &str) -> Answer {
     ask(service, "GET", path, "", "").await
 }
 
-pub async fn send(service: SocketAddr, method: &str, path: &str, body: &Value) -> std::io::Result<Answer> {
+pub async fn send(service: SocketAddr, method: &str, path: &str, body: &Value) -> Answer {
+    try_send(service, method, path, body).await.unwrap()
+}
+
+/// Sends JSON. Returns an error without a response.
+pub async fn try_send(service: SocketAddr, method: &str, path: &str, body: &Value) -> io::Result<Answer> {
     let headers = "content-type: application/json\r\naccept: application/json\r\n";
-    ask(service, method, path, headers, &body.to_string()).await
+    try_ask(service, method, path, headers, &body.to_string()).await
+}
+
+pub async fn ask(service: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+    try_ask(service, method, path, headers, body).await.unwrap()
+}
+
+/// Sends a form.
+pub async fn post(service: SocketAddr, path: &str, form: &str) -> Answer {
+    ask(service, "POST", path, FORM, form).await
 }
 
 /// Sends one request on a connection of its own.
-pub async fn ask(service: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> std::io::Result<Answer> {
+async fn try_ask(service: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> io::Result<Answer> {
     let length = body.len();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nhost: {service}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
@@ -152,5 +173,5 @@ pub async fn ask(service: SocketAddr, method: &str, path: &str, headers: &str, b
         let length = answer.header("content-length").and_then(|length| length.parse().ok());
         length.is_none_or(|length: usize| length == answer.body.len())
     });
-    whole.ok_or_else(|| std::io::ErrorKind::UnexpectedEof.into())
+    whole.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }

@@ -51,7 +51,7 @@
 //!   inserted, deleted and changed around it.
 // proof: pages::beside_writers::a_document_that_does_not_change_is_on_one_page
 //! - Values of all types, null and missing ones, and equal ranks are in the order of the server's sort, in mixed directions too.
-// proof: pages::complete::all_documents_are_on_one_page_each_forward_and_backward, pages::complete::equal_ranks_and_mixed_directions
+// proof: pages::complete::equal_ranks_and_mixed_directions
 //! - A page is one round trip, and examines one key more than it has documents, at any position. The server sorts nothing.
 // proof: pages::cost::a_page_is_one_round_trip_and_examines_one_key_more_than_it_has
 //! - A document with an array in the sort is never missed or returned twice: the page with it is refused.

@@ -100,6 +100,42 @@ impl Load {
         self.run(kind, LONG_TIMEOUT, call).await
     }
 
+    /// Repeats a call until it succeeds, or its document exists after an attempt with an unknown outcome. Returns whether there
+    /// was such an attempt.
+    pub async fn store<T, A>(&self, kind: &'static str, n: i64, call: impl Fn() -> A + Send) -> bool
+    where
+        A: IntoFuture<Output = Result<T, Error>, IntoFuture: Send>,
+    {
+        let (mut attempt, mut may_be_stored) = (n, false);
+        loop {
+            match self.call(kind, attempt, call()).await {
+                Outcome::Done(_) => return may_be_stored,
+                Outcome::Refused(ErrorKind::AlreadyExists) => {
+                    assert!(may_be_stored, "{kind}: {n} exists before it was stored");
+                    return true;
+                }
+                Outcome::Unknown => may_be_stored = true,
+                Outcome::Refused(_) => {}
+            }
+            attempt += 1;
+            self.continues().await;
+        }
+    }
+
+    /// Repeats an insert until its document exists, whichever task has inserted it.
+    pub async fn until_exists<T, A>(&self, kind: &'static str, insert: impl Fn() -> A + Send)
+    where
+        A: IntoFuture<Output = Result<T, Error>, IntoFuture: Send>,
+    {
+        loop {
+            let outcome = self.call(kind, 1, insert()).await;
+            if matches!(outcome, Outcome::Done(_) | Outcome::Refused(ErrorKind::AlreadyExists)) {
+                return;
+            }
+            self.continues().await;
+        }
+    }
+
     async fn run<T>(
         &self,
         kind: &'static str,

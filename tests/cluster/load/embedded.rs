@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures::TryStreamExt;
-use mongo_patterns::ErrorKind;
 use mongo_patterns::embedded::Finding;
 use mongodb::Database;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::Document;
 
-use super::calls::{Fate, Fates, Load, Outcome};
+use super::calls::{Fate, Fates, Load};
+use crate::common::support::all;
 use crate::embedded::support::{Patrons, address, patron};
 
 /// The bound of the addresses of a patron, and their number.
@@ -47,56 +47,22 @@ impl Addresses {
             let n = self.next.fetch_add(1, Ordering::Relaxed);
             let id = n / OF_A_PATRON;
             if inserted != Some(id) {
-                self.insert(&patrons, id).await;
+                let patron = patron(id, []);
+                let insert = || patrons.insert(&patron);
+                self.load.until_exists("embedded insert", insert).await;
                 inserted = Some(id);
             }
-            let (mut attempt, mut may_be_stored) = (n, false);
-            loop {
-                let outcome = self
-                    .load
-                    .call("embedded add_child", attempt, patrons.add_child(id, &address(n)))
-                    .await;
-                match outcome {
-                    Outcome::Done(()) => break,
-                    Outcome::Refused(ErrorKind::AlreadyExists) => {
-                        assert!(may_be_stored, "child {n} exists before it was added");
-                        break;
-                    }
-                    Outcome::Unknown => may_be_stored = true,
-                    Outcome::Refused(_) => {}
-                }
-                attempt += 1;
-                self.load.continues().await;
-            }
+            let child = address(n);
+            let add = || patrons.add_child(id, &child);
+            self.load.store("embedded add_child", n, add).await;
             self.fates.note(n, Fate::Acknowledged);
-        }
-    }
-
-    async fn insert(&self, patrons: &Patrons, id: i64) {
-        loop {
-            let outcome = self
-                .load
-                .call("embedded insert", 1, patrons.insert(&patron(id, [])))
-                .await;
-            if matches!(outcome, Outcome::Done(_) | Outcome::Refused(ErrorKind::AlreadyExists)) {
-                return;
-            }
-            self.load.continues().await;
         }
     }
 
     /// Compares the stored children with the outcomes of the writers.
     pub async fn judge(&self, patrons: &Patrons) -> (usize, usize, usize) {
         let mut stored = Vec::new();
-        let all: Vec<_> = patrons
-            .collection()
-            .find(doc! {})
-            .await
-            .unwrap()
-            .try_collect()
-            .await
-            .unwrap();
-        for patron in all {
+        for patron in all(&patrons.collection()).await {
             for address in patron.get_array("addresses").unwrap() {
                 stored.push(address.as_document().unwrap().get_i64("id").unwrap());
             }

@@ -251,30 +251,73 @@ mod tests {
             .collect()
     }
 
-    fn wrong_pages(begun: Moment, ended: Moment, pages: &[&[i64]]) -> Vec<Wrong> {
-        let pages = pages.iter().map(|page| page.to_vec()).collect();
-        wrong(&appends(), &[read(begun, ended, Shown::Pages(pages))])
+    #[test]
+    fn anomalies_of_pages_are_found() {
+        let cases: &[(Moment, Moment, &[&[i64]], &[Wrong])] = &[
+            (0, 5, &[], &[]),
+            (0, 5, &[&[0]], &[]),
+            // A read may return an item whose append has not ended, or not.
+            (15, 25, &[&[0, 1], &[2]], &[]),
+            (15, 25, &[&[0]], &[]),
+            (100, 110, &[&[0, 1], &[2, 3], &[4]], &[]),
+            // A lost item.
+            (20, 25, &[&[0]], &[Wrong::Missing(1)]),
+            (100, 110, &[&[0, 1], &[2, 3]], &[Wrong::Missing(4)]),
+            // One that was never appended, and one whose append had not begun.
+            (
+                100,
+                110,
+                &[&[0, 1], &[2, 3], &[4, 77]],
+                &[Wrong::Foreign(77), Wrong::Vanished(77)],
+            ),
+            (0, 5, &[&[0, 1]], &[Wrong::Foreign(1)]),
+            // Another order in a full page, another size, and another order of pages.
+            (
+                100,
+                110,
+                &[&[1, 0], &[2, 3], &[4]],
+                &[Wrong::Displaced(0), Wrong::Displaced(1)],
+            ),
+            (
+                100,
+                110,
+                &[&[0, 1, 2], &[3], &[4]],
+                &[Wrong::Displaced(2), Wrong::Displaced(3)],
+            ),
+            (
+                100,
+                110,
+                &[&[2, 3], &[0, 1], &[4]],
+                &[Wrong::Displaced(0), Wrong::Displaced(1)],
+            ),
+        ];
+        for (begun, ended, pages, expected) in cases {
+            let shown = Shown::Pages(pages.iter().map(|page| page.to_vec()).collect());
+            let found = wrong(&appends(), &[read(*begun, *ended, shown)]);
+            assert_eq!(found, *expected, "{pages:?}, {begun}");
+        }
     }
 
     #[test]
-    fn correct_histories_have_no_anomalies() {
-        assert_eq!(wrong_pages(0, 5, &[]), []);
-        assert_eq!(wrong_pages(0, 5, &[&[0]]), []);
-        assert_eq!(
-            wrong_pages(15, 25, &[&[0, 1], &[2]]),
-            [],
-            "a read may return an item whose append has not ended"
-        );
-        assert_eq!(
-            wrong_pages(15, 25, &[&[0]]),
-            [],
-            "a read need not return an item whose append has not ended"
-        );
-        assert_eq!(wrong_pages(100, 110, &[&[0, 1], &[2, 3], &[4]]), []);
-        let items = read(100, 110, Shown::Items(vec![0, 1, 2, 3, 4]));
-        let newest = read(100, 110, Shown::Newest(3, vec![2, 3, 4]));
-        assert_eq!(wrong(&appends(), &[items, newest]), []);
-        // Two concurrent reads may return views of different moments.
+    fn anomalies_of_items_are_found() {
+        let cases = [
+            (Shown::Items(vec![0, 1, 2, 3, 4]), vec![]),
+            (Shown::Newest(3, vec![2, 3, 4]), vec![]),
+            (Shown::Newest(2, vec![3, 4]), vec![]),
+            (Shown::Newest(2, vec![2, 4]), vec![Wrong::Missing(3)]),
+            (Shown::Newest(6, vec![1, 2, 3, 4]), vec![Wrong::Missing(0)]),
+            (Shown::Items(vec![0, 1, 2, 3, 3, 4]), vec![Wrong::Doubled(3)]),
+            (Shown::Items(vec![0, 1, 3, 2, 4]), vec![Wrong::Displaced(2)]),
+        ];
+        for (shown, expected) in cases {
+            let found = wrong(&appends(), &[read(100, 110, shown.clone())]);
+            assert_eq!(found, expected, "{shown:?}");
+        }
+    }
+
+    /// Two concurrent reads may return views of different moments.
+    #[test]
+    fn concurrent_reads_have_no_anomalies() {
         let (more, less) = (vec![vec![0, 1], vec![2]], vec![vec![0]]);
         let reads = [read(10, 30, Shown::Pages(more)), read(11, 31, Shown::Pages(less))];
         let mut slow = appends();
@@ -283,64 +326,17 @@ mod tests {
         assert_eq!(wrong(&slow, &reads), []);
     }
 
+    /// A hole is found even if its item was never acknowledged, because the items behind it are not at their positions.
     #[test]
-    fn a_lost_item_is_found() {
-        assert_eq!(wrong_pages(20, 25, &[&[0]]), [Wrong::Missing(1)]);
-        assert_eq!(wrong_pages(100, 110, &[&[0, 1], &[2, 3]]), [Wrong::Missing(4)]);
-        let newest = |limit, items| wrong(&appends(), &[read(100, 110, Shown::Newest(limit, items))]);
-        assert_eq!(newest(2, vec![3, 4]), []);
-        assert_eq!(newest(2, vec![2, 4]), [Wrong::Missing(3)]);
-        assert_eq!(newest(6, vec![1, 2, 3, 4]), [Wrong::Missing(0)]);
-        // A hole is found even if its item was never acknowledged, because the items behind it are not at their
-        // positions.
+    fn unknown_and_refused_items_are_checked() {
         let mut unknown = appends();
         unknown[2].end = End::Unknown;
         let hole = read(100, 110, Shown::Pages(vec![vec![0, 1], vec![3], vec![4]]));
         assert_eq!(wrong(&unknown, &[hole]), [Wrong::Displaced(3)]);
-    }
-
-    #[test]
-    fn an_item_that_was_never_appended_is_found() {
-        assert_eq!(
-            wrong_pages(100, 110, &[&[0, 1], &[2, 3], &[4, 77]]),
-            [Wrong::Foreign(77), Wrong::Vanished(77)]
-        );
-        assert_eq!(
-            wrong_pages(0, 5, &[&[0, 1]]),
-            [Wrong::Foreign(1)],
-            "returned before its append began"
-        );
         let mut refused = appends();
         refused[4].end = End::Refused;
         let all = read(100, 110, Shown::Items(vec![0, 1, 2, 3, 4]));
         assert_eq!(wrong(&refused, &[all]), [Wrong::Foreign(4)]);
-    }
-
-    #[test]
-    fn a_doubled_item_is_found() {
-        let twice = read(100, 110, Shown::Items(vec![0, 1, 2, 3, 3, 4]));
-        assert_eq!(wrong(&appends(), &[twice]), [Wrong::Doubled(3)]);
-    }
-
-    #[test]
-    fn a_page_that_changes_is_found() {
-        assert_eq!(
-            wrong_pages(100, 110, &[&[1, 0], &[2, 3], &[4]]),
-            [Wrong::Displaced(0), Wrong::Displaced(1)],
-            "another order in a full page"
-        );
-        assert_eq!(
-            wrong_pages(100, 110, &[&[0, 1, 2], &[3], &[4]]),
-            [Wrong::Displaced(2), Wrong::Displaced(3)],
-            "another size"
-        );
-        assert_eq!(
-            wrong_pages(100, 110, &[&[2, 3], &[0, 1], &[4]]),
-            [Wrong::Displaced(0), Wrong::Displaced(1)],
-            "another order of pages"
-        );
-        let turned = read(100, 110, Shown::Items(vec![0, 1, 3, 2, 4]));
-        assert_eq!(wrong(&appends(), &[turned]), [Wrong::Displaced(2)]);
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::TryStreamExt;
-use mongo_patterns::ErrorKind;
 use mongodb::Database;
 use mongodb::bson::{Document, doc};
 
@@ -47,7 +46,9 @@ impl Changes {
             let n = self.next.fetch_add(1, Ordering::Relaxed);
             let id = if n % 3 == 0 { HOT } else { n / OF_A_POLICY };
             if inserted.insert(id) {
-                self.insert(&policies, id).await;
+                let policy = policy(id);
+                let insert = || policies.insert(&policy);
+                self.load.until_exists("history insert", insert).await;
             }
             let outcome = self
                 .load
@@ -62,16 +63,6 @@ impl Changes {
                     recorded.revision
                 );
             }
-        }
-    }
-
-    async fn insert(&self, policies: &Policies, id: i64) {
-        loop {
-            let outcome = self.load.call("history insert", 1, policies.insert(&policy(id))).await;
-            if matches!(outcome, Outcome::Done(_) | Outcome::Refused(ErrorKind::AlreadyExists)) {
-                return;
-            }
-            self.load.continues().await;
         }
     }
 

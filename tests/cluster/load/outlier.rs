@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures::TryStreamExt;
-use mongo_patterns::ErrorKind;
 use mongo_patterns::outlier::{Finding, OutlierRepository, Problem, Pushed};
 use mongodb::Database;
 use mongodb::bson::Document;
@@ -106,13 +105,7 @@ impl Sales {
             title: "The Wooden Amulet".to_owned(),
             customers_purchased: Vec::new(),
         };
-        loop {
-            let outcome = self.load.call("outlier insert", 1, books.insert(&book)).await;
-            if matches!(outcome, Outcome::Done(_) | Outcome::Refused(ErrorKind::AlreadyExists)) {
-                return;
-            }
-            self.load.continues().await;
-        }
+        self.load.until_exists("outlier insert", || books.insert(&book)).await;
     }
 
     /// Compares the stored elements with the outcomes of the writers.

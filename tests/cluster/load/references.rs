@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::TryStreamExt;
+use mongo_patterns::Repository;
 use mongo_patterns::reference::Finding;
-use mongo_patterns::{ErrorKind, Repository};
 use mongodb::Database;
 use mongodb::bson::{Document, doc};
 
@@ -89,21 +89,9 @@ impl References {
 
     /// Inserts an order, and repeats it until it is known to be stored.
     async fn insert(&self, orders: &Orders, customer: i64, n: i64) {
-        let (mut attempt, mut may_be_stored) = (n, false);
-        loop {
-            let order = order(n, customer);
-            match self.load.call("reference insert", attempt, orders.insert(&order)).await {
-                Outcome::Done(_) => break,
-                Outcome::Refused(ErrorKind::AlreadyExists) => {
-                    assert!(may_be_stored, "order {n} exists before it was inserted");
-                    break;
-                }
-                Outcome::Unknown => may_be_stored = true,
-                Outcome::Refused(_) => {}
-            }
-            attempt += 1;
-            self.load.continues().await;
-        }
+        let order = order(n, customer);
+        let insert = || orders.insert(&order);
+        self.load.store("reference insert", n, insert).await;
         self.orders.note(n, Fate::Acknowledged);
     }
 

@@ -47,21 +47,7 @@ impl Reviews {
             let product = id % PRODUCTS;
             // Newer and older reviews in turn, so that some do not belong to the subset.
             let review: Review = review_of(product, id, n - n % 5 * 4);
-            let (mut attempt, mut may_be_stored, mut is_dropped) = (n, false, false);
-            loop {
-                let outcome = self.load.call(insert, attempt, products.insert(&review)).await;
-                match outcome {
-                    Outcome::Done(_) => break,
-                    Outcome::Refused(ErrorKind::AlreadyExists) => {
-                        assert!(may_be_stored, "review {n} exists before it was inserted");
-                        break;
-                    }
-                    Outcome::Refused(_) => {}
-                    Outcome::Unknown => (may_be_stored, is_dropped) = (true, true),
-                }
-                attempt += 1;
-                self.load.continues().await;
-            }
+            let is_dropped = self.load.store(insert, n, || products.insert(&review)).await;
             lock(&self.expected).insert(id, review.review_author);
             if n % 3 == 0 {
                 let author = format!("Pablo {n}");

@@ -9,6 +9,7 @@ use mongodb::{Client, Database};
 use super::{cluster, direct, namespace, shard};
 use crate::cluster::load::bucket::{Ledger, Level};
 use crate::cluster::load::calls::Load;
+use crate::cluster::load::stage::other_client;
 use crate::cluster::load::subset;
 use crate::common::repositories::Repositories;
 use crate::common::support::{Trades, spread};
@@ -17,19 +18,19 @@ fn trades(database: &Database) -> Trades {
     Ledger::new("trades", true, &Load::new()).repository(database, Level::Default)
 }
 
-/// Returns the number of documents on each shard.
-async fn on_each(shards: &[Client], collection: &str) -> Vec<u64> {
-    let mut counts = Vec::new();
-    for shard in shards {
-        let documents = shard.database("test").collection::<Document>(collection);
-        counts.push(documents.count_documents(doc! {}).await.unwrap());
-    }
-    counts
+/// Each in a database of its own.
+#[tokio::test]
+async fn collections_are_sharded_as_recommended() {
+    let (cluster, database) = cluster().await;
+    each_pattern_is_set_up_once(database).await;
+    let of = |name| other_client(cluster.uri(), name);
+    concurrent_calls_set_up_one_collection(of("concurrent").await).await;
+    a_collection_with_documents_is_sharded_and_stays_as_it_is(of("filled").await).await;
+    hashed_keys_distribute_the_documents(&direct(&cluster).await, of("hashed").await).await;
+    an_unsuitable_key_is_refused_and_named(of("unsuitable").await).await;
 }
 
-#[tokio::test]
-async fn each_pattern_is_set_up_once() {
-    let (_cluster, database) = cluster().await;
+async fn each_pattern_is_set_up_once(database: Database) {
     let repositories = Repositories::new(&database);
     let mut first = Vec::new();
     for ensure in repositories.ensure_sharded() {
@@ -56,9 +57,7 @@ async fn each_pattern_is_set_up_once() {
     }
 }
 
-#[tokio::test]
-async fn concurrent_calls_set_up_one_collection() {
-    let (_cluster, database) = cluster().await;
+async fn concurrent_calls_set_up_one_collection(database: Database) {
     let repositories: Vec<Trades> = (0..8).map(|_| trades(&database)).collect();
     let calls = repositories.iter().map(|trades| trades.ensure_sharded().into_future());
     try_join_all(calls).await.unwrap();
@@ -66,9 +65,7 @@ async fn concurrent_calls_set_up_one_collection() {
     repositories[0].append(&1, &spread(1)).await.unwrap();
 }
 
-#[tokio::test]
-async fn a_collection_with_documents_is_sharded_and_stays_as_it_is() {
-    let (_cluster, database) = cluster().await;
+async fn a_collection_with_documents_is_sharded_and_stays_as_it_is(database: Database) {
     let trades = trades(&database);
     trades.ensure_indexes().await.unwrap();
     for n in 0..25 {
@@ -82,25 +79,21 @@ async fn a_collection_with_documents_is_sharded_and_stays_as_it_is() {
     trades.append(&1, &spread(25)).await.unwrap();
 }
 
-#[tokio::test]
-async fn hashed_keys_distribute_the_documents() {
-    let (cluster, database) = cluster().await;
-    let shards = direct(&cluster).await;
+async fn hashed_keys_distribute_the_documents(shards: &[Client], database: Database) {
     subset::prepare(&database).await;
     let products = database.collection::<Document>("product");
     products.drop().await.unwrap();
     let repository = subset::repository(&database);
     repository.ensure_sharded().hashed().await.unwrap();
-    products
-        .insert_many((0..100).map(|id| doc! { "_id": id }))
-        .await
-        .unwrap();
-    assert!(on_each(&shards, "product").await.iter().all(|count| *count > 0));
+    let hundred = (0..100).map(|id| doc! { "_id": id });
+    products.insert_many(hundred).await.unwrap();
+    for shard in shards {
+        let of_shard = shard.database(database.name()).collection::<Document>("product");
+        assert!(of_shard.count_documents(doc! {}).await.unwrap() > 0);
+    }
 }
 
-#[tokio::test]
-async fn an_unsuitable_key_is_refused_and_named() {
-    let (_cluster, database) = cluster().await;
+async fn an_unsuitable_key_is_refused_and_named(database: Database) {
     shard(&database, "trades", doc! { "_id": 1 }).await.unwrap();
     let trades = trades(&database);
     let error = trades.ensure_sharded().await.unwrap_err();
@@ -108,10 +101,6 @@ async fn an_unsuitable_key_is_refused_and_named() {
     let named = trades.verify_shard_keys().await.unwrap();
     assert_eq!(named[0].namespace, namespace(&database, "trades"));
     assert_eq!(named[0].key, doc! { "_id": 1 });
-    let names = database
-        .collection::<Document>("trades")
-        .list_index_names()
-        .await
-        .unwrap();
-    assert_eq!(names, ["_id_"]);
+    let stored = database.collection::<Document>("trades");
+    assert_eq!(stored.list_index_names().await.unwrap(), ["_id_"]);
 }

@@ -7,7 +7,7 @@ use mongodb::bson::{Document, doc};
 use super::{cluster, direct, namespace, shard};
 use crate::cluster::load::bucket::{Ledger, Level};
 use crate::cluster::load::calls::Load;
-use crate::common::support::spread;
+use crate::common::support::{all, spread};
 
 const ITEMS: i64 = 95;
 
@@ -35,14 +35,7 @@ async fn no_call_sees_orphaned_buckets() {
     let mut stored = 0;
     for shard in &shards {
         let buckets = shard.database("test").collection::<Document>("trades");
-        stored += buckets
-            .find(doc! {})
-            .await
-            .unwrap()
-            .try_collect::<Vec<_>>()
-            .await
-            .unwrap()
-            .len();
+        stored += all(&buckets).await.len();
     }
     assert!(stored > 10, "no shard has orphaned documents");
 

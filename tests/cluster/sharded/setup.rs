@@ -8,6 +8,7 @@ use super::{cluster, shard};
 use crate::cluster::load::bucket::{Ledger, Level};
 use crate::cluster::load::calls::Load;
 use crate::cluster::load::outlier::Sales;
+use crate::cluster::load::stage::other_client;
 use crate::cluster::load::subset;
 
 /// No index supports the shard key, or a unique index does not begin with it.
@@ -36,9 +37,17 @@ async fn set_up(database: &Database) {
     products.ensure_indexes().replace_settings().await.unwrap();
 }
 
+/// Each in a database of its own.
 #[tokio::test]
-async fn the_documented_shard_keys_are_accepted_and_others_refused() {
-    let (_cluster, database) = cluster().await;
+async fn the_server_accepts_the_documented_shard_keys_alone() {
+    let (cluster, database) = cluster().await;
+    the_documented_shard_keys_are_accepted_and_others_refused(database).await;
+    let of = |name| other_client(cluster.uri(), name);
+    a_range_of_keys_shards_buckets_only_before_the_partial_index(of("range").await).await;
+    an_unsuitable_shard_key_refuses_the_unique_index(of("unsuitable").await).await;
+}
+
+async fn the_documented_shard_keys_are_accepted_and_others_refused(database: Database) {
     let refused = Err(INVALID_OPTIONS);
     let buckets = vec![
         (doc! { "customerId": "hashed" }, Ok(())),
@@ -66,9 +75,7 @@ async fn the_documented_shard_keys_are_accepted_and_others_refused() {
     after_indexes(&database, "product", main).await;
 }
 
-#[tokio::test]
-async fn a_range_of_keys_shards_buckets_only_before_the_partial_index() {
-    let (_cluster, database) = cluster().await;
+async fn a_range_of_keys_shards_buckets_only_before_the_partial_index(database: Database) {
     let key = doc! { "customerId": 1 };
     set_up(&database).await;
     // The server takes the partial unique index for the supporting one, and refuses it.
@@ -79,9 +86,7 @@ async fn a_range_of_keys_shards_buckets_only_before_the_partial_index() {
     set_up(&database).await;
 }
 
-#[tokio::test]
-async fn an_unsuitable_shard_key_refuses_the_unique_index() {
-    let (_cluster, database) = cluster().await;
+async fn an_unsuitable_shard_key_refuses_the_unique_index(database: Database) {
     shard(&database, "trades", doc! { "_id": 1 }).await.unwrap();
     let trades = Ledger::new("trades", false, &Load::new()).repository(&database, Level::Default);
     let error = trades.ensure_indexes().await.unwrap_err();
